@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import Site, running_site
 from tests.e2e.talk import RENAME, answered, ask, card, node, press, proposes
+from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.support.identity_providers import mock_provider, oidc_settings
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -189,3 +190,56 @@ def test_what_an_answer_rests_on_lights_up_and_what_lies_behind_leaves_the_rest_
     page.locator(".stage").focus()
     page.keyboard.press("Escape")
     expect(page.locator(".node.lit, .node.dimmed, .edge.path")).to_have_count(0)
+
+
+SHOP = n8n(
+    [
+        n8n_node("Start", "n8n-nodes-base.manualTrigger"),
+        n8n_node("Charge", "n8n-nodes-base.httpRequest", position=[300, 0], onError="continueErrorOutput"),
+        n8n_node("Ship", "n8n-nodes-base.httpRequest", position=[600, -150]),
+        n8n_node("Refund", "n8n-nodes-base.httpRequest", position=[600, 150]),
+        n8n_node("Log", position=[900, 0]),
+    ],
+    {
+        "Start": {"main": [[to("Charge")]]},
+        "Charge": {"main": [[to("Ship")], [to("Refund")]]},
+        "Ship": {"main": [[to("Log")]]},
+        "Refund": {"main": [[to("Log")]]},
+    },
+)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_runs_and_what_does_not_after_a_failure_are_two_colours_with_a_legend(
+    offline_site: Site, open_page: OpenPage, theme: str
+) -> None:
+    offline_site.import_graph(SHOP, key="shop")
+    page = open_page(offline_site, "shop", color_scheme=theme)
+    ask(page, "What happens if Charge fails?")
+    runs, stops = page.locator(".node.runs"), page.locator(".node.stops")
+    legend = page.locator(".legend:not([hidden])")
+    for _ in range(2):  # as answered, and as it is stored
+        expect(runs).to_have_count(2)
+        expect(stops).to_have_attribute("data-key", "ship")
+        expect(node(page, "charge")).to_have_class(re.compile(r"\basked\b"))
+        expect(node(page, "start")).to_have_class(re.compile(r"\bdimmed\b"))
+        expect(page.locator(".edge.runs, .edge.stops")).to_have_count(4)
+        expect(node(page, "refund")).to_have_accessible_description("Runs")
+        expect(node(page, "ship")).to_have_accessible_description("Does not run")
+        colours = [_outline(found) for found in (runs.first, stops, node(page, "charge"))]
+        assert len(set(colours)) == 3
+        expect(legend.get_by_role("button")).to_have_text(["Runs2", "Does not run1", "Hide"])
+        page.reload()
+        page.wait_for_selector("main[data-state=ready]")
+    legend.get_by_role("button", name="Does not run").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".node.selected")).to_have_attribute("data-key", "ship")
+    page.locator(".stage").focus()
+    page.keyboard.press("Escape")  # the selection
+    page.keyboard.press("Escape")
+    expect(page.locator(".node.runs, .node.stops, .node.dimmed, .edge.stops")).to_have_count(0)
+    expect(legend).to_have_count(0)
+
+
+def _outline(found: Locator) -> str:
+    return found.locator(".node-body").evaluate("(body) => getComputedStyle(body).outlineColor")

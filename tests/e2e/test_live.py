@@ -87,6 +87,40 @@ def test_a_deleted_node_comes_back_with_its_edges(page: Page) -> None:
     expect(edges).to_have_count(count)
 
 
+def test_a_node_that_somebody_deletes_while_it_is_dragged_or_moved_by_keys_is_told(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    one, two = open_page(offline_site), open_page(offline_site)
+    told = "was deleted in the meantime, so it was not moved or connected."
+
+    def delete(key: str) -> None:
+        node(two, key).click()
+        two.keyboard.press("Delete")
+        expect(node(one, key)).to_have_count(0)
+
+    node(one, "error-handler").click()
+    node(one, "filter-active").click(modifiers=["Shift"])
+    before = offline_site.node("filter-active")["posX"]
+    at = box(node(one, "error-handler"))
+    one.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] * 0.8)
+    one.mouse.down()
+    one.mouse.move(at["x"] + at["width"] / 2 + 60, at["y"] + at["height"] * 0.8, steps=3)
+    delete("error-handler")
+    expect(one.get_by_text(f"Log fetch error {told}")).to_be_visible()
+    one.mouse.move(at["x"] + at["width"] / 2 + 80, at["y"] + at["height"] * 0.8, steps=3)
+    one.mouse.up()
+    expect(one.locator(".node.dragged")).to_have_count(0)
+    expect(one.locator(".save-mark.unsaved")).to_be_attached()
+    assert offline_site.node("filter-active")["posX"] > before
+    name = node(one, "root").locator(".node-name").inner_text()
+    node(one, "root").click()
+    one.clock.install()
+    one.keyboard.press("ArrowRight")
+    delete("root")
+    one.clock.run_for(1_000)
+    expect(one.get_by_text(f"{name} {told}")).to_be_visible()
+
+
 def test_handles_are_connected_by_dragging(page: Page) -> None:
     page.get_by_label("Zoom in").click()
     page.wait_for_selector(".stage[data-detail=near]")  # from further away handles are not shown

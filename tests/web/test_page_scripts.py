@@ -82,6 +82,10 @@ def test_schedules_and_where_a_run_of_the_server_stands() -> None:
         assert named <= set(known)
 
 
+def test_what_an_answer_highlights_and_its_colours() -> None:
+    run("highlights.test.mjs")
+
+
 def test_documents_of_agents_and_who_may_be_chosen() -> None:
     documents = [agent_document()]
     run("agents.test.mjs", DOCUMENTS=json.dumps(documents))

@@ -12,7 +12,7 @@ export function createEdges(lines, labels, { state }) {
   const byNode = new Map(); // node key -> Set of edge keys
   let captions = new Map(); // handles that say what they are for
   let known = {}; // the edges and the sheet that are drawn
-  let marked = { path: new Set(), dimmed: new Set() }; // class -> keys
+  let marked = {}; // class -> keys
 
   // `changed`: the keys of the nodes that are others than before (null: all may be). Returns whether all others stayed.
   function draw(changed) {
@@ -150,7 +150,7 @@ export function createEdges(lines, labels, { state }) {
     }
   }
 
-  // Marks edges by classes until others are marked: {path, dimmed}, each a set of keys.
+  // Marks edges by classes until others are marked: {path, runs, stops, dimmed}, each a set of keys.
   function markAll(next) {
     marked = next;
     select(state().selection);

@@ -1,6 +1,6 @@
 // This person's own live edits: sent, shown when they are accepted, taken back by the server.
 
-import { sentences } from "../names.js";
+import { labelOf, sentences } from "../names.js";
 import * as roles from "../roles.js";
 
 const MOST_KEYS = 1000; // that one request may ask for
@@ -60,6 +60,14 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
     return instruct(asked);
   }
 
+  // Says which of these nodes were deleted while this person moved or connected them. `earlier`: the nodes as they were.
+  function tellGone(keys, earlier) {
+    const { nodes, nodeTypes, graphState } = store.get();
+    const gone = keys.filter((key) => earlier.has(key) && !nodes.has(key));
+    if (!gone.length || graphState !== "ready") return;
+    toast("warn", t("canvas.gone_meanwhile", { n: gone.length, name: labelOf(earlier.get(gone[0]), nodeTypes) }));
+  }
+
   // Deletes nodes with their edges, and edges, of the sheet that is shown.
   async function remove(keys) {
     const { nodes, edges, sheet } = store.get();
@@ -117,7 +125,7 @@ export function createEdits({ store, live, socket, t, toast, ApiError }) {
   }
 
   return {
-    move, remove, add, connect, setField, setFields, mayEdit, check,
+    move, tellGone, remove, add, connect, setField, setFields, mayEdit, check,
     sheetEdit: async (message) => Boolean(await send(message)),
     undo: () => takeBack("undoEdit", "canvas.undone"),
     redo: () => takeBack("redoEdit", "canvas.redone"),

@@ -14,6 +14,7 @@ export function createFar(canvas, { view, state }) {
   let curves = () => [];
   let picture = null; // {groups, lines}: made once for a graph, painted with every move
   let colors = null;
+  let lights = {}; // what an answer rests on: class -> keys
 
   // The nodes in reading order, and a function that gives the curves of the edges.
   function set(nodes, edges) {
@@ -73,16 +74,27 @@ export function createFar(canvas, { view, state }) {
     pen.stroke(path);
   }
 
+  // Takes the sets of keys that are painted as highlighted.
+  function light({ lit, runs, stops }) {
+    lights = { lit, runs, stops };
+    paint();
+  }
+
   function mark(k) {
-    const chosen = new Set(state().selection);
-    if (!chosen.size) return;
-    pen.strokeStyle = colors.accent;
+    for (const [name, keys] of Object.entries({ ...lights, accent: new Set(state().selection) })) frame(keys, colors[name], k, name === "stops");
+  }
+
+  function frame(keys, color, k, isDashed) {
+    if (!keys.size) return;
+    pen.strokeStyle = color;
     pen.lineWidth = 3 / k;
+    pen.setLineDash(isDashed ? [6 / k, 4 / k] : []);
     for (const node of order) {
-      if (!chosen.has(node._key)) continue;
+      if (!keys.has(node._key)) continue;
       const { x, y, w, h } = boxOf(node);
       pen.strokeRect(x, y, w, h);
     }
+    pen.setLineDash([]);
   }
 
   // Nodes of one colour are one path, and so are all edges: few strokes, however many there are.
@@ -110,6 +122,7 @@ export function createFar(canvas, { view, state }) {
     const style = getComputedStyle(canvas);
     return {
       edge: style.color, surface: style.caretColor, accent: style.borderTopColor, note: style.outlineColor,
+      lit: style.borderRightColor, runs: style.borderBottomColor, stops: style.borderLeftColor,
       isDark: style.columnRuleColor === "rgb(0, 0, 0)",
     };
   }
@@ -124,5 +137,5 @@ export function createFar(canvas, { view, state }) {
   }
 
   canvas.hidden = true;
-  return { set, show, resize, paint, repaint, hit, get isOn() { return isOn; } };
+  return { set, show, light, resize, paint, repaint, hit, get isOn() { return isOn; } };
 }

@@ -115,12 +115,30 @@ export function createGestures({ stage, world, overlay, view, nodes, edges, far,
 
   function cancel(event) {
     pointers.delete(event.pointerId);
+    end();
+  }
+
+  // Ends the gesture without doing what it was for.
+  function end() {
     if (gesture?.kind === "node" && gesture.moved) for (const key of gesture.keys ?? []) putBack(key);
     gesture?.frame?.remove();
     gesture?.line?.remove();
-    stage.classList.remove("panning", "connecting");
+    stage.classList.remove("panning", "connecting", "dragging");
     gesture = null;
   }
+
+  // A node that the pointer holds was deleted: that is said, and the gesture goes on with the others or ends.
+  function lost(nodes, earlier) {
+    if (!["node", "connect"].includes(gesture?.kind)) return;
+    const keys = gesture.keys ?? [gesture.key];
+    const left = keys.filter((key) => nodes.has(key));
+    if (left.length === keys.length) return;
+    if (gesture.moved) edits.tellGone(keys, earlier);
+    if (left.length) Object.assign(gesture, { keys: left, key: left[0] });
+    else end();
+  }
+
+  store.on("nodes", lost);
 
   function click({ event, key }) {
     if (event.button !== 0) return;

@@ -11,10 +11,11 @@ import { createElements } from "./elements.js";
 import { createFar, FAR_BELOW } from "./far.js";
 import { createGestures } from "./gestures.js";
 import { createGhosts } from "./ghosts.js";
+import { createHighlights } from "./highlights.js";
 import { createHome } from "./home.js";
 import { createCanvasKeys } from "./keys.js";
 import { createMinimap } from "./minimap.js";
-import { boundsOf, boxOf, isIn, touchedBy } from "./model.js";
+import { boundsOf, boxOf, touchedBy } from "./model.js";
 import { createNodes } from "./nodes.js";
 import { createOrder } from "./order.js";
 import { createPresence } from "./presence.js";
@@ -34,7 +35,6 @@ export function createCanvas(app, element) {
   let fitted = null; // those whose view is placed
   let isAnimated = false;
   let whenHidden = null; // what a preview's owner does when a person hides it
-  let isShowingSources = false;
   let isUnseen = false; // a preview came while the canvas was not shown
   let tools = null; // what editing.js gives, when it was needed
   let reading = null;
@@ -57,7 +57,8 @@ export function createCanvas(app, element) {
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: (keys) => nodes.markAll("lit", keys), showSources, clearSources, find: () => use("finder"), preview, edits, view };
+  const highlights = createHighlights({ nodes, edges, far, legend: parts.sourcesLegend, view, app, select, fit });
+  const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: (keys) => nodes.markAll("lit", keys), showSources: (sources) => highlights.show(sources), clearSources: () => highlights.clear(), find: () => use("finder"), preview, edits, view };
   const presence = createPresence({ stage, layer: parts.others, view, app });
   const gestures = createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect, addAfter: (...of) => use("connecting", "addAfter", ...of) });
   canvas.key = createCanvasKeys({ app, canvas, view, edits, use, inspector: () => tools?.inspector, sheets, stage, ordered: () => order, isGhostShown: () => ghosts.isShown }).key;
@@ -253,29 +254,6 @@ export function createCanvas(app, element) {
     setTimeout(() => nodes.markDone(touchedBy(approval.preview)), DONE_AFTER_MS); // its news are on their way
   }
 
-  // Lights what an answer rests on, until another is asked. A path and what lies behind a node leave the rest dimmed.
-  function showSources({ nodes: keys = [], path = [], behind = [] }) {
-    const { nodes: all, edges: lines, sheet } = state();
-    const lit = new Set([...keys, ...path, ...behind].filter((key) => all.has(key)));
-    const isFocused = lit.size > 0 && path.length + behind.length > 0;
-    const steps = new Set(path.slice(1).flatMap((key, i) => [`${path[i]}\n${key}`, `${key}\n${path[i]}`]));
-    const isOfIt = ({ source, target }) => (path.length ? steps.has(`${source}\n${target}`) : lit.has(source) && lit.has(target));
-    const [way, rest] = [[], []];
-    for (const edge of isFocused ? lines.values() : []) (isOfIt(edge) ? way : rest).push(edge._key);
-    nodes.markAll("lit", lit);
-    nodes.markAll("dimmed", isFocused ? [...all.keys()].filter((key) => !lit.has(key)) : []);
-    edges.markAll({ path: new Set(way), dimmed: new Set(rest) });
-    isShowingSources = lit.size > 0;
-    const here = [...lit].map((key) => all.get(key)).filter((node) => (node.sheet ?? "0") === sheet);
-    if (here.length && !here.some((node) => isIn(node, view.seen()))) fit({ box: boundsOf(here) });
-  }
-
-  function clearSources() {
-    const wasShowing = isShowingSources;
-    if (wasShowing) showSources({});
-    return wasShowing;
-  }
-
   async function removeSelected() {
     const { selection, nodes: all } = state();
     if (!selection.length || !edits.check()) return;
@@ -335,13 +313,14 @@ export function createCanvas(app, element) {
   function speak() {
     parts.speak();
     banners.speak();
+    highlights.draw();
     schedule();
   }
 
   for (const part of ["nodes", "edges", "nodeTypes", "graph", "graphState", "graphKey", "graphs", "graphsError", "thumbnails", "deletedGraphs", "sheet", "me", "notEditable"]) store.on(part, schedule);
   store.on("graphKey", () => {
     showGhosts(null);
-    showSources({});
+    highlights.show({});
     isAnimated = false;
   });
   store.on("graphState", (now) => now === "ready" && setTimeout(() => {

@@ -8,7 +8,7 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 
 export function createCanvasKeys({ app, canvas, view, edits, use, inspector, sheets, stage, ordered, isGhostShown }) {
   const { store } = app;
-  let nudges = null; // {by, timer}: steps of the arrow keys that make one edit
+  let nudges = null; // {x, y, keys, from, timer}: steps of the arrow keys that make one edit
 
   function key(event) {
     if (store.get().graphState !== "ready") return false;
@@ -37,8 +37,8 @@ export function createCanvasKeys({ app, canvas, view, edits, use, inspector, she
     F: () => canvas.fit(),
     PageUp: () => sheets.step(-1),
     PageDown: () => sheets.step(1),
-    Delete: () => canvas.removeSelected(),
-    Backspace: () => canvas.removeSelected(),
+    Delete: () => remove(),
+    Backspace: () => remove(),
     Enter: () => open(),
     " ": () => choose(),
     Tab: (event) => step(event.shiftKey ? -1 : 1),
@@ -113,7 +113,7 @@ export function createCanvasKeys({ app, canvas, view, edits, use, inspector, she
     }
     if (!nudges && !edits.check()) return true;
     const length = isFar ? FAR : STEP;
-    nudges ??= { x: 0, y: 0, keys };
+    nudges ??= { x: 0, y: 0, keys, from: nodes };
     nudges.x += dx * length;
     nudges.y += dy * length;
     canvas.preview(nudges.keys, nudges.x, nudges.y);
@@ -122,9 +122,17 @@ export function createCanvasKeys({ app, canvas, view, edits, use, inspector, she
     return true;
   }
 
+  // What was moved just before is moved first.
+  function remove() {
+    if (nudges) sendNudges();
+    canvas.removeSelected();
+  }
+
   async function sendNudges() {
-    const { x, y, keys } = nudges;
+    const { x, y, keys, from, timer } = nudges;
+    clearTimeout(timer);
     nudges = null;
+    edits.tellGone(keys, from);
     const { nodes } = store.get();
     const moves = keys.filter((one) => nodes.has(one)).map((one) => ({ key: one, x: (nodes.get(one).posX ?? 0) + x, y: (nodes.get(one).posY ?? 0) + y }));
     if ((x || y) && (await edits.move(moves))) return;

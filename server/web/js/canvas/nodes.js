@@ -10,6 +10,7 @@ const ROW_PX = 20;
 const LINE_PX = { near: 17, mid: 22 };
 const MID_HEAD_PX = 84;
 const DONE_MS = 8000;
+const SPOKEN = ["runs", "stops"]; // marks that screen readers are told of
 const HELD_MS = 1500; // so long a node that is shown keeps its element while the view moves to it
 
 // `backs` lies behind the edges: notes and frames are drawn there.
@@ -17,7 +18,7 @@ export function createNodes(layer, backs, { t, state }) {
   const drawn = new Map(); // key -> {node, types, lang, element}; without an element where it is far from what is seen
   let shown = []; // the nodes in reading order
   let near = []; // the entries with elements
-  const marks = { lit: new Set(), path: new Set(), dimmed: new Set(), done: new Set() }; // class -> keys
+  const marks = Object.fromEntries(["lit", "asked", "runs", "stops", "dimmed", "done"].map((name) => [name, new Set()])); // class -> keys
 
   // Takes in `nodes` (an array in reading order). Returns the keys of those that are others than before, or null where
   // some came or went. `within` then gives elements to those that are seen.
@@ -105,6 +106,7 @@ export function createNodes(layer, backs, { t, state }) {
     element.dataset.shape = shape;
     element.classList.remove("dragged");
     element.setAttribute("aria-label", t("node.label", { name: title, type }));
+    describe(element);
     element.title = title.length > 24 || shape === "tile" ? `${title} · ${type}` : "";
     setStyle(element, { transform: `translate(${box.x}px, ${box.y}px)`, width: `${box.w}px`, height: `${box.h}px`, "--hue": String(hue) });
     if (color) element.style.setProperty("--type-color", color);
@@ -160,6 +162,13 @@ export function createNodes(layer, backs, { t, state }) {
     element.setAttribute("aria-pressed", String(isSelected));
   }
 
+  // Says to screen readers what the colours say of a node.
+  function describe(element) {
+    const name = SPOKEN.find((one) => marks[one].has(element.dataset.key));
+    if (name) element.setAttribute("aria-description", t(`sources.${name}`));
+    else element.removeAttribute("aria-description");
+  }
+
   function select(keys) {
     const chosen = new Set(keys);
     for (const [key, { element }] of drawn) if (element) mark(element, chosen.has(key));
@@ -186,7 +195,11 @@ export function createNodes(layer, backs, { t, state }) {
   // Marks nodes by a class until others are marked.
   function markAll(name, keys) {
     marks[name] = new Set(keys);
-    for (const [key, { element }] of drawn) element?.classList.toggle(name, marks[name].has(key));
+    for (const [key, { element }] of drawn) {
+      if (!element) continue;
+      element.classList.toggle(name, marks[name].has(key));
+      if (SPOKEN.includes(name)) describe(element);
+    }
   }
 
   // Says on nodes that they were just changed.

@@ -14,8 +14,8 @@ export function createLinks(app) {
       case "node":
         return nodeChip(app, body);
       case "select":
-      case "highlight": // `runs|KEYS` and `stops|KEYS` say what becomes of the nodes
-        return groupChip(app, body.replace(/^(runs|stops)\|/, "").split(",").map((key) => key.trim()).filter(Boolean), kind);
+      case "highlight":
+        return groupChip(app, body, kind);
       case "sheet":
         return chip("sheets", app.store.get().graph?.sheetsList?.[body] ?? body, () => app.live.showSheet(body));
       case "graph":
@@ -55,10 +55,17 @@ export function renameChips(app, element) {
   }
 }
 
-function groupChip(app, keys, kind) {
+// `runs|KEYS` and `stops|KEYS` say what becomes of the nodes.
+function groupChip(app, body, kind) {
+  const [, outcome, list] = /^(?:(runs|stops)\|)?(.*)$/s.exec(body);
+  const keys = list.split(",").map((key) => key.trim()).filter(Boolean);
   const names = keys.slice(0, 3).map((key) => nameOf(app, key)).join(", ");
-  const made = chip("fit", keys.length > 3 ? `${names} +${keys.length - 3}` : names, () => show(app, keys.slice(0, MAX_KEYS)));
+  const made = chip("fit", keys.length > 3 ? `${names} +${keys.length - 3}` : names, () => show(app, keys.slice(0, MAX_KEYS)), outcome && app.t(`sources.${outcome}`));
   if (kind === "highlight") made.dataset.highlight = keys.join(",");
+  if (outcome) {
+    made.dataset.outcome = outcome;
+    made.classList.add(`is-${outcome}`);
+  }
   return made;
 }
 
