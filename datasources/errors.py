@@ -12,6 +12,7 @@
     ├── InvalidDatabaseUrl   the address of a database cannot be understood
     ├── DatabaseBusy         another process holds the database for too long
     ├── DatabaseDamaged      the file is not a readable database
+    ├── DatabaseOutdated     the file is of an older schema
     ├── DatabaseVersion      the file was made by a newer or unknown version
     ├── SourceTimeout        the store did not answer in time
     ├── SourceUnavailable    the store cannot be reached
@@ -122,6 +123,17 @@ class DatabaseVersion(SourceError):
         self.path, self.found, self.supported = path, found, supported
         super().__init__(
             f"{path} has schema version {found}, this program knows up to {supported}: upgrade the program"
+        )
+
+
+class DatabaseOutdated(SourceError):
+    """A file of an older schema. It is refused as it is: nothing in it is lost."""
+
+    def __init__(self, *, path: str, found: int, supported: int) -> None:
+        self.path, self.found, self.supported = path, found, supported
+        super().__init__(
+            f"{path} has schema version {found}, this program needs {supported}: export its graphs with the"
+            " program that made it (`nodius export GRAPH`), and import them into a new file"
         )
 
 

@@ -101,7 +101,7 @@ CODES, MEANINGS = _table(
     ),
     ("content_filter", 422, {}, "ModelContentFiltered"),
     ("context_length", 413, {}, "ModelContextTooLong WindowTooSmall"),
-    ("damaged", 500, {}, "DatabaseDamaged DatabaseVersion ThreadVersion"),
+    ("damaged", 500, {}, "DatabaseDamaged DatabaseOutdated DatabaseVersion ThreadVersion"),
     (
         "forbidden",
         403,
@@ -123,7 +123,12 @@ CODES, MEANINGS = _table(
     ("invalid_agent", 422, _WRONG_USE, "InvalidAgent"),
     ("invalid_message", 422, {}, "WorkspaceUnclear"),
     ("method_not_allowed", 405, {}, ""),
-    ("network", 502, _LATER, "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable"),
+    (
+        "network",
+        502,
+        _LATER,
+        "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable NotTried",
+    ),
     ("no_credit", 502, {}, "ModelNoCredit"),
     (
         "not_found",

@@ -22,7 +22,14 @@ import uuid
 from importlib import resources
 from pathlib import Path
 
-from datasources.errors import DatabaseBusy, DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.errors import (
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseOutdated,
+    DatabaseVersion,
+    SourceError,
+    SourceUnavailable,
+)
 from datasources.record_kinds import RECORD_INDEXES
 from datasources.text import WORDS_VERSION
 
@@ -108,8 +115,9 @@ def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
 def prepare(path: Path) -> None:
     """Make the file ready: create it, or give it the indexes of records that it lacks.
 
-    Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, not ours, or of before the
-    first release), DatabaseVersion (made by a newer program), DatabaseBusy. A refused file is left as it was.
+    Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, not ours),
+    DatabaseOutdated, DatabaseVersion (made by a newer program), DatabaseBusy. A refused file stays as it
+    was.
     """
     if path.is_dir():
         raise SourceUnavailable(source=str(path), reason="it is a directory")
@@ -171,7 +179,7 @@ def _is_complete(connection: sqlite3.Connection) -> bool:
 def file_version(connection: sqlite3.Connection, path: Path) -> int:
     """Return the version of our tables in a file, 0 where it is empty.
 
-    Raises: DatabaseDamaged (not ours, or of before the first release), DatabaseVersion (of a newer program).
+    Raises: DatabaseDamaged (not ours), DatabaseOutdated, DatabaseVersion (of a newer program).
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -183,7 +191,7 @@ def file_version(connection: sqlite3.Connection, path: Path) -> int:
     if version > VERSION:
         raise DatabaseVersion(path=str(path), found=version, supported=VERSION)
     if version < VERSION:
-        raise DatabaseDamaged(path=str(path), reason="it was made before the first release of this program")
+        raise DatabaseOutdated(path=str(path), found=version, supported=VERSION)
     return version
 
 

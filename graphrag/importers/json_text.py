@@ -36,7 +36,7 @@ def parse_json(raw: bytes, tally: Tally) -> Any:
     document = orjson.loads(whole)
     count = whole.count("\ufffd") + whole.count("\\ufffd")
     if count:
-        tally.repair("character", "half of it was in the file; it is read as �", count=count)
+        tally.repair("character", "half of it was in the file; it is read as U+FFFD", count=count)
     return document
 
 

@@ -19,7 +19,7 @@ TRIAL_S: Final = 5.0
 class NotTried(Exception):
     """Raised when the service of the model could not be reached; `why` says how it failed."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, *, why: str) -> None:
         super().__init__(why)
         self.why = why
 
@@ -60,9 +60,9 @@ async def try_session(side: ModelSide, session: VoiceSession) -> ModelRefusal | 
     except RealtimeRefused as exc:
         return exc.refusal or refusal_of({"message": exc.why}, code="refused")
     except RealtimeUnreachable as exc:
-        raise NotTried(exc.why) from exc
+        raise NotTried(why=exc.why) from exc
     except TimeoutError as exc:
-        raise NotTried(f"no answer within {TRIAL_S:g} s") from exc
+        raise NotTried(why=f"no answer within {TRIAL_S:g} s") from exc
     finally:
         await side.close()
-    raise NotTried("the connection was lost")
+    raise NotTried(why="the connection was lost")

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from datasources.base import Record
-from datasources.errors import DatabaseDamaged, DatabaseVersion, SourceError, SourceUnavailable
+from datasources.errors import (
+    DatabaseDamaged,
+    DatabaseOutdated,
+    DatabaseVersion,
+    SourceError,
+    SourceUnavailable,
+)
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, keys_of, make_flow
@@ -231,7 +237,9 @@ async def test_a_file_of_another_version_is_refused(tmp_path: Path, later: int) 
     file = sqlite3.connect(path)
     file.execute(f"PRAGMA user_version = {schema.VERSION + later}")
     file.close()
-    assert isinstance(await refused(path), DatabaseVersion if later > 0 else DatabaseDamaged)
+    problem = await refused(path)
+    assert isinstance(problem, DatabaseVersion if later > 0 else DatabaseOutdated)
+    assert ("export its graphs" in str(problem)) == (later < 0)
 
 
 async def test_a_file_without_the_count_of_changes_gets_it(tmp_path: Path) -> None:
