@@ -36,11 +36,11 @@ def read_by_schema(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
     is; `null` of an optional property that takes none is its absence. Everything else stays for the check.
     Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is not given.
     """
-    whole = _Whole(schema)
+    whole = _RootSchema(schema)
     return cast(dict[str, Any], whole.read(schema, dict(values)))
 
 
-class _Whole:
+class _RootSchema:
     """A schema whose parts may refer to its definitions."""
 
     def __init__(self, schema: Schema) -> None:

@@ -1,7 +1,8 @@
 """Proposals and their decisions, by people or by policy: nothing changes a graph without one.
 
-From outside: the names of `__all__`, `approval`, `approval_context`, `preview`, `conflicts`, `discussion` and
-`voice_codes` (proposals as they are stored and shown), `validation`, `policies` and `programs` (who must be
+From outside: the names of `__all__`, `approval`, `approval_context`, `preview`, `conflicts`, `discussion`,
+`wording`, `stored_parts`, `broken_code` and `voice_codes` (proposals as they are stored and shown),
+`validation`, `policies` and `programs` (who must be
 asked), `audit`, `codemods`, `imported_changes`.
 """
 

@@ -17,7 +17,7 @@ from graphrag.importers.assemble import assemble
 from graphrag.importers.json_text import parse_json
 from graphrag.importers.json_values import Json, as_dict, as_list
 from graphrag.importers.n8n import N8N
-from graphrag.importers.n8n.documents import workflows_in
+from graphrag.importers.n8n.n8n_documents import workflows_in
 from graphrag.importers.node_red import NODE_RED
 from graphrag.importers.nodius import NODIUS
 from graphrag.importers.other_documents import kind_of

@@ -64,7 +64,7 @@ class ModelText:
     def __init__(self, tools: Collection[str] = (), *, holds_beginning: bool = False) -> None:
         self.leaked = self.began_in_thinking = self.has_text = False
         self._tools = tools
-        self._text, self._thinking = _Pieces(), _Pieces()
+        self._text, self._thinking = _TextPieces(), _TextPieces()
         self._marks, self._lines = MarkReader(), _CallLines(tools)
         self._calls: list[tuple[WrittenCall, bool]] = []
         self._held: list[str] | None = [] if holds_beginning else None
@@ -178,7 +178,7 @@ def _merged(parts: list[tuple[Kind, str]]) -> Iterator[tuple[Kind, str]]:
             yield from group
 
 
-class _Pieces:
+class _TextPieces:
     """Joins halves of surrogate pairs that come in two pieces; a half alone becomes U+FFFD."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from graphrag.i18n import Language
 from graphrag.retrieval.context_rows import DATA_CHARS, Row, brief_row, node_row, type_row, why
 from graphrag.retrieval.flow_lines import edge_rows, flow_lines, unconnected, walking_order
 from graphrag.retrieval.retrieval_result import Retrieval
-from tools.node_meaning import Fact, facts_of
+from tools.node_meaning import NodeFact, facts_of
 from tools.node_meaning.writing import NO_WORDS, by_relevance
 from tools.toon import compact_json, encode_table
 
@@ -188,8 +188,8 @@ class _ContextWriter:
         self._edges = graph.edges if graph else found.edges
         self._configs = {**found.configs, **(graph.configs if graph else {})}
         self._order = walking_order(list(self._nodes.values()), self._edges)
-        self._facts: dict[str, Sequence[Fact]] = {}
-        self._ordered: dict[tuple[str, frozenset[str]], Sequence[Fact]] = {}
+        self._facts: dict[str, Sequence[NodeFact]] = {}
+        self._ordered: dict[tuple[str, frozenset[str]], Sequence[NodeFact]] = {}
         self._rows: dict[tuple[str, tuple[int, int]], Row] = {}
 
     def whole(self) -> Context | None:
@@ -290,7 +290,7 @@ class _ContextWriter:
             self._rows[key, chars] = row
         return self._rows[key, chars]
 
-    def _facts_of(self, key: str, words: frozenset[str]) -> Sequence[Fact]:
+    def _facts_of(self, key: str, words: frozenset[str]) -> Sequence[NodeFact]:
         """Returns what a node's data say, what the question asks for first; each node is read once."""
         if key not in self._facts:
             self._facts[key] = facts_of(self._nodes[key])

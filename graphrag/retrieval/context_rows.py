@@ -8,7 +8,7 @@ from typing import Any
 from datasources.text import letters, node_label
 from datasources.types import Graph, Node, NodeTypeConfig, ScoredNode
 from tools.compact import compact_handles, cut, cut_name, other_cells, sheet_label
-from tools.node_meaning import Fact, facts_of, line_of, write_facts
+from tools.node_meaning import NodeFact, facts_of, line_of, write_facts
 from tools.node_meaning.writing import NO_WORDS, shorten
 from tools.secret_texts import redacted
 
@@ -31,7 +31,7 @@ def node_row(
     truncate_process: int,
     truncate_data: int,
     words: frozenset[str] = NO_WORDS,
-    facts: Sequence[Fact] | None = None,
+    facts: Sequence[NodeFact] | None = None,
 ) -> Row:
     """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the question,
     `facts` what its data say, where they are known already.
@@ -62,7 +62,7 @@ def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS)
     return text if len(text) <= limit else shorten(text, limit, words)
 
 
-def brief_row(node: Node, facts: Sequence[Fact]) -> Row:
+def brief_row(node: Node, facts: Sequence[NodeFact]) -> Row:
     """Returns the row of a node that is only named: what it is called, and what it does on one line."""
     label = node_label(node)
     return {

@@ -22,7 +22,7 @@ _ID: Final = MCP_SESSION_ID_HEADER.encode("ascii")
 
 
 @dataclass(slots=True)
-class _Use:
+class _SessionUse:
     """`user`: the credential that opened the session, which alone may end it."""
 
     user: Any
@@ -34,7 +34,7 @@ class OpenSessions:
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
-        self._of: dict[str, OrderedDict[str, _Use]] = {}
+        self._of: dict[str, OrderedDict[str, _SessionUse]] = {}
         """By person, the session that was used longest ago first."""
 
     @staticmethod
@@ -66,7 +66,7 @@ class OpenSessions:
                 )
                 if named is None and given is not None and message["status"] < 400:
                     use = self._of.setdefault(user_id, OrderedDict()).setdefault(
-                        given, _Use(user=scope["user"])
+                        given, _SessionUse(user=scope["user"])
                     )
                     use.in_flight += 1
             await send(message)
@@ -91,7 +91,7 @@ class OpenSessions:
 
     async def _make_room(self, user_id: str, scope: Scope) -> None:
         """End the person's longest idle session where they have as many as they may."""
-        own = self._of.get(user_id, OrderedDict[str, _Use]())
+        own = self._of.get(user_id, OrderedDict[str, _SessionUse]())
         if len(own) < OF_ONE:
             return
         idle = next(((session_id, use.user) for session_id, use in own.items() if not use.in_flight), None)

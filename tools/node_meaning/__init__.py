@@ -4,8 +4,8 @@
 A new editor's node types are one module with a table of readers, and one entry in `reading.READERS`.
 """
 
-from tools.node_meaning.fact import Fact
+from tools.node_meaning.fact import NodeFact
 from tools.node_meaning.reading import facts_of
 from tools.node_meaning.writing import line_of, write_facts
 
-__all__ = ["Fact", "facts_of", "line_of", "write_facts"]
+__all__ = ["NodeFact", "facts_of", "line_of", "write_facts"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tools.node_meaning.fact import ESSENTIAL, Fact, Json, as_map, as_maps, words_of, written
+from tools.node_meaning.fact import ESSENTIAL, Json, NodeFact, as_map, as_maps, words_of, written
 
 SYMBOLS: Final[Mapping[str, str]] = {
     **{"equals": "=", "equal": "=", "notEquals": "!=", "notEqual": "!="},
@@ -77,31 +77,31 @@ def _older(kind: str, item: Json) -> str:
     return comparison(item.get("value1"), operation, item.get("value2"))
 
 
-def condition_facts(parameters: Json) -> Iterator[Fact]:
+def condition_facts(parameters: Json) -> Iterator[NodeFact]:
     """Yields the condition of an `If` or `Filter` node, whichever version wrote it."""
     conditions = parameters.get("conditions")
     text = group_text(as_map(conditions)) if is_group(conditions) else older_text(parameters)
     if text:
-        yield Fact(text, rank=ESSENTIAL)
+        yield NodeFact(text, rank=ESSENTIAL)
 
 
-def switch_facts(parameters: Json) -> Iterator[Fact]:
+def switch_facts(parameters: Json) -> Iterator[NodeFact]:
     """Yields a fact for each output of a `Switch` node: `output ← condition`."""
     rules = as_map(parameters.get("rules"))
     for place, rule in enumerate(as_maps(rules.get("values"))):
         condition = group_text(as_map(rule.get("conditions")))
         name = rule.get("outputKey") if rule.get("renameOutput", True) else None
         if condition or name:
-            yield Fact(f"{written(name or place)} ← {condition or 'no condition'}", rank=ESSENTIAL)
+            yield NodeFact(f"{written(name or place)} ← {condition or 'no condition'}", rank=ESSENTIAL)
     kind = str(parameters.get("dataType") or "number")
     for rule in as_maps(rules.get("rules")):  # versions 1 and 2: one value is compared by every rule
         operation = str(rule.get("operation") or _DEFAULT_OPERATIONS.get(kind, "equal"))
         left, right = parameters.get("value1"), rule.get("value2")
         output = rule.get("outputKey") or rule.get("output") or 0
-        yield Fact(f"{written(output)} ← {comparison(left, operation, right)}", rank=ESSENTIAL)
+        yield NodeFact(f"{written(output)} ← {comparison(left, operation, right)}", rank=ESSENTIAL)
     if parameters.get("output") not in (None, ""):
-        yield Fact(f"output {written(parameters['output'])}", rank=ESSENTIAL)
+        yield NodeFact(f"output {written(parameters['output'])}", rank=ESSENTIAL)
     options = as_map(parameters.get("options"))
     fallback = parameters.get("fallbackOutput", options.get("fallbackOutput"))
     if fallback not in (None, "", -1, "none"):
-        yield Fact(f"{written(options.get('renameFallbackOutput') or fallback)} ← otherwise")
+        yield NodeFact(f"{written(options.get('renameFallbackOutput') or fallback)} ← otherwise")

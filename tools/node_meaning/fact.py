@@ -46,7 +46,7 @@ IGNORED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class NodeFact:
     """One statement: `value`, and a `label` that says what it is, empty where the value speaks for itself.
 
     `rank` orders facts: ESSENTIAL before SETTING before DETAIL.
@@ -109,7 +109,7 @@ def words_of(camel_case: str) -> str:
     return " ".join(_WORD_IN_CAMEL.findall(camel_case)).lower() or camel_case
 
 
-def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[Fact]:
+def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
     """Yields a fact for each value in JSON data that is not boilerplate, with the last telling name."""
     if value is None or value == "" or depth > MAX_DEPTH:
         return
@@ -117,7 +117,7 @@ def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[Fact]:
         pairs = cast(Json, value)
         if "__rl" in pairs:
             if target := locator_text(pairs):
-                yield Fact(target, label)
+                yield NodeFact(target, label)
             return
         for name, inner in pairs.items():
             if name not in IGNORED:
@@ -127,12 +127,12 @@ def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[Fact]:
         if all(not isinstance(item, Mapping | list | tuple) for item in items):
             kept = [written(item) for item in items if item not in (None, "")]
             if kept:
-                yield Fact(", ".join(kept), label)
+                yield NodeFact(", ".join(kept), label)
             return
         for item in items:
             yield from leaf_facts(item, label, depth + 1)
     else:
-        yield Fact(setting_text(label, value), label, DETAIL if value is False else SETTING)
+        yield NodeFact(setting_text(label, value), label, DETAIL if value is False else SETTING)
 
 
 def setting_text(name: str, value: Any) -> str:

@@ -9,54 +9,54 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from tools.node_meaning.conditions import condition_facts, switch_facts
-from tools.node_meaning.fact import ESSENTIAL, Fact, Json, as_map, as_maps, words_of, written
+from tools.node_meaning.fact import ESSENTIAL, Json, NodeFact, as_map, as_maps, words_of, written
 from tools.node_meaning.shapes import assignment_facts, tree_facts
 
-Reader = Callable[[Json], Iterator[Fact]]
+Reader = Callable[[Json], Iterator[NodeFact]]
 
 
-def _request(parameters: Json) -> Iterator[Fact]:
+def _request(parameters: Json) -> Iterator[NodeFact]:
     method = parameters.get("method") or parameters.get("requestMethod") or "GET"  # GET is not stored
     url = parameters.get("url")
-    yield Fact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
+    yield NodeFact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
     for name in ("jsonBody", "body", "rawBody", "bodyParametersJson"):
         if parameters.get(name):
-            yield Fact(written(parameters[name]), "body")
+            yield NodeFact(written(parameters[name]), "body")
 
 
-def _webhook(parameters: Json) -> Iterator[Fact]:
+def _webhook(parameters: Json) -> Iterator[NodeFact]:
     path = str(parameters.get("path") or "").lstrip("/")
-    yield Fact(f"{written(parameters.get('httpMethod') or 'GET')} /{path}", rank=ESSENTIAL)
+    yield NodeFact(f"{written(parameters.get('httpMethod') or 'GET')} /{path}", rank=ESSENTIAL)
 
 
-def _wait(parameters: Json) -> Iterator[Fact]:
+def _wait(parameters: Json) -> Iterator[NodeFact]:
     amount, unit = parameters.get("amount"), parameters.get("unit") or "seconds"
     if amount is not None:
-        yield Fact(f"{written(amount)} {written(unit)}", rank=ESSENTIAL)
+        yield NodeFact(f"{written(amount)} {written(unit)}", rank=ESSENTIAL)
     elif "unit" in parameters:
-        yield Fact(written(unit), "unit")
+        yield NodeFact(written(unit), "unit")
 
 
-def _merge(parameters: Json) -> Iterator[Fact]:
+def _merge(parameters: Json) -> Iterator[NodeFact]:
     mode = words_of(str(parameters.get("mode") or "append"))
     by = parameters.get("combineBy") or parameters.get("combinationMode")
-    yield Fact(f"{mode}, {words_of(str(by))}" if by else mode, rank=ESSENTIAL)
+    yield NodeFact(f"{mode}, {words_of(str(by))}" if by else mode, rank=ESSENTIAL)
 
 
-def _sort(parameters: Json) -> Iterator[Fact]:
+def _sort(parameters: Json) -> Iterator[NodeFact]:
     for field in as_maps(as_map(parameters.get("sortFieldsUi")).get("sortField")):
         order = written(field.get("order") or "ascending")
-        yield Fact(f"by {written(field.get('fieldName') or '')} {order}", rank=ESSENTIAL)
+        yield NodeFact(f"by {written(field.get('fieldName') or '')} {order}", rank=ESSENTIAL)
 
 
-def _limit(parameters: Json) -> Iterator[Fact]:
+def _limit(parameters: Json) -> Iterator[NodeFact]:
     kept = "last" if parameters.get("keep") == "lastItems" else "first"
-    yield Fact(f"{kept} {written(parameters.get('maxItems') or 1)} items", rank=ESSENTIAL)
+    yield NodeFact(f"{kept} {written(parameters.get('maxItems') or 1)} items", rank=ESSENTIAL)
 
 
-def _split(parameters: Json) -> Iterator[Fact]:
+def _split(parameters: Json) -> Iterator[NodeFact]:
     if parameters.get("batchSize") is not None:
-        yield Fact(f"batches of {written(parameters['batchSize'])}", rank=ESSENTIAL)
+        yield NodeFact(f"batches of {written(parameters['batchSize'])}", rank=ESSENTIAL)
 
 
 def _names(*names: str) -> frozenset[str]:
@@ -94,7 +94,7 @@ _FIRST: Final = ("query", "table", "model", "modelId", "documentId", "sheetName"
 """Parameters that come right after the operation, where a type has them."""
 
 
-def parameter_facts(node_type: str, parameters: Json) -> Iterator[Fact]:
+def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
     """Yields the facts of an n8n node's parameters, what it does first."""
     read, done = READERS.get(node_type.rpartition(".")[2], (_operation, _names("resource", "operation")))
     yield from read(parameters)
@@ -102,14 +102,14 @@ def parameter_facts(node_type: str, parameters: Json) -> Iterator[Fact]:
     for name in _FIRST:
         if name in left:
             for fact in tree_facts({name: left.pop(name)}):
-                yield Fact(fact.value, fact.label, ESSENTIAL)
+                yield NodeFact(fact.value, fact.label, ESSENTIAL)
     yield from tree_facts(left)
 
 
-def _operation(parameters: Json) -> Iterator[Fact]:
+def _operation(parameters: Json) -> Iterator[NodeFact]:
     words = [words_of(str(parameters[name])) for name in ("operation", "resource") if parameters.get(name)]
     if words:
-        yield Fact(" ".join(words), rank=ESSENTIAL)
+        yield NodeFact(" ".join(words), rank=ESSENTIAL)
 
 
 def is_n8n(node_type: str, data: Mapping[str, Any]) -> bool:

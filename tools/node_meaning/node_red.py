@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from tools.node_meaning.fact import DETAIL, ESSENTIAL, Fact, Json, as_maps, leaf_facts, words_of, written
+from tools.node_meaning.fact import DETAIL, ESSENTIAL, Json, NodeFact, as_maps, leaf_facts, words_of, written
 
-Reader = Callable[[Json], Iterator[Fact]]
+Reader = Callable[[Json], Iterator[NodeFact]]
 
 _PLACES: Final = frozenset(("msg", "flow", "global", "env"))
 _SIGNS: Final[Mapping[str, str]] = {
@@ -32,20 +32,20 @@ def typed(value: Any, kind: Any) -> str:
     return f"'{text}'" if kind == "str" and not text else text
 
 
-def _inject(parameters: Json) -> Iterator[Fact]:
+def _inject(parameters: Json) -> Iterator[NodeFact]:
     if parameters.get("once"):
-        yield Fact("at start", rank=ESSENTIAL)
+        yield NodeFact("at start", rank=ESSENTIAL)
     payload, kind = parameters.get("payload"), parameters.get("payloadType")
     if kind == "date" or payload not in (None, ""):
-        yield Fact(f"payload = {typed(payload, kind)}", rank=ESSENTIAL)
+        yield NodeFact(f"payload = {typed(payload, kind)}", rank=ESSENTIAL)
     if parameters.get("topic"):
-        yield Fact(f"topic = {written(parameters['topic'])}")
+        yield NodeFact(f"topic = {written(parameters['topic'])}")
     for item in as_maps(parameters.get("props")):
         if "v" in item:
-            yield Fact(f"{written(item.get('p'))} = {typed(item['v'], item.get('vt'))}")
+            yield NodeFact(f"{written(item.get('p'))} = {typed(item['v'], item.get('vt'))}")
 
 
-def _change(parameters: Json) -> Iterator[Fact]:
+def _change(parameters: Json) -> Iterator[NodeFact]:
     for rule in as_maps(parameters.get("rules")):
         place, target = typed(rule.get("p"), rule.get("pt", "msg")), typed(rule.get("to"), rule.get("tot"))
         match rule.get("t"):
@@ -59,13 +59,13 @@ def _change(parameters: Json) -> Iterator[Fact]:
                 text = f"in {place} replace {typed(rule.get('from'), rule.get('fromt'))} by {target}"
             case other:
                 text = f"{other} {place} {target}"
-        yield Fact(text, rank=ESSENTIAL)
+        yield NodeFact(text, rank=ESSENTIAL)
     if not parameters.get("rules") and parameters.get("property"):  # before version 0.14
         action, name = parameters.get("action") or "replace", written(parameters["property"])
-        yield Fact(f"{action} {name}: {written(parameters.get('to') or '')}", rank=ESSENTIAL)
+        yield NodeFact(f"{action} {name}: {written(parameters.get('to') or '')}", rank=ESSENTIAL)
 
 
-def _switch(parameters: Json) -> Iterator[Fact]:
+def _switch(parameters: Json) -> Iterator[NodeFact]:
     subject = typed(parameters.get("property") or "payload", parameters.get("propertyType", "msg"))
     for place, rule in enumerate(as_maps(parameters.get("rules")), 1):
         sign = _SIGNS.get(str(rule.get("t")), str(rule.get("t")))
@@ -76,42 +76,44 @@ def _switch(parameters: Json) -> Iterator[Fact]:
         else:
             upper = f" and {typed(rule['v2'], rule.get('v2t'))}" if "v2" in rule else ""
             text = f"{subject} {sign} {typed(rule['v'], rule.get('vt'))}{upper}"
-        yield Fact(f"{place} ← {text}", rank=ESSENTIAL)
+        yield NodeFact(f"{place} ← {text}", rank=ESSENTIAL)
 
 
-def _request(parameters: Json) -> Iterator[Fact]:
+def _request(parameters: Json) -> Iterator[NodeFact]:
     method = str(parameters.get("method") or "GET")
     said = "method of msg.method," if method == "use" else method.upper()
     url = parameters.get("url") or parameters.get("endpoint")
-    yield Fact(f"{said} {written(url) if url else 'address of msg.url'}", rank=ESSENTIAL)
+    yield NodeFact(f"{said} {written(url) if url else 'address of msg.url'}", rank=ESSENTIAL)
 
 
-def _endpoint(parameters: Json) -> Iterator[Fact]:
+def _endpoint(parameters: Json) -> Iterator[NodeFact]:
     method = str(parameters.get("method") or "get").upper()
-    yield Fact(f"{method} {written(parameters.get('url') or '/')}", rank=ESSENTIAL)
+    yield NodeFact(f"{method} {written(parameters.get('url') or '/')}", rank=ESSENTIAL)
 
 
-def _delay(parameters: Json) -> Iterator[Fact]:
+def _delay(parameters: Json) -> Iterator[NodeFact]:
     kind = parameters.get("pauseType")
     if kind in ("delay", "delayv"):
-        yield Fact(f"{written(parameters.get('timeout'))} {parameters.get('timeoutUnits')}", rank=ESSENTIAL)
+        yield NodeFact(
+            f"{written(parameters.get('timeout'))} {parameters.get('timeoutUnits')}", rank=ESSENTIAL
+        )
     elif kind == "random":
         ends = f"{written(parameters.get('randomFirst'))} to {written(parameters.get('randomLast'))}"
-        yield Fact(f"{ends} {parameters.get('randomUnits')}", rank=ESSENTIAL)
+        yield NodeFact(f"{ends} {parameters.get('randomUnits')}", rank=ESSENTIAL)
     else:
         pace = f"{written(parameters.get('rate'))} per {written(parameters.get('nbRateUnits') or 1)}"
         extra = ", others dropped" if parameters.get("drop") else ""
-        yield Fact(f"{pace} {parameters.get('rateUnits') or 'second'}{extra}", rank=ESSENTIAL)
+        yield NodeFact(f"{pace} {parameters.get('rateUnits') or 'second'}{extra}", rank=ESSENTIAL)
 
 
-def _catch(parameters: Json) -> Iterator[Fact]:
+def _catch(parameters: Json) -> Iterator[NodeFact]:
     scope = parameters.get("scope")
-    yield Fact(f"errors of {written(scope)}" if scope else "errors of all nodes", rank=ESSENTIAL)
+    yield NodeFact(f"errors of {written(scope)}" if scope else "errors of all nodes", rank=ESSENTIAL)
     if parameters.get("uncaught"):
-        yield Fact("only those that nothing else catches")
+        yield NodeFact("only those that nothing else catches")
 
 
-def _state(parameters: Json) -> Iterator[Fact]:
+def _state(parameters: Json) -> Iterator[NodeFact]:
     """Yields what a Home Assistant node reads, and the state that it asks for."""
     entity = parameters.get("entity_id") or parameters.get("entityId") or parameters.get("entityid")
     asked = parameters.get("halt_if") or parameters.get("ifState") or parameters.get("haltIfState")
@@ -120,23 +122,23 @@ def _state(parameters: Json) -> Iterator[Fact]:
         f" {_SIGNS.get(str(how), words_of(str(how)))} {written(asked)}" if asked not in (None, "") else ""
     )
     if entity:
-        yield Fact(f"{written(entity)}{condition}", rank=ESSENTIAL)
+        yield NodeFact(f"{written(entity)}{condition}", rank=ESSENTIAL)
 
 
-def _service(parameters: Json) -> Iterator[Fact]:
+def _service(parameters: Json) -> Iterator[NodeFact]:
     """Yields the action of Home Assistant that a node calls, on what, and with which data."""
     action = parameters.get("action") or f"{parameters.get('domain') or ''}.{parameters.get('service') or ''}"
     targets = [
         written(parameters[name]) for name in ("entityId", "deviceId", "areaId") if parameters.get(name)
     ]
-    yield Fact(f"{written(action)}{' on ' + ', '.join(targets) if targets else ''}", rank=ESSENTIAL)
+    yield NodeFact(f"{written(action)}{' on ' + ', '.join(targets) if targets else ''}", rank=ESSENTIAL)
     if parameters.get("data"):
-        yield Fact(written(parameters["data"]), "data", ESSENTIAL)
+        yield NodeFact(written(parameters["data"]), "data", ESSENTIAL)
 
 
-def _mqtt(parameters: Json) -> Iterator[Fact]:
+def _mqtt(parameters: Json) -> Iterator[NodeFact]:
     if parameters.get("topic"):
-        yield Fact(f"topic {written(parameters['topic'])}", rank=ESSENTIAL)
+        yield NodeFact(f"topic {written(parameters['topic'])}", rank=ESSENTIAL)
 
 
 READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
@@ -185,7 +187,7 @@ _INTERNAL: Final = frozenset(
 """What the editor stores for itself, or defaults that no question is about."""
 
 
-def parameter_facts(node_type: str, parameters: Json) -> Iterator[Fact]:
+def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
     """Yields the facts of a Node-RED node's fields, what it does first."""
     read, done = READERS.get(node_type, (None, frozenset[str]()))
     if read is not None:
@@ -193,4 +195,4 @@ def parameter_facts(node_type: str, parameters: Json) -> Iterator[Fact]:
     left = {name: value for name, value in parameters.items() if name not in done}
     for name, value in left.items():
         for fact in leaf_facts({name: value}):
-            yield Fact(fact.value, fact.label, DETAIL if name in _INTERNAL else fact.rank)
+            yield NodeFact(fact.value, fact.label, DETAIL if name in _INTERNAL else fact.rank)

@@ -11,7 +11,15 @@ from datasources.types import Node
 from tools.checks.checked_graph import data_of
 from tools.flow_summary import note_text
 from tools.node_meaning import n8n, node_red
-from tools.node_meaning.fact import ESSENTIAL, MAX_FACT_CHARS, MAX_FACTS, Fact, as_map, leaf_facts, written
+from tools.node_meaning.fact import (
+    ESSENTIAL,
+    MAX_FACT_CHARS,
+    MAX_FACTS,
+    NodeFact,
+    as_map,
+    leaf_facts,
+    written,
+)
 from tools.node_values import schedule_of
 from tools.references import NOTE_TYPE
 
@@ -20,9 +28,9 @@ _READ_APART: Final = frozenset(
 )
 
 
-def facts_of(node: Node) -> tuple[Fact, ...]:
+def facts_of(node: Node) -> tuple[NodeFact, ...]:
     """Returns what a node does and is set to, most telling first; at most `MAX_FACTS`, its code apart."""
-    facts: list[Fact] = []
+    facts: list[NodeFact] = []
     room = MAX_FACT_CHARS
     for fact in islice(_facts(node), MAX_FACTS):
         room -= len(fact.value)
@@ -32,19 +40,19 @@ def facts_of(node: Node) -> tuple[Fact, ...]:
     return tuple(sorted(facts, key=lambda fact: fact.rank))
 
 
-def _facts(node: Node) -> Iterator[Fact]:
+def _facts(node: Node) -> Iterator[NodeFact]:
     data = data_of(node)
     if not data:
         if node.data is not None and not isinstance(node.data, dict):
             yield from leaf_facts(node.data)
         return
     if node.type == NOTE_TYPE:
-        yield Fact(note_text(node), rank=ESSENTIAL)
+        yield NodeFact(note_text(node), rank=ESSENTIAL)
         return
     if data.get("disabled") is True:
-        yield Fact("disabled", rank=ESSENTIAL)
+        yield NodeFact("disabled", rank=ESSENTIAL)
     for text in schedule_of(node.type, data):
-        yield Fact(text, rank=ESSENTIAL)
+        yield NodeFact(text, rank=ESSENTIAL)
     parameters = as_map(data.get("parameters"))
     if n8n.is_n8n(node.type, data):
         shown = {k: v for k, v in parameters.items() if k not in ("rule", "triggerTimes", "pollTimes")}
@@ -52,7 +60,7 @@ def _facts(node: Node) -> Iterator[Fact]:
     else:
         yield from node_red.parameter_facts(node.type, parameters)
     for kind, account in as_map(data.get("credentials")).items():
-        yield Fact(f"{written(account)} ({kind})", "credential")
+        yield NodeFact(f"{written(account)} ({kind})", "credential")
     label = node_label(node)
     for name, value in data.items():
         if name not in _READ_APART and not (name == "text" and value == label):

@@ -11,8 +11,8 @@ from tools.node_meaning.fact import (
     ESSENTIAL,
     IGNORED,
     MAX_DEPTH,
-    Fact,
     Json,
+    NodeFact,
     as_map,
     as_maps,
     leaf_facts,
@@ -34,7 +34,7 @@ _VALUES: Final = (
 )
 
 
-def named_value(item: Json) -> Fact | None:
+def named_value(item: Json) -> NodeFact | None:
     """Returns an item of a list as `name = value`; None where it has no name."""
     name = next((key for key in _NAMES if isinstance(item.get(key), str) and item[key]), None)
     if name is None:
@@ -44,10 +44,10 @@ def named_value(item: Json) -> Fact | None:
     if value is not None and not isinstance(value, list | Mapping):
         rest = {k: v for k, v in item.items() if k not in (name, *_VALUES, "type", "id", "valueProvider")}
         extra = _inside(rest)
-        return Fact(f"{label} = {setting_text(label, value)}{f' ({extra})' if extra else ''}")
+        return NodeFact(f"{label} = {setting_text(label, value)}{f' ({extra})' if extra else ''}")
     rest = {key: value for key, value in item.items() if key not in (name, "id")}
     extra = _inside(rest)
-    return Fact(f"{label} ({extra})" if extra else label)
+    return NodeFact(f"{label} ({extra})" if extra else label)
 
 
 def _inside(pairs: Json) -> str:
@@ -56,7 +56,7 @@ def _inside(pairs: Json) -> str:
     )
 
 
-def assignment_facts(parameters: Json) -> Iterator[Fact]:
+def assignment_facts(parameters: Json) -> Iterator[NodeFact]:
     """Yields `name = value` for each field that a `Set` node assigns, whichever version wrote it."""
     listed = as_maps(as_map(parameters.get("assignments")).get("assignments"))
     listed += as_maps(as_map(parameters.get("fields")).get("values"))
@@ -66,39 +66,39 @@ def assignment_facts(parameters: Json) -> Iterator[Fact]:
         if item.get("name"):
             name = written(item["name"])
             value = next((item[key] for key in _VALUES if item.get(key) is not None), "")
-            yield Fact(f"{name} = {setting_text(name, value)}", rank=ESSENTIAL)
+            yield NodeFact(f"{name} = {setting_text(name, value)}", rank=ESSENTIAL)
     if parameters.get("jsonOutput"):
-        yield Fact(written(parameters["jsonOutput"]), "JSON", ESSENTIAL)
+        yield NodeFact(written(parameters["jsonOutput"]), "JSON", ESSENTIAL)
     for name in ("includeFields", "excludeFields"):
         if parameters.get(name):
-            yield Fact(written(parameters[name]), name)
+            yield NodeFact(written(parameters[name]), name)
     if parameters.get("include") == "none" or parameters.get("keepOnlySet"):
-        yield Fact("drops all other fields")
+        yield NodeFact("drops all other fields")
 
 
-def column_facts(columns: Json) -> Iterator[Fact]:
+def column_facts(columns: Json) -> Iterator[NodeFact]:
     """Yields `column = value` of a resource mapper, and the columns that rows are matched by."""
     if columns.get("mappingMode") == "autoMapInputData":
-        yield Fact("columns from the input's fields")
+        yield NodeFact("columns from the input's fields")
     for name, value in as_map(columns.get("value")).items():
         if value not in (None, ""):
-            yield Fact(f"{written(name)} = {setting_text(name, value)}")
+            yield NodeFact(f"{written(name)} = {setting_text(name, value)}")
     matching = columns.get("matchingColumns")
     if matching:
-        yield Fact(written(matching), "matched by")
+        yield NodeFact(written(matching), "matched by")
 
 
-def tree_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[Fact]:
+def tree_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
     """Yields the facts of a JSON value whose shapes are known; the leaves of what has no known shape."""
     pairs = as_map(value)
     if depth > MAX_DEPTH:
         return
     if "__rl" in pairs:
         if target := locator_text(pairs):
-            yield Fact(target, label)
+            yield NodeFact(target, label)
     elif conditions.is_group(value):
         if text := conditions.group_text(pairs):
-            yield Fact(text, label)
+            yield NodeFact(text, label)
     elif "mappingMode" in pairs:
         yield from column_facts(pairs)
     elif pairs:

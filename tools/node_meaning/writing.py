@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from datasources.text import tokenize_prose
 from tools.compact import ELLIPSIS, squeeze
-from tools.node_meaning.fact import DETAIL, ESSENTIAL, Fact
+from tools.node_meaning.fact import DETAIL, ESSENTIAL, NodeFact
 
 LINE_CHARS = 90
 LONG_CHARS = 240
@@ -18,7 +18,7 @@ _WORD = re.compile(r"\w+")
 NO_WORDS: frozenset[str] = frozenset()
 
 
-def line_of(facts: Sequence[Fact], limit: int = LINE_CHARS) -> str | None:
+def line_of(facts: Sequence[NodeFact], limit: int = LINE_CHARS) -> str | None:
     """Returns what a node does on one line of at most `limit` characters; None where no fact says it."""
     first = [fact.text for fact in facts if fact.rank == ESSENTIAL] or [
         f.text for f in facts if f.rank < DETAIL
@@ -33,7 +33,7 @@ def line_of(facts: Sequence[Fact], limit: int = LINE_CHARS) -> str | None:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
 
 
-def write_facts(facts: Sequence[Fact], limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
+def write_facts(facts: Sequence[NodeFact], limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
     """Returns facts as one text of about `limit` characters; None where there are none.
 
     A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at all is
@@ -57,7 +57,7 @@ def write_facts(facts: Sequence[Fact], limit: int, words: frozenset[str] = NO_WO
     return BETWEEN.join(kept) + (f"{BETWEEN}{ELLIPSIS}+{missing} values" if missing else "")
 
 
-def by_relevance(facts: Sequence[Fact], words: frozenset[str]) -> list[Fact]:
+def by_relevance(facts: Sequence[NodeFact], words: frozenset[str]) -> list[NodeFact]:
     """Returns facts that share words (stems) with a question first, details last, else in their order."""
     return sorted(facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank))
 

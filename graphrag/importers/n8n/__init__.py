@@ -10,7 +10,7 @@ from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_text, rest
 from graphrag.importers.n8n.connections import read_connections
-from graphrag.importers.n8n.documents import recognise
+from graphrag.importers.n8n.n8n_documents import recognise
 from graphrag.importers.n8n.nodes import read_nodes
 from graphrag.importers.n8n.workflow_patch import WORKFLOW_WRITER
 from graphrag.importers.readable_keys import clean, file_stem

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
-from graphrag.importers.node_red.documents import recognise
+from graphrag.importers.node_red.flow_documents import recognise
 from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
 from graphrag.importers.node_red.flow_patch import FLOW_WRITER
 from graphrag.importers.node_red.wires import connect_all
