@@ -5,23 +5,33 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real adapters browser slow lint format type mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-real adapters browser slow lint format type wheel mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
 
 setup: .venv/.ready ## Create .venv with everything, on Python 3.11 or later
 
+# Installs the project with the extras of $(1) into .venv, by uv where it is there.
+define install
+@if command -v uv >/dev/null 2>&1; then \
+   test -x $(PY) || uv venv -q .venv; uv pip install -q --python $(PY) -c constraints.txt -e '.$(1)'; \
+ else \
+   test -x $(PY) || $${PYTHON:-python3} -m venv .venv; \
+   $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.$(1)'; \
+ fi
+endef
+
+# What the tests need includes what the demo needs, not the other way round: one stamp each.
 .venv/.ready: pyproject.toml constraints.txt
-	@if command -v uv >/dev/null 2>&1; then \
-	   test -x $(PY) || uv venv -q .venv; uv pip install -q --python $(PY) -c constraints.txt -e '.[dev]'; \
-	 else \
-	   test -x $(PY) || $${PYTHON:-python3} -m venv .venv; \
-	   $(PY) -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
-	 fi
+	$(call install,[dev])
+	@touch .venv/.demo-ready $@
+
+.venv/.demo-ready: pyproject.toml constraints.txt
+	$(call install,)
 	@touch $@
 
-demo: setup ## Import sample graphs, ask and change one, then serve the page (no key, no network)
+demo: .venv/.demo-ready ## Import sample graphs, ask and change one, then serve the page (no key, no network)
 	@.venv/bin/nodius demo
 
 test: setup ## Run the test suite (about a minute)
@@ -49,6 +59,9 @@ format: setup ## Format and repair what can be repaired
 
 type: setup ## Check types (pyright strict)
 	.venv/bin/pyright
+
+wheel: setup ## Build the package in dist/, to install where there is no checkout
+	$(PY) -m hatchling build --target wheel --directory dist
 
 mcpb: setup ## Pack dist/nodius-graphrag.mcpb, from which programs install the MCP server
 	@rm -rf build/mcpb && mkdir -p build dist && cp -r mcpb build/mcpb

@@ -14,15 +14,20 @@ ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
 PACKAGE = "nodius_graphrag"
 
 
-def built_wheel(source: Path, made: Path) -> Path:
-    """Build the wheel from a copy, in `source`, of what it is made of; return its file in `made`."""
+def copied_project(source: Path) -> Path:
+    """Copy into a folder, and return, what the package is made of."""
     for room in (*ROOMS, PACKAGE):
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt"):
         shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made)]
+    return source
+
+
+def built_wheel(source: Path) -> Path:
+    """Run `make wheel` in a copy of the project, with the packages of this environment; return its file."""
+    build = ["make", "wheel", "--assume-old=.venv/.ready", f"PY={sys.executable}"]
     subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
-    (file,) = made.glob("*.whl")
+    (file,) = (source / "dist").glob("*.whl")
     return file
 
 
