@@ -1,6 +1,5 @@
 """History over REST: one list, who set each field, the graph as it was, what differs, and back to it."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from graphrag.roles import Person
 from tests.server.test_live_edits import Edited, edited
 from tests.support.agents import an_ask
 from tests.support.service import GRAPH, error_of, service, token
+from tests.support.waiting import another_moment
 
 PATH = f"/api/graphs/{GRAPH}"
 
@@ -29,7 +29,7 @@ async def test_a_person_looks_back_compares_and_brings_a_node_back() -> None:
     async with edited() as it:
         was = it.value("root", "posX")
         begin = now_ms()
-        await asyncio.sleep(0.003)
+        await another_moment()
         for value in range(1, 6):
             await it.does("root", "posX", 1000 + value, "ann")
         first = await _get(it, "revisions", limit=3)
@@ -70,7 +70,7 @@ async def test_viewers_look_and_strangers_find_nothing() -> None:
 async def test_a_deletion_and_a_restore_change_nothing_of_the_graph_as_it_was() -> None:
     async with edited() as it, it.running.as_("rita", "reviewer") as rita:
         begin = now_ms()
-        await asyncio.sleep(0.003)
+        await another_moment()
         await it.does("root", "posX", 1234, "ann")
         changes = {"nodeKey": "error-handler", "changes": {"data.level": "warning"}}
         action = {"type": "update_node", "payload": changes}

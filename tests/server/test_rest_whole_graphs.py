@@ -1,6 +1,5 @@
 """Whole graphs over REST: who may, what editors, proposals and automations of a deleted graph come to."""
 
-import asyncio
 import gzip
 import json
 
@@ -15,6 +14,7 @@ from mock_data import load_text
 from tests.support.automations import move
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import AUTOMATION, CHANGE, GRAPH, error_of, service
+from tests.support.waiting import another_moment
 
 
 async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_comes_back_as_it_was() -> None:
@@ -56,7 +56,7 @@ async def test_a_new_name_is_shown_to_who_has_the_graph_open_and_stands_in_the_o
         member = live.join("olga", "0")
         await live.edit("olga", None, rename_sheet, "0", "Before")
         begin, was = now_ms(), live.document().name
-        await asyncio.sleep(0.003)
+        await another_moment()
         assert (await ed.patch(path, json={"name": "Renamed"})).status_code == 200
         said = [json.loads(one.text) for one in member.waiting()]
         assert [(one["name"], one["userId"]) for one in said if one["type"] == "renameGraph"] == [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from graphrag.embedding.queue import EmbeddingQueue
+from graphrag.leases import now_ms
 
 
 async def drained(queue: EmbeddingQueue) -> None:
@@ -22,6 +23,12 @@ async def until(holds: Callable[[], object], within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.005)
+
+
+async def another_moment() -> None:
+    """Wait until what is stored next has another time than what was stored before."""
+    before = now_ms()
+    await until(lambda: now_ms() > before)
 
 
 async def cancelled(task: asyncio.Future[Any]) -> None:

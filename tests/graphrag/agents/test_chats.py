@@ -18,6 +18,7 @@ from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, of, only, show
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE
+from tests.support.waiting import until
 
 TWO: dict[str, Any] = {"graphs": [GRAPH, OTHER]}
 PROPOSES: dict[str, Any] = {**TWO, "permissions": {"propose": True, "role": "editor"}}
@@ -132,7 +133,7 @@ async def test_a_person_ends_a_conversation_also_while_a_turn_of_it_runs() -> No
             return [event async for event in events]
 
         turn = asyncio.create_task(rest())
-        await asyncio.sleep(0.05)
+        await until(lambda: model.requests)
         ended = await setting.chats.end(first.thread_id, EDITOR)
         assert only(await turn, Completed).stopped
         with pytest.raises(ThreadNotFound):

@@ -14,6 +14,7 @@ from tests.support.agent_life import SECOND, Api, Killed, Sent, Server, server_o
 from tests.support.agents import EDITOR, VIEWER
 from tests.support.automations import DAY, HOUR, MINUTE
 from tests.support.clock import Clock
+from tests.support.waiting import until
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 IDLE = 1_800 * SECOND
@@ -243,7 +244,7 @@ async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(memory: Dat
     first = server.life.deliveries.first_values
     assert await first(stored.thread.key) is None
     waiting = asyncio.create_task(first(stored.thread.key, wait_ms=10_000))
-    await asyncio.sleep(0.01)
+    await until(lambda: api.of("/calls"))
     assert not waiting.done()
     api.held["/calls"].set()
     assert await waiting == {"call_id": "c-7"}

@@ -267,7 +267,7 @@ async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_le
         await night.automations.put_session(
             claimed.thread.model_copy(update={"session": left}), claimed.version
         )
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(60):
             ended = session_of(await night.control.stop(claimed.thread.key, EDITOR))
         assert (ended.phase, ended.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
         assert ended.report is not None
@@ -349,13 +349,13 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
 
 
 async def _stopped_once(night: Night, made: Automation, under_way: asyncio.Event) -> None:
-    """Begin a run, and stop it as soon as something is under way: it is over within two seconds."""
+    """Begin a run, and stop it as soon as something is under way: it is over while what it asked hangs."""
     night.clock.now = TWO
     await night.scheduler.tick()
     async with asyncio.timeout(60):
         await under_way.wait()
     (run,) = await night.runs(made)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(60):
         ended = session_of(await night.control.stop(run.key, EDITOR))
     assert (ended.phase, ended.end_reason) == (Phase.COMPLETED, EndReason.CANCELLED)
     assert ended.report is not None

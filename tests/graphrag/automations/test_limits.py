@@ -77,7 +77,7 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
         control = night.control
         (run,) = await night.runs(made)
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await end_is_announced(night, made)
             await control.confirm(run.key, EDITOR, end=end)
             if not end:
@@ -98,7 +98,7 @@ async def test_a_decision_waits_for_the_process_that_is_just_leaving_the_run() -
         night.clock.now = TWO
         await night.scheduler.tick()
         (run,) = await night.runs(made)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await end_is_announced(night, made)
             events = night.control.events
             while await events.leases.runs(run.key):  # noqa: ASYNC110 - a look at what is stored

@@ -24,6 +24,7 @@ from graphrag.live.restoring import as_action, restore
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, instruct, rename
 from tests.support.agents import an_ask
+from tests.support.waiting import another_moment
 from tools.write_tools.field_changes import json_document
 
 EVE, RITA = Person("eve", "editor", "test"), Person("rita", "reviewer", "test")
@@ -101,9 +102,9 @@ async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(
         moments: list[tuple[int, dict[str, Any]]] = []
 
         async def mark() -> None:
-            await asyncio.sleep(0.003)  # what follows has another time
+            await another_moment()
             moments.append((now_ms(), it.plain()))
-            await asyncio.sleep(0.003)
+            await another_moment()
 
         node = {**json_document(it.live.nodes[0]), "_key": "new"}
         edge = {"_key": "e1", "graphKey": "g", "sheet": "0", "source": "a", "target": "new"}
@@ -158,7 +159,7 @@ async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(
 async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_comes_after() -> None:
     async with setting() as it:
         before, at = it.plain(), now_ms()
-        await asyncio.sleep(0.003)
+        await another_moment()
         edits = [it.does(f"u{i % 2}", instruct("ab"[i % 2], 1, ["posX"], v=i)) for i in range(100)]
         await asyncio.gather(*edits)
         assert [(await it.blamed(key))["posX"].by for key in "ab"] == ["u0", "u1"]
@@ -187,7 +188,7 @@ async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_co
 async def test_a_restore_can_be_proposed_and_is_decided_like_any_change() -> None:
     async with setting() as it:
         before, at = it.plain(), now_ms()
-        await asyncio.sleep(0.003)
+        await another_moment()
         await it.does("ann", rename("a", "Other"))
         await it.live.edit("ann", None, delete_elements, "0", ["b"], [])
         now = await present(it.services.source, it.live, "g")
@@ -225,7 +226,7 @@ async def test_two_thousand_revisions_of_a_thousand_nodes_are_taken_back_in_time
         made = [{**raw, "_key": f"n{i}"} for i in range(1000)]
         await it.live.edit("ann", None, create_elements, "0", made, [])
         at, was = now_ms(), it.plain()
-        await asyncio.sleep(0.003)
+        await another_moment()
         for number in range(2000):
             await it.does("ann", instruct(f"n{number % 1000}", 1, ["posX"], v=number))
             if number % 100 == 99:

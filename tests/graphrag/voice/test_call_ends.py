@@ -17,6 +17,7 @@ from tests.support.agent_life import Api, Killed
 from tests.support.agents import REVIEWER
 from tests.support.clock import Clock
 from tests.support.phone_calls import SECOND, SID, NoPhone, PhoneServer, call_of, pair, phone_server_on
+from tests.support.waiting import until
 
 
 async def renewed(database: Database, call_id: str, clock: Clock) -> None:
@@ -242,8 +243,7 @@ async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
     server.places = server.calls.places = CallPlaces(50)
     _, serving = await server.connect()
     draining = asyncio.create_task(server.places.drain(0.6))
-    await asyncio.sleep(0.1)
-    assert server.places.is_draining
+    await until(lambda: server.places.is_draining)
     assert not server.speakers[0].over.done()
     await asyncio.wait_for(draining, 10)
     await serving

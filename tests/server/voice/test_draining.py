@@ -96,7 +96,7 @@ async def test_a_second_signal_waits_for_no_call() -> None:
         held = asyncio.create_task(call.hold(state, "call"))
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.sleep(0.2)
+        await until(lambda: state.places.is_draining)
         assert not running.done()
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 10)

@@ -186,7 +186,7 @@ async def test_followers_see_a_call_and_the_list_change() -> None:
 
 
 async def listed_as(client: Client, status: str) -> dict[str, Any]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         for message in client.seen:
             listed = message.get("call", {})
             if (listed.get("status"), listed.get("endReason")) == (status, "lost"):

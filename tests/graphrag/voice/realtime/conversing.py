@@ -57,7 +57,7 @@ class Client:
 
     async def until(self, kind: str, wanted: Callable[[Event], bool] = lambda event: True) -> Event:
         """Read up to an event; the server's connection may not end before."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             async for event in self.events:
                 SERVER[event["type"]].model_validate(event)
                 self.seen.append(event)
