@@ -328,7 +328,7 @@ async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_st
     async with answered(answer) as (ed, running, _):
         body = {"graphKey": GRAPH, "message": "What of the secret numbat?"}
         asking = asyncio.create_task(ed.post("/api/ai/chat", json=body))
-        await asyncio.wait_for(is_asked.wait(), 5)
+        await asyncio.wait_for(is_asked.wait(), 60)
         [thread] = (await ed.post("/api/ai/threads", json={})).json()["threads"]
         assert (await ed.delete(f"/api/ai/thread/{thread['threadId']}")).status_code == 200
         held.set()

@@ -119,7 +119,7 @@ class ChatSetting:
         return (await self.thread(thread_id)).messages
 
     async def all_sent(self, thread_id: str) -> None:
-        await self.chats.life.deliveries.wait_until_sent([thread_id], timeout_s=5)
+        await self.chats.life.deliveries.wait_until_sent([thread_id], timeout_s=60)
 
 
 def chats_on(

@@ -245,7 +245,7 @@ class Server:
 
     async def quiet(self) -> None:
         """Wait until nothing is being sent."""
-        assert await self.life.deliveries.wait_until_sent(timeout_s=5)
+        assert await self.life.deliveries.wait_until_sent(timeout_s=60)
         await asyncio.sleep(0)
 
     async def tick(self) -> None:

@@ -201,7 +201,7 @@ class PhoneServer:
         )
 
     async def quiet(self) -> None:
-        assert await self.life.deliveries.wait_until_sent(timeout_s=5)
+        assert await self.life.deliveries.wait_until_sent(timeout_s=60)
         await asyncio.sleep(0)
 
     async def tick(self) -> None:

@@ -305,4 +305,4 @@ async def test_an_interruption_passes_what_waits_and_what_waits_is_bounded() -> 
         line.put("x" * (MOST_CHARS // 4))
     assert full == ["full"], "said once"
     may.set()
-    await asyncio.wait_for(running, 1)
+    await asyncio.wait_for(running, 60)
