@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class ListedCommand(NamedTuple):
     """Where a command or a group of commands is, and the first paragraph of its help."""
 
     module: str
@@ -15,152 +15,154 @@ class Place(NamedTuple):
 
 # The help stands here a second time so that `nodius --help` imports no command; a test compares the two.
 COMMANDS = {
-    "demo": Place(
+    "demo": ListedCommand(
         "cli.demo",
         "demo",
         "Import sample graphs, ask one, then serve the page; in a script or with --no-serve, a tour instead.",
     ),
-    "serve": Place(
+    "serve": ListedCommand(
         "cli.serve",
         "serve",
         "Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in.",
     ),
-    "token": Place(
+    "token": ListedCommand(
         "cli.token",
         "token",
         "Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), "
         "or a key for a program.",
     ),
-    "mcp": Place(
+    "mcp": ListedCommand(
         "cli.serve", "mcp", "Serve the graphs to an agent that speaks MCP, over standard input and output."
     ),
-    "stream": Place(
+    "stream": ListedCommand(
         "cli.stream",
         "stream",
         "Ask a running service and show the answer as it is written. Ctrl-C stops the turn.",
     ),
-    "check": Place(
+    "check": ListedCommand(
         "cli.check",
         "check",
         "Find what is wrong with a graph: steps never reached, open error outputs, broken references, …",
     ),
-    "import": Place(
+    "import": ListedCommand(
         "cli.import_files",
         "import_files",
         "Import workflows; importing a file again merges it into its graph.",
     ),
-    "export": Place(
+    "export": ListedCommand(
         "cli.export", "export", "Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow."
     ),
-    "context": Place(
+    "context": ListedCommand(
         "cli.prompt",
         "context",
         "Show the context that a model is given for a question, and why each node is in it.",
     ),
-    "tools": Place(
+    "tools": ListedCommand(
         "cli.tools",
         "tools",
         "List the tools a model may call on a graph, or run them as a model would; nothing is stored.",
     ),
-    "prompt": Place(
+    "prompt": ListedCommand(
         "cli.prompt",
         "prompt",
         "Show every message a model would be sent for a first question, with its tokens.",
     ),
-    "embed-nodes": Place(
+    "embed-nodes": ListedCommand(
         "cli.embed_nodes", "embed", "Embed the nodes whose vector is missing or older than their text."
     ),
-    "eval": Place(
+    "eval": ListedCommand(
         "cli.eval",
         "run_evaluation",
         "Import, embed and score: recall, hits, MRR, and for workflows tokens per context.",
     ),
-    "doctor": Place(
+    "doctor": ListedCommand(
         "cli.doctor",
         "doctor",
         "Check database, embeddings, tokenizer and model. Ends with 1 when something is broken.",
     ),
-    "backup": Place(
+    "backup": ListedCommand(
         "cli.backup",
         "backup",
         "Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON.",
     ),
-    "restore": Place(
+    "restore": ListedCommand(
         "cli.backup",
         "restore",
         "Put a backup in the database's place. Stop the servers first; what was there is kept beside it.",
     ),
-    "ask": Place(
+    "ask": ListedCommand(
         "cli.ask",
         "ask",
         "Ask one question. Changes are only proposed: they are shown and wait for a decision.",
     ),
-    "chat": Place(
+    "chat": ListedCommand(
         "cli.chat",
         "chat",
         "Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends.",
     ),
-    "event": Place(
+    "event": ListedCommand(
         "cli.event", "event", "Start the automations that wait for an event: a server works on their runs."
     ),
-    "call": Place("cli.call", "call", "Call an agent without a telephone, and print what was said."),
-    "usage": Place(
+    "call": ListedCommand("cli.call", "call", "Call an agent without a telephone, and print what was said."),
+    "usage": ListedCommand(
         "cli.threads",
         "usage",
         "Show the tokens and the known cost of your conversations, and the limits of this month (UTC).",
     ),
-    "trace": Place(
+    "trace": ListedCommand(
         "cli.threads",
         "trace",
         "Show how answers came about: nodes with scores, calls with time, tokens and cost; "
         "--json: all of it.",
     ),
-    "search": Place(
+    "search": ListedCommand(
         "cli.workspace",
         "search",
         "Search all graphs of the workspace, by words and meaning; the best graphs first.",
     ),
-    "uses": Place(
+    "uses": ListedCommand(
         "cli.workspace",
         "uses",
         "Show which nodes of all graphs refer to a value: a credential, address, table, queue, file, model.",
     ),
-    "replace": Place(
+    "replace": ListedCommand(
         "cli.workspace",
         "replace",
         "Propose a replacement in all graphs that refer to a value: one proposal a graph.",
     ),
-    "policy": Place(
+    "policy": ListedCommand(
         "cli.policy",
         "policy",
         "Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH.",
     ),
-    "agents-seen": Place(
+    "agents-seen": ListedCommand(
         "cli.agents_seen",
         "agents_seen",
         "List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one.",
     ),
-    "undo": Place(
+    "undo": ListedCommand(
         "cli.review",
         "undo",
         "Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost.",
     ),
-    "graphs": Place(
+    "graphs": ListedCommand(
         "cli.graphs",
         "graphs",
         "List the graphs of the workspace; make, rename, copy, delete and restore them.",
     ),
-    "db": Place("cli.db", "database", "Set a database up and look at its health."),
-    "threads": Place("cli.threads", "threads", "See and delete stored conversations."),
-    "automations": Place(
+    "db": ListedCommand("cli.db", "database", "Set a database up and look at its health."),
+    "threads": ListedCommand("cli.threads", "threads", "See and delete stored conversations."),
+    "automations": ListedCommand(
         "cli.automations", "automations", "Prepare tasks that run at set times, and run them."
     ),
-    "sessions": Place("cli.sessions", "sessions", "See and steer runs of automations."),
-    "agents": Place("cli.agents", "agents", "Declarative agents: documents that say how an assistant works."),
-    "calls": Place("cli.calls", "calls", "See, follow and forget telephone calls."),
-    "review": Place("cli.review", "review", "See and decide proposed changes."),
-    "codemods": Place(
+    "sessions": ListedCommand("cli.sessions", "sessions", "See and steer runs of automations."),
+    "agents": ListedCommand(
+        "cli.agents", "agents", "Declarative agents: documents that say how an assistant works."
+    ),
+    "calls": ListedCommand("cli.calls", "calls", "See, follow and forget telephone calls."),
+    "review": ListedCommand("cli.review", "review", "See and decide proposed changes."),
+    "codemods": ListedCommand(
         "cli.workspace", "codemods", "Replacements over many graphs: look at them, decide and undo them."
     ),
-    "audit": Place("cli.audit", "audit", "See the audit log, newest first, or verify it."),
+    "audit": ListedCommand("cli.audit", "audit", "See the audit log, newest first, or verify it."),
 }

@@ -2,5 +2,5 @@
 
 From outside: `wiring`, `databases`, `models`, `automation_services`, `agent_services` and `voice_services`
 (what is put together), `access_tokens`, `api_keys` and `oidc_discovery` (signing in), `whole_graphs`,
-`deleted_graphs`, `diagnostics`, `model_trial`, `usage_report`, `history_term`.
+`deleted_graphs`, `diagnostics`, `model_trial`, `usage_report`, `history_term`, `database_copies`.
 """

@@ -45,7 +45,15 @@ def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(demo_db: 
 def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(tmp_path: Path) -> None:
     db = ("--db", f"sqlite:{tmp_path / 'of.db'}")
     flow = tmp_path / "flow.json"
-    flow.write_text(json.dumps({"name": "Flow", "nodes": [{"name": "a", "type": "x.y"}], "connections": {}}))
+    flow.write_text(
+        json.dumps(
+            {
+                "name": "Flow",
+                "nodes": [{"name": "a", "type": "n8n-nodes-base.set", "position": [0, 0]}],
+                "connections": {},
+            }
+        )
+    )
     invoke("import", flow, *db, exits=0)
     assert findings(*db)["vectors"]["status"] == "ok"
     invoke("graphs", "new", "Mahnwesen", "--language", "de", *db, exits=0)

@@ -69,9 +69,10 @@ async def test_turns_of_one_client_run_side_by_side_and_are_stopped_alone() -> N
     first, second = asyncio.Event(), asyncio.Event()
     with ScriptedProvider(Says(text="A", held=first), Says(text="B", held=second)) as model:
         async with ws_server(model) as server, NodiusStream(address(server), token=token()) as stream:
-            one, two = await stream.chat(GRAPH, "one"), await stream.chat(GRAPH, "two")
+            one = await stream.chat(GRAPH, "one")
             async for message in one:
-                if message["type"] == "ai:token":
+                if message["type"] == "ai:token":  # the model has begun the first answer
+                    two = await stream.chat(GRAPH, "two")
                     await one.interrupt()
             assert message["stopped"]
             second.set()

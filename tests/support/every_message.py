@@ -39,8 +39,9 @@ def every_message() -> list[Message]:
         ),
         AssistantMessage(
             content="I look.",
-            tool_calls=(ToolCall(id="a", name="look", arguments="{}"),),
-            reasoning="hm",
+            tool_calls=(ToolCall(id="a", name="look", arguments="{}", extra={"signature": "s"}),),
+            origin="scripted",
+            extra={"reasoning_content": "hm"},
             invalid=True,
             id="m5",
             time=5,

@@ -24,6 +24,7 @@ STATEMENTS = (
 MEANT_TO_READ_ALL = {
     "TOTALS": "a health check counts the graphs",
     "WORKSPACES": "every workspace is listed, from an index",
+    "GRAPHS_WITH_TEXT": "once when a file is opened whose words an older program wrote",
     "GRAPH_IDS_OF_ALL": "a type of the root workspace concerns every graph",
 }
 GROWING = ("nodes", "edges", "vectors", "records", "text_log", "vector_log", "graphs", "configs")
