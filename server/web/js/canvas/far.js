@@ -76,7 +76,7 @@ export function createFar(canvas, { view, state }) {
 
   // Takes the sets of keys that are painted as highlighted.
   function light({ lit, runs, stops }) {
-    lights = { lit, runs, stops };
+    lights = { lit: new Set([...lit].filter((key) => !runs.has(key) && !stops.has(key))), runs, stops };
     paint();
   }
 
