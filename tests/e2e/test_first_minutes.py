@@ -217,7 +217,7 @@ def test_what_runs_and_what_does_not_after_a_failure_are_two_colours_with_a_lege
     page = open_page(offline_site, "shop", color_scheme=theme)
     ask(page, "What happens if Charge fails?")
     runs, stops = page.locator(".node.runs"), page.locator(".node.stops")
-    legend = page.locator(".legend:not([hidden])")
+    legend = page.locator(".outcome-legend:not([hidden])")
     for _ in range(2):  # as answered, and as it is stored
         expect(runs).to_have_count(2)
         expect(stops).to_have_attribute("data-key", "ship")

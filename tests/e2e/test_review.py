@@ -121,7 +121,7 @@ def test_what_is_wrong_with_an_edit_is_said_at_its_field(
     field = waiting.get_by_label("Position x")
     expect(field).to_have_attribute("aria-invalid", "true")
     expect(field).to_be_focused()
-    waiting.locator("[aria-invalid]").fill("left of it")
+    field.fill("left of it")
     press(waiting, "Cancel")
     press(waiting, "Approve")
     answered(page, "Done.")

@@ -107,7 +107,8 @@ def _changed(node: Node, single: proposals.UpdateNodeAction, where: str) -> tupl
             except InstructionError as exc:
                 what = exc.reason
             except BadDocument as exc:
-                what = f"{exc.field}: {exc.reason}"
+                field = exc.field.removesuffix(".int").removesuffix(".float")  # kinds of one number
+                what = exc.reason if field == name else f"{field}: {exc.reason}"
             else:
                 what = _problem_of_values(node, new, name, value)
                 node = new if what is None else node

@@ -13,7 +13,7 @@ export function createElements(root, { t, actions }) {
   made.far = h("canvas.far", { "aria-hidden": "true" });
   made.stage = h("div.stage", { tabIndex: 0, role: "application" }, made.grid, made.far, made.world, made.overlay, made.others);
   made.legend = h("div.legend.floating", { role: "status", hidden: true });
-  made.sourcesLegend = h("div.legend.floating", { role: "status", hidden: true });
+  made.outcomeLegend = h("div.outcome-legend.floating", { role: "status", hidden: true });
   made.empty = h("div.empty-sheet", { hidden: true });
   made.percent = h("button.percent", { type: "button", onclick: actions.hundred }, "100 %");
   made.minimap = h("canvas.minimap", { role: "img" });
@@ -26,7 +26,7 @@ export function createElements(root, { t, actions }) {
   made.tidy = h("div.tidy-bar.floating", { role: "status", hidden: true });
   made.lost = h("div.lost.floating", { role: "alert" });
   made.look = h("div.look-only.floating", { role: "status", hidden: true });
-  replace(root, made.stage, made.look, made.legend, made.sourcesLegend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.tidy, made.inspector, made.lost, made.home);
+  replace(root, made.stage, made.look, made.legend, made.outcomeLegend, made.empty, h("div.corner.floating", made.minimap, made.tools), made.sheets, made.tidy, made.inspector, made.lost, made.home);
   // Says all in the language that is chosen now.
   function speak() {
     for (const button of made.tools.querySelectorAll("[data-label]")) {

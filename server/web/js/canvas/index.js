@@ -57,7 +57,7 @@ export function createCanvas(app, element) {
   const sheets = createSheets(parts.sheets, { app, edits });
   const home = createHome(parts.home, app);
   const ghosts = createGhosts({ layer: parts.ghosts, lines: parts.ghostLines, legend: parts.legend, app, reveal: revealGhosts, close: hideGhosts });
-  const highlights = createHighlights({ nodes, edges, far, legend: parts.sourcesLegend, view, app, select, fit });
+  const highlights = createHighlights({ nodes, edges, far, legend: parts.outcomeLegend, view, app, select, fit });
   const canvas = { zoomTo, select, inspect, showGhosts, hideGhosts, revealGhosts, refresh: app.live.refresh, redraw: () => (minimap.repaint(), far.repaint(), schedule()), fit, removeSelected, focusSelected, focusNode, focusNew, markDone, light: (keys) => nodes.markAll("lit", keys), showSources: (sources) => highlights.show(sources), clearSources: () => highlights.clear(), find: () => use("finder"), preview, edits, view };
   const presence = createPresence({ stage, layer: parts.others, view, app });
   const gestures = createGestures({ stage, world, overlay: parts.overlay, view, nodes, edges, far, edits, app, shown: () => order, open: inspect, addAfter: (...of) => use("connecting", "addAfter", ...of) });

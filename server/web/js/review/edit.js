@@ -46,7 +46,7 @@ export function createActionForm(app, action, preview) {
     for (const field of form.fields) mark(field);
     const isRaw = !rawBox.hidden; // the fields of the form are not seen
     const rest = isRaw ? faults : faults.filter((fault) => !placed(form, fault));
-    const words = [faults.length && rest.length < faults.length ? "" : text, ...rest.map((fault) => refusal(form, fault))].filter(Boolean);
+    const words = faults.length ? rest.map((fault) => refusal(form, fault)) : [text].filter(Boolean);
     replace(problem, words.map((one) => h("span.field-fault", one)));
     problem.hidden = !words.length;
     raw.setAttribute("aria-invalid", String(isRaw && words.length > 0));
@@ -169,7 +169,7 @@ function placed(form, fault) {
 
 // What is wrong with a value. The rules' own words are English: elsewhere they stand behind a sentence, as a detail.
 function refusal({ app, t }, { where, what }) {
-  const place = where ? `${fieldName(t, String(where))}: ` : "";
+  const place = where ? `${fieldName(t, String(where).replace(/(^|\.)changes\./, "$1"))}: ` : "";
   const isEnglish = app.store.get().lang === "en";
   return isEnglish ? `${place}${what}` : [place, t("edit.refused_value"), " ", h("span", { lang: "en", class: "note" }, what)];
 }
