@@ -16,12 +16,11 @@ from graphrag.importers import GraphContent
 from tests.graphrag.approvals.helpers import EDITOR, REVIEWER, WORKSPACE, Bench
 from tests.graphrag.importers.helpers import Workbench, n8n, n8n_node, to
 from tests.support.agents import an_ask
+from tests.support.data_files import ours, published, workflow_batches
 from tools.base import ToolContext
 from tools.write_tools import WRITE_TOOLS, Snapshot
 
-FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("n*.json"))
-PARTS = 8
-needs_files = pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
+FEW = [*ours("workflows", "n*.json"), *published("workflows", "n*.json")[::60]]
 
 NOTE = "n8n-nodes-base.stickyNote"
 FRAMED = n8n(
@@ -200,16 +199,14 @@ async def test_a_note_that_was_moved_away_meanwhile_is_named_as_why_a_proposal_i
     assert reason == Reason(code="stale_changed", facts={"changed": f"position/{frame.key}"})
 
 
-@needs_files
-@pytest.mark.parametrize("path", FILES[::60], ids=lambda path: path.stem)
-async def test_what_each_tool_proposes_on_a_published_workflow_is_applied_as_shown(path: Path) -> None:
+@pytest.mark.parametrize("path", FEW, ids=lambda path: path.stem)
+async def test_what_each_tool_proposes_on_a_workflow_is_applied_as_shown(path: Path) -> None:
     raw = await asyncio.to_thread(path.read_bytes)
-    await propose_and_approve_each(raw, path.name, FILES.index(path))
+    await propose_and_approve_each(raw, path.name, FEW.index(path))
 
 
-@needs_files
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-async def test_what_each_tool_proposes_on_any_published_workflow_is_applied_as_shown(part: int) -> None:
-    for number, path in enumerate(FILES[part::PARTS]):
-        await propose_and_approve_each(path.read_bytes(), path.name, 100 * part + number)
+@pytest.mark.parametrize("paths", workflow_batches())
+async def test_what_each_tool_proposes_on_any_workflow_is_applied_as_shown(paths: list[Path]) -> None:
+    for number, path in enumerate(paths):
+        await propose_and_approve_each(path.read_bytes(), path.name, number)

@@ -29,6 +29,7 @@ from graphrag.evaluation.scoring import Cuts, QueryFileError, ScoredRow, interva
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tests.support.opened import open_services
 
@@ -224,8 +225,6 @@ def test_a_language_is_known_by_its_usual_words(question: str, language: str) ->
     assert language_of(question) == language
 
 
-DATA = Path(__file__).parents[3] / "../shared/data/multihop"
-
 CITIES = ("Arlon", "Brenta", "Calvi", "Dorset", "Eupen", "Fermo", "Gotha", "Hilva", "Iseo", "Jarna")
 RIVERS = ("Aare", "Bode", "Cher", "Drina", "Eder", "Fulda", "Gail", "Havel", "Inn", "Jagst")
 PAINTERS = tuple(f"Master {letter}orvin" for letter in "KLMNOPQRST")
@@ -337,10 +336,10 @@ async def test_questions_without_an_answer_in_the_graph_are_left_out_and_said() 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason="the MuSiQue sample is not beside this repository")
+@needs_published
 async def test_walking_the_graph_pays_on_musique(tmp_path: Path) -> None:
-    facts = next(DATA.glob("openie*.json"))
-    asked = next(DATA.glob("*questions.json"))
+    facts = published("multihop", "openie*.json")[0]
+    asked = published("multihop", "*questions.json")[0]
     read = read_knowledge("openie", facts.read_bytes(), "facts", asked.read_bytes(), "questions")
     settings = load_settings(db=f"sqlite:{tmp_path}/k.db", workspace="eval", embeddings="local")
     async with open_services(settings) as services:

@@ -12,13 +12,12 @@ from datasources.types import Edge, Node
 from graphrag.importers import GraphContent, import_workflow
 from graphrag.importers.export import export_as
 from tests.graphrag.importers.helpers import WORKSPACE
+from tests.support.data_files import workflow_batches
 from tools.secret_texts import PLACEHOLDER
 
 ROOT = Path(__file__).parents[3]
-OURS = sorted((ROOT / "mock_data/workflows").glob("*.json"))
-FILES = sorted((ROOT / "../shared/data/workflows").glob("n*.json"))
-SLOW = [pytest.param(FILES[part::8], marks=pytest.mark.slow, id=f"published-{part}") for part in range(8)]
-TRIED = pytest.mark.parametrize("paths", [pytest.param(OURS, id="ours"), *SLOW])
+SAMPLES = sorted((ROOT / "mock_data/workflows").glob("*.json"))
+TRIED = pytest.mark.parametrize("paths", [pytest.param(SAMPLES, id="samples"), *workflow_batches()])
 
 
 def read(raw: bytes, name: str = "file.json") -> tuple[GraphContent, bytes, str]:

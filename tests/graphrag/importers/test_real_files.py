@@ -1,4 +1,4 @@
-"""Every published workflow at hand imports, counts add up, and importing again changes nothing."""
+"""Every workflow at hand imports, counts add up, and importing again changes nothing."""
 
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,7 @@ import pytest
 
 from graphrag.importers import ImportResult, import_workflow
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound, dropped_count
-
-FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("n*.json"))
+from tests.support.data_files import workflow_batches
 
 
 def _targets(value: Any) -> int:
@@ -44,14 +43,9 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     assert edges == len(result.edges) + dropped_count(report, "edge") + dropped_count(report, "link")
 
 
-PARTS = 8
-
-
-@pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-async def test_published_workflows_import_whole_and_again_without_change(part: int) -> None:
-    for path in FILES[part::PARTS]:
+@pytest.mark.parametrize("paths", workflow_batches())
+async def test_workflows_import_whole_and_again_without_change(paths: list[Path]) -> None:
+    for path in paths:
         raw = path.read_bytes()
         first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
         assert first.report.format == ("node-red" if path.name.startswith("nodered") else "n8n"), path

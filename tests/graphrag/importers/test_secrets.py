@@ -15,11 +15,11 @@ from graphrag.importers.json_values import as_dict, as_list
 from graphrag.importers.secrets import without_secrets
 from mock_data import load_json
 from tests.graphrag.importers.helpers import WORKSPACE, dropped_count, imported, n8n, n8n_node, read, remarks
+from tests.support.data_files import workflow_batches
 from tests.support.each_row import each_row
 from tools.secret_texts import PLACEHOLDER
 
 DATA = Path(__file__).parents[2] / "data" / "cases"
-SHARED = Path(__file__).parents[3] / "../shared/data/workflows"
 PASSWORD, KEY, TOKEN = "hunter2secret", "Zq81kXw90LmPf27aTr55", "ghp_" + "aB3dE5gH7jK9" * 3
 PLANTED = f" https://bob:{PASSWORD}@host.example/x?api_key={KEY} {TOKEN}"
 
@@ -142,15 +142,10 @@ async def test_persons_and_copies_of_an_api_answer_are_not_kept_either() -> None
     assert b"ada@example.org" not in zlib.decompress(base64.b64decode(record.data["source"]))
 
 
-def _shared() -> list[Path]:
-    return sorted(SHARED.glob("n*.json"))
-
-
-@pytest.mark.skipif(not _shared(), reason="no published workflows in ../shared/data/workflows")
-@pytest.mark.slow
-def test_in_published_workflows_nothing_that_was_taken_out_is_left_and_little_is_taken() -> None:
+@pytest.mark.parametrize("paths", workflow_batches(parts=1))
+def test_in_workflows_nothing_that_was_taken_out_is_left_and_little_is_taken(paths: list[Path]) -> None:
     found: list[str] = []
-    for path in _shared():
+    for path in paths:
         raw = path.read_bytes()
         removed = [*taken_out(orjson.loads(raw), without_secrets(orjson.loads(raw)))]
         found += removed

@@ -15,6 +15,7 @@ from graphrag.importers import import_workflow
 from graphrag.layout import Box, arrange, crossings, place_nodes
 from graphrag.layout.boxes import LIMIT, holders
 from tests.graphrag.layout.measuring import measured, moved, overlap
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 
 
@@ -207,12 +208,12 @@ def test_a_new_node_in_a_crowd_stands_ahead_of_its_source_all_the_same() -> None
 
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted((ROOT / "../shared/data/workflows").glob("n8n-*.json"))
+FILES = published("workflows", "n8n-*.json")
 SAMPLES = [ROOT / "mock_data/nba.json", *sorted((ROOT / "mock_data/workflows").glob("*.json"))]
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(len(FILES) < 188, reason="no published workflows in ../shared/data/workflows")
+@needs_published
 def test_188_workflows_are_arranged_without_tearing_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
     drawn, tidy, seconds = Counter[str](), Counter[str](), 0.0
     many: dict[str, Node] = {}

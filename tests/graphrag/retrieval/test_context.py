@@ -29,6 +29,7 @@ from graphrag.retrieval.context import Context, ContextOptions, WholeGraph, buil
 from graphrag.retrieval.context_rows import Row, node_row
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.retriever import Retriever
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tools.compact import cut
 from tools.toon import compact_json, decode
@@ -287,7 +288,6 @@ def test_budget_too_small_for_any_node_says_what_was_found_or_nothing() -> None:
     assert build(nodes, budget_tokens=1).tokens == 0
 
 
-WORKFLOWS = Path(__file__).parents[3] / "../shared/data/workflows"
 NODES = 20
 JSON_CHARS = 800  # of JSON, in which values take twice the room of a context's statements
 FILES = 5
@@ -356,11 +356,10 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
 @pytest.mark.parametrize(
     ("step", "share"), [(5, 0.72), pytest.param(1, 0.7, marks=pytest.mark.slow, id="all of them")]
 )
+@needs_published
 @pytest.mark.slow
 def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_json(step: int, share: float) -> None:
-    if not WORKFLOWS.is_dir():
-        pytest.skip("the sample workflows are not beside this checkout (../shared/data/workflows)")
-    measured = [size for path in sorted(WORKFLOWS.glob("n8n-*.json"))[::step] if (size := sizes_of(path))]
+    measured = [size for path in published("workflows", "n8n-*.json")[::step] if (size := sizes_of(path))]
     assert len(measured) >= FILES
     toon, as_json = (sum(column) for column in zip(*measured, strict=True))
     assert toon <= share * as_json, f"{1 - toon / as_json:.1%} fewer over {len(measured)} workflows"

@@ -25,6 +25,7 @@ from graphrag.retrieval.second_look import FAILED, SecondLook
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.llm import wire
+from tests.support.data_files import needs_published, published
 from tests.support.scripted_http import Answer, ScriptedServer
 
 QUESTION = "Who leads the council that published the harbour report?"
@@ -198,7 +199,7 @@ async def test_what_a_node_says_is_data_in_a_cell(retriever: Retriever) -> None:
     assert set(_keys(found)) <= set(NODES)
 
 
-FILES = sorted((Path(__file__).parents[3] / "../shared/data/workflows").glob("*.json"))
+FILES = published("workflows", "*.json")
 
 PLANTED: list[tuple[UseKind, str, dict[str, Any]]] = [
     (
@@ -237,7 +238,7 @@ def _with_planted(raw: bytes, number: int) -> tuple[bytes, str | None]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not FILES, reason="no published workflows in ../shared/data/workflows")
+@needs_published
 async def test_every_planted_reference_is_found_in_the_published_workflows(tmp_path: Path) -> None:
     async with SqliteDatabase(tmp_path / "graphs.db") as database:
         source, theirs = database.source("acme"), database.source("globex")

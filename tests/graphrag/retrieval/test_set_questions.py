@@ -1,7 +1,6 @@
 """Questions about sets get a complete list with its count, other questions none."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,6 +9,7 @@ from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import WholeGraph
 from graphrag.retrieval.set_questions import complete_lists
 from mock_data import load_text
+from tests.support.data_files import needs_published, published
 
 TYPES = {
     **{f"Sheet {i}": ("n8n-nodes-base.googleSheets", {"documentId": f"doc{i}"}) for i in range(4)},
@@ -99,15 +99,11 @@ def test_the_text_of_a_node_stays_in_its_cell() -> None:
     assert len(lists("which nodes use telegram?", graph).splitlines()) == 3
 
 
-SHARED = Path(__file__).parents[3] / "../shared/data/workflows"
-
-
+@needs_published
 @pytest.mark.slow
 def test_every_type_of_real_workflows_is_listed_completely_when_it_is_asked_for() -> None:
-    if not SHARED.is_dir():
-        pytest.skip("the sample workflows are not beside this checkout (../shared/data/workflows)")
     asked = 0
-    for file in sorted(SHARED.glob("n8n-*.json"))[::4]:
+    for file in published("workflows", "n8n-*.json")[::4]:
         graph = graph_of(file.read_bytes(), file.name)
         types = {node.type for node in graph.nodes if node.type.startswith("n8n-nodes-base.")}
         for name in sorted(types):

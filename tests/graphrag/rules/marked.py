@@ -22,11 +22,10 @@ from graphrag.importers import import_workflow
 from graphrag.rules import RulesProvider
 from graphrag.rules.patterns import grammar
 from tests.support.agents import EDITOR, Setting, collected, setting_on
+from tests.support.data_files import published
 
-WORKFLOWS = Path(__file__).parents[3] / "../shared/data/workflows"
-FILES = {file.stem: file for file in sorted(WORKFLOWS.glob("*.json"))}
+FILES = {file.stem: file for file in published("workflows", "*.json")}
 QUESTIONS = tomllib.loads(Path(__file__).with_name("first_questions.toml").read_text("utf-8"))["question"]
-NOT_BESIDE = "the published workflows are not beside this checkout (../shared/data/workflows)"
 REFUSALS = ("nothing_found", "found", "one_change_at_a_time")
 """Texts that say that a message was not understood, with or without what was found for its words."""
 

@@ -9,9 +9,10 @@ from graphrag.i18n import LANGUAGES
 from graphrag.retrieval.suggestions import suggest
 from graphrag.rules.graph_answers import clock_words
 from mock_data import load_text
-from tests.graphrag.rules.marked import FILES, NOT_BESIDE, Answered, asked, asking, imported, mark_all
+from tests.graphrag.rules.marked import FILES, Answered, asked, asking, imported, mark_all
 from tests.graphrag.rules.talk import CITED, keys_of, made, nba, talk, workflow
 from tests.support.agents import GRAPH, Setting
+from tests.support.data_files import needs_published
 from tests.support.each_row import each_row
 
 # graph, command, tool, arguments that must be among those given
@@ -300,11 +301,10 @@ async def test_graph_without_nodes_is_suggested_a_question_about_types() -> None
     assert suggested.questions == ("Which node types can I use?",)
 
 
+@needs_published
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 async def test_first_question_about_every_published_workflow_has_an_answer(language: Any) -> None:
-    if not FILES:
-        pytest.skip(NOT_BESIDE)
     found: list[str] = []
     for name, file in FILES.items():
         async with asking() as setting:
@@ -330,9 +330,8 @@ async def test_answer_says_what_it_rests_on_as_a_path_and_as_what_lies_behind() 
 MISSED_AT_MOST = 8
 
 
+@needs_published
 @pytest.mark.slow
 async def test_few_of_sixty_first_questions_are_missed() -> None:
-    if not FILES:
-        pytest.skip(NOT_BESIDE)
     failures = await mark_all()
     assert len(failures) <= MISSED_AT_MOST, "\n".join(failures)

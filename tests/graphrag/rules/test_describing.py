@@ -23,10 +23,10 @@ from graphrag.retrieval.outline import build_outline, paths
 from graphrag.retrieval.turn_context import asks_about_graph
 from tests.graphrag.retrieval.outline_reader import read_outline
 from tests.support.agents import GRAPH, Setting, collected, setting_on, text_of
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import ScriptedProvider
 
-WORKFLOWS = Path(__file__).parents[3] / "../shared/data/workflows"
 AT_MOST_TOKENS = 6_300  # tools describe their arguments, each with an example
 ROLES = ("viewer", "editor", "reviewer")
 QUESTIONS = {"en": "Describe this graph", "fr": "Décris ce graphe"}
@@ -70,10 +70,8 @@ async def asked_tokens(file: Path | None, role: str, language: str) -> int:
 
 def workflows() -> list[Path]:
     """Return the sample workflows of 55 to 65 nodes."""
-    if not WORKFLOWS.is_dir():
-        pytest.skip("the sample workflows are not beside this checkout (../shared/data/workflows)")
     found: list[Path] = []
-    for path in sorted(WORKFLOWS.glob("n8n-*.json")):
+    for path in published("workflows", "n8n-*.json"):
         if path.stat().st_size < 400_000:
             nodes = len(json.loads(path.read_bytes()).get("nodes", []))
             found += [path] if 55 <= nodes <= 65 else []
@@ -88,6 +86,7 @@ async def test_the_sample_graph_is_described_from_few_tokens(role: str, language
 
 
 @pytest.mark.parametrize("language", ["en", pytest.param("fr", marks=pytest.mark.slow)])
+@needs_published
 @pytest.mark.slow
 async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language: str) -> None:
     counted = {path.name: await asked_tokens(path, "reviewer", language) for path in workflows()}

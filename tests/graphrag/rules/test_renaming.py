@@ -24,13 +24,14 @@ from graphrag.live.instruction_batch import apply_instructions
 from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
 from tests.support.agents import an_ask
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import MAX_NAME_CHARS, by_name, mentions, name_of, references, renamed, texts_of
 from tools.write_tools import WRITE_TOOLS, Snapshot, load_snapshot
 
-FILES = sorted((Path(__file__).parents[4] / "shared/data/workflows").glob("n8n-*.json"))
+FILES = published("workflows", "n8n-*.json")
 WORKSPACE, GRAPH = "default", "flow"
 EDITOR = Person("ed", "editor", WORKSPACE)
 NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), min_size=1, max_size=30)
@@ -100,7 +101,7 @@ def after(nodes: dict[str, Node], mutation: Mutation) -> dict[str, Node]:
     return nodes | {node.key: node for node in mutation.put_nodes}
 
 
-@pytest.mark.skipif(not FILES, reason="needs ../shared/data/workflows")
+@needs_published
 @pytest.mark.parametrize(
     ("new", "step"),
     [

@@ -1,7 +1,6 @@
 """Answers without a model are true: what fails, what is not understood, and first questions of a stranger."""
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,10 +13,10 @@ from graphrag.importers.exchange import import_bytes
 from graphrag.rules.patterns import grammar
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.rules.talk import nba, talk, workflow
+from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tools.base import ToolContext
 
-SHARED = Path(__file__).parents[3] / "../shared/data/workflows"
 SHOP = n8n(
     [
         n8n_node("Start", "n8n-nodes-base.manualTrigger"),
@@ -205,10 +204,10 @@ async def test_41_first_questions_about_the_samples_have_true_answers() -> None:
         assert len(missed) <= MISSED_AT_MOST, missed
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="no published workflows in ../shared/data/workflows")
+@needs_published
 @pytest.mark.slow
 async def test_41_first_questions_about_published_workflows_have_true_answers() -> None:
-    for path in sorted(SHARED.glob("n*.json"))[::40]:
+    for path in published("workflows", "n*.json")[::40]:
         missed, untrue = await _missed(await _context(path.read_bytes(), path.stem))
         assert untrue == [], path
         assert len(missed) <= MISSED_AT_MOST, (path, missed)
