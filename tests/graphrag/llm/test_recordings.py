@@ -1,4 +1,4 @@
-"""Recorded answers of providers, ours and published, cut at random bytes, through the real client packages."""
+"""Recorded answers of providers, ours and published, cut at random bytes, through the real client SDKs."""
 
 from __future__ import annotations
 
