@@ -163,7 +163,7 @@ ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/ara
 
 arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@127.0.0.1:8529 make arango-test
 	@test -n "$$ARANGO_URL" || { echo "set ARANGO_URL, as http://root:PASSWORD@127.0.0.1:8529"; exit 2; }
-	@$(PY) -m tests.support.arango_plans
+	NODIUS_DB="arango+$${ARANGO_URL%/}/_system" .venv/bin/nodius db rehearse
 	$(PY) -m pytest -p no:xdist $(ARANGO_TESTS)
 
 arango-down: ## Stop what arango-up started; the data stays (docker compose down --volumes removes it)

@@ -1,18 +1,21 @@
-"""The commands `db init`, `db check` and `db compact`: set a database up, look at it, remove old history."""
+"""The commands of `db`: set a database up, look at it, rehearse on its server, remove old history."""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 
 from cli import render
-from cli.common import exit_codes, settings_of, usage_error
+from cli.common import EXIT_FAILED, exit_codes, fail, settings_of, usage_error
 from cli.doctor import show_findings
 from cli.options import DbOption, JsonOption, LanguageOption, flag, option
+from datasources.base import RehearsalStep
 from datasources.errors import SourceError
-from graphrag.app.databases import check_database, database_user_script, prepare_database
+from graphrag.app.databases import check_database, database_user_script, prepare_database, rehearse_database
 from graphrag.app.history_term import compact_database
 from graphrag.config import Settings
 
@@ -87,3 +90,42 @@ def check(as_json: JsonOption = False, db: DbOption = None, lang: LanguageOption
     with exit_codes(settings.language):
         findings = asyncio.run(check_database(settings.db, settings.workspace))
     show_findings(findings, as_json=as_json)
+
+
+_REPORT = Path("nodius-rehearsal.json")
+
+
+@database.command("rehearse")
+def rehearse(
+    address: Annotated[
+        str | None, typer.Argument(metavar="ADDRESS", help="The server, as in --db; else --db or NODIUS_DB.")
+    ] = None,
+    out: Annotated[Path, option("--out", "FILE", "Where to write the report.")] = _REPORT,
+    as_json: JsonOption = False,
+    db: DbOption = None,
+    lang: LanguageOption = None,
+) -> None:
+    """Try all that the service does on an ArangoDB server, in a database of its own that is removed again.
+
+    Writes a report that names neither server, user nor password. Ends with 1 when something failed.
+    """
+    if address and db:
+        usage_error("give the address once: as ADDRESS or with --db")
+    settings = settings_of(address or db, None, lang)
+    with exit_codes(settings.language, stopped="stopped; the database of the rehearsal is removed"):
+        report = asyncio.run(rehearse_database(settings.db, _show_step))
+    text = orjson.dumps(report, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    try:
+        out.write_bytes(text)
+    except OSError as exc:
+        fail(f"cannot write {out}: {exc.strerror}")
+    if as_json:
+        render.json(report)
+    outcome = "everything passed" if report["passed"] else "something failed"
+    render.note(f"{outcome}; the report, which can be sent to others, is in {out}")
+    if not report["passed"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _show_step(step: RehearsalStep) -> None:
+    render.note(f"{step.status:<9}{step.name}: {step.detail} ({step.ms:,} ms)")

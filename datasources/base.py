@@ -282,6 +282,19 @@ class Finding:
     fix: str | None = None
 
 
+Outcome = Literal["ok", "left out", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalStep:
+    """One part of a rehearsal on a server. Units: `ms` is how long it took."""
+
+    name: str
+    status: Outcome
+    detail: str
+    ms: int
+
+
 class Database(Protocol):
     """An opened database: hands out sources and record stores by workspace."""
 

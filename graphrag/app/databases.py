@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from datasources.arango import ArangoAddress, is_arango, parse_address, user_script
-from datasources.base import Database, Finding
+from datasources.base import Database, Finding, RehearsalStep
 from datasources.errors import InvalidDatabaseUrl
 from datasources.mock import open_nba
 from datasources.sqlite import SqliteDatabase
@@ -83,6 +84,22 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
         return [Finding("database", "error", f"{url} is not there yet", fix)]
     async with open_database(url, workspace) as database:
         return await database.check()
+
+
+async def rehearse_database(url: str, said: Callable[[RehearsalStep], None]) -> dict[str, Any]:
+    """Rehearses all work of the service on the server of an address, in a database of its own.
+
+    Returns the report, which names neither server nor user; `said` is called after each step. Raises:
+    InvalidDatabaseUrl, also for a database without a server.
+    """
+    if not is_arango(url):
+        raise InvalidDatabaseUrl(url=url, reason="only a database on a server is rehearsed on")
+    address = parse_address(url)
+    # The driver is slow to load.
+    from datasources.arango.rehearsal import rehearse
+    from graphrag.app.lease_trial import check_leases
+
+    return await rehearse(address, said, {"leases": check_leases})
 
 
 def database_user_script(url: str, user: str) -> str | None:
