@@ -28,6 +28,8 @@ def _words(link: re.Match[str], named: set[str]) -> str:
     if kind == "link":
         url, _, label = body.partition("|")
         return f"{label} <{url}>" if label and label != url else url
+    if kind == "highlight":
+        body = body.rpartition("|")[2]  # `runs|a,b`: what becomes of the nodes, which the text says
     says_again = kind == "highlight" and named.issuperset(body.split(","))
     return "" if says_again else f"[{body}]" if kind == "fitArea" else body
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
 
 from datasources.base import GraphDataSource
 from graphrag.agent import history, prompt_budget
@@ -38,7 +37,7 @@ from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import SecondLook
-from tools.base import Role, SessionKind, Tool, ToolBox
+from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
 
@@ -273,14 +272,10 @@ class ModelCaller:
         """Returns the tools of a role in a kind of session, each with its size, counted once."""
         asked = (turn.role, turn.session.kind, turn.features)
         if asked not in self._sizes:
-            self._sizes[asked] = [(tool.schema(), _size_of(tool)) for tool in self._box.offered(*asked)]
+            self._sizes[asked] = [
+                (tool.schema(), prompt_budget.size_of(tool)) for tool in self._box.offered(*asked)
+            ]
         return self._sizes[asked]
-
-
-def _size_of(tool: Tool[Any]) -> prompt_budget.ToolSize:
-    return prompt_budget.ToolSize(
-        tokens=prompt_tokens((), [tool.schema()]), writes=tool.effect == "proposes", essential=tool.essential
-    )
 
 
 def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:

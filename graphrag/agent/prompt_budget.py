@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+from graphrag.llm.tokens import prompt_tokens
+from tools.base import Tool
 
 SMALL_WINDOW: Final = 16_000
 """A smaller window gets short instructions and essential tools. Units: tokens."""
@@ -46,6 +49,12 @@ class Shares:
 
     context: int
     tools: tuple[int, ...]
+
+
+def size_of(tool: Tool[Any]) -> ToolSize:
+    """Returns a tool as the allocator sees it."""
+    tokens = prompt_tokens((), [tool.schema()])
+    return ToolSize(tokens=tokens, writes=tool.effect == "proposes", essential=tool.essential)
 
 
 def is_small(window: int) -> bool:

@@ -22,7 +22,7 @@ def test_a_context_names_nodes_edges_and_types(demo_db: str) -> None:
 def test_the_context_of_a_script_has_scores_reasons_and_tokens(demo_db: str) -> None:
     found = printed(invoke("context", "testgraph001", QUESTION, "--json"))
     assert list(found) == [
-        *("graph", "question", "mode", "nodes", "edges", "types", "outline", "dropped_nodes"),
+        *("graph", "question", "mode", "nodes", "edges", "types", "outline", "whole", "dropped_nodes"),
         *("tokens", "tokenizer", "notes", "ms", "text"),
     ]
     assert (found["graph"], found["question"], found["mode"]) == ("testgraph001", QUESTION, "hybrid")
