@@ -28,7 +28,7 @@ from graphrag.llm.base import (
     UserMessage,
     is_stable,
 )
-from graphrag.llm.errors import ModelContextTooLong
+from graphrag.llm.errors import ModelContextTooLong, ModelError
 from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
 from graphrag.llm.registry import OFFLINE, Pricing
@@ -147,6 +147,10 @@ class ModelCaller:
                         raise
                     facts = {"thread_id": turn.thread_id, "model": self.provider.model}
                     log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
+                except ModelError:
+                    for event in _shown(turn, start, await reply.broken(), final=final):
+                        yield event
+                    raise
             for event in _shown(turn, start, await reply.end(), final=final):
                 yield event
             self._habits.note(self.provider, words)

@@ -255,6 +255,14 @@ class Reply:
             self.finish = "length"
         return [*events, *self._shown(await self._links.feed("", final=True))]
 
+    async def broken(self) -> list[Event]:
+        """Returns the text that was held back when the answer broke off; a call in it is not run."""
+        events: list[Event] = []
+        for chunk in self.words.end(is_cut=True):
+            if isinstance(chunk, llm.TextDelta | llm.TextWasThinking):
+                events += await self._take(chunk)
+        return [*events, *self._shown(await self._links.feed("", final=True))]
+
     def _shown(self, text: str) -> list[Event]:
         self.text += text
         return [Token(text=text)] if text else []
