@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
-from cli.common import run, settings_of, usage_error
+from cli.common import exit_codes, run, settings_of, usage_error
+from cli.eval_answers import AnswerRun, make_answer_cases, run_answers, show_fact_shares
 from cli.options import JsonOption, argument, flag, option
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
@@ -43,7 +44,8 @@ def run_evaluation(
         argument(
             "FILE",
             "Questions about workflows: a JSON list of {workflow, query, relevant: [node names]}. "
-            "Or a knowledge graph, see --format. With --cells: a folder of workflows.",
+            "Or a knowledge graph, see --format. With --cells: a folder of workflows. With --answers: cases, "
+            "as TOML or JSON; with --make: a workflow file or the key of a graph.",
         ),
     ],
     folder: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
@@ -61,12 +63,44 @@ def run_evaluation(
     of_cells: Annotated[
         bool, flag("--cells", "Measure instead how many values of each node a context shows.")
     ] = False,
+    of_answers: Annotated[
+        bool,
+        flag("--answers", "Score instead the answers and changes of the settings' model, and a baseline."),
+    ] = False,
+    out: Annotated[
+        Path | None, option("--out", "RUN", "With --answers: store each result here, and skip those stored.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        option(
+            "--against", "RUN", "With --answers: compare with this run; ends with 1 where fewer are right."
+        ),
+    ] = None,
+    make: Annotated[
+        int | None, option("--make", "N", "With --answers: print N cases made from the graph.", min=1)
+    ] = None,
+    contexts: Annotated[
+        bool, flag("--contexts", "With --answers: measure the facts that contexts show; asks no model.")
+    ] = False,
+    agent_alone: Annotated[bool, flag("--no-baseline", "With --answers: the agent alone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
 
     Works in a database of its own that is removed afterwards.
     """
+    if of_answers:
+        measured = AnswerRun(file=file, folder=folder, out=out, against=against, agent_alone=agent_alone)
+        with exit_codes(settings_of(None).language):
+            if make is not None:
+                make_answer_cases(file, make)
+            elif contexts:
+                show_fact_shares(file, folder, as_json=as_json)
+            else:
+                run_answers(measured, as_json=as_json)
+        return
+    if out or against or make or contexts or agent_alone:
+        usage_error("--out, --against, --make, --contexts and --no-baseline go with --answers")
     if of_cells:
         _show_cells(file, as_json=as_json)
         return

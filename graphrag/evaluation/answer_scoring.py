@@ -1,0 +1,192 @@
+"""Scores the text of an answer against the facts of its case and the graph, without a judge.
+
+An answer is invented where it contains a fact that it must not, or claims an edge that the graph lacks:
+an arrow between two nodes, or "X leads to Y" where no path does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from datasources.text import fold
+from graphrag.evaluation.answer_cases import CaseGraph, Fact, Pair, Question
+from graphrag.evaluation.workflows import node_name
+
+Verdict = Literal["right", "partly", "wrong", "invented"]
+
+_MARKUP = re.compile(r"[`*\"'“”‘’«»\\]|\[\[|\]\]")
+_REFERENCE = re.compile(r"\{\{node:([^{}]*)\}\}")
+_SPACE = re.compile(r"\s+")
+_ARROW = re.compile(r"\s*(?:--+[^-\n>]{1,60}--*>|--*>|=+>|→|⟶|➔|➜)\s*")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_DENIES = re.compile(
+    r"^\W*(?:no|non)(?=\W*$|\s*[,;:–—-])|\b(?:not|never|cannot|isn.?t|aren.?t|doesn.?t|don.?t|pas|aucune?)\b"
+    r"|\bno(?: \w+)? (?:edge|connection|link|path)\b|\b(?:disconnected|unconnected)\b"
+)
+_AFFIRMS = re.compile(
+    r"^\W*(?:yes|oui)\b|\b(?:connect(?:s|ed)|leads?|linked|follow(?:s|ed)|goes|edge|relie\w*|mene|suit)\b"
+)
+_LEADS = r"(?:directly )?(?:leads to|goes to|flows (?:in)?to|feeds(?: into)?|is followed by|mene a)"
+_JOINED = r"(?:is |are )?(?:directly )?(?:connected|linked|connects|links|wired|relie|reliee) (?:to|a)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredAnswer:
+    """How good an answer is: `missing` facts, and what it `invented`."""
+
+    verdict: Verdict
+    missing: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+
+
+def score_answer(text: str, question: Question, graph: CaseGraph) -> ScoredAnswer:
+    """Returns the verdict on an answer: right with all facts, partly with some, wrong with none
+    or without a text."""
+    plain = normalize(text)
+    missing = [_shown(fact) for fact in question.facts if not has_fact(plain, fact, graph)]
+    invented = [fact for fact in question.must_not if has_fact(plain, fact, graph)]
+    invented += [f"{source} → {target}" for source, target in claimed_edges(text, graph)]
+    asked = len(question.facts)
+    if question.connected is not None:
+        asked += 1
+        says, pair = _says_connected(text, question.connected, graph), " → ".join(question.connected)
+        if says and not graph.has_edge(question.connected):
+            invented.append(pair)
+        elif says != graph.has_edge(question.connected):
+            missing.append(pair)
+    if not plain:
+        return ScoredAnswer(verdict="wrong", missing=tuple(missing))
+    if invented:
+        return ScoredAnswer(verdict="invented", missing=tuple(missing), invented=tuple(invented))
+    verdict = "right" if not missing else "partly" if len(missing) < asked else "wrong"
+    return ScoredAnswer(verdict=verdict, missing=tuple(missing))
+
+
+def normalize(text: str) -> str:
+    """Returns a text in one case and one line, without quotes, emphasis, escapes and the braces of
+    references to nodes."""
+    return _SPACE.sub(" ", _MARKUP.sub("", _REFERENCE.sub(r"\1", text))).casefold().strip()
+
+
+def has_fact(plain: str, fact: Fact, graph: CaseGraph | None = None) -> bool:
+    """Returns whether a normalized text contains a fact as whole words; a node's key stands for its name."""
+    texts = [fact] if isinstance(fact, str) else list(fact)
+    if graph is not None:
+        texts += [key for text in texts for key in graph.keys(text)]
+    return any(_contains(plain, normalize(text)) for text in texts)
+
+
+def _contains(plain: str, fact: str) -> bool:
+    if fact.isdigit() and int(fact) < len(_NUMBERS) and _contains(plain, _NUMBERS[int(fact)]):
+        return True
+    if not fact:
+        return False
+    # 10 is neither in -10 nor in 1.10 or 10.5, and "fetch" is not in "prefetch".
+    before = r"(?<![\w.-])" if fact[0].isdigit() else r"(?<!\w)" if fact[0].isalnum() else ""
+    after = r"(?!\w|\.\d)" if fact[-1].isdigit() else r"(?!\w)" if fact[-1].isalnum() else ""
+    return re.search(f"{before}{re.escape(fact)}{after}", plain) is not None
+
+
+def _says_connected(text: str, pair: Pair, graph: CaseGraph) -> bool | None:
+    """Returns what an answer says of two nodes; an arrow from the first to the second is a yes."""
+    said = says_connected(text)
+    ends = [graph.keys(name) for name in pair]
+    drawn = ([graph.keys(name) for name in arrow] for arrow in _arrows(text, _names(graph)))
+    return True if said is None and ends in drawn else said
+
+
+def says_connected(text: str) -> bool | None:
+    """Returns whether an answer says yes or no, in English or French; None where it says neither.
+
+    The first sentence that says either decides.
+    """
+    for sentence in re.split(r"[.!?](?:\s|$)|\n", fold(normalize_lines(text))):
+        if _DENIES.search(sentence):
+            return False
+        if _AFFIRMS.search(sentence):
+            return True
+    return None
+
+
+def normalize_lines(text: str) -> str:
+    """Returns the non-empty lines of a text, each normalized."""
+    return "\n".join(line for line in map(normalize, text.splitlines()) if line)
+
+
+def claimed_edges(text: str, graph: CaseGraph) -> list[Pair]:
+    """Returns the connections between nodes that an answer claims and the graph does not have."""
+    names = _names(graph)
+    arrows = (pair for pair in _arrows(text, names) if not graph.has_edge(pair))
+    return list(dict.fromkeys((*arrows, *_sentences(normalize_lines(text), names, graph))))
+
+
+def _names(graph: CaseGraph) -> dict[str, str]:
+    """Returns the names and keys of the nodes as a normalized text has them, with the name of each."""
+    names: dict[str, str] = {}
+    for key, node in graph.nodes.items():
+        for text in (key, node_name(node)):
+            if plain := normalize(text):
+                names.setdefault(plain, text)
+    return names
+
+
+def _arrows(text: str, names: dict[str, str]) -> Iterator[Pair]:
+    """Yields the nodes that arrows join; an end that is no node's name claims nothing."""
+    for line in text.splitlines():
+        ends = [normalize(_BULLET.sub("", end)) for end in _ARROW.split(line)]
+        nodes = [_end(end, names) for end in ends]
+        for (source, _), (_, target) in pairwise(nodes):
+            if source and target:
+                yield names[source], names[target]
+
+
+def _end(text: str, names: dict[str, str]) -> tuple[str | None, str | None]:
+    """Returns the node that the text before an arrow ends with, and that the text after one begins with."""
+    bare = re.sub(r"\s*\([^()]*\)$", "", text)
+    before = [name for name in names if bare == name or re.search(rf"[\s:,;(]{re.escape(name)}$", bare)]
+    after = [name for name in names if re.match(rf"{re.escape(name)}(?:$|[\s:,;.()])", text)]
+    return max(before, key=len, default=None), max(after, key=len, default=None)
+
+
+def _sentences(plain: str, names: dict[str, str], graph: CaseGraph) -> Iterator[Pair]:
+    """Yields what sentences say is connected though no path is."""
+    one = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    if not one:
+        return
+    claim = re.compile(
+        rf"(?<!\w)(?P<a>{one})(?: node)? (?:(?P<leads>{_LEADS})|{_JOINED})"
+        rf" (?:the )?(?:node )?(?P<b>{one})(?!\w)"
+    )
+    for found in claim.finditer(plain):
+        before = re.split(r"[.!?\n]", plain[: found.start()])[-1]
+        if re.search(r"\b(?:if|whether|not|no|si)\b", before):
+            continue
+        source, target = names[found["a"]], names[found["b"]]
+        ways = [(source, target)] if found["leads"] else [(source, target), (target, source)]
+        if not any(_leads(pair, graph) for pair in ways):
+            yield source, target
+
+
+def _leads(pair: Pair, graph: CaseGraph) -> bool:
+    """Returns whether a path leads from the first node to the second."""
+    waiting, seen, targets = list(graph.keys(pair[0])), set[str](), graph.keys(pair[1])
+    onward: dict[str, list[str]] = {}
+    for edge in graph.edges.values():
+        onward.setdefault(edge.source, []).append(edge.target)
+    while waiting:
+        for target in onward.get(waiting.pop(), ()):
+            if target in targets:
+                return True
+            if target not in seen:
+                seen.add(target)
+                waiting.append(target)
+    return False
+
+
+def _shown(fact: Fact) -> str:
+    return fact if isinstance(fact, str) else " or ".join(fact)

@@ -1,0 +1,318 @@
+"""Runs the agent, and a baseline, on cases: their answers are scored and what they cost is counted.
+
+The baseline is one call of the same model with the whole graph as JSON, and the write tools for a change.
+Every change runs on a copy of its graph; what is proposed is approved and the result compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from datasources.base import MutableGraphDataSource
+from graphrag.agent import events
+from graphrag.agent.loop import Agent
+from graphrag.agent.requested_calls import CallLog, Requested
+from graphrag.agent.thread_store import ThreadError
+from graphrag.agent.tool_calls import CallPlace, ToolCalls
+from graphrag.approvals import Approvals, Approve, Person
+from graphrag.approvals.errors import ApprovalError
+from graphrag.embedding.embedder import EmbeddingProvider
+from graphrag.evaluation.answer_cases import Case, CaseGraph, Change, Question, copy_graph, store_graph
+from graphrag.evaluation.answer_scoring import ScoredAnswer, Verdict, score_answer
+from graphrag.evaluation.expected_graph import score_change
+from graphrag.i18n import Language
+from graphrag.llm import base as llm
+from graphrag.llm.errors import ModelError
+from graphrag.llm.metered import ModelRequest, metered_call
+from graphrag.llm.registry import Pricing
+from graphrag.llm.usage_meter import CallUsage, UsageMeter
+from tools.base import ToolBox
+from tools.toon import compact_json
+from tools.write_tools.field_changes import json_document
+
+Way = Literal["agent", "baseline"]
+WAYS: Final[tuple[Way, ...]] = ("agent", "baseline")
+MAX_DECISIONS = 20  # proposals that are approved in one case
+MAX_ANSWER_CHARS = 8_000  # of an answer that is stored
+FINAL_ERRORS = frozenset(("context_length", "content_filter", "request_refused"))
+"""Failures that a second try would meet again: they are results. Other cases that failed run again."""
+
+_NOT_SENT = frozenset(("graphKey", "posX", "posY", "size", "handles", "typeVersion"))
+_QUESTION_PROMPT = "Answer the question from the workflow below alone, in a few sentences.\n\n"
+_CHANGE_PROMPT = "Make the change to the workflow below that is asked for, by calling the functions.\n\n"
+
+
+class AnswerRow(BaseModel):
+    """The result of one case in one way. `malformed`: calls that could not be run as they were written.
+
+    Units: tokens; `cost_usd` None where nobody knows the price; seconds.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    case: str
+    digest: str
+    kind: Literal["question", "change"]
+    way: Way
+    provider: str
+    model: str
+    verdict: Verdict
+    missing: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+    rounds: int = Field(ge=0)
+    tool_calls: int = Field(ge=0)
+    malformed: int = Field(ge=0)
+    proposals: int = Field(ge=0)
+    prompt: int = Field(ge=0)
+    completion: int = Field(ge=0)
+    cost_usd: float | None
+    seconds: float = Field(ge=0)
+    error: str | None = None
+    answer: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the case has its result and does not run again."""
+        return self.error is None or self.error in FINAL_ERRORS
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What it is the result of: the same case, asked in the same way of the same model."""
+        return (self.case, self.digest, self.way, self.provider, self.model)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSetting:
+    """What cases run with: a scratch database, the agent, and the same model for the baseline."""
+
+    source: MutableGraphDataSource
+    approvals: Approvals
+    embedder: EmbeddingProvider | None
+    agent: Agent
+    provider: llm.LLMProvider
+    pricing: Pricing
+    meter: UsageMeter
+    box: ToolBox
+    call_log: CallLog
+    person: Person
+    language: Language
+    call_place: Callable[..., CallPlace]
+
+    def identity(self, case: Case, way: Way) -> tuple[str, ...]:
+        """Returns the identity of the row that a case will have."""
+        return (case.id, case.digest, way, self.provider.name, self.provider.model)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """What has come of a case so far."""
+
+    text: str = ""
+    rounds: int = 0
+    calls: int = 0
+    malformed: int = 0
+    proposals: int = 0
+    usage: llm.UsageReport | None = None
+    costs: list[float | None] = field(default_factory=list[float | None])
+    error: str | None = None
+
+
+async def run_cases(
+    setting: AnswerSetting,
+    cases: Sequence[Case],
+    graphs: Mapping[str, CaseGraph],
+    *,
+    done: frozenset[tuple[str, ...]] = frozenset(),
+    ways: Sequence[Way] = WAYS,
+) -> AsyncGenerator[AnswerRow]:
+    """Yields the result of each case in each way, one after the other, but for those that are `done`.
+
+    `graphs` are those of the cases' files. Raises: ValueError for a case that does not fit its graph.
+    """
+    stored: set[str] = set()
+    for number, case in enumerate(cases):
+        for way in ways:
+            if setting.identity(case, way) in done:
+                continue
+            graph = graphs[case.file]
+            if case.kind == "change":
+                graph = copy_graph(graph, f"{graph.graph.key}-{way}-{number}")
+            if graph.graph.key not in stored:
+                stored.add(graph.graph.key)
+                await store_graph(setting.source, setting.embedder, graph)
+            yield await _result(setting, case, graph, way)
+
+
+async def _result(setting: AnswerSetting, case: Case, graph: CaseGraph, way: Way) -> AnswerRow:
+    began = time.monotonic()
+    run = await (_ask_agent if way == "agent" else _ask_once)(setting, case, graph)
+    seconds = time.monotonic() - began
+    scored = await _scored(setting, case.asked, graph, run)
+    used = run.usage or llm.UsageReport()
+    costs = [cost for cost in run.costs if cost is not None]
+    return AnswerRow(
+        case=case.id,
+        digest=case.digest,
+        kind=case.kind,
+        way=way,
+        provider=setting.provider.name,
+        model=setting.provider.model,
+        verdict=scored.verdict,
+        missing=scored.missing,
+        invented=scored.invented,
+        rounds=run.rounds,
+        tool_calls=run.calls,
+        malformed=run.malformed,
+        proposals=run.proposals,
+        prompt=used.prompt,
+        completion=used.completion,
+        cost_usd=sum(costs) if len(costs) == len(run.costs) else None,
+        seconds=round(seconds, 3),
+        error=run.error,
+        answer=run.text[:MAX_ANSWER_CHARS],
+    )
+
+
+async def _scored(
+    setting: AnswerSetting, asked: Question | Change, graph: CaseGraph, run: _Run
+) -> ScoredAnswer:
+    if isinstance(asked, Question):
+        return score_answer(run.text, asked, graph)
+    nodes = await setting.source.get_nodes(graph.graph.key)
+    edges = await setting.source.get_edges(graph.graph.key)
+    after = CaseGraph(
+        graph=graph.graph, nodes={node.key: node for node in nodes}, edges={edge.key: edge for edge in edges}
+    )
+    return score_change(graph, after, asked)
+
+
+async def _ask_agent(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
+    """Puts a case to the agent in a new conversation; what it proposes for a change is approved."""
+    run, key = _Run(), graph.graph.key
+    turn = setting.agent.run(None, key, case.asked.ask, setting.person, interactive=False)
+    thread_id = ""
+    try:
+        for _ in range(MAX_DECISIONS + 1):
+            ending = await _follow(turn, run)
+            thread_id = ending.thread_id if ending is not None else thread_id
+            if isinstance(ending, events.Failed):
+                run.error = ending.fault.code
+            if not isinstance(ending, events.ProposalPending):
+                break
+            if case.kind == "question":  # nothing is changed that nobody asked for
+                run.proposals += len(ending.approvals)
+                break
+            run.proposals += 1
+            turn = setting.agent.resume(thread_id, setting.person, decision=Approve(), interactive=False)
+    except (ApprovalError, ThreadError) as exc:
+        run.error = type(exc).__name__
+    run.malformed += _malformed(setting, thread_id)
+    return run
+
+
+async def _follow(turn: AsyncGenerator[events.Event], run: _Run) -> events.Ending | None:
+    """Counts the events of a turn and returns its last one."""
+    last: events.Event | None = None
+    async with aclosing(turn) as shown:
+        async for event in shown:
+            last = event
+            if isinstance(event, events.UsageReported):
+                run.rounds += 1
+                run.usage = llm.add_usage(run.usage, _tokens(event))
+                run.costs.append(event.cost_usd)
+            elif isinstance(event, events.ToolFinished):
+                run.calls += 1
+    if not isinstance(last, events.Ending):
+        return None
+    if not isinstance(last, events.Failed):
+        run.text = "\n".join(part for part in (run.text, last.text) if part)
+    return last
+
+
+def _tokens(report: llm.UsageReport) -> llm.UsageReport:
+    return llm.UsageReport(**{name: getattr(report, name) for name in llm.TOKENS})
+
+
+def _malformed(setting: AnswerSetting, thread_id: str) -> int:
+    """Returns how many calls of a conversation were refused as they were written."""
+    calls = setting.call_log.of((setting.person.workspace,))
+    return sum(call.thread_id == thread_id and call.refused is not None for call in calls)
+
+
+async def _ask_once(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
+    """Puts a case to the model in one call, with the whole graph as JSON."""
+    run, key, is_change = _Run(rounds=1), graph.graph.key, case.kind == "change"
+    instructions = (_CHANGE_PROMPT if is_change else _QUESTION_PROMPT) + graph_as_json(graph)
+    request = ModelRequest(
+        messages=(llm.SystemMessage(content=instructions), llm.UserMessage(content=case.asked.ask)),
+        tools=_write_tools(setting) if is_change else (),
+        options=llm.DEFAULT_OPTIONS,
+    )
+    used: list[CallUsage] = []
+    calls: list[llm.ToolCall] = []
+    provider = setting.provider
+    try:
+        async with (
+            metered_call(provider, request, setting.meter, setting.pricing, used=used) as counted,
+            aclosing(provider.stream(request.messages, request.tools, request.options)) as chunks,
+        ):
+            async for chunk in chunks:
+                counted.feed(chunk)
+                if isinstance(chunk, llm.TextDelta):
+                    run.text += chunk.text
+                elif isinstance(chunk, llm.TextWasThinking):
+                    run.text = ""
+                elif isinstance(chunk, llm.ToolCallReady):
+                    calls.append(chunk.call)
+                elif isinstance(chunk, llm.ToolCallCut):
+                    run.malformed += 1
+    except ModelError as exc:
+        run.error = events.classify(exc).code
+    for one in used:
+        run.usage = llm.add_usage(run.usage, one.tokens)
+        run.costs.append(one.cost_usd)
+    run.calls = len(calls) + run.malformed
+    if calls and is_change and run.error is None:
+        await _carry_out(setting, key, calls, run)
+    return run
+
+
+async def _carry_out(setting: AnswerSetting, key: str, calls: Sequence[llm.ToolCall], run: _Run) -> None:
+    """Runs the calls of the baseline and approves what they propose."""
+    thread_id = f"baseline-{key}"
+    place = setting.call_place(
+        key, setting.person, setting.language, thread_id=thread_id, turn=1, model=setting.provider.model
+    )
+    running = ToolCalls(setting.box, setting.approvals, log=setting.call_log)
+    answered = [one async for one in running.run(Requested(calls=calls), place)]
+    run.malformed += _malformed(setting, thread_id)
+    approvals = [one.approval for one in answered if one.approval is not None]
+    run.proposals = len(approvals)
+    await setting.approvals.decide_all(approvals, Approve(), setting.person)
+
+
+def _write_tools(setting: AnswerSetting) -> list[llm.ToolSchema]:
+    offered = setting.box.offered(setting.person.role)
+    return [tool.schema() for tool in offered if tool.effect == "proposes"]
+
+
+def graph_as_json(graph: CaseGraph) -> str:
+    """Returns a graph as JSON: its nodes without places and handles, and its edges."""
+    return compact_json(
+        {
+            "name": graph.graph.name,
+            **{
+                kind: [
+                    {name: value for name, value in json_document(one).items() if name not in _NOT_SENT}
+                    for one in of_kind.values()
+                ]
+                for kind, of_kind in (("nodes", graph.nodes), ("edges", graph.edges))
+            },
+        }
+    )

@@ -1,0 +1,58 @@
+"""Measures which facts of right answers the contexts of the questions show. Asks no model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from graphrag.evaluation.answer_cases import Case, CaseGraph, Question
+from graphrag.evaluation.answer_scoring import has_fact, normalize
+from graphrag.retrieval.context import ContextOptions
+from graphrag.retrieval.prepared_prompt import prepare_prompt
+from graphrag.retrieval.retriever import Retrieves
+from tools.base import Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextFacts:
+    """The facts of one question that its context shows. Units: tokens."""
+
+    case: str
+    facts: int
+    missing: tuple[str, ...]
+    tokens: int
+    whole: bool
+
+    @property
+    def share(self) -> float:
+        return 1 - len(self.missing) / self.facts
+
+
+async def context_facts(
+    source: GraphDataSource,
+    retriever: Retrieves,
+    cases: Sequence[Case],
+    graphs: Mapping[str, CaseGraph],
+    *,
+    role: Role,
+    options: ContextOptions,
+) -> AsyncGenerator[ContextFacts]:
+    """Yields the result of each question that has facts; the graphs are stored. Raises: GraphNotFound."""
+    for case in cases:
+        facts = case.asked.shown_facts if isinstance(case.asked, Question) else ()
+        if not facts:
+            continue
+        graph = graphs[case.file]
+        prepared = await prepare_prompt(
+            source, retriever, graph.graph.key, case.asked.ask, role=role, options=options
+        )
+        plain = normalize(prepared.context.text)
+        missing = [fact for fact in facts if not has_fact(plain, fact, graph)]
+        yield ContextFacts(
+            case=case.id,
+            facts=len(facts),
+            missing=tuple(fact if isinstance(fact, str) else " or ".join(fact) for fact in missing),
+            tokens=prepared.context.tokens,
+            whole=prepared.context.whole,
+        )

@@ -1,0 +1,187 @@
+"""Makes cases from a graph, which is the truth that answers are scored by."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle, product
+from typing import Any
+
+from datasources.types import Edge, Node
+from graphrag.evaluation.answer_cases import CaseGraph, Change, Question, WorkflowCases
+from graphrag.evaluation.answer_scoring import normalize
+from graphrag.evaluation.workflows import node_name
+from tools.checks.checked_graph import NO_STEPS
+from tools.node_values import leaves
+from tools.toon import compact_json
+from tools.write_tools.field_changes import json_document, path_of, value_at
+
+MAX_VALUE_CHARS = 80
+MAX_FOLLOWERS = 4
+MAX_COUNTED = 10
+
+_NO_VALUE = re.compile(r"(?:^|\.)(?:id|name|type|mode|version|__rl|cached\w+|\w*Type|members|schema)(?:\.|$)")
+
+Made = Iterator[Question | Change]
+
+
+def make_cases(graph: CaseGraph, number: int, *, file: str, seed: int = 0) -> WorkflowCases:
+    """Returns up to so many cases, of each kind in turn; the same ones for the same graph and seed."""
+    chance = random.Random(seed)
+    makers = [maker(_Pool(graph, chance)) for maker in MAKERS]
+    made: list[Question | Change] = []
+    empty = 0
+    for maker in cycle(makers):
+        if len(made) == number or empty == len(makers):
+            break
+        case = next(maker, None)
+        empty = empty + 1 if case is None else 0
+        if case is not None and case not in made:
+            made.append(case)
+    return WorkflowCases(
+        file=file,
+        questions=tuple(case for case in made if isinstance(case, Question)),
+        changes=tuple(case for case in made if isinstance(case, Change)),
+    )
+
+
+class _Pool:
+    """The parts of a graph that cases are made of, in an order of chance. Nodes have a name of their own."""
+
+    def __init__(self, graph: CaseGraph, chance: random.Random) -> None:
+        named = [node for node in graph.nodes.values() if len(graph.keys(node_name(node))) == 1]
+        self.graph = graph
+        self.steps = [node for node in named if node.type not in NO_STEPS and normalize(node_name(node))]
+        self.names = {node.key: node_name(node) for node in self.steps}
+        ends = self.names.keys()
+        self.edges = [edge for edge in graph.edges.values() if {edge.source, edge.target} <= ends]
+        chance.shuffle(self.steps)
+        chance.shuffle(self.edges)
+
+    def joined(self, one: str, other: str) -> bool:
+        """Returns whether an edge connects two nodes, in whichever direction."""
+        return any({edge.source, edge.target} == {one, other} for edge in self.graph.edges.values())
+
+    def values(self) -> Iterator[tuple[Node, str, Any]]:
+        """Yields short values of nodes with the paths of their fields, one of each node first."""
+        rows = [list(_values(node)) for node in self.steps]
+        for place in range(max(map(len, rows), default=0)):
+            for node, of_node in zip(self.steps, rows, strict=True):
+                if place < len(of_node):
+                    yield node, *of_node[place]
+
+
+def _values(node: Node) -> Iterator[tuple[str, str]]:
+    found = [(path, value) for path, value in leaves(node.data) if _is_plain(path, value)]
+    fields = [path.rpartition(".")[2] for path, _ in found]
+    for (path, value), name in zip(found, fields, strict=True):
+        if fields.count(name) == 1 and not name.isdigit():
+            yield path, value
+
+
+def _is_plain(path: str, value: str) -> bool:
+    return (
+        not _NO_VALUE.search(path)
+        and 2 <= len(value) <= MAX_VALUE_CHARS
+        and "\n" not in value
+        and "{{" not in value
+        and value not in ("true", "false", "True", "False")
+        and normalize(value) == value.casefold()
+    )
+
+
+def _follows(pool: _Pool) -> Made:
+    for node in pool.steps:
+        targets = {edge.target for edge in pool.graph.edges.values() if edge.source == node.key}
+        if 0 < len(targets) <= MAX_FOLLOWERS and targets <= pool.names.keys():
+            must = tuple(sorted(pool.names[key] for key in targets))
+            yield Question(ask=f'What follows "{pool.names[node.key]}"?', must=must)
+
+
+def _error_output(pool: _Pool) -> Made:
+    for edge in pool.edges:
+        if edge.label == "error":
+            source, target = pool.names[edge.source], pool.names[edge.target]
+            yield Question(ask=f'Where does the error output of "{source}" lead?', must=(target,))
+
+
+def _value(pool: _Pool) -> Made:
+    for node, path, value in pool.values():
+        field = path.rpartition(".")[2]
+        yield Question(ask=f'What is the {field} of "{pool.names[node.key]}"?', must=(value,))
+
+
+def _count(pool: _Pool) -> Made:
+    for kind in dict.fromkeys(node.type for node in pool.steps):
+        of_type = [key for key, node in pool.graph.nodes.items() if node.type == kind]
+        if len(of_type) <= MAX_COUNTED and set(of_type) <= pool.names.keys():
+            counted = tuple(pool.names[key] for key in of_type)
+            yield Question(ask=f'How many nodes of type "{kind}" are there?', counted=counted)
+
+
+def _connected(pool: _Pool) -> Made:
+    for edge in pool.edges:
+        yield _is_connected(pool.names[edge.source], pool.names[edge.target])
+
+
+def _not_connected(pool: _Pool) -> Made:
+    for one, other in product(pool.steps, reversed(pool.steps)):
+        if one.key != other.key and not pool.joined(one.key, other.key):
+            yield _is_connected(pool.names[one.key], pool.names[other.key])
+
+
+def _is_connected(one: str, other: str) -> Question:
+    return Question(ask=f'Does an edge lead from "{one}" straight to "{other}"?', connected=(one, other))
+
+
+def _where(pool: _Pool) -> Made:
+    texts = {key: compact_json(node.to_document()).casefold() for key, node in pool.graph.nodes.items()}
+    for node, _, value in pool.values():
+        if sum(value.casefold() in text for text in texts.values()) == 1:
+            yield Question(ask=f'Which node has the value "{value}"?', must=(pool.names[node.key],))
+
+
+def _rename(pool: _Pool) -> Made:
+    for node in pool.steps:
+        name = pool.names[node.key]
+        if isinstance(node.data, Mapping) and "name" in node.data:
+            new = f"{name} checked"
+            yield Change(ask=f'Rename "{name}" to "{new}".', set={name: {"data.name": new}})
+
+
+def _set(pool: _Pool) -> Made:
+    for node, path, value in pool.values():
+        name, field = pool.names[node.key], f"data.{path}"
+        if str(value_at(json_document(node), path_of(field))) != value:
+            continue  # the path of a resource locator or of an item of a list is shortened
+        new = str(int(value) + 1) if value.isascii() and value.isdigit() else f"{value}-2"
+        yield Change(ask=f'Set {field} of "{name}" to {new}.', set={name: {field: new}})
+
+
+def _delete(pool: _Pool) -> Made:
+    for node in pool.steps:
+        yield Change(ask=f'Delete the node "{pool.names[node.key]}".', gone=(pool.names[node.key],))
+
+
+def _connect(pool: _Pool) -> Made:
+    for one, other in product(pool.edges, reversed(pool.edges)):
+        if _fits(one, other) and not pool.joined(one.source, other.target):
+            source, target = pool.names[one.source], pool.names[other.target]
+            yield Change(ask=f'Connect "{source}" to "{target}".', edges=((source, target),))
+
+
+def _fits(one: Edge, other: Edge) -> bool:
+    """Returns whether what the first edge leaves by may lead to where the second one arrives."""
+    return (
+        one.source != other.target
+        and one.target_handle == other.target_handle
+        and one.source_handle == other.source_handle
+    )
+
+
+MAKERS: Sequence[Callable[[_Pool], Made]] = (
+    *(_follows, _error_output, _value, _rename, _count, _connected, _set, _not_connected),
+    *(_where, _delete, _connect),
+)
+"""The kinds of cases; half of the questions about connections are about nodes that are not connected."""
