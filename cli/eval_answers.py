@@ -17,8 +17,8 @@ from cli.common import EXIT_FAILED, fail, run, settings_of, usage_error
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services, agent_of
 from graphrag.evaluation import answer_cases, answer_report
-from graphrag.evaluation.answer_cases import Case, CaseGraph, Change
-from graphrag.evaluation.answers import WAYS, AnswerRow, AnswerSetting, Way, run_cases
+from graphrag.evaluation.answer_cases import AskedChange, Case, CaseGraph
+from graphrag.evaluation.answer_runs import WAYS, AnswerRow, AnswerSetting, Way, run_cases
 from graphrag.evaluation.context_facts import ContextFacts, context_facts
 from graphrag.evaluation.expected_graph import check_change
 from graphrag.evaluation.made_cases import make_cases
@@ -101,7 +101,7 @@ def _read(file: Path, folder: Path | None) -> _Cases:
             left_out.append(str(exc))
     kept = [case for case in cases if case.file in graphs]
     for case in kept:
-        if isinstance(case.asked, Change):
+        if isinstance(case.asked, AskedChange):
             try:
                 check_change(graphs[case.file], case.asked)
             except ValueError as exc:
@@ -259,6 +259,7 @@ def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:
         "share_of_facts": round(float(np.mean(shares)), 4),
         "interval": [round(low, 4), round(high, 4)],
         "tokens": round(float(np.mean(tokens)), 1),
+        "whole_graphs": sum(row.whole for row in rows),
     }
     if as_json:
         missing = [asdict(row) for row in rows if row.missing]
@@ -269,7 +270,7 @@ def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:
         if row.missing:
             render.note(f"{row.case} lacks {', '.join(row.missing)}")
     render.table(
-        ["questions", "all facts", "share of facts", "95 % interval", "tokens"],
+        ["questions", "all facts", "share of facts", "95 % interval", "tokens", "whole graphs"],
         [
             [
                 f"{len(rows)}",
@@ -277,7 +278,8 @@ def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:
                 f"{summary['share_of_facts']:.3f}",
                 f"{low:.3f}–{high:.3f}",
                 f"{summary['tokens']:,.0f}",
+                f"{summary['whole_graphs']}",
             ]
         ],
-        numbers=range(5),
+        numbers=range(6),
     )

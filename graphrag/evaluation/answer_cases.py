@@ -39,7 +39,7 @@ class _CaseModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Question(_CaseModel):
+class AskedQuestion(_CaseModel):
     """A question with the facts that its answer must, and must not, contain.
 
     `counted` are the nodes whose number is asked for; that number is then a fact, too. `connected` names two
@@ -70,7 +70,7 @@ class NewNode(_CaseModel):
     name: str | None = None
 
 
-class Change(_CaseModel):
+class AskedChange(_CaseModel):
     """A request for a change with what holds afterwards; all else stays as it was.
 
     `set`: values by the names of nodes and the paths of fields (`data.name` renames). `gone`: deleted nodes.
@@ -90,8 +90,8 @@ class WorkflowCases(_CaseModel):
     of the database (`graph:KEY`)."""
 
     file: Text
-    questions: tuple[Question, ...] = ()
-    changes: tuple[Change, ...] = ()
+    questions: tuple[AskedQuestion, ...] = ()
+    changes: tuple[AskedChange, ...] = ()
 
 
 class _CaseFile(_CaseModel):
@@ -104,11 +104,11 @@ class Case:
 
     id: str
     file: str
-    asked: Question | Change
+    asked: AskedQuestion | AskedChange
 
     @property
     def kind(self) -> Literal["question", "change"]:
-        return "question" if isinstance(self.asked, Question) else "change"
+        return "question" if isinstance(self.asked, AskedQuestion) else "change"
 
     @property
     def digest(self) -> str:
@@ -137,9 +137,11 @@ class CaseGraph:
 
     def keys(self, name: str) -> set[str]:
         """Returns the keys of the nodes with this name or key; notes only where no other node has it."""
-        wanted = name.casefold()
+        wanted = name.strip().casefold()
         keys = {
-            key for key, node in self.nodes.items() if wanted in (key.casefold(), node_name(node).casefold())
+            key
+            for key, node in self.nodes.items()
+            if wanted in (key.casefold(), node_name(node).strip().casefold())
         }
         return {key for key in keys if self.nodes[key].type != NOTE_TYPE} or keys
 
@@ -172,7 +174,7 @@ def read_cases(path: Path) -> list[Case]:
 
 
 def _of_workflow(workflow: WorkflowCases) -> list[Case]:
-    numbered: list[tuple[str, Sequence[Question | Change]]] = [
+    numbered: list[tuple[str, Sequence[AskedQuestion | AskedChange]]] = [
         ("q", workflow.questions),
         ("c", workflow.changes),
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from graphrag.evaluation.answers import WAYS, AnswerRow, Way
+from graphrag.evaluation.answer_runs import WAYS, AnswerRow, Way
 from graphrag.evaluation.scoring import QueryFileError, interval
 
 VERDICTS = ("right", "partly", "wrong", "invented")

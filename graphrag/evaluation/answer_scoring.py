@@ -1,4 +1,4 @@
-"""Scores the text of an answer against the facts of its case and the graph, without a judge.
+"""Scores the text of an answer against the facts of its case and the graph. Asks no model.
 
 An answer is invented where it contains a fact that it must not, or claims an edge that the graph lacks:
 an arrow between two nodes, or "X leads to Y" where no path does.
@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Literal
 
 from datasources.text import fold
-from graphrag.evaluation.answer_cases import CaseGraph, Fact, Pair, Question
+from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, Fact, Pair
 from graphrag.evaluation.workflows import node_name
 
 Verdict = Literal["right", "partly", "wrong", "invented"]
@@ -44,7 +44,7 @@ class ScoredAnswer:
     invented: tuple[str, ...] = ()
 
 
-def score_answer(text: str, question: Question, graph: CaseGraph) -> ScoredAnswer:
+def score_answer(text: str, question: AskedQuestion, graph: CaseGraph) -> ScoredAnswer:
     """Returns the verdict on an answer: right with all facts, partly with some, wrong with none
     or without a text."""
     plain = normalize(text)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
-from graphrag.evaluation.answer_cases import Case, CaseGraph, Question
+from graphrag.evaluation.answer_cases import AskedQuestion, Case, CaseGraph
 from graphrag.evaluation.answer_scoring import has_fact, normalize
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.prepared_prompt import prepare_prompt
@@ -40,7 +40,7 @@ async def context_facts(
 ) -> AsyncGenerator[ContextFacts]:
     """Yields the result of each question that has facts; the graphs are stored. Raises: GraphNotFound."""
     for case in cases:
-        facts = case.asked.shown_facts if isinstance(case.asked, Question) else ()
+        facts = case.asked.shown_facts if isinstance(case.asked, AskedQuestion) else ()
         if not facts:
             continue
         graph = graphs[case.file]

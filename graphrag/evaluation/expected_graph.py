@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from datasources.types import Node
-from graphrag.evaluation.answer_cases import CaseGraph, Change, Pair
+from graphrag.evaluation.answer_cases import AskedChange, CaseGraph, Pair
 from graphrag.evaluation.answer_scoring import ScoredAnswer
 from graphrag.evaluation.workflows import node_name
 from tools.write_tools.field_changes import json_document, path_of, value_at
@@ -16,13 +16,13 @@ from tools.write_tools.field_changes import json_document, path_of, value_at
 _PLACES = frozenset(("posX", "posY", "size", "sheet"))  # where a node stands is not compared
 
 
-def check_change(graph: CaseGraph, change: Change) -> None:
+def check_change(graph: CaseGraph, change: AskedChange) -> None:
     """Raises: ValueError for a change of a node that is not there, or that holds already."""
     if not list(_expectations(graph, graph, change)):
         raise ValueError("it expects nothing")
 
 
-def score_change(before: CaseGraph, after: CaseGraph, change: Change) -> ScoredAnswer:
+def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> ScoredAnswer:
     """Returns the verdict on a change: right where the graph is as expected, partly where some of it is.
 
     Where something else was changed too, it is `invented`. Raises: as `check_change`.
@@ -40,7 +40,7 @@ def score_change(before: CaseGraph, after: CaseGraph, change: Change) -> ScoredA
     return ScoredAnswer(verdict=verdict, missing=tuple(failed))
 
 
-def _expectations(before: CaseGraph, after: CaseGraph, change: Change) -> Iterator[tuple[str, bool]]:
+def _expectations(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[tuple[str, bool]]:
     """Yields each expectation in words and whether it holds. Raises: ValueError for one that held before."""
     for what, was, holds in _states(before, after, change):
         if was:
@@ -48,7 +48,7 @@ def _expectations(before: CaseGraph, after: CaseGraph, change: Change) -> Iterat
         yield what, holds
 
 
-def _states(before: CaseGraph, after: CaseGraph, change: Change) -> Iterator[tuple[str, bool, bool]]:
+def _states(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[tuple[str, bool, bool]]:
     """Yields each expectation in words, whether it held before, and whether it holds now."""
     for name, values in change.set.items():
         key = _key_of(before, name)
@@ -93,7 +93,7 @@ def _same(value: Any, wanted: Any) -> bool:
     return value == wanted
 
 
-def _other_changes(before: CaseGraph, after: CaseGraph, change: Change) -> Iterator[str]:
+def _other_changes(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[str]:
     """Yields what is different and was not asked for. References to a renamed node follow it."""
     gone = {_key_of(before, name) for name in change.gone}
     fields = {_key_of(before, name): values for name, values in change.set.items()}
@@ -135,7 +135,7 @@ def _is_as_expected(
     return before == after
 
 
-def _other_edges(before: CaseGraph, after: CaseGraph, change: Change, gone: set[str]) -> Iterator[str]:
+def _other_edges(before: CaseGraph, after: CaseGraph, change: AskedChange, gone: set[str]) -> Iterator[str]:
     expected = [*change.edges, *change.no_edges]
     ends = [
         tuple(before.keys(name) or after.keys(name) for name in pair) for pair in expected

@@ -9,7 +9,7 @@ from itertools import cycle, product
 from typing import Any
 
 from datasources.types import Edge, Node
-from graphrag.evaluation.answer_cases import CaseGraph, Change, Question, WorkflowCases
+from graphrag.evaluation.answer_cases import AskedChange, AskedQuestion, CaseGraph, WorkflowCases
 from graphrag.evaluation.answer_scoring import normalize
 from graphrag.evaluation.workflows import node_name
 from tools.checks.checked_graph import NO_STEPS
@@ -23,14 +23,14 @@ MAX_COUNTED = 10
 
 _NO_VALUE = re.compile(r"(?:^|\.)(?:id|name|type|mode|version|__rl|cached\w+|\w*Type|members|schema)(?:\.|$)")
 
-Made = Iterator[Question | Change]
+Made = Iterator[AskedQuestion | AskedChange]
 
 
 def make_cases(graph: CaseGraph, number: int, *, file: str, seed: int = 0) -> WorkflowCases:
     """Returns up to so many cases, of each kind in turn; the same ones for the same graph and seed."""
     chance = random.Random(seed)
-    makers = [maker(_Pool(graph, chance)) for maker in MAKERS]
-    made: list[Question | Change] = []
+    makers = [maker(_CaseParts(graph, chance)) for maker in MAKERS]
+    made: list[AskedQuestion | AskedChange] = []
     empty = 0
     for maker in cycle(makers):
         if len(made) == number or empty == len(makers):
@@ -41,12 +41,12 @@ def make_cases(graph: CaseGraph, number: int, *, file: str, seed: int = 0) -> Wo
             made.append(case)
     return WorkflowCases(
         file=file,
-        questions=tuple(case for case in made if isinstance(case, Question)),
-        changes=tuple(case for case in made if isinstance(case, Change)),
+        questions=tuple(case for case in made if isinstance(case, AskedQuestion)),
+        changes=tuple(case for case in made if isinstance(case, AskedChange)),
     )
 
 
-class _Pool:
+class _CaseParts:
     """The parts of a graph that cases are made of, in an order of chance. Nodes have a name of their own."""
 
     def __init__(self, graph: CaseGraph, chance: random.Random) -> None:
@@ -91,84 +91,84 @@ def _is_plain(path: str, value: str) -> bool:
     )
 
 
-def _follows(pool: _Pool) -> Made:
+def _follows(pool: _CaseParts) -> Made:
     for node in pool.steps:
         targets = {edge.target for edge in pool.graph.edges.values() if edge.source == node.key}
         if 0 < len(targets) <= MAX_FOLLOWERS and targets <= pool.names.keys():
             must = tuple(sorted(pool.names[key] for key in targets))
-            yield Question(ask=f'What follows "{pool.names[node.key]}"?', must=must)
+            yield AskedQuestion(ask=f'What follows "{pool.names[node.key]}"?', must=must)
 
 
-def _error_output(pool: _Pool) -> Made:
+def _error_output(pool: _CaseParts) -> Made:
     for edge in pool.edges:
         if edge.label == "error":
             source, target = pool.names[edge.source], pool.names[edge.target]
-            yield Question(ask=f'Where does the error output of "{source}" lead?', must=(target,))
+            yield AskedQuestion(ask=f'Where does the error output of "{source}" lead?', must=(target,))
 
 
-def _value(pool: _Pool) -> Made:
+def _value(pool: _CaseParts) -> Made:
     for node, path, value in pool.values():
         field = path.rpartition(".")[2]
-        yield Question(ask=f'What is the {field} of "{pool.names[node.key]}"?', must=(value,))
+        yield AskedQuestion(ask=f'What is the {field} of "{pool.names[node.key]}"?', must=(value,))
 
 
-def _count(pool: _Pool) -> Made:
+def _count(pool: _CaseParts) -> Made:
     for kind in dict.fromkeys(node.type for node in pool.steps):
         of_type = [key for key, node in pool.graph.nodes.items() if node.type == kind]
         if len(of_type) <= MAX_COUNTED and set(of_type) <= pool.names.keys():
             counted = tuple(pool.names[key] for key in of_type)
-            yield Question(ask=f'How many nodes of type "{kind}" are there?', counted=counted)
+            yield AskedQuestion(ask=f'How many nodes of type "{kind}" are there?', counted=counted)
 
 
-def _connected(pool: _Pool) -> Made:
+def _connected(pool: _CaseParts) -> Made:
     for edge in pool.edges:
         yield _is_connected(pool.names[edge.source], pool.names[edge.target])
 
 
-def _not_connected(pool: _Pool) -> Made:
+def _not_connected(pool: _CaseParts) -> Made:
     for one, other in product(pool.steps, reversed(pool.steps)):
         if one.key != other.key and not pool.joined(one.key, other.key):
             yield _is_connected(pool.names[one.key], pool.names[other.key])
 
 
-def _is_connected(one: str, other: str) -> Question:
-    return Question(ask=f'Does an edge lead from "{one}" straight to "{other}"?', connected=(one, other))
+def _is_connected(one: str, other: str) -> AskedQuestion:
+    return AskedQuestion(ask=f'Does an edge lead from "{one}" straight to "{other}"?', connected=(one, other))
 
 
-def _where(pool: _Pool) -> Made:
+def _where(pool: _CaseParts) -> Made:
     texts = {key: compact_json(node.to_document()).casefold() for key, node in pool.graph.nodes.items()}
     for node, _, value in pool.values():
         if sum(value.casefold() in text for text in texts.values()) == 1:
-            yield Question(ask=f'Which node has the value "{value}"?', must=(pool.names[node.key],))
+            yield AskedQuestion(ask=f'Which node has the value "{value}"?', must=(pool.names[node.key],))
 
 
-def _rename(pool: _Pool) -> Made:
+def _rename(pool: _CaseParts) -> Made:
     for node in pool.steps:
         name = pool.names[node.key]
         if isinstance(node.data, Mapping) and "name" in node.data:
             new = f"{name} checked"
-            yield Change(ask=f'Rename "{name}" to "{new}".', set={name: {"data.name": new}})
+            yield AskedChange(ask=f'Rename "{name}" to "{new}".', set={name: {"data.name": new}})
 
 
-def _set(pool: _Pool) -> Made:
+def _set(pool: _CaseParts) -> Made:
     for node, path, value in pool.values():
         name, field = pool.names[node.key], f"data.{path}"
         if str(value_at(json_document(node), path_of(field))) != value:
             continue  # the path of a resource locator or of an item of a list is shortened
         new = str(int(value) + 1) if value.isascii() and value.isdigit() else f"{value}-2"
-        yield Change(ask=f'Set {field} of "{name}" to {new}.', set={name: {field: new}})
+        yield AskedChange(ask=f'Set {field} of "{name}" to {new}.', set={name: {field: new}})
 
 
-def _delete(pool: _Pool) -> Made:
+def _delete(pool: _CaseParts) -> Made:
     for node in pool.steps:
-        yield Change(ask=f'Delete the node "{pool.names[node.key]}".', gone=(pool.names[node.key],))
+        yield AskedChange(ask=f'Delete the node "{pool.names[node.key]}".', gone=(pool.names[node.key],))
 
 
-def _connect(pool: _Pool) -> Made:
+def _connect(pool: _CaseParts) -> Made:
     for one, other in product(pool.edges, reversed(pool.edges)):
         if _fits(one, other) and not pool.joined(one.source, other.target):
             source, target = pool.names[one.source], pool.names[other.target]
-            yield Change(ask=f'Connect "{source}" to "{target}".', edges=((source, target),))
+            yield AskedChange(ask=f'Connect "{source}" to "{target}".', edges=((source, target),))
 
 
 def _fits(one: Edge, other: Edge) -> bool:
@@ -180,7 +180,7 @@ def _fits(one: Edge, other: Edge) -> bool:
     )
 
 
-MAKERS: Sequence[Callable[[_Pool], Made]] = (
+MAKERS: Sequence[Callable[[_CaseParts], Made]] = (
     *(_follows, _error_output, _value, _rename, _count, _connected, _set, _not_connected),
     *(_where, _delete, _connect),
 )

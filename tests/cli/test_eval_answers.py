@@ -33,6 +33,12 @@ def cases(folder: Path, *questions: Any, changes: Any = ()) -> Path:
     return write(folder / "cases.json", {"workflows": [about]})
 
 
+@pytest.fixture(autouse=True)
+def found_by_words(env: Env) -> None:
+    """The graphs are so small that vectors find nothing more."""
+    env(NODIUS_EMBEDDINGS="none")
+
+
 @pytest.fixture
 def model(env: Env) -> Iterator[ScriptedServer]:
     """A model that plays a script, in the settings."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.evaluation.answer_cases import SAMPLE, Case, CaseGraph, Change, read_cases, read_graph
+from graphrag.evaluation.answer_cases import SAMPLE, AskedChange, Case, CaseGraph, read_cases, read_graph
 from graphrag.evaluation.answer_scoring import has_fact, normalize
 from graphrag.evaluation.expected_graph import check_change
 from graphrag.evaluation.made_cases import make_cases
@@ -33,7 +33,7 @@ def problems_of(cases: list[Case]) -> list[str]:
     found: list[str] = []
     for case in cases:
         graph = graph_of(case.file)
-        if isinstance(case.asked, Change):
+        if isinstance(case.asked, AskedChange):
             try:
                 check_change(graph, case.asked)
             except ValueError as exc:

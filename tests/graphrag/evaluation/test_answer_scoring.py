@@ -1,4 +1,4 @@
-"""Answers and changes are scored by the graph, without a judge."""
+"""Answers and changes are scored by the graph alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from datasources.types import Edge, Graph, Node
-from graphrag.evaluation.answer_cases import CaseGraph, Change, Question
+from graphrag.evaluation.answer_cases import AskedChange, AskedQuestion, CaseGraph
 from graphrag.evaluation.answer_scoring import (
     claimed_edges,
     has_fact,
@@ -33,7 +33,7 @@ def a_graph(*edges: tuple[str, str], **data: Any) -> CaseGraph:
 
 
 GRAPH = a_graph(("fetch", "sort"), ("sort", "mail"))
-FOLLOWS = Question(ask="What follows?", must=("Sort it", "https://a.example/x"), must_not=("Note it",))
+FOLLOWS = AskedQuestion(ask="What follows?", must=("Sort it", "https://a.example/x"), must_not=("Note it",))
 
 
 @each_row(
@@ -113,17 +113,17 @@ def test_yes_and_no_are_told_apart(answer: str, said: bool | None) -> None:
 def test_whether_nodes_are_connected_is_read_from_the_graph(
     pair: tuple[str, str], answer: str, verdict: str
 ) -> None:
-    assert score_answer(answer, Question(ask="?", connected=pair), GRAPH).verdict == verdict
+    assert score_answer(answer, AskedQuestion(ask="?", connected=pair), GRAPH).verdict == verdict
 
 
 def test_a_number_of_nodes_is_a_fact() -> None:
-    asked = Question(ask="How many?", counted=("Fetch it", "Sort it"))
+    asked = AskedQuestion(ask="How many?", counted=("Fetch it", "Sort it"))
     assert [score_answer(text, asked, GRAPH).verdict for text in ("Two.", "2", "12")] == [
         *("right", "right", "wrong")
     ]
 
 
-RENAMED = Change(ask="Rename it.", set={"Sort it": {"data.name": "Order it"}})
+RENAMED = AskedChange(ask="Rename it.", set={"Sort it": {"data.name": "Order it"}})
 
 
 def _with(graph: CaseGraph, key: str, **data: Any) -> CaseGraph:
@@ -162,14 +162,14 @@ def test_a_change_is_compared_with_the_whole_graph(after: CaseGraph, verdict: st
 
 
 def test_what_hangs_on_a_deleted_node_goes_with_it_and_parts_of_a_change_are_partly_right() -> None:
-    asked = Change(ask="Delete it.", gone=("Sort it", "Note it"))
+    asked = AskedChange(ask="Delete it.", gone=("Sort it", "Note it"))
     half = _without(GRAPH, node="sort")
     assert score_change(GRAPH, half, asked).verdict == "partly"
     assert score_change(GRAPH, _without(half, node="note"), asked).verdict == "right"
 
 
 def test_edges_are_expected_to_be_there_or_gone() -> None:
-    asked = Change(ask="!", edges=(("Fetch it", "Mail it"),), no_edges=(("Fetch it", "Sort it"),))
+    asked = AskedChange(ask="!", edges=(("Fetch it", "Mail it"),), no_edges=(("Fetch it", "Sort it"),))
     new = a_graph(("fetch", "mail"), ("sort", "mail"))
     assert score_change(GRAPH, new, asked).verdict == "right"
     assert score_change(GRAPH, a_graph(("fetch", "mail")), asked).verdict == "invented"
@@ -177,11 +177,11 @@ def test_edges_are_expected_to_be_there_or_gone() -> None:
 
 @each_row(
     "asked, reason",
-    (Change(ask="!", gone=("Nobody",)), "0 nodes are called"),
-    (Change(ask="!", edges=(("Fetch it", "Sort it"),)), "it holds already"),
-    (Change(ask="!", set={"Sort it": {"data.name": "Sort it"}}), "it holds already"),
-    (Change(ask="!"), "expects nothing"),
+    (AskedChange(ask="!", gone=("Nobody",)), "0 nodes are called"),
+    (AskedChange(ask="!", edges=(("Fetch it", "Sort it"),)), "it holds already"),
+    (AskedChange(ask="!", set={"Sort it": {"data.name": "Sort it"}}), "it holds already"),
+    (AskedChange(ask="!"), "expects nothing"),
 )
-def test_a_change_that_does_not_fit_its_graph_is_refused(asked: Change, reason: str) -> None:
+def test_a_change_that_does_not_fit_its_graph_is_refused(asked: AskedChange, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         check_change(GRAPH, asked)

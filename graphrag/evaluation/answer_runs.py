@@ -23,7 +23,14 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.approvals import Approvals, Approve, Person
 from graphrag.approvals.errors import ApprovalError
 from graphrag.embedding.embedder import EmbeddingProvider
-from graphrag.evaluation.answer_cases import Case, CaseGraph, Change, Question, copy_graph, store_graph
+from graphrag.evaluation.answer_cases import (
+    AskedChange,
+    AskedQuestion,
+    Case,
+    CaseGraph,
+    copy_graph,
+    store_graph,
+)
 from graphrag.evaluation.answer_scoring import ScoredAnswer, Verdict, score_answer
 from graphrag.evaluation.expected_graph import score_change
 from graphrag.i18n import Language
@@ -180,9 +187,9 @@ async def _result(setting: AnswerSetting, case: Case, graph: CaseGraph, way: Way
 
 
 async def _scored(
-    setting: AnswerSetting, asked: Question | Change, graph: CaseGraph, run: _Run
+    setting: AnswerSetting, asked: AskedQuestion | AskedChange, graph: CaseGraph, run: _Run
 ) -> ScoredAnswer:
-    if isinstance(asked, Question):
+    if isinstance(asked, AskedQuestion):
         return score_answer(run.text, asked, graph)
     nodes = await setting.source.get_nodes(graph.graph.key)
     edges = await setting.source.get_edges(graph.graph.key)
