@@ -20,8 +20,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agent.requested_calls import CallLog, Requested
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.approvals import Approvals, Approve, Person
-from graphrag.approvals.errors import ApprovalError
+from graphrag.approvals import ApprovalError, Approvals, Approve, Person
 from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.evaluation.answer_cases import (
     AskedChange,
