@@ -5,13 +5,9 @@ from __future__ import annotations
 import copy
 import random
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from graphrag.agents.document import agent_schema
-
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "agents"
-"""Documents that stand beside the repository; absent elsewhere."""
 
 HOSTILE: tuple[Any, ...] = (
     None,

@@ -14,9 +14,9 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agents.chat_values import http_sentence
 from graphrag.llm.base import SystemMessage
 from tests.support.agent_chats import ChatSetting, chats_on
-from tests.support.agent_documents import SHARED
 from tests.support.agents import EDITOR, of, only
 from tests.support.clock import Clock
+from tests.support.data_files import OURS, PUBLISHED
 from tests.support.loopback_api import LoopbackApi, loopback_api
 from tests.support.scripted_provider import Says, ScriptedProvider, Step
 from tools.http.addresses import AddressRules
@@ -85,7 +85,9 @@ class Drive:
 async def drive(
     name: str, answers: dict[str, Any], change: Callable[[dict[str, Any]], None] | None = None
 ) -> AsyncIterator[Drive]:
-    document = json.loads((SHARED / f"{name}.json").read_text(encoding="utf-8"))
+    """Yields a conversation with an agent of our documents, or else of the published ones."""
+    file = next(path for at in (OURS, PUBLISHED) if (path := at / "agents" / f"{name}.json").is_file())
+    document = json.loads(file.read_text(encoding="utf-8"))
     if change is not None:
         change(document)
     clock = Clock(NOW)

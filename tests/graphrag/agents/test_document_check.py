@@ -5,7 +5,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -14,9 +14,8 @@ from pydantic import ValidationError
 from graphrag.agents.document import SCHEMA_ID, AgentDocument, agent_schema
 from graphrag.agents.document_check import WARNINGS, CheckedDocument, check_document
 from graphrag.agents.loading import read_document
-from graphrag.agents.voice_fields import Voice
 from graphrag.i18n import text
-from tests.support.agent_documents import SHARED, agent_document, fetched_document, mutated
+from tests.support.agent_documents import agent_document, fetched_document, mutated
 from tests.support.document_codes import ERRORS, WORLD_ERRORS
 from tests.support.each_row import each_row
 
@@ -284,26 +283,6 @@ def test_no_changed_document_raises_and_a_refusal_names_where_what_and_what_is_a
             assert problem.column is None or problem.column >= 1
             json.dumps(problem.what + problem.where).encode()
     assert count * 0.5 < refused < count
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="the documents of ../shared are not here")
-def test_the_documents_that_stand_beside_the_repository_load_as_they_are() -> None:
-    restaurant = check_document((SHARED / "restaurant.json").read_bytes())
-    assert restaurant.agent is not None
-    assert set(found(restaurant)) == {
-        ("ignored_field", "openai.temperature"),
-        ("model_retires", "openai.model"),
-        ("model_retires", "openai.input_audio_transcription.model"),
-    }
-    switchboard = check_document((SHARED / "switchboard.json").read_bytes())
-    assert switchboard.agent is not None
-    assert found(switchboard) == [("ignored_field", "openai.temperature")]
-    medical = json.loads((SHARED / "medical.json").read_bytes())
-    refused = check_document(medical)
-    assert found(refused) == [("unknown_voice", "openai.voice")]
-    assert all(f'"{voice}"' in (refused.errors[0].allowed or "") for voice in get_args(Voice))
-    medical["openai"]["voice"] = "sage"
-    assert found(check_document(medical)) == [("ignored_field", "openai.temperature")]
 
 
 def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages() -> None:

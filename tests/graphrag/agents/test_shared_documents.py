@@ -4,16 +4,14 @@ A real API on loopback gets the requests, and each is compared byte for byte.
 """
 
 import json
-from typing import Any
+from typing import Any, get_args
 
-import pytest
-
-from tests.support.agent_documents import SHARED
+from graphrag.agents.document_check import CheckedDocument, check_document
+from graphrag.agents.voice_fields import Voice
+from tests.support.data_files import PUBLISHED
 from tests.support.driven_documents import AT, LATER, PHONE, compact, declared, drive
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
-
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no documents: {SHARED} is not there")
 
 PIZZA = "a1b2c3d4-e5f6-7890-abcd-ef1234567890"
 
@@ -378,3 +376,26 @@ async def test_the_model_is_offered_the_sessions_tools_and_an_end() -> None:
         await run.begin("Bonjour", "Bonjour !")
     offered = {tool["function"]["name"] for tool in run.model.requests[0].tools}
     assert offered == {tool["name"] for tool in TOOLS} | {"end_call"}
+
+
+def found(checked: CheckedDocument) -> list[tuple[str, str]]:
+    return [(problem.code, problem.where) for problem in (*checked.errors, *checked.warnings)]
+
+
+def test_the_documents_that_stand_beside_the_repository_load_as_they_are() -> None:
+    restaurant = check_document((PUBLISHED / "agents/restaurant.json").read_bytes())
+    assert restaurant.agent is not None
+    assert set(found(restaurant)) == {
+        ("ignored_field", "openai.temperature"),
+        ("model_retires", "openai.model"),
+        ("model_retires", "openai.input_audio_transcription.model"),
+    }
+    switchboard = check_document((PUBLISHED / "agents/switchboard.json").read_bytes())
+    assert switchboard.agent is not None
+    assert found(switchboard) == [("ignored_field", "openai.temperature")]
+    medical = json.loads((PUBLISHED / "agents/medical.json").read_bytes())
+    refused = check_document(medical)
+    assert found(refused) == [("unknown_voice", "openai.voice")]
+    assert all(f'"{voice}"' in (refused.errors[0].allowed or "") for voice in get_args(Voice))
+    medical["openai"]["voice"] = "sage"
+    assert found(check_document(medical)) == [("ignored_field", "openai.temperature")]
