@@ -45,12 +45,15 @@ _NOT_SHOWN: Final = {"action", "result", "code_diffs", "comments", "objection"}
 
 
 async def proposal_view(place: WorkspaceContext, approval: Approval, language: Language) -> dict[str, Any]:
-    """Return `{proposal, link, around}`, to stand in a result's `_meta` under `app_resource.RESULT_META`.
+    """Return `{proposal, link, around, names}`, for a result's `_meta` under `app_resource.RESULT_META`.
 
     Not its `structuredContent`: some programs give that to their model, and this may be long.
-    `proposal` is as REST gives it, without its action. Raises: SourceError.
+    `proposal` is as REST gives it, without its action; `names` are those of the people in it, by user id.
+    Raises: SourceError.
     """
     source = place.services.source
+    people = {approval.asker, approval.decision.by if approval.decision else ""}
+    names = await place.workspace.worker.runner.members.names()
     graph = await source.get_graph(approval.graph_key)
     keys = list(dict.fromkeys(_touched(approval.preview)))[:MAX_AROUND]
     near = await source.get_neighborhood(approval.graph_key, keys, max_depth=1, limit=MAX_AROUND)
@@ -61,7 +64,9 @@ async def proposal_view(place: WorkspaceContext, approval: Approval, language: L
         document = approval_document(place, approval, language)
         proposal = document.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_SHOWN)
         around = _around(graph, near.nodes, near.edges, types.values())
-        return _fitting({"proposal": _bounded(proposal), "link": link, "around": _bounded(around)})
+        called = {user: name for user, name in names.items() if user in people}
+        view = {"proposal": _bounded(proposal), "link": link, "around": _bounded(around), "names": called}
+        return _fitting(view)
 
     return await run_limited(written)
 

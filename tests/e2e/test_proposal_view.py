@@ -94,11 +94,15 @@ def proposed(site: Site, script: ScriptedProvider, tool: str, arguments: dict[st
 def test_the_preview_and_the_card_are_shown_as_in_the_page(
     theme: str, site: Site, script: ScriptedProvider, host: Host
 ) -> None:
-    page, view = host(proposed(site, script, "propose_update_node", CHANGE), theme=theme)
+    result = proposed(site, script, "propose_update_node", CHANGE)
+    asker = result["_meta"][RESULT_META]["proposal"]["userId"]
+    result["_meta"][RESULT_META]["names"] = {asker: "Ada Lovelace"}
+    page, view = host(result, theme=theme)
     expect(view.locator(".ghost.changed[data-key='error-handler']")).to_be_visible()
     expect(view.locator(".node[data-key='fetch-api']")).to_be_visible()
     card = view.locator(".card.is-pending")
     expect(card).to_contain_text("it was asked for")
+    expect(card).to_contain_text("asked for by Ada Lovelace")
     expect(card.get_by_role("heading")).to_have_text("Change level of “Log fetch error”")
     expect(card.locator(".change-table")).to_contain_text("warning")
     expect(card).to_contain_text("A person approves or rejects it in Nodius.")

@@ -8,13 +8,14 @@ import { factsOf, outcomeOf } from "../review/facts.js";
 import { connectHost } from "./bridge.js";
 import { createPreviewCanvas } from "./canvas.js";
 
-const STATES = { lang: preferredLanguage(), me: null, graph: null, graphKey: null, graphs: [], sheet: "0", selection: [], nodes: new Map(), edges: new Map(), nodeTypes: new Map(), approvals: new Map(), conflicts: {} };
+const STATES = { lang: preferredLanguage(), me: null, graph: null, graphKey: null, graphs: [], sheet: "0", selection: [], nodes: new Map(), edges: new Map(), nodeTypes: new Map(), approvals: new Map(), conflicts: {}, names: new Map() };
 const given = JSON.parse(document.getElementById("texts").textContent);
 for (const [lang, texts] of Object.entries(given.texts)) addTexts(lang, texts);
 
 const store = { get: () => STATES, set: (next) => Object.assign(STATES, next), on: () => () => {} };
 const t = createTranslator(() => STATES.lang);
-const app = { store, t, live: { showSheet: (sheet) => (store.set({ sheet }), app.canvas.draw()) } };
+const people = { nameOf: (userId) => STATES.names.get(userId) ?? String(userId ?? "") };
+const app = { store, t, people, live: { showSheet: (sheet) => (store.set({ sheet }), app.canvas.draw()) } };
 const board = h("div.proposal-canvas", { hidden: true });
 const card = h("article.card", { tabindex: "-1", "aria-live": "polite" });
 const page = document.getElementById("proposal");
@@ -62,13 +63,13 @@ function take({ theme, locale }) {
 
 // A tool's result. What is only for the view comes beside what models read; a host may leave it out.
 function receive({ isError, structuredContent, _meta }) {
-  const { proposal, link = "", around = {} } = _meta?.["nodius/view"] ?? structuredContent ?? {};
+  const { proposal, link = "", around = {}, names = {} } = _meta?.["nodius/view"] ?? structuredContent ?? {};
   if (isError || !proposal) {
     say("view.none");
     return;
   }
   const byKey = (list, name) => new Map((list ?? []).map((one) => [one[name], one]));
-  store.set({ nodes: byKey(around.nodes, "_key"), edges: byKey(around.edges, "_key"), nodeTypes: byKey(around.types, "type"), graph: around.graph ?? null,
+  store.set({ names: new Map(Object.entries(names)), nodes: byKey(around.nodes, "_key"), edges: byKey(around.edges, "_key"), nodeTypes: byKey(around.types, "type"), graph: around.graph ?? null,
     graphs: around.graph ? [{ graphKey: proposal.graphKey, name: around.graph.name }] : [] });
   shown = { approval: fromDocument(proposal), link };
   board.hidden = false;
