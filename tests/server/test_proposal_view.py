@@ -105,6 +105,7 @@ async def test_a_view_has_the_graph_around_and_the_address_of_the_page() -> None
         view = await proposal_view(place, approval, "en")
     assert view["link"].endswith(f"/#graph={GRAPH}&panel=review&approval={approval.id}")
     assert view["proposal"]["status"] == "pending"
+    assert set(view["names"]) <= {approval.asker}
     assert view["proposal"]["preview"] == approval.preview
     assert "action" not in view["proposal"]
     nodes = {node["_key"] for node in view["around"]["nodes"]}
