@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
@@ -16,9 +14,9 @@ from graphrag.voice.call_transcript import MOST_CHARS_IN_ALL, CallTranscript
 from graphrag.voice.model_messages import clear_frame, mark_frame, media_frame, read_event
 from graphrag.voice.send_line import MOST_CHARS, SendLine
 from tests.graphrag.voice.calls import Call, a_session, sound
+from tests.graphrag.voice.realtime.conversing import at_hand, recorded
 from tests.support.each_row import each_row
 
-RECORDINGS = Path(__file__).parents[3] / "../shared/data/realtime/openai"
 CLIENT = TypeAdapter[Any](RealtimeClientEvent)
 
 
@@ -197,15 +195,12 @@ def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_i
     assert call.sent(call.model("error", error=error)) == []
 
 
-@each_row("name", "tool_call_round", "azure_spoken_turn_tool_audio")
+@each_row("name", "tool_round", *at_hand("tool_call_round", "azure_spoken_turn_tool_audio"))
 def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
-    if not RECORDINGS.is_dir():
-        pytest.skip("the recorded sessions are not beside this checkout (../shared/data/realtime)")
     call = Call(opened=False)
-    recorded = yaml.safe_load((RECORDINGS / f"{name}.yaml").read_text())["interactions"]
     ours = ("function_call_output",)
     wanted: list[str] = []
-    for step in recorded:
+    for step in recorded(name):
         event = step["data"]
         if step["direction"] == "received":
             call.feed(signals.ModelEvent(event))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from graphrag.voice.media_messages import MESSAGE_BYTES, MOST_BAD, MediaMessages, MessageRefused, StreamStart
 from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
+from tests.support.data_files import ours, published
 from tests.support.each_row import each_row
 
-RECORDED = Path(__file__).parents[3] / "../shared/data/realtime/twilio/hello_world.jsonl"
+STREAMS = [*ours("realtime", "*.jsonl"), *published("realtime/twilio", "*.jsonl")]
 FORMAT = {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
 
 
@@ -104,11 +105,10 @@ def test_no_message_raises_but_to_refuse_the_stream(event: str, body: Any, numbe
         MediaMessages().read(json.dumps({"event": event, event: body, "sequenceNumber": number}))
 
 
-def test_a_stream_as_it_comes_is_read_whole() -> None:
-    if not RECORDED.is_file():
-        pytest.skip("the stream is not beside this checkout (../shared/data/realtime)")
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.stem)
+def test_a_stream_as_it_comes_is_read_whole(stream: Path) -> None:
     messages = MediaMessages()
-    read = [messages.read(line) for line in RECORDED.read_text().splitlines()]
+    read = [messages.read(line) for line in stream.read_text().splitlines()]
     assert isinstance(read[1], StreamStart)
     assert isinstance(read[-1], PhoneStopped)
     assert sum(isinstance(each, PhoneAudio) for each in read) > 40

@@ -5,9 +5,9 @@ import base64
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, get_args
 
+import yaml
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel
 
@@ -16,6 +16,7 @@ from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.simulation.speech import Speech, tones
 from tests.graphrag.voice.calls import a_session
+from tests.support.data_files import ours, published
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
 
@@ -26,11 +27,24 @@ def _by_type(union: Any) -> Mapping[str, type[BaseModel]]:
 
 
 CLIENT, SERVER = _by_type(RealtimeClientEvent), _by_type(RealtimeServerEvent)
-RECORDINGS = Path(__file__).parents[4] / "../shared/data/realtime/openai"
+RECORDINGS = {
+    path.stem: path for path in (*ours("realtime", "*.json"), *published("realtime/openai", "*.yaml"))
+}
+"""Recorded sessions by name: ours, and published ones where they are there."""
 TONES = Speech(None, {})
 KEY = "sk-test-0123456789"
 
 Event = dict[str, Any]
+
+
+def recorded(name: str) -> list[Event]:
+    """Returns the events of a recorded session, each with its direction."""
+    return yaml.safe_load(RECORDINGS[name].read_text(encoding="utf-8"))["interactions"]
+
+
+def at_hand(*rows: Any) -> list[Any]:
+    """Returns the rows whose recording, which they name first, is there."""
+    return [row for row in rows if (row if isinstance(row, str) else row[0]) in RECORDINGS]
 
 
 def silence(ms: int) -> bytes:

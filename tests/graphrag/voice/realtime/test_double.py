@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import Any
 
 import pytest
-import yaml
 
 from graphrag.voice.model_side import RealtimeUnreachable
 from graphrag.voice.realtime.double_session import MAX_WAITING
@@ -20,6 +19,7 @@ from tests.graphrag.voice.realtime.conversing import (
     Client,
     Event,
     conversing,
+    recorded,
     silence,
     speech,
 )
@@ -206,15 +206,10 @@ def _turns(events: list[dict[str, Any]]) -> list[str]:
     return [key for key, _ in groupby([same.get(kind, kind) for kind in kinds])]
 
 
-RECORDED = sorted(file.stem for file in RECORDINGS.glob("*.yaml")) if RECORDINGS.is_dir() else []
-
-
-@pytest.mark.parametrize(
-    "name", RECORDED or [pytest.param("", marks=pytest.mark.skip(reason="no recordings"))]
-)
+@pytest.mark.parametrize("name", sorted(RECORDINGS))
 async def test_the_order_of_events_is_that_of_the_recorded_server(name: str) -> None:
-    recorded = yaml.safe_load((RECORDINGS / f"{name}.yaml").read_text())["interactions"]
-    wanted = [step["data"] for step in recorded if step["direction"] == "received"]
+    session = recorded(name)
+    wanted = [step["data"] for step in session if step["direction"] == "received"]
     for event in wanted:
         SERVER[event["type"]].model_validate(event)
     script: list[Any] = []
@@ -229,15 +224,15 @@ async def test_the_order_of_events_is_that_of_the_recorded_server(name: str) -> 
                 ]
             )
     async with conversing(*script) as (client, _):
-        await _replay(client, recorded)
+        await _replay(client, session)
         assert _turns(client.seen) == _turns(wanted)
 
 
-async def _replay(client: Client, recorded: list[dict[str, Any]]) -> None:
+async def _replay(client: Client, session: list[dict[str, Any]]) -> None:
     """Send what the recording sent, when it had received as much."""
     calls: dict[str, str] = {}
     spoke = False
-    for step in recorded:
+    for step in session:
         event = dict(step["data"])
         if step["direction"] == "received":
             if not event["type"].startswith("conversation.item.input_audio_transcription."):

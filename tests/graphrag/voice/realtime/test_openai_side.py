@@ -5,10 +5,8 @@ import logging
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-import yaml
 from websockets.asyncio.server import ServerConnection, serve
 
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
@@ -17,7 +15,15 @@ from graphrag.voice.realtime.double import RealtimeDouble
 from graphrag.voice.realtime.openai_side import OpenAISide
 from graphrag.voice.signals import ModelEvent
 from tests.graphrag.voice.calls import Call
-from tests.graphrag.voice.realtime.conversing import CLIENT, KEY, RECORDINGS, SERVER, Client, conversing
+from tests.graphrag.voice.realtime.conversing import (
+    CLIENT,
+    KEY,
+    SERVER,
+    Client,
+    at_hand,
+    conversing,
+    recorded,
+)
 from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
@@ -219,26 +225,26 @@ async def test_a_server_that_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPat
 
 @each_row(
     "name, wanted, speaks",
-    (
-        "audio_in_server_vad_turn",
-        [
-            ("user", "Hello, my name is Marcelo."),
-            ("assistant", "Hello, Marcelo! Great to meet you. How can I help you today?"),
-        ],
-        True,
+    ("spoken_turn", [("assistant", "Good morning, the harbour office.")], True),
+    *at_hand(
+        (
+            "audio_in_server_vad_turn",
+            [
+                ("user", "Hello, my name is Marcelo."),
+                ("assistant", "Hello, Marcelo! Great to meet you. How can I help you today?"),
+            ],
+            True,
+        ),
+        ("text_in_audio_out_turn", [("assistant", "Hi there!")], True),
+        ("history_seeding", [], False),
     ),
-    ("text_in_audio_out_turn", [("assistant", "Hi there!")], True),
-    ("history_seeding", [], False),
 )
 def test_the_words_of_a_recorded_session_are_in_the_transcript_and_its_sound_on_the_line(
     name: str, wanted: list[tuple[str, str]], speaks: bool
 ) -> None:
-    if not RECORDINGS.is_dir():
-        pytest.skip("the recorded sessions are not beside this checkout (../shared/data/realtime)")
-    recorded: list[Any] = yaml.safe_load((RECORDINGS / f"{name}.yaml").read_text())["interactions"]
     call = Call(opened=False)
     deltas = 0
-    for step in recorded:
+    for step in recorded(name):
         if step["direction"] == "received":
             SERVER[step["data"]["type"]].model_validate(step["data"])
             deltas += step["data"]["type"] == "response.output_audio.delta"
