@@ -111,7 +111,8 @@ class ModelCaller:
         Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
         taken = {call.id for call in history.calls_of(turn.messages)}
-        words = ModelText(self._known, holds_beginning=self._habits.may_begin(self.provider))
+        held = self._habits.may_begin(self.provider, can_take_back=turn.interactive)
+        words = ModelText(self._known, holds_beginning=held)
         reply = turn.reply = Reply(LinkFilter(self._source, turn.graph_key), words, taken=taken)
         used: list[CallUsage] = []
         start = len(turn.answer)

@@ -34,17 +34,18 @@ class ThinkingHabits:
     """Remembers which models begin their answers with thinking and leave its opening tag out.
 
     Chat templates may put the opening tag into the prompt. A provider's own service knows that; of another
-    server's model the first answer shows it, so it is held until it is whole.
+    server's model the first answer shows it. Where a client cannot be told that text was thinking after
+    all, that answer is held until it is whole; others see it come, and may see it taken back.
     """
 
     def __init__(self) -> None:
         self._begins: dict[tuple[str, str], bool] = {}
 
-    def may_begin(self, provider: llm.LLMProvider) -> bool:
-        """Returns whether an answer of the model may begin with thinking."""
+    def may_begin(self, provider: llm.LLMProvider, *, can_take_back: bool) -> bool:
+        """Returns whether an answer of the model is to be held, as it may begin with thinking."""
         seen = self._begins.get((provider.name, provider.model))
-        if seen is not None:
-            return seen
+        if seen is not None or can_take_back:
+            return bool(seen)
         return isinstance(provider, SeparatesThinking) and not provider.separates_thinking
 
     def note(self, provider: llm.LLMProvider, words: ModelText) -> None:

@@ -110,7 +110,7 @@ def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
     result = invoke("demo", "--lang", "fr", "--db", "sqlite:my demo.db")
     commands = [line.strip() for line in result.stdout.partition("Try next")[2].splitlines() if line.strip()]
     assert commands[0] == 'nodius graphs --db "sqlite:my demo.db" --lang fr'
-    assert "NODES PERTINENTS" in result.stdout
+    assert "TOUS LES NODES" in result.stdout
     assert all('--db "sqlite:my demo.db" --lang fr' in command for command in commands)
 
 
