@@ -43,7 +43,7 @@ class Retrieving(Common):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _SentPrompt:
     """What the settings' model would be sent for a first question, and of which window."""
 
     prepared: PreparedPrompt
@@ -51,7 +51,7 @@ class _Request:
     window: int
 
 
-async def _request(services: Services, graph: str, question: str, role: Role) -> _Request:
+async def _request(services: Services, graph: str, question: str, role: Role) -> _SentPrompt:
     check_question(question)
     async with open_model(services.settings, embedder=services.embedder) as model:
         if isinstance(model.provider, LearnsWindow):
@@ -77,7 +77,7 @@ async def _request(services: Services, graph: str, question: str, role: Role) ->
     )
     taken = sum(size for _, _, size in prepared.messages)
     shares = prompt_budget.share_out(window, sizes, taken=taken, wanted=0, changing=changing)
-    return _Request(prepared=prepared, tools=[offered[i] for i in shares.tools], window=window)
+    return _SentPrompt(prepared=prepared, tools=[offered[i] for i in shares.tools], window=window)
 
 
 @command()

@@ -110,7 +110,12 @@ CODES, MEANINGS = _table(
         "CallerForbidden CallForbidden CallBlocked ForeignPage RoleNeeded",
     ),
     ("host_not_allowed", 422, {}, ""),
-    ("internal", 500, {}, "UnknownIndexField PromptError ToonError"),
+    (
+        "internal",
+        500,
+        {},
+        "UnknownIndexField PromptError ToonError LeaseRefused LeasesFailed LeftOut Unexpected",
+    ),
     (
         "invalid",
         422,

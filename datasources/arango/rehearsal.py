@@ -25,6 +25,7 @@ from datasources.arango import layout, setup
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.database import ArangoDatabase, all_statements, look_at_server, sample_binds
+from datasources.arango.statements import Statement
 from datasources.base import Database, Outcome, Record, RehearsalStep
 from datasources.errors import RecordConflict, RevisionConflict, SourceError, SourceTimeout
 from datasources.hits import Hit, NodeVector, VectorQuery
@@ -58,12 +59,21 @@ Check = Callable[[Scratch], Awaitable[str]]
 PairCheck = Callable[[Database, Database], Awaitable[str]]
 
 
+_SLEEP = Statement("RETURN SLEEP(@seconds)")
+
+
 class LeftOut(Exception):
     """This server cannot do it, and the service does without."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
 
 
 class Unexpected(Exception):
     """The server did something else than what the service relies on."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
 
 
 @dataclass(slots=True)
@@ -203,7 +213,7 @@ def _plan_node(node: dict[str, Any]) -> str:
 async def _server(system: ArangoConnection) -> str:
     finding = await system.run(look_at_server, idempotent=True)
     if finding.status == "error":
-        raise Unexpected(f"{finding.detail}; {finding.fix}")
+        raise Unexpected(reason=f"{finding.detail}; {finding.fix}")
     return finding.detail
 
 
@@ -213,10 +223,10 @@ async def _set_up(scratch: ArangoAddress) -> str:
             made = await database.set_up()
         except SourceError as exc:
             hint = "a rehearsal needs a user who may make databases, as root may"
-            raise Unexpected(f"no database could be set up ({exc}); {hint}") from exc
+            raise Unexpected(reason=f"no database could be set up ({exc}); {hint}") from exc
         again = await database.set_up()
     if again:
-        raise Unexpected(f"a second set-up did something again: {'; '.join(again)}")
+        raise Unexpected(reason=f"a second set-up did something again: {'; '.join(again)}")
     return f"{len(made)} parts made, and nothing at the second time"
 
 
@@ -227,7 +237,7 @@ async def _remove(system: ArangoConnection, name: str) -> str:
         return bool(server.has_database(name))
 
     if await system.run(remove):
-        raise Unexpected(f"the database {name} is still there: remove it by hand")
+        raise Unexpected(reason=f"the database {name} is still there: remove it by hand")
     return "the database of the rehearsal is removed"
 
 
@@ -238,7 +248,7 @@ async def _statements(scratch: Scratch) -> str:
     findings = await scratch.first.check()
     bad = [f"{one.name}: {one.detail}" for one in findings if one.status == "error"]
     if bad:
-        raise Unexpected("; ".join(bad))
+        raise Unexpected(reason="; ".join(bad))
     return "; ".join(one.detail for one in findings if one.name in ("statements", "vectors", "order"))
 
 
@@ -263,12 +273,12 @@ async def _write_and_read(scratch: Scratch) -> str:
     await scratch.first.source(WORKSPACE).create_graph(graph, content)
     source = scratch.second.source(WORKSPACE)
     if [n.to_document() for n in await source.get_nodes(GRAPH)] != [n.to_document() for n in nodes]:
-        raise Unexpected("nodes came back otherwise than they were written")
+        raise Unexpected(reason="nodes came back otherwise than they were written")
     if [edge.key for edge in await source.get_edges(GRAPH)] != [edge.key for edge in edges]:
-        raise Unexpected("edges came back otherwise than they were written")
+        raise Unexpected(reason="edges came back otherwise than they were written")
     near = await source.get_neighborhood(GRAPH, ["n007"], max_depth=2, direction="out", limit=10)
     if [node.key for node in near.nodes] != ["n007", "n008", "n009"]:
-        raise Unexpected(f"walking two edges found {[node.key for node in near.nodes]}")
+        raise Unexpected(reason=f"walking two edges found {[node.key for node in near.nodes]}")
     return f"{NODES} nodes and as many edges, read by a second connection"
 
 
@@ -292,7 +302,7 @@ async def _until(what: str, holds: Callable[[], Awaitable[bool]], limit_s: float
     end = time.monotonic() + limit_s
     while not await holds():
         if time.monotonic() > end:
-            raise Unexpected(f"{what} within {limit_s:.0f} s")
+            raise Unexpected(reason=f"{what} within {limit_s:.0f} s")
         await asyncio.sleep(0.2)
 
 
@@ -304,13 +314,13 @@ async def _search(scratch: Scratch) -> str:
         return bool(hits) and hits[0].key == "n007"
 
     if not await finds_words(scratch.first):
-        raise Unexpected("the exact search of words does not find the only node that has them")
+        raise Unexpected(reason="the exact search of words does not find the only node that has them")
     async with ArangoDatabase(scratch.address, exact_nodes=0) as by_view:
         await _until("the View does not find a node by its words", lambda: finds_words(by_view), SEARCHABLE_S)
     stored = await source.put_embeddings(GRAPH, _vectors())
     hits = await _nearest(scratch.first)
     if stored != NODES or not hits or hits[0].key != "n007" or abs(hits[0].score - 1) > 1e-3:
-        raise Unexpected("the exact search of vectors does not find a node by its own vector")
+        raise Unexpected(reason="the exact search of vectors does not find a node by its own vector")
     return "by words, exact and by the View; by vectors, exact"
 
 
@@ -319,7 +329,7 @@ async def _vector_index(scratch: Scratch) -> str:
     found = await connection.run(setup.version_of, idempotent=True)
     if found and found < setup.VECTOR_INDEX_FROM:
         least = setup.shown(setup.VECTOR_INDEX_FROM)
-        raise LeftOut(f"vector indexes are used from ArangoDB {least}; search is exact")
+        raise LeftOut(reason=f"vector indexes are used from ArangoDB {least}; search is exact")
 
     def make(database: StandardDatabase) -> None:
         for name in layout.VECTOR_FIELDS:
@@ -328,7 +338,7 @@ async def _vector_index(scratch: Scratch) -> str:
     try:
         await connection.run(make)
     except SourceError as exc:
-        raise LeftOut(f"no vector index can be made; search is exact ({exc})") from exc
+        raise LeftOut(reason=f"no vector index can be made; search is exact ({exc})") from exc
 
     async def is_trained() -> bool:
         indexes = await connection.run(setup.vector_indexes, idempotent=True)
@@ -339,7 +349,7 @@ async def _vector_index(scratch: Scratch) -> str:
     async with ArangoDatabase(scratch.address, exact_nodes=0) as by_index:
         near = [hit.key for hit in await _nearest(by_index)]
     if near[:1] != exact[:1]:
-        raise Unexpected(f"the nearest node by the index is {near[:1]}, by exact search {exact[:1]}")
+        raise Unexpected(reason=f"the nearest node by the index is {near[:1]}, by exact search {exact[:1]}")
     return f"trained; {len(set(near) & set(exact))} of the {len(exact)} nearest nodes are the exact ones"
 
 
@@ -350,12 +360,12 @@ async def _transactions(scratch: Scratch) -> str:
     try:
         refused = Mutation(graph_key=GRAPH, put_nodes=[_node(2, text="never")])
         await scratch.second.source(WORKSPACE).apply(refused, expected_revision=1)
-        raise Unexpected("a change of an old revision was carried out")
+        raise Unexpected(reason="a change of an old revision was carried out")
     except RevisionConflict:
         pass
     after = await source.get_nodes_by_key(GRAPH, ["n001", "n002"])
     if revision != 2 or [node.data["text"] for node in after] != ["changed", ""]:
-        raise Unexpected("a refused change has left something, or an accepted one has not")
+        raise Unexpected(reason="a refused change has left something, or an accepted one has not")
 
     async def put(database: Database, number: int) -> bool:
         record = Record(kind="rehearsal", key="one", data={"by": number})
@@ -368,7 +378,7 @@ async def _transactions(scratch: Scratch) -> str:
     won = await asyncio.gather(put(scratch.first, 1), put(scratch.second, 2))
     stored = await records.get("rehearsal", "one")
     if sum(won) != 1 or stored is None or stored.data["by"] != 1 + won.index(True):
-        raise Unexpected(f"of two writers at once {sum(won)} were let through")
+        raise Unexpected(reason=f"of two writers at once {sum(won)} were let through")
     return "an old revision is refused whole; of two writers at once one is let through"
 
 
@@ -381,17 +391,19 @@ async def _large_change(scratch: Scratch) -> str:
     await source.delete_graph(LARGE)
     left = [one.key for one in await scratch.second.source(WORKSPACE).list_graphs()]
     if found != LARGE_NODES or LARGE in left:
-        raise Unexpected(f"{found} of {LARGE_NODES} nodes were stored, and {left} are left")
+        raise Unexpected(reason=f"{found} of {LARGE_NODES} nodes were stored, and {left} are left")
     return f"a graph of {LARGE_NODES * LARGE_TEXT_CHARS / 1e6:.0f} MB stored and deleted"
 
 
 async def _deadline(scratch: Scratch) -> str:
     def sleep(database: StandardDatabase) -> None:
-        database.aql.execute(f"RETURN SLEEP({SLEEP_S})", max_runtime=cast(Any, DEADLINE_S))
+        database.aql.execute(
+            _SLEEP.text, bind_vars=cast(Any, {"seconds": SLEEP_S}), max_runtime=cast(Any, DEADLINE_S)
+        )
 
     connection, began = scratch.first.state.connection, time.monotonic()
     try:
         await connection.run(sleep)
     except SourceTimeout:
         return f"a statement of {SLEEP_S:g} s was ended after {time.monotonic() - began:.1f} s"
-    raise Unexpected(f"a statement ran on beyond its time of {DEADLINE_S:g} s")
+    raise Unexpected(reason=f"a statement ran on beyond its time of {DEADLINE_S:g} s")

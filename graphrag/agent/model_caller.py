@@ -37,6 +37,7 @@ from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import SecondLook
+from graphrag.roles import Person
 from tools.base import Role, SessionKind, ToolBox
 
 log = logging.getLogger(__name__)
@@ -111,7 +112,7 @@ class ModelCaller:
         Raises: ModelError, WindowTooSmall; then `turn.reply` holds what was shown so far.
         """
         taken = {call.id for call in history.calls_of(turn.messages)}
-        held = self._habits.may_begin(self.provider, can_take_back=turn.interactive)
+        held = self._habits.may_begin(self.provider, can_take_back=_is_terminal(turn.person))
         words = ModelText(self._known, holds_beginning=held)
         reply = turn.reply = Reply(LinkFilter(self._source, turn.graph_key), words, taken=taken)
         used: list[CallUsage] = []
@@ -281,6 +282,11 @@ class ModelCaller:
                 (tool.schema(), prompt_budget.size_of(tool)) for tool in self._box.offered(*asked)
             ]
         return self._sizes[asked]
+
+
+def _is_terminal(person: Person) -> bool:
+    """Returns whether the person reads in a terminal, which says when a text was thinking after all."""
+    return person.client is not None and person.client.channel == "cli"
 
 
 def _phrase_of(turn: RunningTurn, *, final: bool) -> str | None:

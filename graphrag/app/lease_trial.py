@@ -11,9 +11,15 @@ KEY = "rehearsal"
 class LeaseRefused(Exception):
     """Another connection holds the lease."""
 
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
+
 
 class LeasesFailed(Exception):
     """A lease was let through where it should not have been, or the other way round."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__(reason)
 
 
 async def check_leases(first: Database, second: Database) -> str:
@@ -28,13 +34,13 @@ async def check_leases(first: Database, second: Database) -> str:
     except LeaseRefused:
         pass
     else:
-        raise LeasesFailed("two connections hold one lease")
+        raise LeasesFailed(reason="two connections hold one lease")
     await one.hold()
     await one.give_back()
     try:
         await other.hold()
     except LeaseRefused as exc:
-        raise LeasesFailed("a lease that was given back is refused to the next") from exc
+        raise LeasesFailed(reason="a lease that was given back is refused to the next") from exc
     await other.give_back()
     return "held by one connection at a time, renewed, given back, taken by the other"
 

@@ -35,7 +35,7 @@ class ThinkingHabits:
 
     Chat templates may put the opening tag into the prompt. A provider's own service knows that; of another
     server's model the first answer shows it. Where a client cannot be told that text was thinking after
-    all, that answer is held until it is whole; others see it come, and may see it taken back.
+    all, that answer is held until it is whole; a terminal shows it as it comes.
     """
 
     def __init__(self) -> None:

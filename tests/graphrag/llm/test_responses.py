@@ -22,7 +22,7 @@ from graphrag.llm.base import (
     UserMessage,
 )
 from graphrag.llm.registry import RetryPolicy
-from tests.graphrag.llm.test_recordings import body_of, index, needs_recordings
+from tests.graphrag.llm.test_recordings import body_of, index
 from tests.graphrag.llm.wire import TOOL, chunks_of, events, openai_provider, random_cuts, streamed, text_of
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -56,7 +56,6 @@ def final_of(file: str) -> dict[str, Any]:
     return json.loads(lines[-1].removeprefix("data: "))["response"]
 
 
-@needs_recordings
 @pytest.mark.parametrize("file", RECORDED)
 @pytest.mark.slow
 async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(file: str) -> None:
@@ -82,7 +81,6 @@ async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(fil
         assert chunks[-1] == Finished(reason="tool_calls" if calls else "stop")
 
 
-@needs_recordings
 @each_row("file", *RECORDED)
 async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file: str) -> None:
     body = body_of(file)
