@@ -11,14 +11,14 @@ KEY = "rehearsal"
 class LeaseRefused(Exception):
     """Another connection holds the lease."""
 
-    def __init__(self, *, reason: str) -> None:
+    def __init__(self, *, reason: str = "another connection holds the lease") -> None:
         super().__init__(reason)
 
 
 class LeasesFailed(Exception):
     """A lease was let through where it should not have been, or the other way round."""
 
-    def __init__(self, *, reason: str) -> None:
+    def __init__(self, *, reason: str = "another connection holds the lease") -> None:
         super().__init__(reason)
 
 
