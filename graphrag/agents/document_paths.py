@@ -151,14 +151,16 @@ def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], 
     rules = cast(dict[str, Any], schema)
     if isinstance(target := rules.get("$ref"), str):
         return _leads(referred(target, whole), path, whole, references + 1)
-    branches = [each for word in _BRANCHES for each in cast(list[Any], rules.get(word) or [])]
+    lists = [rules[word] for word in _BRANCHES if isinstance(rules.get(word), list)]
+    branches = [each for listed in lists for each in cast(list[Any], listed)]
     branches += [rules[word] for word in _CONDITIONS if word in rules]
     if any(_describes(each, whole) and _leads(each, path, whole, references) for each in branches):
         return True
     step, rest = path[0], path[1:]
     if isinstance(step, int) or (step.isdigit() and "items" in rules):
         return _leads(rules.get("items", True), rest, whole, references)
-    properties = cast(dict[str, Any], rules.get("properties") or {})
+    named = rules.get("properties")
+    properties = cast(dict[str, Any], named) if isinstance(named, dict) else {}
     if step in properties:
         return _leads(properties[step], rest, whole, references)
     more = rules.get("additionalProperties", rules.get("unevaluatedProperties"))

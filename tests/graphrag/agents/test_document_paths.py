@@ -165,3 +165,11 @@ def test_references_that_end_are_taken_however_often_one_is_used() -> None:
     assert parameters_problem({"type": "object", "properties": both, "$defs": defs}) is None
     data = {"a": {"enum": [{"$ref": "#"}], "default": {"$ref": "#/properties/a"}}}
     assert parameters_problem({"type": "object", "properties": data}) is None
+
+
+@pytest.mark.parametrize(
+    "schema", [{"properties": 7}, {"anyOf": 3}, {"allOf": {"a": 1}}, {"properties": ["x"]}]
+)
+def test_a_schema_of_a_wrong_form_is_no_fault_of_the_path_check(schema: dict[str, Any]) -> None:
+    document = reading("{{args.order.id}}", {"type": "object", "properties": {"order": schema}})
+    assert check_document(document) is not None
