@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document_check import check_document
 from tests.support.agent_documents import agent_document, fetched_document
