@@ -292,6 +292,6 @@ HOSTILE = (
 @pytest.mark.slow
 @each_row("text", *HOSTILE)
 def test_a_hostile_answer_takes_time_that_grows_with_it(text: str) -> None:
-    whole = text * (150_000 // len(text))
+    whole = text * (20_000 // len(text))
     for before in ("", "<tool_call>", "<function=search_nodes><parameter=a>", "call:search_nodes"):
         assert words_of([before, *(whole[i : i + 7] for i in range(0, len(whole), 7))], TOOLS)
