@@ -107,8 +107,11 @@ class GraphChange:
     def _is_large(self) -> bool:
         """Returns whether the change may be more than one transaction takes. Stored words weigh most."""
         m, weight = self.mutation, 0
-        weight += sum(3 * len(node.to_json()) for node in m.put_nodes)
-        weight += sum(2 * len(edge.to_json()) for edge in m.put_edges)
+        try:
+            weight += sum(3 * len(node.to_json()) for node in m.put_nodes)
+            weight += sum(2 * len(edge.to_json()) for edge in m.put_edges)
+        except (TypeError, ValueError):
+            return False  # what JSON cannot hold is refused by its key when it is written
         weight += sum(40 * vector.content.size for vector in m.put_vectors)
         weight += 400 * (len(m.delete_nodes) + len(m.delete_edges))
         return weight > MAX_TRANSACTION_BYTES

@@ -141,7 +141,7 @@ async def test_a_server_that_ends_lets_requests_finish_and_stores_what_it_stops(
         ):
             model.play(half)
             await client.send("ai:chat", _id=1, graphKey=GRAPH, message="Is it whole?")
-            await client.until("ai:token", 1)
+            await until(lambda: len(model.requests) == 1)
             model.play(whole)
             body = {"graphKey": GRAPH, "message": "Will you finish?"}
             asked = asyncio.create_task(caller.post("/api/ai/chat", json=body))

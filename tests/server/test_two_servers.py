@@ -228,7 +228,7 @@ async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_addr
             async with await opened(port_a) as connection:
                 client = Client(connection)
                 await client.send("ai:chat", _id=1, graphKey=GRAPH, message="Is this stored?")
-                await client.until("ai:token", 1)
+                await until(lambda: len(model.requests) == 1)
                 first.send_signal(signal.SIGKILL)
                 await first.wait()
             async with ArangoDatabase(parse_address(db)) as database:
