@@ -107,7 +107,7 @@ def _unknown(
     name, shown = str(rest[0]), ".".join(map(str, path))
     match word:
         case "args" if parameters is not None and not _leads(parameters, rest, parameters):
-            known = sorted(cast(dict[str, Any], parameters.get("properties") or {}))
+            known = sorted(_properties(parameters))
             what = f"the declaration of the tool has no argument {shown}"
         case "ctx" if name not in stored and near(name, stored, cutoff=ALIKE):  # others are `unset_values`
             known, what = sorted(stored), f"nothing stores {shown}"
@@ -144,6 +144,12 @@ def _first_step(path: Path) -> str | None:
     return steps[0] if steps and isinstance(steps[0], str) else None
 
 
+def _properties(rules: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the properties that a JSON Schema names; none where they have a wrong form."""
+    named = rules.get("properties")
+    return cast(dict[str, Any], named) if isinstance(named, dict) else {}
+
+
 def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], references: int = 0) -> bool:
     """Returns whether a JSON Schema lets a path lead somewhere; what it does not describe may be there."""
     if not isinstance(schema, dict) or not path or references > MAX_REFERENCES:
@@ -159,8 +165,7 @@ def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], 
     step, rest = path[0], path[1:]
     if isinstance(step, int) or (step.isdigit() and "items" in rules):
         return _leads(rules.get("items", True), rest, whole, references)
-    named = rules.get("properties")
-    properties = cast(dict[str, Any], named) if isinstance(named, dict) else {}
+    properties = _properties(rules)
     if step in properties:
         return _leads(properties[step], rest, whole, references)
     more = rules.get("additionalProperties", rules.get("unevaluatedProperties"))
