@@ -78,6 +78,10 @@ class Acknowledged:
     def count(self) -> int:
         return len(self.nodes) + sum(map(len, self.asked.values())) + len(self.runs)
 
+    def has(self, count: int) -> bool:
+        """Returns whether so much was acknowledged, some of each kind."""
+        return self.count >= count and all((self.nodes, self.asked, self.runs))
+
 
 async def edit(server: Server, done: Acknowledged, numbers: Any) -> None:
     """Add nodes to the graph, in bursts, for as long as the connection is kept."""
@@ -176,7 +180,7 @@ async def disturbed(
             for _ in range(many)
         ]
         tasks = [asyncio.create_task(work) for work in (*works, disturb(servers, chance, lasts_s))]
-        await until(lambda: done.count >= acknowledged or any(task.done() for task in tasks), within_s=1_500)
+        await until(lambda: done.has(acknowledged) or any(task.done() for task in tasks), within_s=1_500)
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
