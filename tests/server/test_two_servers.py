@@ -4,11 +4,12 @@ killed server is replaced."""
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +158,15 @@ async def edit_until_gone(client: Client, acknowledged: dict[str, float]) -> Non
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+    """Returns a port that nobody listens at.
+
+    It lies below the ports that systems choose themselves (32768 and up on Linux): one of those may
+    be given to a server of another test before the process that is started here listens at it.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 async def opened(port: int) -> Any:
