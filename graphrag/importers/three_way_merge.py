@@ -20,6 +20,7 @@ from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeCon
 from graphrag.changes.field_diff import merge, same
 from graphrag.importers.align import GraphContent, is_imported, origin_of
 from graphrag.importers.json_values import Json
+from graphrag.importers.merged_names import following_proposal, under_merged_names
 from graphrag.importers.report import NATIVE, Remark
 from tools.proposal_parts import FIXED_GRAPH_FIELDS
 
@@ -170,8 +171,8 @@ class _Documents(Generic[E]):
         yield from self.final.values()
         yield from (document for document in self.wanted.values() if document is not None)
 
-    def changed(self) -> list[E]:
-        return [d for key, d in sorted(self.final.items()) if not alike(d, self.ours.get(key))]
+    def changed(self, stored: Mapping[str, E]) -> list[E]:
+        return [d for key, d in sorted(self.final.items()) if not alike(d, stored.get(key))]
 
 
 def alike(one: Document | None, other: Document | None) -> bool:
@@ -260,19 +261,20 @@ class _Merge:
 
     def result(self) -> Merged:
         ours, theirs, form = self.ours, self.theirs, self.form
-        before = (self.base.nodes, self.base.edges) if self.base else (None, None)
-        nodes = _Documents(Node, before[0], ours.nodes, theirs.nodes, form, self._asked("nodes"))
-        edges = _Documents(Edge, before[1], ours.edges, theirs.edges, form, self._asked("edges"))
+        nodes = self._nodes()
+        before = self.base.edges if self.base else None
+        edges = _Documents(Edge, before, ours.edges, theirs.edges, form, self._asked("edges"))
         _join_ends(nodes, edges)
         _keep_handles(nodes, edges)
+        nodes.wanted.update(following_proposal(ours.graph, nodes.final, nodes.wanted))
         for name, new in theirs.types.items():
             self._merge_type(name, new)
         graph, fields = self._graph({d.sheet for part in (nodes, edges) for d in part.all()})
         return Merged(
             mutation=Mutation(
                 graph_key=ours.graph.key,
-                put_nodes=nodes.changed(),
-                put_edges=edges.changed(),
+                put_nodes=nodes.changed(ours.nodes),
+                put_edges=edges.changed(ours.edges),
                 delete_nodes=sorted(ours.nodes.keys() - nodes.final.keys()),
                 delete_edges=sorted(ours.edges.keys() - edges.final.keys()),
                 put_configs=sorted(self.types, key=lambda config: config.key),
@@ -285,6 +287,21 @@ class _Merge:
             kept=len(nodes.kept - nodes.wanted.keys()) + len(edges.kept - edges.wanted.keys()),
             remarks=tuple(self.remarks),
         )
+
+    def _nodes(self) -> _Documents[Node]:
+        """Decides about the nodes; where names change, again with references written with the new names."""
+        contents = (self.base, self.ours, self.theirs)
+        nodes = self._decided(*contents)
+        named = [content and under_merged_names(content, nodes.final) for content in contents]
+        if all(one is other for one, other in zip(named, contents, strict=True)):
+            return nodes
+        return self._decided(named[0], named[1] or self.ours, named[2] or self.theirs)
+
+    def _decided(
+        self, base: GraphContent | None, ours: GraphContent, theirs: GraphContent
+    ) -> _Documents[Node]:
+        before = None if base is None else base.nodes
+        return _Documents(Node, before, ours.nodes, theirs.nodes, self.form, self._asked("nodes"))
 
     def _asked(self, kind: str) -> dict[str, frozenset[Path]]:
         return {key: paths for (of, key), paths in self.asked.items() if of == kind}

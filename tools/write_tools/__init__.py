@@ -8,7 +8,7 @@ from __future__ import annotations
 from tools.write_tools.checks import find_problems
 from tools.write_tools.graph_reads import Snapshot, load_snapshot
 from tools.write_tools.propose_tools import WRITE_TOOLS
-from tools.write_tools.renames import broken_references, with_references
+from tools.write_tools.renames import broken_references, node_with_renames, with_references
 from tools.write_tools.resolve import resolve_action
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "broken_references",
     "find_problems",
     "load_snapshot",
+    "node_with_renames",
     "resolve_action",
     "with_references",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from datasources.errors import BadDocument, InstructionError
-from datasources.types import Node
+from datasources.types import Node, parse_document
 from tools import proposals
 from tools.proposal_parts import UpdateNode
 from tools.references import NOTE_TYPE, Path, Reference, by_name, name_of, references, renamed, texts_of
@@ -96,14 +96,33 @@ def _staying(action: proposals.Action, snapshot: Snapshot, after: Mapping[str, N
 
 def _changes(node: Node, renames: Mapping[str, str]) -> dict[str, Any]:
     """Return the changed fields by path; data as a whole where a path cannot be written with dots."""
-    paths = {reference.path for reference in references([node], renames)}
-    texts = {path: renamed(text, renames) for path, text in texts_of(node) if path in paths} if paths else {}
+    texts = _renamed_texts(node, renames)
     if len(texts) <= MAX_PATHS and all(part and "." not in part for path in texts for part in path):
         return {".".join(path): text for path, text in sorted(texts.items())}
+    document = _with_texts(node, texts)
+    return {name: document[name] for name in sorted({path[0] for path in texts})}
+
+
+def node_with_renames(node: Node, renames: Mapping[str, str]) -> Node:
+    """Returns the node with its references to the old names written with the new ones.
+
+    The node itself where it has none.
+    """
+    texts = _renamed_texts(node, renames)
+    return parse_document(Node, _with_texts(node, texts), "nodes") if texts else node
+
+
+def _renamed_texts(node: Node, renames: Mapping[str, str]) -> dict[Path, str]:
+    """Returns the texts that refer to one of the old names, rewritten, by path."""
+    paths = {reference.path for reference in references([node], renames)}
+    return {path: renamed(text, renames) for path, text in texts_of(node) if path in paths} if paths else {}
+
+
+def _with_texts(node: Node, texts: Mapping[Path, str]) -> dict[str, Any]:
     document = json_document(node)
     for path, text in texts.items():
         _put(document, path, text)
-    return {name: document[name] for name in sorted({path[0] for path in texts})}
+    return document
 
 
 def _put(document: dict[str, Any], path: Path, text: str) -> None:
