@@ -14,7 +14,7 @@ from pydantic import Field
 from datasources.errors import GraphNotFound
 from datasources.types import Document, Edge, Graph, Node
 from graphrag.i18n import Language
-from graphrag.importers.clipboard import MAX_PASTED, pasted
+from graphrag.importers.clipboard import MAX_PASTED, pasted, with_free_names
 from graphrag.importers.exchange import export_file, import_bytes
 from graphrag.importers.json_values import pieces
 from graphrag.retrieval.suggestions import suggest
@@ -336,3 +336,46 @@ async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> 
         return b"".join(pieces({**documents, "remarks": made.remarks}))
 
     return Response(await run_limited(answer), media_type="application/json")
+
+
+class NamedNode(RequestBody):
+    """What of a node holds its name and its references to others. `key` is only given back."""
+
+    key: Id
+    type: Id
+    data: Any = None
+    process: str | None = None
+
+
+class FreeNamesRequest(RequestBody):
+    nodes: Annotated[list[NamedNode], Field(min_length=1, max_length=MAX_PASTED)]
+
+
+class NamedNodeAnswer(AnswerBody):
+    key: str
+    data: Any = None
+    process: str | None = None
+
+
+class FreeNamesAnswer(AnswerBody):
+    """The nodes in the order in which they were sent."""
+
+    nodes: list[NamedNodeAnswer]
+
+
+@router.post("/{graph_key}/free-names", **EDITORS)
+async def free_names(place: NamedGraph, body: FreeNamesRequest) -> FreeNamesAnswer:
+    """Return nodes that are to be added to a graph, under names that no node of it has. For editors.
+
+    References by name between the nodes follow. Only where nodes call each other by name (n8n); elsewhere
+    all stays as it is. Nothing is stored.
+    """
+    here = await place.services.source.get_nodes(place.graph.key)
+    new = [Node(graph_key=place.graph.key, **node.model_dump()) for node in body.nodes]
+
+    def answer() -> FreeNamesAnswer:
+        named = with_free_names(place.graph, new, here)
+        nodes = [NamedNodeAnswer(key=n.key, data=n.data, process=n.process) for n in named]
+        return FreeNamesAnswer(nodes=nodes)
+
+    return await run_limited(answer)

@@ -116,7 +116,9 @@ def texts_of(node: Node) -> Iterator[tuple[Path, str]]:
 def calls_by_name(graph: Graph) -> bool:
     """Return whether the nodes of a graph may call each other by name."""
     origin = (graph.metadata or {}).get("origin")
-    return isinstance(origin, Mapping) and cast(Mapping[str, Any], origin).get("format") == "n8n"
+    return graph.category == "n8n" or (
+        isinstance(origin, Mapping) and cast(Mapping[str, Any], origin).get("format") == "n8n"
+    )
 
 
 def by_name(graph: Graph, nodes: Iterable[Node]) -> dict[str, Node]:

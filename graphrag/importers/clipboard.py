@@ -1,7 +1,8 @@
-"""Turns text copied in another tool into nodes of a graph. Stores nothing but the types that are new."""
+"""Prepares nodes to be pasted into a graph. Stores nothing but the types that are new."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ from graphrag.importers.reading_files import read_file
 from graphrag.importers.report import UnreadableWorkflow
 from graphrag.importers.workflow_format import ImportResult, check_size
 from graphrag.layout import Box
+from tools.checks.checked_graph import data_of
+from tools.references import NOTE_TYPE, calls_by_name, name_of
+from tools.write_tools import node_with_renames
 
 MAX_PASTED = 2_000
 """The most elements of one live edit."""
@@ -54,6 +58,41 @@ async def pasted(
     edges = [edge.replace(sheet=sheet) for edge in read.edges]
     remarks = read.report.lines(language)
     return PastedNodes(nodes=nodes, edges=edges, types=types, remarks=remarks)
+
+
+def with_free_names(graph: Graph, new: Sequence[Node], here: Iterable[Node]) -> list[Node]:
+    """Returns nodes to be added to a graph under names that no node of it has.
+
+    References of the new nodes to each other follow. Notes and nodes without a name stay as they are, and all
+    nodes of a graph whose nodes do not call each other by name.
+    """
+    if not calls_by_name(graph):
+        return [*new]
+    taken = {name_of(node) for node in here}
+    renames: dict[str, str] = {}
+    names: list[str | None] = []
+    for node in new:
+        name = None if node.type == NOTE_TYPE else name_of(node)
+        free = name and _free_name(name, taken)
+        if name and free:
+            renames.setdefault(name, free)  # of several nodes of one name the first is meant
+        taken.add(free)
+        names.append(free)
+    changed = {old: name for old, name in renames.items() if name != old}
+    followed = [node_with_renames(node, changed) for node in new]
+    return [
+        node.replace(data={**data_of(node), "name": name}) if name not in (None, name_of(node)) else node
+        for node, name in zip(followed, names, strict=True)
+    ]
+
+
+def _free_name(name: str, taken: Set[str | None]) -> str:
+    """Returns the name or, where it is taken, the same with the next free number, as n8n does."""
+    stem, number, free = name.rstrip("0123456789"), 0, name
+    while free in taken:
+        number += 1
+        free = f"{stem}{number}"
+    return free
 
 
 def _moved(read: ImportResult, place: tuple[float, float], sheet: str) -> list[Node]:

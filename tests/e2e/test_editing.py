@@ -42,7 +42,8 @@ def step(name: str, x: int, code: str = "") -> dict[str, Any]:
 def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_takes_them_back(
     site: Site, open_page: OpenPage
 ) -> None:
-    code = """return $node["Set"].json.a + $('Set').item + $("Elsewhere").x + $items("Set")[0];"""
+    code = """return $node["Set"].json.a + $('Set').item + $("Elsewhere").x + $items("Set")[0]
++ $node.Set.json.a + $( "Set" ).x + "{\\"a\\": \\"{{ $(\\"Set\\") }}\\"}";"""
     workflow = {
         "name": "Orders",
         "nodes": [step("Set", 0), step("Code", 300, code)],
@@ -67,7 +68,8 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
     now = stored(site, "orders")
     made = {n["data"]["name"]: n for n in now["nodes"].values()}
     assert set(made) == {"Code", "Set", "Code1", "Set1", "Code2"}
-    for said in ('$node["Set1"]', "$('Set1')", '$items("Set1")', '$("Elsewhere")'):
+    forms = """$node["Set1"] $('Set1') $items("Set1") $("Elsewhere") $node.Set1.json $(\\"Set1\\")"""
+    for said in (*forms.split(), '$( "Set1" )'):
         assert said in made["Code2"]["process"]
     assert {(e["source"], e["target"]) for e in now["edges"].values()} == {
         (made["Set"]["_key"], made["Code1"]["_key"]),

@@ -115,6 +115,7 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/graphs/{graph_key}/duplicate": {"name": "Mine"},
         "/api/graphs/{graph_key}/tidy": {},
         "/api/graphs/{graph_key}/paste": {"text": "{}", "x": 0, "y": 0, "sheet": "0"},
+        "/api/graphs/{graph_key}/free-names": {"nodes": [{"key": "a", "type": "starter"}]},
         "/api/graphs/{graph_key}/copy": {"nodes": [twist(keys["node_key"])], "format": "n8n"},
         "/api/codemods": {"old": "https://api.example.com", "new": "https://example.org"},
         "/api/codemods/{codemod_id}/decision": {"verdict": "approve"},

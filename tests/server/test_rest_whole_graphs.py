@@ -8,7 +8,7 @@ import pytest
 
 from graphrag.leases import now_ms
 from graphrag.live import Member
-from graphrag.live.edits import rename_sheet
+from graphrag.live.edits import create_elements, rename_sheet
 from graphrag.live.errors import LiveGraphClosed
 from mock_data import load_text
 from tests.support.automations import move
@@ -182,6 +182,32 @@ async def test_copied_text_becomes_nodes_of_a_sheet_and_nothing_but_their_types_
             assert orjson.loads(text)["format"] == "nodius"
         async with running.as_("eve", "admin", "elsewhere") as other:
             assert (await other.post(f"{path}/copy", json={"format": "n8n"})).status_code == 404
+
+
+async def test_nodes_to_be_added_get_names_that_are_free_in_the_graph_as_people_edit_it() -> None:
+    async with service() as running, running.as_() as client:
+        key = (await client.post("/api/graphs", json={"name": "Orders", "type": "n8n"})).json()["graphKey"]
+        path = f"/api/graphs/{key}/free-names"
+        live = await running.state.live.open("default", key)
+        live.join("olga", "0")
+        shown = {"_key": "set", "graphKey": key, "sheet": "0", "type": "starter", "data": {"name": "Set"}}
+        await live.edit("ed", None, create_elements, "0", [shown], [])
+        asked = {"key": "a", "type": "starter", "data": {"name": "Set"}}
+        user = {"key": "b", "type": "starter", "data": None, "process": "$('Set').all() + $node.Set.json"}
+        made = (await client.post(path, json={"nodes": [asked, user]})).json()
+        assert made == {
+            "nodes": [
+                {"key": "a", "data": {"name": "Set1"}, "process": None},
+                {"key": "b", "data": None, "process": "$('Set1').all() + $node.Set1.json"},
+            ]
+        }
+        other = f"/api/graphs/{GRAPH}/free-names"  # its nodes do not call each other by name
+        kept = (await client.post(other, json={"nodes": [asked, user]})).json()["nodes"]
+        assert [node.get("process") for node in kept] == [None, user["process"]]
+        for body in ({"nodes": []}, {"nodes": [{**asked, "key": ""}]}, {"nodes": [{**asked, "sheet": "0"}]}):
+            assert error_of(await client.post(path, json=body))["code"] == "invalid_message"
+        async with running.as_("vera", "viewer") as viewer:
+            assert error_of(await viewer.post(path, json={"nodes": [asked]}))["code"] == "forbidden"
 
 
 async def test_text_without_a_node_is_refused_and_types_that_no_node_has_are_not_stored() -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from cli.diff import preview_lines
 from datasources.base import Database
 from datasources.sqlite import SqliteDatabase
-from datasources.types import Mutation, Node
+from datasources.types import Graph, Mutation, Node
 from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Person
 from graphrag.approvals.action_review import review
 from graphrag.approvals.applied_change import inverse_mutation
+from graphrag.importers.clipboard import with_free_names
 from graphrag.importers.dispatch import import_workflow
 from graphrag.importers.exchange import import_bytes
 from graphrag.live import LiveGraphs
@@ -39,8 +40,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), min_si
 # forms
 
 
-@each_row(
-    "text",
+FORMS = (
     "={{ $('Get it').item.json.id }}",
     '={{ $("Get it").first().json["a"] }}',
     "={{ $(`Get it`).all() }}",
@@ -52,11 +52,48 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), min_si
     "const a = $('Get it').all();\nreturn a;",
     "data = _('Get it').first().json\nmore = _node['Get it'].json",
 )
+
+
+@each_row("text", *FORMS)
 def test_every_form_of_a_reference_is_read_and_rewritten(text: str) -> None:
     assert {mention.name for mention in mentions(text)} == {"Get it"}
     assert {mention.name for mention in mentions(renamed(text, {"Get it": "Take"}))} == {"Take"}
     assert renamed(renamed(text, {"Get it": "Take"}), {"Take": "Get it"}) == text
     assert renamed(text, {"Other": "Take"}) == text
+
+
+def graph_of(category: str) -> Graph:
+    return Graph(key=GRAPH, workspace=WORKSPACE, name="Orders", category=category)
+
+
+def named(key: str, name: str, text: str = "", type: str = "step") -> Node:
+    data = {"name": name, "text": text}
+    return Node(key=key, graph_key=GRAPH, type=type, data=data, process=text or None)
+
+
+@each_row("text", *FORMS)
+def test_a_node_pasted_under_a_free_name_is_followed_in_every_form(text: str) -> None:
+    here = [named("x", "Get it"), named("y", "Get it1")]
+    got, used = with_free_names(graph_of("n8n"), [named("a", "Get it"), named("b", "Use", text)], here)
+    wanted = renamed(text, {"Get it": "Get it2"})
+    assert (got.data["name"], used.data, used.process) == ("Get it2", {"name": "Use", "text": wanted}, wanted)
+    assert with_free_names(graph_of("default"), [got, used], [got]) == [got, used]
+
+
+def test_names_of_a_paste_are_free_and_of_two_alike_the_first_is_meant() -> None:
+    new = [
+        named("a", "A"),
+        named("b", "A"),
+        named("c", "B9", "$('A') $('B9') $('C')"),
+        named("n", "C", type="note"),
+    ]
+    here = [named("x", "B9"), named("y", "B1"), named("z", "C")]
+    made = with_free_names(graph_of("n8n"), new, here)
+    assert [node.data["name"] for node in made] == ["A", "A1", "B2", "C"]
+    assert made[2].process == "$('A') $('B2') $('C')"
+    again = with_free_names(graph_of("n8n"), made, [*here, *made])
+    assert [node.data["name"] for node in again] == ["A2", "A3", "B3", "C"]
+    assert again[2].process == "$('A2') $('B3') $('C')"
 
 
 def test_a_dotted_reference_gets_brackets_where_the_new_name_needs_them() -> None:
@@ -294,7 +331,7 @@ async def test_of_a_large_graph_every_referring_node_is_found(database: Database
 async def test_a_graph_that_is_not_of_n8n_keeps_its_texts(database: Database) -> None:
     source = database.source(WORKSPACE)
     graph = await source.get_graph(GRAPH)
-    await source.apply(Mutation(graph_key=GRAPH, graph=graph.replace(metadata={})))
+    await source.apply(Mutation(graph_key=GRAPH, graph=graph.replace(metadata={}, category="default")))
     approval = await rename(database)
     assert {one["key"] for one in approval.preview["nodesChanged"]} == {"get-it"}
 

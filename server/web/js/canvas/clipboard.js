@@ -2,7 +2,6 @@
 // A paste is one edit, and one undo.
 
 import { boundsOf } from "./model.js";
-import { uniqueNames } from "./references.js";
 
 const FORMAT = "nodius-clip";
 const MOST = 300; // nodes of one paste
@@ -16,6 +15,7 @@ export function createClipboard({ app, edits, view, canvas }) {
   const { store, t, toast, api, path } = app;
   let last = ""; // what was copied here: a menu may not read what other programs copied
   let repeats = 0; // so often the same was pasted
+  let pasting = Promise.resolve(); // ends with the last paste that was asked for
 
   // What is selected as text, or null where no node is.
   function picked() {
@@ -112,21 +112,43 @@ export function createClipboard({ app, edits, view, canvas }) {
     return undefined;
   }
 
-  async function put(clip, at) {
-    const { graph, graphKey, sheet, nodes: here, nodeTypes } = store.get();
+  // One paste after the other: each is named after the one before it.
+  function put(clip, at) {
+    const done = pasting.then(() => putNext(clip, at));
+    pasting = done.catch(() => {});
+    return done;
+  }
+
+  async function putNext(clip, at) {
+    const { graph, graphKey, sheet } = store.get();
     const by = shift(clip, at);
     const keys = new Set(clip.nodes.map((node) => node._key));
     const made = clip.nodes.map((node) => ({ ...copyOf(node), posX: number(node.posX) + by.x, posY: number(node.posY) + by.y }));
     const edges = clip.edges.filter((edge) => keys.has(edge.source) && keys.has(edge.target)).map(({ source, target, sourceHandle, targetHandle, label }) =>
       ({ source, target, sourceHandle: sourceHandle ?? "0", targetHandle: targetHandle ?? "0", ...(typeof label === "string" ? { label } : {}) }));
-    const named = graph.category === "n8n" ? uniqueNames(made, here.values(), nodeTypes) : made;
+    const named = graph.category === "n8n" ? await underFreeNames(graphKey, made) : made;
+    const isOpen = () => store.get().graphKey === graphKey && store.get().sheet === sheet;
+    if (!named || !isOpen()) return;
     const isHere = clip.graphKey === graphKey;
     const found = await edits.add(named, edges, { keepsGroups: isHere });
-    if (!found || store.get().sheet !== sheet) return;
+    if (!found || !isOpen()) return;
     repeats += 1;
     store.set({ selection: [...found.values()] });
     canvas.focusNew(found.values().next().value);
     toast("ok", t("paste.pasted", { n: made.length }), { action: { label: t("canvas.undo"), run: edits.undo } });
+  }
+
+  // The nodes under names that no node of the graph has, as the service gives them: what they say of one another follows.
+  async function underFreeNames(graphKey, nodes) {
+    try {
+      const asked = nodes.map(({ _key, type, data = null, process = null }) => ({ key: _key, type, data, process }));
+      const found = await api.call("POST", path`/api/graphs/${graphKey}/free-names`, { body: { nodes: asked } });
+      const given = ({ data, process }) => Object.fromEntries(Object.entries({ data, process }).filter(([, value]) => value !== null && value !== undefined));
+      return nodes.map((node, i) => ({ ...node, ...given(found.nodes[i]) }));
+    } catch (error) {
+      toast("warn", t("paste.not_read", { reason: error.message }));
+      return null;
+    }
   }
 
   // What a copy keeps: what it was imported from is its original alone.
