@@ -119,6 +119,8 @@ def _answer_document(ending: events.Ending | None, view: TurnView) -> dict[str, 
             "cost": None if any(u.cost_usd is None for u in used) else sum(u.cost_usd or 0 for u in used),
         },
     }
+    if isinstance(ending, events.Completed) and ending.not_in_graph is not None:
+        document["notInGraph"] = ending.not_in_graph
     if isinstance(ending, events.ProposalPending):
         document["approvals"] = [approval_document(approval) for approval in ending.approvals]
     if isinstance(ending, events.Failed):

@@ -29,7 +29,17 @@ MAX_FAILURES = 3
 """Failures of the model in a row that end the command; what is done is stored."""
 MAX_REASONS = 10
 HEADS: Final = (
-    *("cases", "way", "number", *answer_report.VERDICTS, "95 % of right", "rounds", "calls", "malformed"),
+    *(
+        "cases",
+        "way",
+        "number",
+        *answer_report.VERDICTS,
+        "marked",
+        "95 % of right",
+        "rounds",
+        "calls",
+        "malformed",
+    ),
     *("tokens in", "out", "USD", "seconds"),
 )
 
@@ -185,6 +195,7 @@ def _show(rows: Sequence[AnswerRow], comparison: answer_report.Comparison | None
             one.way,
             f"{one.cases:,}",
             *(f"{one.shares[verdict]:.2f}" for verdict in answer_report.VERDICTS),
+            f"{one.invented_marked:,}",
             f"{one.right_interval[0]:.2f}–{one.right_interval[1]:.2f}",
             *(f"{one.means[name]:.1f}" for name in ("rounds", "tool_calls", "malformed")),
             *(f"{one.means[name]:,.0f}" for name in ("prompt", "completion")),

@@ -140,9 +140,12 @@ class Stream:
                 self._view.applied(f"applied, the graph is at revision {message.get('revision')}")
             case "ai:error":
                 self._view.failed(message["error"])
-            case "ai:complete" if message.get("wordsOnly"):
+            case "ai:complete":
                 self._view.end_line()
-                self._view.words_only()
+                if message.get("wordsOnly"):
+                    self._view.words_only()
+                if (claims := message.get("notInGraph")) is not None:
+                    self._view.not_in_graph(claims)
             case _:
                 return
 

@@ -84,6 +84,8 @@ class TurnView:
                 self.failed(event.fault.message(self.language), event.fault.details)
             case agent_events.TurnStarted(words_only=True):
                 self.words_only()
+            case agent_events.Completed(not_in_graph=claims) if claims is not None:
+                self.not_in_graph(claims)
             case agent_events.TurnStarted() | agent_events.UsageReported() | agent_events.Completed():
                 pass
             case agent_events.ProposalPending() | agent_events.ToolLimit() | agent_events.QuestionAsked():
@@ -115,6 +117,11 @@ class TurnView:
         render.fault(text)
         if details:
             render.note(f"  {details}")
+
+    def not_in_graph(self, claims: Mapping[str, Any]) -> None:
+        """Say what the answer claims that the graph does not have."""
+        self.end_line()
+        render.fault(str(claims["note"]))
 
     def words_only(self) -> None:
         """Say that the embedding service failed, so that words alone were searched."""

@@ -107,6 +107,11 @@ class RunMapping:
         match event:
             case agent_events.Completed():
                 cancelled = ag.RunFinishedCancelledOutcome() if event.stopped else None
+                if event.not_in_graph is not None:
+                    yield from self._silent()  # the note is a message of its own
+                    yield from self._said(str(event.not_in_graph["note"]))
+                    value = dict(event.not_in_graph)
+                    yield ag.CustomEvent(name="nodius.not_in_graph", value=value)
                 yield from self.finished(cancelled)
             case agent_events.ProposalPending():
                 for approval in event.approvals:
@@ -260,7 +265,8 @@ def _shown(message: stored.Message, key: str) -> ag.Message | None:
                 )
                 for call in message.tool_calls
             ]
-            text = cut(message.content, MAX_RESULT)
+            note = (message.not_in_graph or {}).get("note", "")
+            text = "\n\n".join(part for part in (cut(message.content, MAX_RESULT), note) if part)
             return ag.AssistantMessage(id=key, content=text, tool_calls=calls or None)
         case _:
             return None

@@ -107,6 +107,15 @@ class ConversationEnd(AnswerBody):
     outcome: str | None = None
 
 
+class ClaimsNotInGraph(AnswerBody):
+    """What an answer claims that the graph does not have: names of nodes, and from where to where edges would
+    lead. `note` says it to people."""
+
+    nodes: list[str]
+    edges: list[tuple[str, str]]
+    note: str
+
+
 class ChatAnswer(AnswerBody):
     """How a turn ended: with an answer, with proposals that wait, at the limit of tool rounds (if it is
     `interactive`), or with a question (to a client with the feature `questions`).
@@ -115,7 +124,8 @@ class ChatAnswer(AnswerBody):
     service failed, so it was found by its words alone. `sources`: keys of the nodes that the answer names
     (`nodes`), of a way in it (`path`) and of what lies behind one (`behind`, of which `runs` and `stops` say
     what runs and what does not where it fails). `module` is a question's kind and fields, `card` what to show
-    of it. `ended`: the agent ended the conversation with this answer.
+    of it. `ended`: the agent ended the conversation with this answer. `notInGraph`: absent where nothing that
+    the answer surely claims is missing in the graph.
     """
 
     thread_id: str
@@ -137,6 +147,7 @@ class ChatAnswer(AnswerBody):
     module: dict[str, Any] | None = None
     card: dict[str, Any] | None = None
     ended: ConversationEnd | None = None
+    not_in_graph: ClaimsNotInGraph | None = None
 
 
 async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
@@ -220,8 +231,9 @@ def waiting_part(ending: Ending, language: Language) -> dict[str, Any]:
         return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
     if isinstance(ending, QuestionAsked):
         return ending.asked.shown(ending.text)
-    if isinstance(ending, Completed) and ending.end_reason is not None:
-        return {"ended": {"reason": ending.end_reason, "outcome": ending.outcome}}
+    if isinstance(ending, Completed):
+        ended = {"reason": ending.end_reason, "outcome": ending.outcome}
+        return {"ended": ended if ending.end_reason else None, "notInGraph": ending.not_in_graph}
     return {}
 
 

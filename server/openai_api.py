@@ -378,8 +378,9 @@ class OpenAITurn:
                 return []
             case ProposalPending():
                 return [self._proposed(approval) for approval in event.approvals]
-            case Completed() if not self.text and event.text:
-                return [without_links(event.text)]
+            case Completed():
+                said = [without_links(event.text)] if not self.text and event.text else []
+                return said if event.not_in_graph is None else [*said, f"\n\n{event.not_in_graph['note']}"]
             case Failed():
                 raise TurnBroken(thread_id=event.thread_id, fault=event.fault)
             case _:

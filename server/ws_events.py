@@ -93,6 +93,8 @@ class WireTurn:
                 more: Message = {"stopped": True} if event.stopped else {}
                 if event.end_reason is not None:
                     more["ended"] = {"reason": event.end_reason, "outcome": event.outcome}
+                if event.not_in_graph is not None:
+                    more["notInGraph"] = dict(event.not_in_graph)
                 yield {**self.complete(event.thread_id, event.text), **more}
             case agent_events.Failed():
                 fault = event.fault

@@ -218,11 +218,13 @@ class ActionApplied:
 class Completed:
     """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as it
     had come when the person stopped it from elsewhere. `end_reason`, `outcome`: of the whole conversation,
-    where its agent ended it with this answer."""
+    where its agent ended it with this answer. `not_in_graph`: what the answer claims that the graph does not
+    have (`nodes`, `edges`, and a `note` for people)."""
 
     thread_id: str
     text: str
     stopped: bool = False
+    not_in_graph: Mapping[str, Any] | None = None
     end_reason: str | None = None
     outcome: str | None = None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -70,7 +70,7 @@ def _mark(body: str) -> tuple[str, str]:
 class LinkFilter:
     """Lets an answer about a graph through piece by piece; what may become a link is held until it is whole.
 
-    Nodes that were found are remembered.
+    Nodes that were found are remembered; `missing` are the targets of links to nodes that do not exist.
     """
 
     def __init__(self, source: GraphDataSource, graph_key: str) -> None:
@@ -78,6 +78,7 @@ class LinkFilter:
         self._nodes: set[str] = set()
         self._held: str = ""
         self._last: str = ""
+        self.missing: list[str] = []
 
     async def feed(self, text: str, *, final: bool = False) -> str:
         """Take a piece and return what may be shown by now; all of it where it is the `final` one."""
@@ -140,6 +141,7 @@ class LinkFilter:
                     found = await self._source.get_nodes_by_key(self._graph_key, new)
                     self._nodes.update(node.key for node in found)
                 good, words = ",".join(key for key in keys if key in self._nodes), ", ".join(keys)
+                self.missing += [key for key in keys if key not in self._nodes]
                 good = f"{mark}|{good}" if mark and good else good
             case "fitArea":
                 numbers = [part.strip() for part in body.split(",")]
@@ -194,6 +196,11 @@ class Reply:
     def is_empty(self) -> bool:
         """Whether the answer has neither text nor a call."""
         return not self.text.strip() and not self.calls and not self.leaked
+
+    @property
+    def missing_nodes(self) -> Sequence[str]:
+        """What its links call nodes that do not exist."""
+        return self._links.missing
 
     @property
     def is_full(self) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from graphrag.agent import history
+from graphrag.agent.claims import NotInGraph
 from graphrag.agent.events import (
     ActionApplied,
     Completed,
@@ -215,10 +216,18 @@ class RunningTurn(history.ConversationView):
         self.messages.append(reply.message)
         return reply
 
+    def mark_answer(self, claims: NotInGraph) -> None:
+        """Keep with the answer, which is the last message, what it claims that the graph does not have."""
+        last = self.messages[-1]
+        assert isinstance(last, AssistantMessage)
+        self.messages[-1] = replace(last, not_in_graph=claims.document(self.language))
+
     async def complete(self) -> Completed:
         self.repair_history()
         await self.save("idle")
-        return Completed(thread_id=self.thread_id, text=self.text)
+        last = self.messages[-1]
+        marked = last.not_in_graph if isinstance(last, AssistantMessage) else None
+        return Completed(thread_id=self.thread_id, text=self.text, not_in_graph=marked)
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
         """Store that the turn waits for people."""

@@ -96,6 +96,7 @@ _FIELDS: Mapping[type[Message], tuple[_Field, ...]] = {
         _Field("extra", "extra", _mapping),
         _Field("invalid", "invalid", _is_true),
         _FOR_PEOPLE,
+        _Field("not_in_graph", "notInGraph", _fact),
     ),
     ToolMessage: (
         _Field("call_id", "tool_call_id", _text, always=True),

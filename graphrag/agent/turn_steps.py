@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from datasources.base import GraphDataSource
+from graphrag.agent.answer_check import mark_claims
 from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished, UsageReported
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import Answered, Requested
@@ -171,6 +172,7 @@ class TurnSteps:
         reply = turn.take_reply()
         if not reply.calls:
             if final or not turn.is_wrong_form(reply):
+                await mark_claims(self._source, turn, reply)
                 return (), await turn.complete()
             return (), (None, not await turn.correct(reply))
         turn.corrections = 0

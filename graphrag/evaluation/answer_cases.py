@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from datasources.base import GraphDataSource, MutableGraphDataSource
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
+from graphrag.agent.claims import NamedGraph
 from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.scoring import QueryFileError
@@ -134,6 +135,11 @@ class CaseGraph:
             put_edges=list(self.edges.values()),
             put_configs=self.configs,
         )
+
+    @property
+    def named(self) -> NamedGraph:
+        """The graph as answers refer to it."""
+        return NamedGraph.of(self.nodes.values(), self.edges.values())
 
     def keys(self, name: str) -> set[str]:
         """Returns the keys of the nodes with this name or key; notes only where no other node has it."""

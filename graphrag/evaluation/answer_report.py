@@ -19,7 +19,10 @@ MEASURES = ("rounds", "tool_calls", "malformed", "prompt", "completion", "second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """The results of one way for questions or for changes: shares from 0 to 1, means, and total cost."""
+    """The results of one way for questions or for changes: shares from 0 to 1, means, and total cost.
+
+    `invented_marked`: of the invented ones, those that people were told of.
+    """
 
     way: Way
     kind: str
@@ -29,6 +32,7 @@ class AnswerSummary:
     means: dict[str, float]
     cost_usd: float | None
     failed: int
+    invented_marked: int
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for a script."""
@@ -40,6 +44,7 @@ class AnswerSummary:
             **{name: round(mean, 3) for name, mean in self.means.items()},
             "cost_usd": self.cost_usd,
             "failed": self.failed,
+            "invented_marked": self.invented_marked,
         }
 
 
@@ -85,6 +90,7 @@ def _summary(way: Way, kind: str, rows: Sequence[AnswerRow]) -> AnswerSummary:
         means={name: float(np.mean([getattr(row, name) for row in rows])) for name in MEASURES},
         cost_usd=sum(costs) if len(costs) == len(rows) else None,
         failed=sum(row.error is not None for row in rows),
+        invented_marked=sum(row.verdict == "invented" and row.marked for row in rows),
     )
 
 

@@ -55,7 +55,8 @@ _CHANGE_PROMPT = "Make the change to the workflow below that is asked for, by ca
 
 
 class AnswerRow(BaseModel):
-    """The result of one case in one way. `malformed`: calls that could not be run as they were written.
+    """The result of one case in one way. `malformed`: calls that could not be run as they were written;
+    `marked`: the person was told that the answer claims what the graph does not have.
 
     Units: tokens; `cost_usd` None where nobody knows the price; seconds.
     """
@@ -71,6 +72,7 @@ class AnswerRow(BaseModel):
     verdict: Verdict
     missing: tuple[str, ...] = ()
     invented: tuple[str, ...] = ()
+    marked: bool = False
     rounds: int = Field(ge=0)
     tool_calls: int = Field(ge=0)
     malformed: int = Field(ge=0)
@@ -124,6 +126,7 @@ class _Run:
     calls: int = 0
     malformed: int = 0
     proposals: int = 0
+    marked: bool = False
     usage: llm.UsageReport | None = None
     costs: list[float | None] = field(default_factory=list[float | None])
     error: str | None = None
@@ -172,6 +175,7 @@ async def _result(setting: AnswerSetting, case: Case, graph: CaseGraph, way: Way
         verdict=scored.verdict,
         missing=scored.missing,
         invented=scored.invented,
+        marked=run.marked,
         rounds=run.rounds,
         tool_calls=run.calls,
         malformed=run.malformed,
@@ -236,6 +240,7 @@ async def _follow(turn: AsyncGenerator[events.Event], run: _Run) -> events.Endin
                 run.calls += 1
     if not isinstance(last, events.Ending):
         return None
+    run.marked = run.marked or (isinstance(last, events.Completed) and last.not_in_graph is not None)
     if not isinstance(last, events.Failed):
         run.text = "\n".join(part for part in (run.text, last.text) if part)
     return last

@@ -7,22 +7,18 @@ an arrow between two nodes, or "X leads to Y" where no path does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 from datasources.text import fold
+from graphrag.agent.claims import arrows, false_edges
 from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, Fact, Pair
-from graphrag.evaluation.workflows import node_name
 
 Verdict = Literal["right", "partly", "wrong", "invented"]
 
 _MARKUP = re.compile(r"[`*\"'“”‘’«»\\]|\[\[|\]\]")
 _REFERENCE = re.compile(r"\{\{node:([^{}]*)\}\}")
 _SPACE = re.compile(r"\s+")
-_ARROW = re.compile(r"\s*(?:--+[^-\n>]{1,60}--*>|--*>|=+>|→|⟶|➔|➜)\s*")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _DENIES = re.compile(
     r"^\W*(?:no|non)(?=\W*$|\s*[,;:–—-])|\b(?:not|never|cannot|isn.?t|aren.?t|doesn.?t|don.?t|pas|aucune?)\b"
@@ -31,8 +27,6 @@ _DENIES = re.compile(
 _AFFIRMS = re.compile(
     r"^\W*(?:yes|oui)\b|\b(?:connect(?:s|ed)|leads?|linked|follow(?:s|ed)|goes|edge|relie\w*|mene|suit)\b"
 )
-_LEADS = r"(?:directly )?(?:leads to|goes to|flows (?:in)?to|feeds(?: into)?|is followed by|mene a)"
-_JOINED = r"(?:is |are )?(?:directly )?(?:connected|linked|connects|links|wired|relie|reliee) (?:to|a)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +44,7 @@ def score_answer(text: str, question: AskedQuestion, graph: CaseGraph) -> Scored
     plain = normalize(text)
     missing = [_shown(fact) for fact in question.facts if not has_fact(plain, fact, graph)]
     invented = [fact for fact in question.must_not if has_fact(plain, fact, graph)]
-    invented += [f"{source} → {target}" for source, target in claimed_edges(text, graph)]
+    invented += [f"{source} → {target}" for source, target in false_edges(text, graph.named)]
     asked = len(question.facts)
     if question.connected is not None:
         asked += 1
@@ -96,8 +90,10 @@ def _says_connected(text: str, pair: Pair, graph: CaseGraph) -> bool | None:
     """Returns what an answer says of two nodes; an arrow from the first to the second is a yes."""
     said = says_connected(text)
     ends = [graph.keys(name) for name in pair]
-    drawn = ([graph.keys(name) for name in arrow] for arrow in _arrows(text, _names(graph)))
-    return True if said is None and ends in drawn else said
+    named = graph.named
+    drawn = ([named.keys[name] for name in arrow] for arrow in arrows(text, named))
+    is_drawn = any(source & ends[0] and target & ends[1] for source, target in drawn)
+    return True if said is None and is_drawn else said
 
 
 def says_connected(text: str) -> bool | None:
@@ -116,76 +112,6 @@ def says_connected(text: str) -> bool | None:
 def normalize_lines(text: str) -> str:
     """Returns the non-empty lines of a text, each normalized."""
     return "\n".join(line for line in map(normalize, text.splitlines()) if line)
-
-
-def claimed_edges(text: str, graph: CaseGraph) -> list[Pair]:
-    """Returns the connections between nodes that an answer claims and the graph does not have."""
-    names = _names(graph)
-    arrows = (pair for pair in _arrows(text, names) if not graph.has_edge(pair))
-    return list(dict.fromkeys((*arrows, *_sentences(normalize_lines(text), names, graph))))
-
-
-def _names(graph: CaseGraph) -> dict[str, str]:
-    """Returns the names and keys of the nodes as a normalized text has them, with the name of each."""
-    names: dict[str, str] = {}
-    for key, node in graph.nodes.items():
-        for text in (key, node_name(node)):
-            if plain := normalize(text):
-                names.setdefault(plain, text)
-    return names
-
-
-def _arrows(text: str, names: dict[str, str]) -> Iterator[Pair]:
-    """Yields the nodes that arrows join; an end that is no node's name claims nothing."""
-    for line in text.splitlines():
-        ends = [normalize(_BULLET.sub("", end)) for end in _ARROW.split(line)]
-        nodes = [_end(end, names) for end in ends]
-        for (source, _), (_, target) in pairwise(nodes):
-            if source and target:
-                yield names[source], names[target]
-
-
-def _end(text: str, names: dict[str, str]) -> tuple[str | None, str | None]:
-    """Returns the node that the text before an arrow ends with, and that the text after one begins with."""
-    bare = re.sub(r"\s*\([^()]*\)$", "", text)
-    before = [name for name in names if bare == name or re.search(rf"[\s:,;(]{re.escape(name)}$", bare)]
-    after = [name for name in names if re.match(rf"{re.escape(name)}(?:$|[\s:,;.()])", text)]
-    return max(before, key=len, default=None), max(after, key=len, default=None)
-
-
-def _sentences(plain: str, names: dict[str, str], graph: CaseGraph) -> Iterator[Pair]:
-    """Yields what sentences say is connected though no path is."""
-    one = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
-    if not one:
-        return
-    claim = re.compile(
-        rf"(?<!\w)(?P<a>{one})(?: node)? (?:(?P<leads>{_LEADS})|{_JOINED})"
-        rf" (?:the )?(?:node )?(?P<b>{one})(?!\w)"
-    )
-    for found in claim.finditer(plain):
-        before = re.split(r"[.!?\n]", plain[: found.start()])[-1]
-        if re.search(r"\b(?:if|whether|not|no|si)\b", before):
-            continue
-        source, target = names[found["a"]], names[found["b"]]
-        ways = [(source, target)] if found["leads"] else [(source, target), (target, source)]
-        if not any(_leads(pair, graph) for pair in ways):
-            yield source, target
-
-
-def _leads(pair: Pair, graph: CaseGraph) -> bool:
-    """Returns whether a path leads from the first node to the second."""
-    waiting, seen, targets = list(graph.keys(pair[0])), set[str](), graph.keys(pair[1])
-    onward: dict[str, list[str]] = {}
-    for edge in graph.edges.values():
-        onward.setdefault(edge.source, []).append(edge.target)
-    while waiting:
-        for target in onward.get(waiting.pop(), ()):
-            if target in targets:
-                return True
-            if target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    return False
 
 
 def _shown(fact: Fact) -> str:

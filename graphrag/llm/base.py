@@ -106,6 +106,7 @@ class AssistantMessage(StoredFields):
     signatures. It goes back unchanged to that provider and to no other, as does the `extra` of its calls.
 
     `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`: for people only.
+    `not_in_graph`: what it claims that the graph did not have, for people: no provider gets it.
     """
 
     content: str = ""
@@ -114,6 +115,7 @@ class AssistantMessage(StoredFields):
     extra: Fact = field(default_factory=dict[str, Any], hash=False)
     invalid: bool = False
     exclude_from_prompt: bool = False
+    not_in_graph: Fact | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ def test_a_change_of_something_else_is_invented_and_an_invented_edge_too(
     scores = printed(invoke("eval", file, "--answers", "--no-baseline", "--json", exits=0))
     assert scores["questions"]["agent"]["invented"] == scores["changes"]["agent"]["invented"] == 1
     assert list(scores["questions"]) == ["agent"]
+    assert scores["questions"]["agent"]["invented_marked"] == 1, "the answer itself says what is not there"
 
 
 def test_a_run_goes_on_where_it_stopped(model: ScriptedServer, folder: Path) -> None:

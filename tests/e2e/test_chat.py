@@ -26,6 +26,20 @@ def test_how_far_a_slow_model_has_read_is_said_until_it_answers(
     expect(turn).not_to_contain_text("Reading")
 
 
+def test_claims_that_the_graph_does_not_hold_are_said_below_the_answer_also_when_it_is_opened_again(
+    page: Page, site: Site, script: ScriptedProvider
+) -> None:
+    script.play("Return → Start", "Start → Fetch NBA players")
+    ask(page, "What follows Return?")
+    answered(page, "Return → Start")
+    expect(page.locator(".turn-claims")).to_have_text("Not in the graph: Return → Start.")
+    ask(page, "And Start?")
+    answered(page, "Start → Fetch NBA players")
+    expect(page.locator(".turn-claims")).to_have_count(1)
+    page.reload()
+    expect(page.locator(".turn-claims")).to_have_text("Not in the graph: Return → Start.")
+
+
 def test_the_whole_story(page: Page, site: Site, script: ScriptedProvider) -> None:
     script.play(
         Says(text="Let me look.", calls=[call("search_nodes", {"query": "fetch"})]),

@@ -56,6 +56,19 @@ async def test_a_run_sends_text_calls_state_and_usage_in_the_protocols_order() -
     assert events[-1]["usage"][0]["totalTokens"] == 220
 
 
+async def test_what_is_not_in_the_graph_is_a_message_and_an_event_of_its_own() -> None:
+    async with answered("Return → Start") as (ed, _, _):
+        events = await run(ed, said("What follows Return?"))
+        later = await run(ed)
+    kinds = [event["type"] for event in events]
+    assert kinds[-8:] == [
+        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
+        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "CUSTOM", "TEXT_MESSAGE_END", "RUN_FINISHED"),
+    ]
+    assert of_type(events, "CUSTOM")[0]["value"]["edges"] == [["Return", "Start"]]
+    assert "Not in the graph: Return → Start." in str(of_type(later, "MESSAGES_SNAPSHOT"))
+
+
 async def test_several_proposals_are_decided_in_one_resume_each_in_its_way() -> None:
     async with answered(propose_two(), "One of them, then.") as (ed, running, model):
         asked = said("Warn, and tidy up")

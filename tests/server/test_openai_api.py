@@ -12,6 +12,7 @@ import pytest
 
 from graphrag.approvals import Approve, Person
 from graphrag.llm.errors import ModelUnauthorized
+from graphrag.llm.tokens import text_of
 from server.openai_forms import MAX_HISTORY
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -71,6 +72,16 @@ async def test_an_answer_comes_whole_or_as_it_is_written_with_its_usage() -> Non
     assert chunks[0].choices[0].delta.role == "assistant"
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
     assert chunks[-1].usage.completion_tokens == 10
+
+
+async def test_what_is_not_in_the_graph_is_said_below_the_answer_and_the_conversation_goes_on() -> None:
+    async with asking("Return → Start", "Well.") as (_, asker, model):
+        first = await asker.chat.completions.create(model=MODEL, messages=HELLO)
+        said = str(first.choices[0].message.content)
+        assert said == "Return → Start\n\nNot in the graph: Return → Start."
+        await asker.chat.completions.create(model=MODEL, messages=with_answer(said, "Sure?"))
+    sent = [text_of(message) for message in model.requests[-1].messages]
+    assert "Return → Start" in sent, "it is the same conversation, and what the model wrote alone"
 
 
 async def test_a_client_that_sends_all_that_was_said_goes_on_with_its_conversation() -> None:

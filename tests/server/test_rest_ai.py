@@ -41,6 +41,19 @@ async def test_an_answer_tells_what_was_called_and_used() -> None:
     assert ChatAnswer.model_validate(body).thread_id == body["threadId"]
 
 
+async def test_claims_that_the_graph_does_not_hold_stand_beside_the_answer_and_in_the_stored_message() -> (
+    None
+):
+    async with answered("Return → Start", "Start → Fetch NBA players") as (ed, _, _):
+        body = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})).json()
+        marked = {"nodes": [], "edges": [["Return", "Start"]], "note": "Not in the graph: Return → Start."}
+        assert (body["message"], body["notInGraph"]) == ("Return → Start", marked)
+        read = (await ed.get(f"/api/ai/thread/{body['threadId']}/messages")).json()
+        assert read["conversationHistory"][-1]["notInGraph"] == marked
+        right = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})).json()
+        assert "notInGraph" not in right
+
+
 async def test_a_conversation_goes_on_is_listed_read_and_deleted() -> None:
     async with answered("One.", "Two.") as (ed, _, _):
         asked = {"graphKey": GRAPH, "message": "first"}

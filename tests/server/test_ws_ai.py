@@ -49,6 +49,13 @@ async def test_a_turn_streams_tokens_usage_and_one_end() -> None:
     assert types(turn).count("ai:complete") == 1
 
 
+async def test_the_end_says_what_the_answer_claims_and_the_graph_does_not_have() -> None:
+    async with answered_ws("Return → Start") as (client, _, _):
+        end = (await chat(client, 1, "What follows Return?"))[-1]
+    assert end["fullText"] == "Return → Start"
+    assert end["notInGraph"]["edges"] == [["Return", "Start"]]
+
+
 async def test_the_end_names_the_nodes_retrieved_and_the_thread_keeps_them_by_question() -> None:
     async with answered_ws("One.", "Two.") as (client, server, _):
         first = (await chat(client, 1, "Which node fetches the players?"))[-1]

@@ -134,11 +134,18 @@ class ConversationOver(SentMessage):
     outcome: str | None
 
 
+class ClaimsNotInGraph(SentMessage):
+    nodes: list[str]
+    edges: list[tuple[str, str]]
+    note: str
+
+
 class TurnComplete(_OfTurn):
     """The end of a turn. `fullText` is the answer, or JSON with the `type` interrupt, tool_limit or question.
 
     `contextNodes`: keys of the nodes that the model was shown; `sources`: of those that the answer rests on
-    (`nodes`, `path`, `behind`); `wordsOnly`: found by words alone; `stopped`: by a person.
+    (`nodes`, `path`, `behind`); `wordsOnly`: found by words alone; `stopped`: by a person; `notInGraph`: what
+    the answer claims that the graph does not have, with a `note` for people.
     """
 
     type: Literal["ai:complete"]
@@ -149,6 +156,7 @@ class TurnComplete(_OfTurn):
     sources: dict[Literal["nodes", "path", "behind", "runs", "stops"], list[str]] = ABSENT
     stopped: Literal[True] = ABSENT
     ended: ConversationOver = ABSENT
+    not_in_graph: ClaimsNotInGraph = ABSENT
 
 
 WireCode = Literal[

@@ -21,7 +21,7 @@ from graphrag.agent.thread_store import EmptyMessage
 from graphrag.agent.turn_steps import AgentLimits
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UsageReport, UserMessage
 from graphrag.llm.errors import ModelStreamBroken
-from graphrag.llm.tokens import prompt_tokens
+from graphrag.llm.tokens import prompt_tokens, text_of
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import EDITOR, of, only, scripted, setting_of, shown
@@ -50,6 +50,41 @@ async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
         assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
         assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
         assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
+
+
+INVENTED = "**Sort by points** is connected to `Player table`, after the node `Cache players`."
+NOTE = "Not in the graph: “Cache players”, Sort by points → Player table."
+
+
+async def test_what_an_answer_claims_and_the_graph_lacks_is_kept_with_it_and_no_model_is_sent_it() -> None:
+    async with scripted(INVENTED, "Well.") as (setting, model):
+        first = (await setting.ask("Is Sort by points connected to Player table?"))[-1]
+        assert isinstance(first, Completed)
+        assert first.not_in_graph is not None
+        assert first.not_in_graph == {
+            "nodes": ["Cache players"],
+            "edges": [["Sort by points", "Player table"]],
+            "note": NOTE,
+        }
+        stored = (await setting.threads.get(first.thread_id, EDITOR)).thread
+        last = stored.messages[-1]
+        assert isinstance(last, AssistantMessage)
+        assert (last.content, last.not_in_graph) == (INVENTED, first.not_in_graph)
+        second = (await setting.ask("Sure?", first.thread_id))[-1]
+        assert isinstance(second, Completed)
+        assert second.not_in_graph is None
+        assert NOTE not in str([text_of(message) for message in model.requests[-1].messages])
+
+
+async def test_links_to_nodes_that_do_not_exist_and_claims_in_french_are_marked_in_french() -> None:
+    async with scripted("Voyez {{node:cache-players}}.", "Voyez {{node:Sort by points}}.") as (setting, _):
+        ending = (await setting.ask("Où ?", language="fr"))[-1]
+        assert isinstance(ending, Completed)
+        assert ending.not_in_graph is not None
+        assert ending.not_in_graph["note"] == "Absent du graphe : “cache-players”."
+        ending = (await setting.ask("Et là ?", language="fr"))[-1]
+        assert isinstance(ending, Completed)
+        assert ending.not_in_graph is None, "a name in place of a key is no invented node"
 
 
 async def test_a_question_is_sent_with_instructions_and_the_context_it_retrieves() -> None:

@@ -228,6 +228,7 @@ export function createConversation(app, { log, composer, onChange }) {
     conversation.limit = null;
     if (ending.kind === "answer") {
       answered(turn, ending);
+      turn.take(event);
       showSources(app, turn, event.sources);
     } else turn.end();
     if (ending.kind === "limit") atLimit(turn, ending);

@@ -24,6 +24,7 @@ function addAnswer(turn, message, content) {
     const isLater = turn.events.some((event) => event.type === "ai:token");
     turn.events.push({ type: "ai:token", token: isLater ? `\n\n${content}` : content });
   }
+  if (message.notInGraph) turn.events.push({ type: "ai:complete", notInGraph: message.notInGraph });
   for (const call of Array.isArray(message.tool_calls) ? message.tool_calls : []) {
     turn.events.push({ type: "ai:tool_start", toolCallId: call.id, toolName: call.function?.name ?? "?", arguments: call.function?.arguments });
   }

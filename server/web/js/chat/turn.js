@@ -50,6 +50,9 @@ export function createTurn(app, log) {
       case "ai:usage":
         use(event.usage);
         break;
+      case "ai:complete":
+        mark(event.notInGraph);
+        break;
       default:
         break;
     }
@@ -148,6 +151,15 @@ export function createTurn(app, log) {
 
   function finishTool(id, { result, arguments: args, isError }) {
     tools.get(id)?.finish({ result, args, isError });
+  }
+
+  // Says below an answer what it claims that the graph does not have.
+  function mark(claims) {
+    if (typeof claims?.note !== "string") return;
+    draw();
+    turn.segment = null;
+    body.append(h("p.turn-claims", { role: "note" }, icon("warn"), claims.note));
+    if (turn.isLive) log.say(claims.note);
   }
 
   function use(usage) {
