@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from typing import Any
 
 import orjson
 import pytest
@@ -204,8 +205,9 @@ async def test_nodes_to_be_added_get_names_that_are_free_in_the_graph_as_people_
         other = f"/api/graphs/{GRAPH}/free-names"  # its nodes do not call each other by name
         kept = (await client.post(other, json={"nodes": [asked, user]})).json()["nodes"]
         assert [node.get("process") for node in kept] == [None, user["process"]]
-        for body in ({"nodes": []}, {"nodes": [{**asked, "key": ""}]}, {"nodes": [{**asked, "sheet": "0"}]}):
-            assert error_of(await client.post(path, json=body))["code"] == "invalid_message"
+        refused: list[list[dict[str, Any]]] = [[], [{**asked, "key": ""}], [{**asked, "sheet": "0"}]]
+        for nodes in refused:
+            assert error_of(await client.post(path, json={"nodes": nodes}))["code"] == "invalid_message"
         async with running.as_("vera", "viewer") as viewer:
             assert error_of(await viewer.post(path, json={"nodes": [asked]}))["code"] == "forbidden"
 
