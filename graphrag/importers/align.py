@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -77,25 +77,41 @@ def aligned(result: ImportResult, *known: GraphContent, written: ImportResult | 
 def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphContent) -> ImportResult:
     """Return the result with other keys of nodes, and the keys of edges and sheets that graphs know."""
     form = result.report.format
-    ends: dict[EdgeEnds, str] = {}
-    for content in known:
-        for edge in content.edges.values():
-            ends.setdefault(ends_of(edge), edge.key)
     sheets = _sheets(result.graph, [content.graph for content in known])
     nodes = tuple(_renamed(node, keys, sheets) for node in result.nodes)
-    maker = KeyMaker(ends.values())
     edges: list[Edge] = []
     for old in result.edges:
         new = {"source": keys[old.source], "target": keys[old.target], "sheet": sheets[old.sheet]}
-        edge = old.model_copy(update=new)
-        key = ends.get(ends_of(edge)) or maker.make(edge_key(*ends_of(edge)))
-        edges.append(edge.model_copy(update={"key": key}))
+        edges.append(old.model_copy(update=new))
+    edge_keys = _edge_keys([ends_of(edge) for edge in edges], *known)
+    edges = [edge.model_copy(update={"key": edge_keys[ends_of(edge)]}) for edge in edges]
     graph = result.graph.replace(
         sheets_list={sheets[sheet]: label for sheet, label in result.graph.sheets_list.items()},
         metadata=(result.graph.metadata or {})
         | {ORIGIN: {"format": form, "sheets": {sheets[s]: ref for s, ref in _refs(result.graph).items()}}},
     )
     return replace(result, graph=graph, nodes=nodes, edges=tuple(edges))
+
+
+def _edge_keys(wanted: Sequence[EdgeEnds], *known: GraphContent) -> dict[EdgeEnds, str]:
+    """Returns the key that each edge gets, by its ends.
+
+    The graph as it stands, the last one, goes first: an edge that was deleted and drawn again is the new one.
+    Of several edges with the same ends the one that the older graphs have is meant.
+    """
+    *older, current = known
+    before = [edge for content in older for edge in content.edges.values()]
+    old = {(edge.key, ends_of(edge)) for edge in before}
+    standing = sorted(current.edges.values(), key=lambda edge: (edge.key, ends_of(edge)) not in old)
+    found = dict.fromkeys(wanted, "")
+    used: set[str] = set()
+    for edge in (*standing, *before):
+        ends = ends_of(edge)
+        if found.get(ends) == "" and edge.key not in used:
+            found[ends] = edge.key
+            used.add(edge.key)
+    maker = KeyMaker({*current.edges, *(edge.key for edge in before)})
+    return {ends: key or maker.make(edge_key(*ends)) for ends, key in found.items()}
 
 
 def _node_keys(result: ImportResult, exported: Iterable[Node], stored: Mapping[str, Node]) -> dict[str, str]:
