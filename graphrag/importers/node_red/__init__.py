@@ -11,7 +11,14 @@ from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_number, as_text, rest
 from graphrag.importers.node_red.flow_documents import recognise
-from graphrag.importers.node_red.flow_nodes import fill_config, fill_group, fill_note, fill_step, start_node
+from graphrag.importers.node_red.flow_nodes import (
+    CONFIG_SHEET,
+    fill_config,
+    fill_group,
+    fill_note,
+    fill_step,
+    start_node,
+)
 from graphrag.importers.node_red.flow_patch import FLOW_WRITER
 from graphrag.importers.node_red.wires import connect_all
 from graphrag.importers.readable_keys import clean, file_stem
@@ -19,7 +26,6 @@ from graphrag.importers.report import Tally, UnreadableWorkflow
 from graphrag.importers.workflow_draft import DraftNode, DraftSheet, WorkflowDraft, is_note
 from graphrag.importers.workflow_format import MAX_NODES, ImportTarget, WorkflowFormat, check_size
 
-CONFIG_SHEET = "config nodes"
 _GENERIC = re.compile(r"(flow|sheet|tab)\s*\d*$", re.IGNORECASE)
 _CONFIG_COLUMNS = 5
 
@@ -120,7 +126,8 @@ def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
         if ref in known:
             draft.tally.repair("subflow", "another has the same id; both share one sheet", ref)
             continue
-        add(ref, f"subflow {as_text(subflow.get('name')) or place}", _details(subflow, "in", "out", "status"))
+        details = {"type": "subflow", **_details(subflow, "in", "out", "status")}
+        add(ref, f"subflow {as_text(subflow.get('name')) or place}", details)
     if parts.configs:
         add(CONFIG_SHEET, CONFIG_SHEET, {})
 

@@ -21,6 +21,8 @@ from graphrag.importers.workflow_draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, Dr
 
 STEP_WIDTH, STEP_HEIGHT = 160, 40
 JUNCTION_EXTENT = 20
+END_EXTENT = 40  # of the ends of a subflow
+CONFIG_SHEET = "config nodes"
 MAX_OUTPUTS = 256
 
 FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "links"})

@@ -1,7 +1,7 @@
 """Brings what people changed into the Node-RED flow that a graph was read from, or into an empty one.
 
-What did not change stays as it was written. The ends of subflows are no entries of a file: they can be
-moved, wired and deleted, but not added.
+What did not change stays as it was written. The ends of a subflow are no entries of a file: they stand in the
+entry of their subflow.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from datasources.types import Node
 from graphrag.importers.json_values import Json, as_dict, as_id, as_list, set_or_remove
 from graphrag.importers.node_red.flow_nodes import (
     CODE,
+    CONFIG_SHEET,
+    END_EXTENT,
     FRAME,
     JUNCTION_EXTENT,
     MAX_OUTPUTS,
@@ -68,11 +70,11 @@ class _FlowPatch:
         for ends in sorted(self._changed.removed):
             self._cut(ends)
         self._take_out()
-        for key, one in self._changed.nodes.items():
+        for key, one in sorted(self._changed.nodes.items(), key=lambda item: _end_place(item[1].node)):
             if one.draft is not None:
                 self._raws[key] = one.draft.raw
             elif one.node.type in _ENDS:
-                self._tally.drop("node", "an end of a subflow cannot be added", key)
+                self._add_end(key, one.node)
             else:
                 self._raws[key] = self._new(one.node)
                 self._taken.add(self._raws[key]["id"])
@@ -90,14 +92,18 @@ class _FlowPatch:
         before, now = self._changed.before, self._changed.graph
         refs = _refs(before.metadata) | _refs(now.metadata)
         entries = {as_id(raw.get("id")): raw for raw in map(as_dict, self._flows) if raw is not None}
+        new: list[Json] = []
         for sheet, label in now.sheets_list.items():
             ref = self._sheets[sheet] = refs.get(sheet) or _new_id(now.key, sheet)
             raw = entries.get(ref)
             if sheet not in before.sheets_list and raw is None:
-                self._flows.insert(0, {"id": ref, "type": "tab", "label": label})
+                if ref != CONFIG_SHEET or self._has_steps(sheet):
+                    new.append(self._new_sheet(sheet, ref, label))
             elif raw is not None and label != before.sheets_list.get(sheet, label):
                 is_tab = raw.get("type") == "tab"
                 raw["label" if is_tab else "name"] = label if is_tab else label.removeprefix("subflow ")
+        self._flows[:0] = new
+        self._subflows += [raw for raw in new if raw["type"] == "subflow"]
         gone = {refs.get(sheet) for sheet in before.sheets_list.keys() - now.sheets_list.keys()}
         self._flows[:] = [
             raw
@@ -105,7 +111,38 @@ class _FlowPatch:
             if not (as_dict(raw) and raw.get("type") in ("tab", "subflow") and as_id(raw.get("id")) in gone)
         ]
 
+    def _new_sheet(self, sheet: str, ref: str, label: str) -> Json:
+        """Returns the entry of a tab or a subflow that the file lacks."""
+        kept = as_dict((self._changed.graph.metadata or {}).get("nodeRed")) or {}
+        details = as_dict((as_dict(kept.get("sheets")) or {}).get(ref)) or {}
+        nodes = [one.node for one in self._changed.nodes.values()]
+        is_subflow = details.get("type") == "subflow" or any(
+            node.type == f"subflow:{ref}" or (node.sheet == sheet and node.type in _ENDS) for node in nodes
+        )
+        if is_subflow:
+            name = label.removeprefix("subflow ")
+            return {**details, "id": ref, "type": "subflow", "name": name, "in": [], "out": []}
+        return {**details, "id": ref, "type": "tab", "label": label}
+
+    def _has_steps(self, sheet: str) -> bool:
+        return any(one.node.sheet == sheet and _is_step(one.node) for one in self._changed.nodes.values())
+
     # Nodes
+
+    def _add_end(self, key: str, node: Node) -> None:
+        ref = self._sheets.get(node.sheet)
+        subflow = next((raw for raw in self._subflows if as_id(raw.get("id")) == ref), None)
+        way = _ENDS[node.type]
+        if subflow is None:
+            self._tally.drop("node", "the sheet of this end is no subflow", key)
+        elif way == "status" and as_dict(subflow.get("status")) is not None:
+            self._tally.drop("node", "a subflow has one status", key)
+        else:
+            raw = self._raws[key] = {"wires": []}
+            if way == "status":
+                subflow["status"] = raw
+            else:
+                subflow[way] = [*(as_list(subflow.get(way)) or ()), raw]
 
     def _take_out(self) -> None:
         gone = {id(draft.raw) for draft in self._changed.gone}
@@ -129,9 +166,14 @@ class _FlowPatch:
         }
         if kind == GROUP_TYPE:
             raw["nodes"] = []
+        elif self._is_config(node):
+            set_or_remove(raw, "z", as_id(origin.get("z")) if is_ours else None)
         else:
             raw["wires"] = [[] for _, point in node.points("out") if point.id.isdigit()]
         return raw
+
+    def _is_config(self, node: Node) -> bool:
+        return self._sheets.get(node.sheet) == CONFIG_SHEET and not _is_step(node)
 
     def _patch_node(self, raw: Json, one: ChangedNode) -> None:
         node, old = one.node, one.before
@@ -154,7 +196,9 @@ class _FlowPatch:
 
     def _place(self, raw: Json, one: ChangedNode) -> None:
         node, old = one.node, one.before
-        if old is None or node.sheet != old.sheet:
+        if old is None and self._is_config(node):
+            return
+        if node.type not in _ENDS and (old is None or node.sheet != old.sheet):
             raw["z"] = self._sheets.get(node.sheet, "")
         is_moved = old is None or (node.pos_x, node.pos_y) != (old.pos_x, old.pos_y)
         if node.type == GROUP_TYPE:
@@ -163,8 +207,7 @@ class _FlowPatch:
             if old is None or node.size != old.size:
                 raw["w"], raw["h"] = node.size.width, node.size.height
         elif is_moved and (one.draft is None or "x" in raw or "y" in raw):  # settings have no place
-            step = (JUNCTION_EXTENT,) * 2 if raw.get("type") == "junction" else (STEP_WIDTH, STEP_HEIGHT)
-            width, height = (one.draft.width, one.draft.height) if one.draft else step
+            width, height = (one.draft.width, one.draft.height) if one.draft else _extent(node)
             raw["x"], raw["y"] = node.pos_x + width // 2, node.pos_y + height // 2
 
     def _patch_settings(self, raw: Json, one: ChangedNode) -> None:
@@ -265,6 +308,26 @@ class _FlowPatch:
 def _refs(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     origin = as_dict((metadata or {}).get("origin")) or {}
     return {sheet: str(ref) for sheet, ref in (as_dict(origin.get("sheets")) or {}).items()}
+
+
+def _is_step(node: Node) -> bool:
+    """Returns whether a node has inputs or outputs; settings that nodes share have none."""
+    return bool(node.points("in") or node.points("out")) or node.type in (NOTE_TYPE, GROUP_TYPE)
+
+
+def _extent(node: Node) -> tuple[int, int]:
+    """Returns the width and height that an import gives a node."""
+    extents = {"junction": JUNCTION_EXTENT, **dict.fromkeys(_ENDS, END_EXTENT)}
+    extent = extents.get(node.type)
+    return (STEP_WIDTH, STEP_HEIGHT) if extent is None else (extent, extent)
+
+
+def _end_place(node: Node) -> int:
+    """Returns which end of its kind an end of a subflow was in the file; those made here come last."""
+    origin = as_dict((node.model_extra or {}).get("origin")) or {}
+    number = str(origin.get("id")).rsplit(" ", 1)[-1]
+    is_known = node.type in _ENDS and number.isdecimal() and len(number) < 10
+    return int(number) if is_known else MAX_OUTPUTS
 
 
 def _output(handle: str) -> int | None:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphrag.importers.json_values import Json, as_dict, as_id, as_index, as_list, as_number
-from graphrag.importers.node_red.flow_nodes import MAX_OUTPUTS, red_facts
+from graphrag.importers.node_red.flow_nodes import END_EXTENT, MAX_OUTPUTS, red_facts
 from graphrag.importers.workflow_draft import MAIN_IN, DraftEdge, DraftNode, Port, WorkflowDraft
 
 LINK = "link"
-END_EXTENT = 40
 
 
 def connect_all(
