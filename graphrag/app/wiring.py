@@ -36,7 +36,7 @@ from graphrag.commands import BlockReader, GraphHistory
 from graphrag.config import Settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.embedder import EmbeddingProvider
-from graphrag.embedding.local import PACKAGED
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.embedding.queue import EmbeddingQueue, WorkspaceQueue
 from graphrag.embedding.workspace_embedder import QueryEmbedder, WorkspaceEmbedder
 from graphrag.i18n import Language

@@ -1,13 +1,15 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `local` (its tokenizer) and `language`.
+From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `packaged`, `local` (its tokenizer) and
+`language`.
 """
 
 from __future__ import annotations
 
 from graphrag.config import Settings
 from graphrag.embedding.embedder import EmbeddingProvider
-from graphrag.embedding.local import LocalEmbedder, MultilingualEmbedder
+from graphrag.embedding.local import LocalEmbedder
+from graphrag.embedding.packaged import BY_SETTING
 
 __all__ = ["LocalEmbedder", "make_embedder"]
 
@@ -27,12 +29,10 @@ def make_embedder(settings: Settings) -> EmbeddingProvider | None:
     has_key = key is not None and bool(key.get_secret_value().strip())
     if settings.embeddings == "none":
         return None
-    if settings.embeddings == "local" or (
-        settings.embeddings == "auto" and not (has_key and _is_for_openai(settings))
-    ):
+    if settings.embeddings == "auto" and not (has_key and _is_for_openai(settings)):
         return LocalEmbedder()
-    if settings.embeddings == "multilingual":
-        return MultilingualEmbedder()
+    if settings.embeddings in BY_SETTING:
+        return BY_SETTING[settings.embeddings]()
     # Imported here: the client library takes longer to load than most commands take to run.
     from graphrag.embedding.remote import OpenAICompatibleEmbedder
 

@@ -77,6 +77,14 @@ class ReportsTokens(Protocol):
         ...
 
 
+def encodable(text: str) -> str:
+    """Returns the beginning of a text that a tokenizer is given, at most MAX_EMBEDDED_CHARS.
+
+    Half a surrogate pair, which no tokenizer accepts, becomes `?`.
+    """
+    return text[:MAX_EMBEDDED_CHARS].encode(errors="replace").decode()
+
+
 def content_text(node: Node, config: NodeTypeConfig | None) -> str:
     """Return the text of the node's content vector, most specific first, at most MAX_EMBEDDED_CHARS."""
     text = node_text(node, config)

@@ -14,24 +14,22 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
-from graphrag.embedding.embedder import EmbeddingProvider, EmbeddingUnreachable
+from graphrag.embedding.embedder import EmbeddingUnreachable, encodable
 
 MODEL = "wordllama-l2-256"
 DIM = 256
 INLINE_TEXTS = 4
 """Up to so many texts are embedded on the event loop (well under a millisecond); more go to a thread."""
-
-MAX_CHARS = 8_000
 
 
 def packaged_file(*parts: str) -> Path:
@@ -79,16 +77,11 @@ class LocalEmbedder:
         """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
         with _loading:  # a cache alone would let threads that start together load one each
             tokenizer, weights = _packaged_model()
-        encoded = tokenizer.encode_batch([_readable(text) for text in texts], add_special_tokens=False)
+        encoded = tokenizer.encode_batch([encodable(text) for text in texts], add_special_tokens=False)
         return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
 
     async def aclose(self) -> None:
         """Nothing is held open."""
-
-
-def _readable(text: str) -> str:
-    """Return what is embedded of a text; half a surrogate pair, which no tokenizer takes, becomes `?`."""
-    return text[:MAX_CHARS].encode(errors="replace").decode()
 
 
 def _mean_of_tokens(ids: Sequence[Sequence[int]], weights: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -144,10 +137,3 @@ class MultilingualEmbedder:
 
     async def aclose(self) -> None:
         """Nothing is held open."""
-
-
-PACKAGED: Final[Mapping[str, Callable[[], EmbeddingProvider]]] = {
-    MODEL: LocalEmbedder,
-    MULTILINGUAL_MODEL: MultilingualEmbedder,
-}
-"""By the name of the model, which is stored with its vectors."""

@@ -25,7 +25,7 @@ from graphrag.embedding.embedder import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.embedding.local import PACKAGED
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.stored_records import put_over
 from graphrag.workers import end_tasks
 

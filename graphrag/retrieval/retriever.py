@@ -24,7 +24,7 @@ from datasources.types import Graph, ScoredNode
 from datasources.vectors import normalize
 from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
-from graphrag.embedding.local import MODEL as LOCAL_MODEL
+from graphrag.embedding.packaged import ENGLISH_MODELS
 from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
 from graphrag.retrieval.graph_search import GraphSearch, batch_request
 from graphrag.retrieval.path_search import LabelVectors
@@ -183,7 +183,7 @@ class Retriever:
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
-        return (model, vector), [ENGLISH_MODEL] if model == LOCAL_MODEL and not is_english(query) else []
+        return (model, vector), [ENGLISH_MODEL] if model in ENGLISH_MODELS and not is_english(query) else []
 
 
 def _lasts(found: Retrieval) -> bool:

@@ -23,7 +23,7 @@ from graphrag.embedding.embedder import (
     embedding_hash,
     name_text,
 )
-from graphrag.embedding.local import DIM, MAX_CHARS, LocalEmbedder, packaged_file, packaged_tokenizer
+from graphrag.embedding.local import DIM, LocalEmbedder, packaged_file, packaged_tokenizer
 
 numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -189,8 +189,8 @@ def test_a_row_has_length_one_or_is_zero(text: str) -> None:
 
 
 def test_a_huge_text_counts_up_to_its_bound() -> None:
-    start = "fetch invoices " * (MAX_CHARS // 15 + 1)
-    long, bounded = embedder.embed_now([start + "basketball " * 100_000, start[:MAX_CHARS]])
+    start = "fetch invoices " * (MAX_EMBEDDED_CHARS // 15 + 1)
+    long, bounded = embedder.embed_now([start + "basketball " * 100_000, start[:MAX_EMBEDDED_CHARS]])
     np.testing.assert_array_equal(long, bounded)
 
 
