@@ -133,7 +133,8 @@ class Stream:
             case "ai:token":
                 self._view.token(message["token"])
             case "ai:progress":
-                self._view.prompt_read(message["promptRead"], message["promptTokens"])
+                read = message["promptRead"], message["promptTokens"]
+                self._view.prompt_read(*read, loading=message.get("loading") is True)
             case "ai:tool_start":
                 self._view.tool(message["toolName"])
             case "ai:apply_action":

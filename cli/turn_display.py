@@ -69,7 +69,7 @@ class TurnView:
             case agent_events.TextTakenBack():
                 self.end_line()
             case agent_events.PromptRead():
-                self.prompt_read(event.done, event.total)
+                self.prompt_read(event.done, event.total, loading=event.loading)
             case agent_events.ToolStarted():
                 self.tool(event.name)
             case agent_events.ToolFinished():
@@ -97,8 +97,11 @@ class TurnView:
         render.piece(readable(text))
         self._in_line = not text.endswith("\n") if text else self._in_line
 
-    def prompt_read(self, done: int, total: int) -> None:
-        if done < total:
+    def prompt_read(self, done: int, total: int, *, loading: bool = False) -> None:
+        if loading:
+            self.end_line()
+            render.note(text_of("model_loading", self.language))
+        elif done < total:
             self.end_line()
             facts = {"done": f"{done:,}", "total": f"{total:,}"}
             render.note(text_of("prompt_read", self.language, **facts))

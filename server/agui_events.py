@@ -151,7 +151,8 @@ class RunMapping:
         if not self._reading:
             self._reading = True
             yield ag.StepStartedEvent(step_name=READING)
-        yield ag.CustomEvent(name="nodius.prompt_read", value={"tokens": event.done, "of": event.total})
+        value = {"tokens": event.done, "of": event.total, **({"loading": True} if event.loading else {})}
+        yield ag.CustomEvent(name="nodius.prompt_read", value=value)
 
     def _read(self) -> Iterator[ag.BaseEvent]:
         if self._reading:

@@ -56,6 +56,7 @@ class WireTurn:
 
     def messages(self, event: agent_events.Event) -> Iterator[Message]:
         """Yield what a client is sent of an event."""
+        more: Message
         match event:
             case agent_events.TurnStarted():
                 self.thread_id = event.thread_id
@@ -66,7 +67,8 @@ class WireTurn:
             case agent_events.TextTakenBack():
                 del self.text[self.said_before :]  # `ai:complete` has the answer
             case agent_events.PromptRead():
-                yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total)
+                more = {"loading": True} if event.loading else {}
+                yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total, **more)
             case agent_events.ToolStarted():
                 yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
             case agent_events.ToolFinished():
@@ -90,7 +92,7 @@ class WireTurn:
             case agent_events.QuestionAsked():
                 yield self.complete(event.thread_id, encode(event.asked.shown(event.text)))
             case agent_events.Completed():
-                more: Message = {"stopped": True} if event.stopped else {}
+                more = {"stopped": True} if event.stopped else {}
                 if event.end_reason is not None:
                     more["ended"] = {"reason": event.end_reason, "outcome": event.outcome}
                 if event.not_in_graph is not None:

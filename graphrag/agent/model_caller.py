@@ -208,6 +208,9 @@ class ModelCaller:
             return [("\n\n" if reply.text else "") + turn.phrase("cut_off")]
         if not reply.calls and not turn.proposed and claims_change(reply.text, turn.asked):
             return ["\n\n" + turn.phrase("nothing_changed")]
+        if (failed := turn.failed_twice) is not None and final:
+            said = turn.phrase("failed_twice", tool=failed.call.name[:100], error=failed.last_problem)
+            return [("\n\n" if reply.text else "") + said]
         if not final or reply.text.strip():
             return []
         return [turn.phrase("no_usable_answer" if turn.corrections else "no_answer")]

@@ -120,6 +120,12 @@ class Answered:
     unsure: bool = False
 
     @property
+    def last_problem(self) -> str:
+        """What its error says last; empty where it is none."""
+        problems = self.result.error.problems if self.result.error else ()
+        return problems[-1].what if problems else ""
+
+    @property
     def question(self) -> AskPerson | None:
         return self.result.data if isinstance(self.result.data, AskPerson) else None
 
@@ -210,10 +216,10 @@ def interrupted(call: ToolCall) -> Answered:
 
 
 def unchanged(result: ToolResult) -> ToolResult:
-    """Return a shorter answer to a call that failed with just this result before."""
+    """Return the answer to a call that failed with just this result before: it ends the turn's calls."""
     assert result.error is not None
-    what = "unchanged: the same error as for this call before; change the arguments, or tell the person"
-    return failure(result.error.code, Problem(what=what))
+    what = "unchanged: the same error as for this call before; tell the person"
+    return failure(result.error.code, Problem(what=what), *result.error.problems[:1])
 
 
 def signature(call: ToolCall) -> tuple[str, str]:

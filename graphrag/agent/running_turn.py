@@ -88,6 +88,8 @@ class RunningTurn(history.ConversationView):
     calendar: Calendar | None = None
     reference: int | None = None
     trace: TurnTrace = field(default_factory=TurnTrace)
+    failed_twice: Answered | None = None
+    """The answer to a call that failed in this turn as it did before: the turn ends with its error."""
     looked: list[CallUsage] = field(default_factory=list[CallUsage])
     """What a second look took, until it is reported with the first answer."""
     always_sent: tuple[SystemMessage, ...] | None = None

@@ -202,7 +202,7 @@ class TurnSteps:
             return events, await turn.wait(waiting)
         turn.repair_history()
         await turn.save("running")
-        return events, (None, final)
+        return events, (None, final or turn.failed_twice is not None)
 
     def _round(self, turn: RunningTurn, step: Requested) -> AsyncGenerator[Answered]:
         """Count another round of tools; return its calls, each as it is answered."""
@@ -223,6 +223,8 @@ class TurnSteps:
             return None
         if answered.question is not None:
             return PendingQuestion(call_id=answered.call.id, question=answered.question)
+        if answered.outcome == "unchanged" and turn.session.kind == "chat":
+            turn.failed_twice = answered
         if answered.unsure:
             turn.change(unsure=[*turn.state.unsure, answered.call.id])
         turn.take_answer(answered, self._calls.limits)

@@ -216,10 +216,14 @@ class MessageExtra:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRead:
-    """How much of the prompt the model has read, where its server says so. Units: tokens."""
+    """How much of the prompt the model has read, where its server says so. Units: tokens.
+
+    `loading`: nothing yet, as the server still loads the model.
+    """
 
     done: int
     total: int
+    loading: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,12 @@ class ModelNoCredit(ModelError, says="has no credit left for this account"): ...
 class ModelRateLimited(ModelError, says="allows no more requests now", retryable=True): ...
 
 
-class ModelFailed(ModelError, says="failed", retryable=True): ...
+class ModelFailed(ModelError, says="failed", retryable=True):
+    """`loading`: the server still loads the model, and answers once it has."""
+
+    def __init__(self, *, loading: bool = False, **facts: Any) -> None:
+        self.loading = loading
+        super().__init__(**facts)
 
 
 class ModelRequestRefused(ModelError, says="refused the request"): ...
@@ -150,6 +155,10 @@ _NO_CREDIT = re.compile(
     r"credit balance|(?:no|out of|not enough|more) credits?\b|billing[_ ](?:hard|error|not)|top up",
     re.IGNORECASE,
 )
+_LOADING = re.compile(
+    r"\bloading (?:the )?model\b|\bmodel is (?:still |being )?load(?:ing|ed)\b", re.IGNORECASE
+)
+"""What llama.cpp and servers like it say with status 503. Source: llama.cpp, tools/server/README.md."""
 MAX_SAID_CHARS = 2_000
 _DEPTH = 5
 _BY_TYPE = {
@@ -203,7 +212,9 @@ def error_of(
         return ModelTimedOut(**facts)
     if status in (0, 409, 425) or status >= 500:
         retryable = (headers or {}).get("x-should-retry") != "false" and status != 501
-        return ModelFailed(**facts, retry_after_s=retry_after_s(headers), retryable=retryable)
+        loading = status == 503 and _LOADING.search(said) is not None
+        facts |= {"retry_after_s": retry_after_s(headers), "retryable": retryable}
+        return ModelFailed(**facts, loading=loading)
     return ModelRequestRefused(**facts)
 
 

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 
 from graphrag.llm import base as llm
 from graphrag.llm.text_marks import CALL_CHARS, Kind, MarkReader
-from graphrag.llm.written_calls import UNSURE_CHARS, WrittenCall, may_be_call, read_calls
+from graphrag.llm.written_calls import UNSURE_CHARS, WrittenCall, may_be_call, read_calls, read_unknown_calls
 
 BLANK_CHARS = 64  # how much white space is held before what may be a call
 
@@ -223,7 +223,8 @@ class _CallLines:
         if self._size > BLANK_CHARS and not held.strip():
             held, shown = "", held
         while held:
-            verdict = may_be_call(held, self._tools) if self._is_line_start else False
+            is_whole = not (self._has_shown or shown.strip())
+            verdict = may_be_call(held, self._tools, is_whole=is_whole) if self._is_line_start else False
             if verdict or (verdict is None and len(held) <= UNSURE_CHARS):
                 self._is_call = bool(verdict)
                 break
@@ -241,8 +242,11 @@ class _CallLines:
         """
         held = self.held
         if not self._is_call:
-            return held, [], False
+            unknown = [] if self._has_shown or not self._tools else read_unknown_calls(held)
+            return ("" if unknown else held), unknown, False
         calls = [] if self._is_dropped else read_calls(held, self._tools)
+        if not (calls or self._is_dropped or self._has_shown):
+            calls = read_unknown_calls(held)
         is_leak = self._is_dropped or not (calls or self._has_shown)
         return ("" if calls or is_leak else held), calls, is_leak
 

@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CONNECT_S = 10.0
+LOADING_PAUSE_S = 2.0
+"""How long to wait before a server that loads its model is asked again."""
 TAIL_S = 5.0
 """How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
 
@@ -74,7 +76,7 @@ class SdkProvider(ABC):
         request = self._request(self._fitted(messages), tools, options)
         # Once a piece of an answer went out, a failure is final: it was seen. So it is once tokens were
         # counted: the caller checks its limits before the next request.
-        number, begun = 0, False
+        number, begun, loading_s = 0, False, 0.0
         while True:
             number += 1
             clock, reader = _Clock(self.name, self._choice.timeouts), self._reader(messages)
@@ -100,7 +102,14 @@ class SdkProvider(ABC):
                 if not begun and self._learns(exc):
                     request = self._request(self._fitted(messages), tools, options)
                     continue
-                await self._failed(exc, number, begun=begun)
+                pause_s = None if begun else self._loading_pause_s(exc, loading_s)
+                if pause_s is None:
+                    await self._failed(exc, number, begun=begun)
+                    continue
+                if not loading_s:
+                    yield llm.PromptRead(done=0, total=0, loading=True)
+                number, loading_s = number - 1, loading_s + pause_s
+                await self._choice.retry.sleep(pause_s)
             else:
                 facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
                 log.debug("model_answered", extra=facts)
@@ -114,6 +123,14 @@ class SdkProvider(ABC):
             return False
         log.debug("model_first_piece", extra={"model": self.model, "ms": _ms_since(began)})
         return True
+
+    def _loading_pause_s(self, exc: errors.ModelError, waited_s: float) -> float | None:
+        """Return how long to wait for a server that loads its model; None where an answer's time is over."""
+        if not isinstance(exc, errors.ModelFailed) or not exc.loading:
+            return None
+        timeouts = self._choice.timeouts
+        pause_s = max(LOADING_PAUSE_S, exc.retry_after_s or 0.0)
+        return pause_s if waited_s + pause_s <= timeouts.total_s + (timeouts.first_s or 0.0) else None
 
     async def _failed(self, exc: errors.ModelError, number: int, *, begun: bool) -> None:
         """Wait until the next attempt may begin. Raises: the error, where there is none."""

@@ -53,6 +53,14 @@ _CALLED = regex.compile(
     rf"\s*\[?\s*(?:call:|Action:\s*|✿FUNCTION✿:\s*)?{_NAME}(?:\.call|\[ARGS\]|\[CALL_ID\]\w*\[ARGS\]|:\d+)?\s*(?=[({{])"
 )
 _NAMED = regex.compile(rf"""["'](?:{"|".join(_NAMES)})["']\s*:\s*["'](?:functions\.)?(\w+)["']""")
+_TOOL_NAME = regex.compile(r"[A-Za-z_][\w.-]{0,90}")
+_UNKNOWN = regex.compile(
+    rf"""\s*(?:\[\s*)?\{{\s*(?:"(?:{"|".join(_BEFORE)})"\s*:\s*(?:"[^"]{{0,90}}"|\d{{1,9}})\s*,\s*)*
+    (?:"function"\s*:\s*\{{\s*)?"(?:{"|".join(_NAMES)})"\s*:\s*"[A-Za-z_][\w.-]{{0,90}}"\s*,
+    \s*"(?:{"|".join(_ARGUMENTS)})"\s*:\s*["{{]""",
+    regex.VERBOSE,
+)
+"""How a call begins that names any tool, its name first."""
 _LABELS = ("function call", "tool call", "function_call", "tool_call", "<tools>", "```")
 _MARKED = regex.compile(
     r"<(?:\w{1,12}:)?(?:tool_?calls?|function_?calls?|invoke\s|function=)|<[|｜]|\[TOOL_CALLS\]", _I
@@ -118,8 +126,11 @@ class WrittenCall:
     arguments: str
 
 
-def may_be_call(text: str, tools: Collection[str]) -> bool | None:
-    """Returns whether a text that has begun is a call of one of the tools; None: more of it is needed."""
+def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) -> bool | None:
+    """Returns whether a text that has begun is a call of one of the tools; None: more of it is needed.
+
+    `is_whole`: nothing stands before it, so that it may also be a call of a tool that is not known.
+    """
     opening = _OPENINGS.match(text)
     is_marked = opening is not None and bool(opening.group().strip())
     body = text[opening.end() :] if opening else text
@@ -133,7 +144,9 @@ def may_be_call(text: str, tools: Collection[str]) -> bool | None:
     if called is not None:
         return called["name"] in tools
     if body[0] in "{[":
-        return _object_may_be_call(body, tools)
+        verdict = _object_may_be_call(body, tools)
+        is_open = verdict is False and is_whole and _UNKNOWN.match(body, partial=True) is not None
+        return None if is_open and len(body) < UNSURE_CHARS else verdict
     plain = body.strip("*#_ ").casefold()
     if len(body) < 40 and any(label.startswith(plain) or plain.startswith(label) for label in _LABELS):
         return None
@@ -160,6 +173,39 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
     if first in _ARGUMENTS or not names:
         return True if set(names) & set(tools) else None if len(body) < UNSURE_CHARS else False
     return names[0] in tools
+
+
+def read_unknown_calls(text: str) -> list[WrittenCall]:
+    """Returns the calls that a whole answer consists of, whatever tools they name; none where it is more.
+
+    An object with a name and arguments and nothing else is one; a JSON schema of a function is none.
+    """
+    value, rest = _first_value(_MARKS.sub("", text, count=1))
+    listed: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
+    if _MARKS.sub("", rest, count=1) or not 0 < len(listed) <= MAX_CALLS:
+        return []
+    calls = [_unknown_call(one) for one in listed]
+    return [call for call in calls if call is not None] if None not in calls else []
+
+
+def _unknown_call(value: Any) -> WrittenCall | None:
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast(Mapping[str, Any], value)
+    if isinstance(inner := fields.get("function"), Mapping):
+        fields = cast(Mapping[str, Any], inner)
+    names = [key for key in _NAMES if key in fields]
+    given = [key for key in _ARGUMENTS if key in fields]
+    if len(names) != 1 or len(given) != 1 or fields.keys() - {*names, *given, *_BEFORE}:
+        return None
+    name, arguments = fields[names[0]], fields[given[0]]
+    if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+        return None
+    if isinstance(arguments, str):
+        is_object = isinstance(_first_value(arguments)[0], Mapping)
+    else:
+        is_object = isinstance(arguments, Mapping) and "properties" not in arguments
+    return WrittenCall(_plain_name(name), _text_of(arguments)) if is_object else None
 
 
 def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:

@@ -62,11 +62,12 @@ class AnswerPiece(_OfTurn):
 
 
 class PromptReading(_OfTurn):
-    """How much of the prompt a local model has read. Units: tokens."""
+    """How much of the prompt a local model has read. `loading`: its server still loads it. Units: tokens."""
 
     type: Literal["ai:progress"]
     prompt_read: int
     prompt_tokens: int
+    loading: Literal[True] = ABSENT
 
 
 class ToolBegun(_OfTurn):

@@ -52,6 +52,23 @@ async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
         assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
 
 
+async def test_the_same_failing_call_twice_ends_with_its_error_shown() -> None:
+    wrong = {"keys": "nothing-here", "field": "no-such-field"}
+    fails = [Says(calls=[call("read_node_detail", wrong, call_id=f"c{number}")]) for number in range(2)]
+    async with scripted(*fails, "I did it.") as (setting, model):
+        events = await setting.ask("What is in it?")
+    results = of(events, ToolFinished)
+    assert [result.is_error for result in results] == [True, True]
+    ending = events[-1]
+    assert isinstance(ending, Completed)
+    assert ending.text.startswith(
+        "I did it.\n\nThe call of read_node_detail failed twice with the same error: "
+    )
+    assert len(ending.text) > 80, "the error itself is said"
+    assert shown(events) == ending.text
+    assert model.requests[-1].options.tool_choice == "none"
+
+
 INVENTED = "**Sort by points** is connected to `Player table`, after the node `Cache players`."
 NOTE = "Not in the graph: “Cache players”, Sort by points → Player table."
 

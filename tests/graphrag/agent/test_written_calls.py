@@ -91,6 +91,38 @@ def test_several_calls_are_all_found() -> None:
 
 @each_row(
     "text",
+    '{"name": "lookup", "arguments": {"a": 1}}',
+    '```json\n{"name": "lookup", "arguments": {"a": 1}}\n```',
+    '{"arguments": {"a": 1}, "name": "lookup"}',
+    '{"type": "function", "function": {"name": "lookup", "arguments": "{\\"a\\": 1}"}}',
+    '[{"name": "lookup", "parameters": {"a": 1}}]',
+)
+def test_a_whole_answer_that_calls_an_unknown_tool_is_a_call_of_it(text: str) -> None:
+    for pieces in ([text], list(text), cuts(text, 1)):
+        seen, words = filtered(pieces)
+        assert (seen.strip(), words.leaked) == ("", False)
+        assert [(call.name, json.loads(call.arguments)) for call in words.calls] == [("lookup", {"a": 1})]
+
+
+async def test_an_unknown_tool_is_answered_with_near_names_and_never_shown() -> None:
+    asked = '{"name": "search_node", "arguments": {"query": "error"}}'
+    async with scripted(asked, "It is logged.") as (setting, model):
+        events = await setting.ask("What fails?")
+    assert shown(events) == "It is logged."
+    result = only(events, ToolFinished)
+    assert result.is_error
+    assert "search_nodes" in result.result_text.split("allowed")[0], "the near names"
+    assert "unknown function: search_node" in str(model.requests[-1].messages)
+
+
+@each_row(
+    "text",
+    '{"name": "lookup", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}',
+    '{"name": "lookup", "arguments": {"a": 1}, "description": "Looks up."}',
+    '{"name": "lookup", "arguments": {"a": 1}}\nThis is such a call.',
+    'So:\n{"name": "lookup", "arguments": {"a": 1}}',
+    '{"name": "look up", "arguments": {"a": 1}}',
+    '{"name": "lookup", "input": "orders"}',
     '{"name": "Fetch players", "type": "api-call"}',
     'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
     '```json\n{"_key": "root", "type": "starter"}\n```',

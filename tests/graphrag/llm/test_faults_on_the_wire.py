@@ -14,8 +14,9 @@ import pytest
 
 from graphrag.agent.events import classify
 from graphrag.llm import errors
-from graphrag.llm.base import Finished, LLMProvider, ToolCallReady
-from graphrag.llm.registry import RetryPolicy
+from graphrag.llm.base import Finished, LLMProvider, PromptRead, ToolCallReady
+from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
+from graphrag.llm.sdk import LOADING_PAUSE_S
 from tests.graphrag.llm.wire import (
     BEGUN,
     KEY,
@@ -196,6 +197,36 @@ async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     assert error is None
     assert text_of(chunks) == "Hello"
     assert pauses.seconds == [pytest.approx(pause_s)]
+
+
+LOADING = Answer(
+    status=503, body={"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}
+)
+
+
+async def test_a_server_that_loads_its_model_is_waited_for_and_that_is_said_once() -> None:
+    pauses = Pauses()
+    chunks, error = await answered(
+        openai_provider, *[LOADING] * (ATTEMPTS + 3), streamed(openai_text("Hello")), sleep=pauses
+    )
+    assert error is None
+    assert text_of(chunks) == "Hello"
+    assert [chunk.loading for chunk in chunks if isinstance(chunk, PromptRead)] == [True]
+    assert len(pauses.seconds) == ATTEMPTS + 3
+
+
+async def test_a_model_that_is_never_loaded_is_waited_for_no_longer_than_an_answer_may_take() -> None:
+    pauses = Pauses()
+    _, error = await answered(
+        openai_provider,
+        *[LOADING] * (ATTEMPTS + 2),
+        sleep=pauses,
+        timeouts=AnswerTimeouts(total_s=2 * LOADING_PAUSE_S),
+    )
+    assert isinstance(error, errors.ModelFailed)
+    assert error.loading
+    assert pauses.seconds[:2] == [LOADING_PAUSE_S] * 2
+    assert len(pauses.seconds) == ATTEMPTS + 1
 
 
 @each_row("headers", {}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"})

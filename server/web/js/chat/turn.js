@@ -64,9 +64,9 @@ export function createTurn(app, log) {
     replace(busy, h("span.dots", { "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span.sr-only", t("chat.thinking")));
   }
 
-  // The model still reads what it was asked: say how far it has come.
-  function reading({ promptRead, promptTokens }) {
-    const text = t("chat.reading", { done: promptRead, total: promptTokens });
+  // The model is loaded, or still reads what it was asked: say how far it has come.
+  function reading({ promptRead, promptTokens, loading }) {
+    const text = loading ? t("model_loading") : t("chat.reading", { done: promptRead, total: promptTokens });
     const shown = busy.querySelector(".turn-reading");
     if (shown) shown.textContent = text;
     else busy.append(h("span.turn-reading.note", text));
