@@ -7,7 +7,7 @@ RUN python -m venv /opt/nodius \
  && python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
       > dependencies.txt \
  && /opt/nodius/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt -r dependencies.txt
-COPY README.md LICENSE ./
+COPY README.md LICENSE NOTICE ./
 COPY cli cli
 COPY datasources datasources
 COPY graphrag graphrag

@@ -18,7 +18,7 @@ def copied_project(source: Path) -> Path:
     """Copy into a folder, and return, what the package is made of."""
     for room in (*ROOMS, PACKAGE):
         shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile", "constraints.txt"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "Makefile", "constraints.txt"):
         shutil.copy(ROOT / name, source)
     return source
 
