@@ -18,10 +18,12 @@ import queue
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -36,6 +38,9 @@ T = TypeVar("T")
 THREADS = 2
 WAITING = 32
 """At most so many callers wait for a thread; the next one is refused."""
+OF_ONE = 24  # of the threads and places to wait, those that one person may have
+person_id: ContextVar[str] = ContextVar("person_id", default="")
+"""The person whose request is being answered; empty for work of the program itself."""
 RETRY_AFTER_S = 2
 
 
@@ -48,12 +53,12 @@ class WorkersBusy(Exception):
 
 
 class Workers:
-    """A pool of `threads` for which at most `waiting` callers wait."""
+    """A pool of `threads` for which at most `waiting` callers wait, `of_one` of them of one person."""
 
-    def __init__(self, *, threads: int = THREADS, waiting: int = WAITING) -> None:
+    def __init__(self, *, threads: int = THREADS, waiting: int = WAITING, of_one: int = OF_ONE) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="worker")
-        self._places, self._waiting = threads + waiting, waiting
-        self._taken = 0
+        self._places, self._waiting, self._of_one = threads + waiting, waiting, of_one
+        self._taken = Counter[str]()
         self._lock = threading.Lock()
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -62,17 +67,22 @@ class Workers:
         A caller that is cancelled while it waits leaves the queue. Work that has begun goes on to its
         end and holds its thread until then.
         """
+        person = person_id.get()
         with self._lock:
-            if self._taken >= self._places:
+            if self._taken.total() >= self._places:
                 raise WorkersBusy(waiting=self._waiting)
-            self._taken += 1
+            if person and self._taken[person] >= self._of_one:
+                raise WorkersBusy(waiting=self._of_one)
+            self._taken[person] += 1
         work = self._pool.submit(fn, *args, **kwargs)
-        work.add_done_callback(self._free)
+        work.add_done_callback(partial(self._free, person))
         return await asyncio.wrap_future(work)
 
-    def _free(self, _: Future[Any]) -> None:
+    def _free(self, person: str, _: Future[Any]) -> None:
         with self._lock:
-            self._taken -= 1
+            self._taken[person] -= 1
+            if not self._taken[person]:
+                del self._taken[person]
 
 
 _shared = Workers()

@@ -28,6 +28,7 @@ from graphrag.app.api_keys import ApiKeys, is_api_key
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.config import Settings, SettingsError
 from graphrag.roles import CALLER, ROLE_ORDER, Channel, ClientInfo, Person
+from graphrag.workers import person_id
 from server.errors import AuthError, ForeignPage, RoleNeeded
 from server.http_connections import HttpConnection
 from server.jwks import KeySet
@@ -269,7 +270,10 @@ def channel_of(path: str) -> Channel:
 
 
 async def sign_in(request: Request, token: str | None) -> Identity:
-    """Note and return who sends a request. Raises: AuthError, KeysUnavailable, ForeignPage."""
+    """Note and return who sends a request.
+
+    Raises: AuthError, KeysUnavailable, ForeignPage, TooManyRequests.
+    """
     authenticator: Authenticator = request.app.state.server.authenticator
     if not authenticator.is_configured and not is_api_key(token):
         check_own_page(request)
@@ -280,15 +284,21 @@ async def sign_in(request: Request, token: str | None) -> Identity:
         is_page = name == "page" and coming.channel == "api" and not is_api_key(token)
         identity = identity.through("page" if is_page else coming.channel, name, version)
     request.state.identity, request.state.user_id = identity, identity.user_id
-    mark_signed(request)
+    mark_signed(request, identity.user_id)
     return identity
 
 
-def mark_signed(connection: HTTPConnection) -> None:
-    """Note on the connection, where there is one, that somebody has signed in on it."""
+def mark_signed(connection: HTTPConnection, user_id: str | None) -> None:
+    """Counts a connection, where there is one, for the person who signed in, or for a telephone call (None),
+    and the work of the current task for the person.
+
+    Raises: TooManyRequests if all connections that this person may have answer requests.
+    """
     held: HttpConnection | None = getattr(connection.state, "connection", None)
     if held is not None:
-        held.signed()
+        held.signed(user_id)
+    if user_id is not None:
+        person_id.set(user_id)
 
 
 Caller = Annotated[Identity, Depends(caller)]

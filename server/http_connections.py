@@ -1,7 +1,9 @@
-"""Bounds what connections may hold on which nobody has signed in: seconds, places, bytes of a message.
+"""Bounds the connections of an address, of a person who has signed in, and of all strangers together.
 
-A new connection is always taken; where its address has no place left, the oldest one of that address that
-has sent no request makes room. Who sends a request at once is answered, however many others wait.
+Before sign-in a connection is counted for its address, and its seconds and bytes are bounded as well. A new
+one is always taken: where the address has no place left, the oldest one that has sent no request makes room.
+A request or a sign-in moves the connection to the places of the person. Where these are taken, the person's
+quietest connection that answers no request is closed; if each of them answers one, the sign-in is refused.
 
 Decision: HTTP is read by h11, also where another parser is installed: only one class has our bounds.
 """
@@ -19,52 +21,91 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from server.errors import TooManyRequests
+
 MAX_FRAME = 4 * 1024 * 1024
+FULL_RETRY_S = 5.0  # until a person whose connections all answer requests may try again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Units: seconds for a request's header, connections without sign-in, bytes of a message before it."""
+    """Units: seconds for a request's header, connections without sign-in and of one person, bytes of a
+    message before sign-in."""
 
     header_s: float = 10.0
     of_address: int = 64
     in_all: int = 500
+    of_person: int = 200
     unsigned_frame: int = 1024 * 1024
 
 
-class Unsigned:
-    """The connections of a server on which nobody has signed in; `proxies` stand for many addresses."""
+class OpenConnections:
+    """The connections of a server; `proxies` stand for many addresses."""
 
     def __init__(self, limits: ConnectionLimits | None = None, *, forwarded_allow_ips: str = "") -> None:
         self.limits = limits or ConnectionLimits()
         self._proxies: Container[str] = ProxyHeadersMiddleware(_no_app, forwarded_allow_ips).trusted_hosts
-        self._all: dict[HttpConnection, str] = {}
-        self._of: dict[str, dict[HttpConnection, None]] = {}
+        self._unsigned: dict[HttpConnection, str] = {}
+        self._of_address: dict[str, dict[HttpConnection, None]] = {}
+        self._person: dict[HttpConnection, str] = {}
+        self._of_person: dict[str, dict[HttpConnection, None]] = {}
+        """By person, the connection that was used longest ago first."""
 
-    def __len__(self) -> int:
-        return len(self._all)
+    @property
+    def unsigned(self) -> int:
+        """The number of connections on which nobody has signed in."""
+        return len(self._unsigned)
 
     def add(self, connection: HttpConnection) -> None:
+        """Counts a new connection for its address."""
         host = connection.client[0] if connection.client else ""
         place = "" if host in self._proxies else _network(host)
-        same = self._of.get(place, {})
+        same = self._of_address.get(place, {})
         if place and len(same) >= self.limits.of_address:
-            self._end_one(same)
-        elif len(self._all) >= self.limits.in_all:
-            self._end_one(self._all)
-        self._all[connection] = place
-        self._of.setdefault(place, {})[connection] = None
+            self._end_stranger(same)
+        elif len(self._unsigned) >= self.limits.in_all:
+            self._end_stranger(self._unsigned)
+        self._unsigned[connection] = place
+        self._of_address.setdefault(place, {})[connection] = None
+
+    def sign(self, connection: HttpConnection, user_id: str) -> None:
+        """Counts a connection for a person. Raises: TooManyRequests if all of theirs answer requests."""
+        if self._person.get(connection) == user_id:
+            self.use(connection)
+            return
+        own = self._of_person.get(user_id, {})
+        if len(own) >= self.limits.of_person:
+            quietest = next((one for one in own if not one.is_answering), None)
+            if quietest is None:
+                raise TooManyRequests(retry_after_s=FULL_RETRY_S)
+            self.remove(quietest)
+            quietest.abort()
+        self.remove(connection)
+        self._person[connection] = user_id
+        self._of_person.setdefault(user_id, {})[connection] = None
+
+    def use(self, connection: HttpConnection) -> None:
+        """Records that something came on a connection: others of the same person make room before it."""
+        if (user_id := self._person.get(connection)) is not None:
+            own = self._of_person[user_id]
+            own[connection] = own.pop(connection)
 
     def remove(self, connection: HttpConnection) -> None:
-        """Count a connection no more: it is closed, or somebody has signed in on it."""
-        place = self._all.pop(connection, None)
-        if place is not None:
-            same = self._of[place]
-            del same[connection]
-            if not same:
-                del self._of[place]
+        """Counts a connection no more."""
+        for place_of, held in ((self._unsigned, self._of_address), (self._person, self._of_person)):
+            place = place_of.pop(connection, None)
+            if place is not None:
+                same = held[place]
+                del same[connection]
+                if not same:
+                    del held[place]
 
-    def _end_one(self, held: dict[HttpConnection, Any]) -> None:
+    def remove_unsigned(self, connection: HttpConnection) -> None:
+        """Counts a connection for its address no more: it is that of a telephone call."""
+        if connection in self._unsigned:
+            self.remove(connection)
+
+    def _end_stranger(self, held: dict[HttpConnection, Any]) -> None:
         oldest = next((one for one in held if not one.has_asked), None) or next(iter(held))
         self.remove(oldest)
         oldest.abort()
@@ -90,15 +131,27 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        self._unsigned: Unsigned = self.config.app.state.server.unsigned  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue, reportUnknownMemberType]
+        self._open: OpenConnections = self.config.app.state.server.connections  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue, reportUnknownMemberType]
         self.app_state = {**self.app_state, "connection": self}
         self.socket: WebSocketConnection | None = None
         self.has_asked = False
         self._late: asyncio.TimerHandle | None = None
 
-    def signed(self) -> None:
-        """Note that somebody has signed in here: they have places and messages of their own."""
-        self._unsigned.remove(self)
+    @property
+    def is_answering(self) -> bool:
+        """Whether a request that somebody has signed is answered now. A WebSocket answers none: its client
+        connects again and goes on."""
+        return self.socket is None and not self.cycle.response_complete
+
+    def signed(self, user_id: str | None) -> None:
+        """Gives the connection the places and messages of a person, or of a telephone call (None).
+
+        Raises: TooManyRequests.
+        """
+        if user_id is None:
+            self._open.remove_unsigned(self)
+        else:
+            self._open.sign(self, user_id)
         if self.socket is not None:
             self.socket.conn.max_message_size = MAX_FRAME
 
@@ -107,12 +160,12 @@ class HttpConnection(H11Protocol):
         self.transport.abort()
 
     def ended(self) -> None:
-        self._unsigned.remove(self)
+        self._open.remove(self)
         self._stop_clock()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        self._unsigned.add(self)
+        self._open.add(self)
         self._start_clock()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,7 +174,11 @@ class HttpConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        self.used()
         self._watch_header()
+
+    def used(self) -> None:
+        self._open.use(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -142,7 +199,7 @@ class HttpConnection(H11Protocol):
 
     def _start_clock(self) -> None:
         if self._late is None:
-            self._late = self.loop.call_later(self._unsigned.limits.header_s, self.abort)
+            self._late = self.loop.call_later(self._open.limits.header_s, self.abort)
 
     def _stop_clock(self) -> None:
         if self._late is not None:
@@ -157,7 +214,15 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         super().__init__(*args, **given)
         self._http: HttpConnection = self.app_state["connection"]
         self._http.socket = self
-        self.conn.max_message_size = self._http._unsigned.limits.unsigned_frame  # pyright: ignore[reportPrivateUsage]
+        self.conn.max_message_size = self._http._open.limits.unsigned_frame  # pyright: ignore[reportPrivateUsage]
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._http.used()
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        self._http.used()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._http.ended()

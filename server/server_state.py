@@ -45,7 +45,7 @@ from graphrag.workers import collect_all_rarely, repeat
 from server.auth import Authenticator
 from server.change_feed import RunFeed
 from server.downloads import Downloads
-from server.http_connections import Unsigned
+from server.http_connections import OpenConnections
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE, RateLimiter
 from server.metrics import Metrics
 from server.oidc import IdentityProvider
@@ -111,7 +111,7 @@ class ServerState:
         )
         self.turns = RunningTurns()
         self.downloads = Downloads()
-        self.unsigned = Unsigned(forwarded_allow_ips=settings.forwarded_allow_ips)
+        self.connections = OpenConnections(forwarded_allow_ips=settings.forwarded_allow_ips)
         self.tools: frozenset[str] = frozenset()
         self.mcp: OpenSessions | None = None
         """The sessions of MCP clients."""

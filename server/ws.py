@@ -27,7 +27,7 @@ from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
 from server.error_responses import error_response, language_of
-from server.errors import AuthError, ForeignPage, ServerError
+from server.errors import AuthError, ForeignPage, ServerError, TooManyRequests
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
@@ -141,7 +141,10 @@ class Connection:
         try:
             async with self._deadline:
                 if not self._state.authenticator.is_configured:
-                    await self._signed_in(await self._state.authenticator.authenticate(None, "websocket"))
+                    try:
+                        await self._signed_in(await self._state.authenticator.authenticate(None, "websocket"))
+                    except TooManyRequests as exc:
+                        return await self._refused(exc)
                 while True:
                     frame = await self._socket.receive()
                     if frame["type"] == "websocket.disconnect":
@@ -209,9 +212,10 @@ class Connection:
         try:
             sign_in = self._sign_in
             if message.token is not None:
-                sign_in = SignIn(await self._state.authenticator.authenticate(message.token, "websocket"))
+                signed = await self._state.authenticator.authenticate(message.token, "websocket")
+                mark_signed(self._socket, signed.user_id)
+                sign_in = SignIn(signed)
                 self._deadline.reschedule(None)
-                mark_signed(self._socket)
             if (identity := sign_in.identity) is None:
                 await self._outbox.put(auth_result(message.id, error=self._say("sign_in_first")))
                 return
@@ -303,26 +307,33 @@ class Connection:
         return text_of(code, self._language)
 
     async def _signed_in(self, identity: Identity) -> None:
-        """Take somebody in; what a newer token gives no access to any more is left."""
+        """Take somebody in; what a newer token gives no access to any more is left.
+
+        Raises: TooManyRequests if all connections that this person may have answer requests.
+        """
+        mark_signed(self._socket, identity.user_id)
         self._sign_in.set(identity)
         self._deadline.reschedule(None)
-        mark_signed(self._socket)
         await self._editing.keep_to(identity)
 
     async def _authenticate(self, message: ws_messages.Authenticate) -> int | None:
         try:
             identity = await self._state.authenticator.authenticate(message.token, "websocket")
+            earlier = self._sign_in.last
+            if earlier is not None and earlier.user_id != identity.user_id:
+                await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
+                return None
+            await self._signed_in(identity)
         except ServerError as exc:
-            found = error_response(exc, self._language)
-            await self._outbox.put(auth_result(message.id, error=found.message))
-            if found.retryable:
-                return TRY_AGAIN_LATER
-            denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
-            return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED
-        earlier = self._sign_in.last
-        if earlier is not None and earlier.user_id != identity.user_id:
-            await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
-            return None
-        await self._signed_in(identity)
+            return await self._refused(exc, message.id)
         await self._outbox.put(auth_result(message.id, identity=identity))
         return None
+
+    async def _refused(self, exc: ServerError, message_id: float | None = None) -> int:
+        """Answer that a sign-in is refused; return the code to close with."""
+        found = error_response(exc, self._language)
+        await self._outbox.put(auth_result(message_id, error=found.message))
+        if found.retryable:
+            return TRY_AGAIN_LATER
+        denied = isinstance(exc, AuthError) and exc.claim == "workspaces"
+        return WORKSPACE_DENIED if denied else NOT_AUTHENTICATED

@@ -124,7 +124,7 @@ async def _serve(state: ServerState, phone: MediaStream, socket: WebSocket, *, i
         log.info("stream_refused", extra={"error": type(exc).__name__})
         await phone.close(exc.close_code if isinstance(exc, MessageRefused) else REFUSED)
         return
-    mark_signed(socket)
+    mark_signed(socket, None)
     await calls.serve(call, phone, start)
 
 

@@ -173,7 +173,7 @@ async def _signed(request: Request) -> tuple[ServerState, Form]:
     except ServerError:
         state.metrics.counted("voice_errors", code="signature")
         raise
-    mark_signed(request)
+    mark_signed(request, None)
     return state, form
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from graphrag import workers as workers_module
-from graphrag.workers import Workers, WorkersBusy, end_tasks, repeat, run_limited
+from graphrag.workers import Workers, WorkersBusy, end_tasks, person_id, repeat, run_limited
 from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
@@ -31,6 +31,24 @@ async def test_a_caller_beyond_the_bound_is_refused_and_places_come_back() -> No
     assert await running
     assert await waiting
     assert await workers.run(go.wait, 30)
+
+
+async def test_one_person_has_not_all_places_and_another_is_served() -> None:
+    workers, go = Workers(threads=1, waiting=3, of_one=2), threading.Event()
+
+    async def asked(person: str) -> bool:
+        person_id.set(person)
+        return await workers.run(go.wait, 30)
+
+    own = [asyncio.create_task(asked("vera")) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(WorkersBusy):
+        await asyncio.create_task(asked("vera"))
+    other = asyncio.create_task(asked("bob"))
+    await asyncio.sleep(0)
+    go.set()
+    assert await asyncio.gather(*own, other) == [True, True, True]
+    assert await asyncio.create_task(asked("vera"))
 
 
 async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thread() -> None:

@@ -1,4 +1,4 @@
-"""What callers hold before they have signed in: seconds, places and bytes are bounded, others are served."""
+"""What callers hold before and after they have signed in is bounded for each, and others are served."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from server import limits
@@ -77,7 +77,7 @@ async def test_a_refusal_reaches_a_sender_who_goes_on_sending() -> None:
 
 async def test_half_a_header_is_closed_after_its_seconds_also_that_of_a_later_request() -> None:
     async with served() as running:
-        running.state.unsigned.limits = ConnectionLimits(header_s=0.2)
+        running.state.connections.limits = ConnectionLimits(header_s=0.2)
         async with raw(running) as first, raw(running) as later:
             await first.send(b"GET /healthz HTTP/1.1\r\nX-")
             await later.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -85,12 +85,12 @@ async def test_half_a_header_is_closed_after_its_seconds_also_that_of_a_later_re
             await later.send(b"GET /healthz HTTP/1.1\r\nX-")
             assert await first.answered() == b""
             assert await later.answered() == b""
-        assert len(running.state.unsigned) == 0
+        assert running.state.connections.unsigned == 0
 
 
 async def test_a_new_caller_is_answered_however_many_wait_with_half_a_header() -> None:
     async with served() as running, AsyncExitStack() as held:
-        running.state.unsigned.limits = FEW
+        running.state.connections.limits = FEW
         async with client(running) as early:
             assert (await early.get("/healthz")).status_code == 200
             waiting = [await held.enter_async_context(raw(running)) for _ in range(40)]
@@ -100,17 +100,17 @@ async def test_a_new_caller_is_answered_however_many_wait_with_half_a_header() -
                 assert (await new.get("/healthz")).status_code == 200
             assert (await early.get("/healthz")).status_code == 200
         assert await waiting[0].answered() == b""
-        assert len(running.state.unsigned) <= FEW.of_address
+        assert running.state.connections.unsigned <= FEW.of_address
 
 
 async def test_connections_of_all_addresses_are_bounded_and_those_of_a_proxy_are_not_one_address() -> None:
     async with served(forwarded_allow_ips="127.0.0.1") as running, AsyncExitStack() as held:
-        running.state.unsigned.limits = ConnectionLimits(of_address=2, in_all=6)
+        running.state.connections.limits = ConnectionLimits(of_address=2, in_all=6)
         for _ in range(20):
             await (await held.enter_async_context(raw(running))).send(b"GET /healthz HTTP/1.1\r\nX-")
         async with client(running) as new:
             assert (await new.get("/healthz")).status_code == 200
-        assert 2 < len(running.state.unsigned) <= 6
+        assert 2 < running.state.connections.unsigned <= 6
 
 
 async def test_a_stalled_body_is_refused_after_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
 
 async def test_sockets_without_sign_in_are_few_for_one_address_and_others_are_not_counted() -> None:
     async with served() as running, AsyncExitStack() as held:
-        running.state.unsigned.limits = FEW
+        running.state.connections.limits = FEW
         address = running.address.replace("http", "ws") + "/ws"
         signed = await held.enter_async_context(connect(address))
         await signed.send(json.dumps({"type": "authenticate", "token": token(), "_id": 1}))
@@ -162,8 +162,8 @@ async def test_sockets_without_sign_in_are_few_for_one_address_and_others_are_no
             await sockets[0].recv()
         await signed.send('{"type": "__ping__"}')
         assert "__pong__" in str(await signed.recv())
-        assert len(running.state.unsigned) <= FEW.of_address
-    assert len(running.state.unsigned) == 0
+        assert running.state.connections.unsigned <= FEW.of_address
+    assert running.state.connections.unsigned == 0
 
 
 async def test_a_large_message_is_taken_only_after_sign_in() -> None:
@@ -188,3 +188,56 @@ async def test_a_forwarded_address_is_believed_of_named_proxies_alone(proxies: s
     async with served(**settings) as running, client(running) as behind:
         answer = await behind.get("/api/me", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status_code == status
+
+
+@asynccontextmanager
+async def socket_of(running: Served, user: str) -> AsyncIterator[tuple[ClientConnection, dict[str, Any]]]:
+    """Yields a WebSocket that a person signs in on, and the answer to the sign-in."""
+    async with connect(running.address.replace("http", "ws") + "/ws", proxy=None) as socket:
+        await socket.send(json.dumps({"type": "authenticate", "token": token(user, "viewer")}))
+        yield socket, json.loads(await socket.recv())
+
+
+async def ponged(socket: ClientConnection) -> bool:
+    try:
+        await socket.send(json.dumps({"type": "__ping__"}))
+        return json.loads(await socket.recv()) == {"type": "__pong__"}
+    except ConnectionClosed:
+        return False
+
+
+async def test_the_quietest_connections_of_a_person_make_room_and_others_keep_theirs() -> None:
+    async with served() as running, AsyncExitStack() as held:
+        running.state.connections.limits = ConnectionLimits(of_person=4)
+        kept, _ = await held.enter_async_context(socket_of(running, "bob"))
+        own = [(await held.enter_async_context(socket_of(running, "vera")))[0] for _ in range(4)]
+        assert await ponged(own[0])  # now the second is the quietest
+        for _ in range(2):
+            _, answer = await held.enter_async_context(socket_of(running, "vera"))
+            assert answer["success"]
+        assert [await ponged(each) for each in own] == [True, False, False, True]
+        assert await ponged(kept)
+
+
+async def test_who_has_all_connections_answering_is_refused_and_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("server.run.CONNECTIONS", 12)
+    async with served() as running, AsyncExitStack() as held:
+        running.state.connections.limits = ConnectionLimits(of_person=4, of_address=4)
+        heads = list[bytes]()
+        for number in range(16):
+            each = await held.enter_async_context(raw(running))
+            # The body does not come: the answer is under way until it does.
+            await each.post(IMPORT, length=1000, bearer=token("vera", "editor"), body=b"{")
+            if number >= 4:
+                heads.append(await each.answered())
+        assert all(b" 429 " in head and b"retry-after: 5" in head.lower() for head in heads)
+        socket, answer = await held.enter_async_context(socket_of(running, "vera"))
+        assert not answer["success"]
+        await socket.wait_closed()
+        assert socket.close_code == 1013
+        async with client(running, Authorization=f"Bearer {token('bob', 'viewer')}") as other:
+            assert (await other.get("/api/graphs")).status_code == 200
+        _, answer = await held.enter_async_context(socket_of(running, "bob"))
+        assert answer["success"]
