@@ -75,8 +75,9 @@ class Part(BaseModel):
 
 
 OBJECT = WithJsonSchema({"type": "object"})
-OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}})
-"""What a schema says of nested arguments: the system prompt tells their fields, once for all tools."""
+OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "minItems": 1})
+"""What a schema says of nested arguments; no list may be empty. The system prompt tells their fields, once
+for all tools."""
 
 
 class ProposedHandle(Part):

@@ -33,8 +33,10 @@ def read_by_schema(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns arguments as their schema wants them, where nothing else can be meant.
 
     A string becomes the one array, object, number or boolean that it holds, where one is wanted and no string
-    is; `null` of an optional property that takes none is its absence. Everything else stays for the check.
-    Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is not given.
+    is; `null` of an optional property that takes none is its absence, and so is an empty array where one is
+    not allowed. Everything else stays for the check.
+    Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is not given;
+    small models that fill in every property.
     """
     whole = _RootSchema(schema)
     return cast(dict[str, Any], whole.read(schema, dict(values)))
@@ -72,9 +74,16 @@ class _RootSchema:
         for name, item in value.items():
             if name not in properties:
                 read[name] = item
-            elif item is not None or name in required or self._takes_null(properties[name]):
+            elif name in required or not self._is_absence(properties[name], item):
                 read[name] = self.read(properties[name], item)
         return read
+
+    def _is_absence(self, schema: Any, value: Any) -> bool:
+        """Returns whether a value of an optional property can only mean that it is not given."""
+        if value is None:
+            return not self._takes_null(schema)
+        arrays = [option for option in self._options(schema) if "array" in _kinds_of(option)]
+        return value == [] and bool(arrays) and all(array.get("minItems") for array in arrays)
 
     def _takes_null(self, schema: Any) -> bool:
         return any("null" in _kinds_of(option) or not _kinds_of(option) for option in self._options(schema))

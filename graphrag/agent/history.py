@@ -306,6 +306,11 @@ class ConversationView:
         ]
 
     @property
+    def sees_whole_graph(self) -> bool:
+        """Whether the context that the turn began with shows all of the graph."""
+        return any(isinstance(m, SystemMessage) and m.whole_graph for m in self.opening)
+
+    @property
     def last_step(self) -> list[ToolMessage]:
         """The answers to the calls of the last step, if nothing was said since."""
         after = itertools.takewhile(

@@ -243,6 +243,7 @@ class ModelCaller:
             taken=taken,
             wanted=0,
             changing=turn.asks_for_change,
+            sees_all=turn.sees_whole_graph and (turn.asks_for_change or not history.calls_of(turn.messages)),
         )
         kept = [known[i] for i in shares.tools]
         if len(kept) < len(known):

@@ -6,6 +6,7 @@ thread up again calls `collect_outcomes` first, which answers them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -56,6 +57,9 @@ from tools.session_tools import Response
 CORRECTIONS = 2
 """How often in a row a model is asked again whose answer has a wrong form (empty, or a tool call written as
 text); the last time without tools. The third such answer ends the turn."""
+_LOOKED_AT_CHARS = 20_000
+_DESCRIBED_CALL = re.compile(r"\bpropose_[a-z_]{4,40}\b[^{]{0,300}\{")
+"""The name of a tool that changes the graph, and arguments after it."""
 
 
 @dataclass(slots=True)
@@ -143,12 +147,18 @@ class RunningTurn(history.ConversationView):
 
     def is_wrong_form(self, reply: Reply) -> bool:
         """Whether an answer without calls cannot stand."""
-        return reply.leaked or reply.is_empty
+        return reply.leaked or reply.is_empty or self._describes_call(reply)
+
+    def _describes_call(self, reply: Reply) -> bool:
+        """Whether an answer shows a person how a tool would be called, instead of calling it."""
+        describes = _DESCRIBED_CALL.search(reply.text[:_LOOKED_AT_CHARS]) is not None
+        return describes and self.asks_for_change and not self.proposed and not self.corrections
 
     async def correct(self, reply: Reply) -> bool:
         """Tell the model what was wrong with its form; return whether it may still call tools."""
         self.corrections += 1
-        note = self.phrase("leaked" if reply.leaked else "empty")
+        form = "leaked" if reply.leaked else "empty" if reply.is_empty else "described"
+        note = self.phrase(form)
         self.messages.append(SystemMessage(content=note, stable=False))
         await self.save("running")
         return self.corrections < CORRECTIONS

@@ -68,7 +68,8 @@ class SystemMessage(StoredFields):
     """Instructions, retrieved context, or a note of the service, which has a `kind`.
 
     `content` is what the model sees. `stable`: the same in every call of the thread; `level` says how
-    long (1: the session, 2: until what is always sent changes). `summary` is the note for people, `results`
+    long (1: the session, 2: until what is always sent changes). `whole_graph`: it shows all of the graph,
+    uncut. `summary` is the note for people, `results`
     one document a command that was run. `exclude_from_prompt`: for people only; `once`: in one request only.
     """
 
@@ -76,6 +77,7 @@ class SystemMessage(StoredFields):
     stable: bool = True
     level: Literal[1, 2] = 1
     once: bool = False
+    whole_graph: bool = False
     kind: SystemKind | None = None
     summary: str = ""
     results: tuple[Fact, ...] = ()

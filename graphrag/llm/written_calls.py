@@ -115,6 +115,10 @@ _LINE_HEADER = regex.compile(
     _I,
 )
 """What a line begins with that is a call in the last two of these forms, or in gpt-oss' without its marks."""
+_DOUBLED_BRACE = regex.compile(r"\{\s*(?=\{\s*[\"'])")
+_CLOSING_BRACES = regex.compile(r"[\s}]+")
+"""The chat template published with Qwen2.5-Coder shows a call as `{{"name": …}}`; its models write that, with
+more closing braces than were opened."""
 _QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
 
 
@@ -309,6 +313,10 @@ def _plain_name(name: str) -> str:
 
 def _first_value(text: str) -> tuple[Any, str]:
     """Returns the JSON value that a text begins with, small mistakes in it repaired, and the rest."""
+    doubled = _DOUBLED_BRACE.match(text)
+    if doubled is not None:
+        value, rest = _first_value(text[doubled.end() :])
+        return value, _CLOSING_BRACES.sub("", rest, count=1) if _CLOSING_BRACES.match(rest) else rest
     try:
         value, end = json.JSONDecoder().raw_decode(text)
         return value, text[end:]

@@ -120,7 +120,9 @@ async def prepare_prompt(
     return PreparedPrompt(
         instructions=instructions,
         always_sent=always,
-        context_message=SystemMessage(content=f"{CONTEXT_MARKER}\n{context.text}", stable=False),
+        context_message=SystemMessage(
+            content=f"{CONTEXT_MARKER}\n{context.text}", stable=False, whole_graph=context.whole
+        ),
         question=UserMessage(content=question, retrieved=_shown(found, context)),
         retrieval=found,
         context=context,

@@ -153,3 +153,13 @@ async def test_a_call_of_any_depth_gets_an_answer_over_rest(levels: int) -> None
             answer = await client.post("/api/ai/resume", json=decision)
             assert len(answer.json()["applied"]) == 1
         assert answer.json()["message"] == "Said."
+
+
+def test_an_empty_array_of_an_optional_property_is_its_absence_only_where_none_may_be_empty() -> None:
+    at_least_one = {"type": "array", "minItems": 1}
+    properties = {"most": at_least_one, "any": {"type": "array"}, "must": at_least_one}
+    schema = {"type": "object", "properties": properties, "required": ["must"]}
+    given: dict[str, Any] = {"most": [], "any": [], "must": []}
+    assert read_by_schema(schema, given) == {"any": [], "must": []}
+    either = {"type": "object", "properties": {"most": {"anyOf": [at_least_one, {"type": "null"}]}}}
+    assert read_by_schema(either, {"most": []}) == {}

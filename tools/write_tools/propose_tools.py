@@ -26,7 +26,7 @@ _EXAMPLES: Mapping[str, Any] = json.loads(
 )
 """A right call of each, by the kind of its action."""
 
-_ESSENTIAL = frozenset(("create_node_with_edges", "create_edge", "update_node", "delete_node"))
+_ESSENTIAL = frozenset(("update_node", "create_edge", "delete_edge", "create_node_with_edges", "delete_node"))
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
@@ -100,10 +100,10 @@ def _tool(kind: str, payload: type[proposal_parts.Part], description: str) -> To
 
 
 WRITE_TOOLS: tuple[Tool[Any], ...] = (
+    _tool("update_node", proposal_parts.UpdateNode, "Sets data fields, name or code of a node."),
     _tool("create_node", proposal_parts.CreateNode, "A node without edges."),
     _tool("create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."),
     _tool("create_edge", proposal_parts.CreateEdge, "From an out to an in handle."),
-    _tool("update_node", proposal_parts.UpdateNode, "Sets data fields, name or code of a node."),
     _tool("move_node", proposal_parts.MoveNode, "Moves a node."),
     _tool("delete_node", proposal_parts.DeleteNode, "Its edges go, too."),
     _tool("delete_edge", proposal_parts.DeleteEdge, "By its _key."),

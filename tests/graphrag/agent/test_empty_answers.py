@@ -1,12 +1,13 @@
-"""An answer that holds nothing is paid and counted; the third in a row ends the turn or run."""
+"""An answer that holds nothing is paid and counted; the third in a row ends the turn or run. A call that is
+only described is asked for once more."""
 
 from typing import Any
 
-from graphrag.agent.events import Completed, TurnStarted
+from graphrag.agent.events import Completed, ProposalPending, TurnStarted
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.errors import ModelFailed
 from graphrag.sessions.machine import EndReason, Phase
-from tests.support.agents import EDITOR, only, scripted, shown
+from tests.support.agents import EDITOR, of, only, scripted, shown
 from tests.support.automations import MINUTE, TWO, scripted_night
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
@@ -59,3 +60,23 @@ async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_c
         session = await night.session(made)
         assert (session.phase, session.end_reason) == (Phase.COMPLETED, EndReason.LIMIT_REACHED)
         assert (len(model.requests), session.usage.tokens) == (1, ASKED)
+
+
+DESCRIBED = 'To rename it, call the `propose_update_node` function:\n```json\n{"nodeKey": "root"}\n```'
+RENAME = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "Begin"}, "patches": []})
+
+
+async def test_a_call_that_is_described_to_the_person_is_asked_for_once() -> None:
+    async with scripted(DESCRIBED, Says(calls=[RENAME])) as (setting, model):
+        events = await setting.ask("Rename root to Begin")
+        assert len(of(events, ProposalPending)) == 1
+        noted = [m.content for m in model.requests[1].messages if isinstance(m, SystemMessage)]
+        assert any("described the call" in note for note in noted)
+
+
+async def test_a_second_description_is_the_answer_and_a_question_about_a_tool_is_answered_at_once() -> None:
+    async with scripted(DESCRIBED, DESCRIBED) as (setting, _):
+        assert isinstance((await setting.ask("Rename root to Begin"))[-1], Completed)
+    async with scripted(DESCRIBED) as (setting, model):
+        assert isinstance((await setting.ask("Which of your tools give a node a name?"))[-1], Completed)
+        assert len(model.requests) == 1

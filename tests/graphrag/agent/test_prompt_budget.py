@@ -110,10 +110,11 @@ def names(request: Asked) -> Sequence[str]:
     return [tool["function"]["name"] for tool in request.tools]
 
 
-async def test_a_small_window_has_few_tools_each_with_an_example() -> None:
-    asked = await sent(8_192, "When does a person approve a refund?", "order_refund.json")
+async def test_a_small_window_has_few_tools_with_examples_and_reads_what_it_does_not_see() -> None:
+    asked = await sent(2_500, "When does a person approve a refund?", "order_refund.json")
     assert names(asked) == ["search_nodes", "explore_neighborhood", "read_node_detail"]
+    assert names(await sent(8_192, "When does a person approve a refund?", "order_refund.json")) == []
     changing = await sent(8_192, "Rename look-up-order to Find order", "order_refund.json")
-    assert len(changing.tools) == 7
-    assert "propose_update_node" in names(changing)
+    assert len(changing.tools) == 5
+    assert names(changing)[0] == "propose_update_node"
     assert all("Example: {" in tool["function"]["description"] for tool in changing.tools)
