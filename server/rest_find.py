@@ -16,10 +16,10 @@ from datasources.types import ScoredNode
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, title
 from graphrag.i18n import Language
-from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import Context, ContextOptions, build_context
+from graphrag.retrieval.context import Context, ContextOptions
 from graphrag.retrieval.context_rows import node_row
 from graphrag.retrieval.retrieval_result import Retrieval
+from graphrag.retrieval.turn_context import context_for
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody
 from server.error_responses import ERRORS
@@ -88,8 +88,8 @@ class NodeDocument(NodeHit):
 
 
 class RetrievalAnswer(AnswerBody):
-    """The best nodes first. `context` is what a model would be given of them and the edges between them, in
-    TOON; units: `tokens` of it. `notes` name what was not available."""
+    """The best nodes first. `context` is what a model would be given for the question: a small graph whole,
+    else these nodes and what is around them; units: `tokens` of it. `notes` name what was not available."""
 
     documents: list[NodeDocument]
     context: str
@@ -111,13 +111,11 @@ async def retrieval(
     retriever, options = place.services.retriever, place.services.context_options
     found = await retriever.retrieve(place.graph.key, q, replace(retriever.options, max_nodes=limit))
     shown = replace(options, budget_tokens=budget, language=language)
-    return await run_limited(_answer, found, shown)
+    context = await context_for(place.services.source, found, shown) if budget else Context(text="", tokens=0)
+    return await run_limited(_answer, found, shown, context)
 
 
-def _answer(found: Retrieval, options: ContextOptions) -> RetrievalAnswer:
-    context = (
-        build_context(found, options, count_tokens) if options.budget_tokens else Context(text="", tokens=0)
-    )
+def _answer(found: Retrieval, options: ContextOptions, context: Context) -> RetrievalAnswer:
     documents: list[NodeDocument] = []
     for scored in found.nodes:
         config = found.configs.get(scored.node.type)

@@ -116,6 +116,7 @@ async def prepare_prompt(
     system_tokens = sum(count_tokens(part.content) for part in (instructions, always) if part)
     if context_room is not None:
         options = replace(options, budget_tokens=context_room(system_tokens, options.budget_tokens))
+    options = replace(options, with_types=False)  # the instructions have them
     context = await context_for(source, found, options, system_tokens=system_tokens)
     return PreparedPrompt(
         instructions=instructions,

@@ -53,15 +53,14 @@ def asks_about_graph(question: str) -> bool:
 
 
 async def context_for(
-    source: GraphDataSource, found: Retrieval, options: ContextOptions, *, system_tokens: int
+    source: GraphDataSource, found: Retrieval, options: ContextOptions, *, system_tokens: int = 0
 ) -> Context:
-    """Returns the context of a question, within `options.budget_tokens`, to stand after a system prompt.
+    """Returns the context of a question, within `options.budget_tokens`, after a system prompt of so many.
 
     A small graph is written whole where that fits. Else a question about the graph as a whole, and one to
     which nothing found is near, gets the outline of the graph first; what was found takes the room that is
-    left. Types are left out: the system prompt has them.
+    left.
     """
-    options = replace(options, with_types=False)
     graph = await _small_graph(source, found)
     lists = "" if graph is None else await asyncio.to_thread(_lists, found, graph, options)
     if lists:

@@ -13,8 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from datasources.errors import GraphNotFound
 from graphrag.i18n import Language
-from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import build_context
+from graphrag.retrieval.turn_context import context_for
 from graphrag.workers import run_limited
 from server.mcp import app_resource
 from server.mcp.tool_answers import answer_call
@@ -104,9 +103,9 @@ async def _part(places: WorkspaceResolver, keys: list[str], language: Language) 
 
 
 async def _context(place: WorkspaceContext, graph_key: str, question: str) -> str:
-    found = await place.services.retriever.retrieve(graph_key, question[:2_000])
-    options = place.services.context_options
-    return (await run_limited(build_context, found, options, count_tokens)).text
+    services = place.services
+    found = await services.retriever.retrieve(graph_key, question[:2_000])
+    return (await context_for(services.source, found, services.context_options)).text
 
 
 def _unknown(uri: str) -> MCPError:

@@ -207,7 +207,9 @@ async def test_documents_and_context_hold_what_the_question_needs() -> None:
         assert found["documents"][0]["key"] == "fetch-api"
         assert len(found["documents"]) == 2
         assert json.loads(found["documents"][0]["text"])["_key"] == "fetch-api"
-        assert found["context"].startswith("RELEVANT NODES\n[2]")
+        assert found["context"].startswith("FLOW\n"), "a small graph is written whole, as for a conversation"
+        nodes = await (await running.state.services("default")).source.get_nodes(GRAPH)
+        assert [node.key for node in nodes if node.key not in found["context"]] == []
         assert 0 < found["tokens"] <= 4_000
         small = await ask(viewer, "fetch players", budget=100)
         assert small["tokens"] <= 100

@@ -83,7 +83,10 @@ async def test_graphs_their_contexts_nodes_and_history_are_resources(mode: str) 
         for uri, word in (
             (f"nodius://graph/{GRAPH}", "NBA"),
             (f"nodius://graph/{GRAPH}/node/fetch-api", "fetch-api"),
-            (f"nodius://graph/{GRAPH}/context/what%20fetches%20players", "fetch-api"),
+            (
+                f"nodius://graph/{GRAPH}/context/what%20fetches%20players",
+                "fetch-api --error--> error-handler",
+            ),
             (f"nodius://graph/{GRAPH}/history", "change"),
             ("ui://nodius/proposal", "<!doctype html>"),
         ):
