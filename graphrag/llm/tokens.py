@@ -1,9 +1,9 @@
 """Counts tokens as a model would, or as nearly as can be without a network; says which it is.
 
-OpenAI's own ranks (`o200k_base`) are used when their file is on this machine; tiktoken would
-download it otherwise, which is never tried here. Else the tokenizer that ships in the wordllama
-package counts (Llama 2's, 32,000 pieces): for English and code it counts somewhat more, so a
-budget kept with it is kept with the newer tokenizers too.
+OpenAI's own ranks (`o200k_base`) are used when their file is on this machine, or the extra `tokens`
+with them; tiktoken would download it otherwise, which is never tried here. Else the tokenizer that
+ships in the wordllama package counts (Llama 2's, 32,000 pieces): for English and code it counts somewhat
+more, so a budget kept with it is kept with the newer tokenizers too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tokenizers import Tokenizer
 
 from graphrag.embedding.local import packaged_tokenizer
 from graphrag.llm.base import AssistantMessage, Message, ToolSchema
+from graphrag.llm.packaged_ranks import RANKS_SHA256, packaged_encoding
 from tools.toon import compact_json
 
 BLANK = "\u2581"
@@ -117,7 +118,6 @@ def _together(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-_RANKS_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 WHOLE_CHARS = 16_000
 """Longest text that is counted in one piece."""
 
@@ -169,6 +169,9 @@ def _load() -> tuple[str, Callable[[str], int]]:
             if _ranks_are_here():
                 encode = tiktoken.get_encoding("o200k_base").encode_ordinary
                 _counter = "o200k_base (tiktoken)", lambda text: len(encode(text))
+            elif (encoding := packaged_encoding()) is not None:
+                encode = encoding.encode_ordinary
+                _counter = "o200k_base (packaged)", lambda text: len(encode(text))
             else:
                 _counter = "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count
         return _counter
@@ -187,7 +190,7 @@ def _ranks_are_here() -> bool:
         ranks = (cache / hashlib.sha1(_RANKS.encode()).hexdigest()).read_bytes()
     except OSError:
         return False
-    return hashlib.sha256(ranks).hexdigest() == _RANKS_SHA256
+    return hashlib.sha256(ranks).hexdigest() == RANKS_SHA256
 
 
 TOKENS_A_MESSAGE = 4
