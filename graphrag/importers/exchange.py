@@ -42,6 +42,7 @@ from graphrag.importers.export import ExportResult, export_as, reimported
 from graphrag.importers.readable_keys import key_fault, own_key
 from graphrag.importers.reading_files import read_file
 from graphrag.importers.report import Remark
+from graphrag.importers.returning_files import returning_graph
 from graphrag.importers.three_way_merge import OpenConflicts, completed
 from graphrag.leases import now_ms
 from graphrag.workers import free, run_limited
@@ -170,7 +171,7 @@ async def import_bytes(
         if language is not None:
             result = replace(result, graph=result.graph.replace(language=language))
         importing = _Import(approvals=approvals, by=by, file_name=file_name, replaces=replaces)
-        return await importing.store(result, is_shared=is_shared)
+        return await importing.store(result, is_shared=is_shared, is_named=graph_key is not None)
     finally:
         free(read)
 
@@ -184,7 +185,8 @@ class _Import:
     file_name: str
     replaces: bool
 
-    async def store(self, result: ImportResult, *, is_shared: bool) -> ImportOutcome:
+    async def store(self, result: ImportResult, *, is_shared: bool, is_named: bool) -> ImportOutcome:
+        """Stores the result; not `is_named`: its key is made of names, which may have changed."""
         source = self.approvals.source
         for attempt in range(ATTEMPTS):
             ours = await read_content(source, result.graph.key)
@@ -192,6 +194,9 @@ class _Import:
                 own = own_key(result.graph.key, source.workspace)
                 result = await asyncio.to_thread(under_key, result, own)
                 ours = await read_content(source, own)
+            if ours is None and not is_named and (key := await returning_graph(source, result)):
+                result = await asyncio.to_thread(under_key, result, key)
+                ours = await read_content(source, key)
             try:
                 return await (self._create(result) if ours is None else self._merge(result, ours))
             except (RevisionConflict, RecordConflict, GraphExists):

@@ -82,13 +82,14 @@ class FileWriter:
 
     `empty` returns a file without nodes, `patch` brings a graph's changes into one and returns the entries of
     its nodes by their keys, and `finish` returns the file as it is given out; `is_part`: some nodes of a
-    graph, to be pasted.
+    graph, to be pasted. `new_id` returns the id that a node gets which the tool does not know.
     """
 
     has_type: Callable[[str], bool]
     empty: Callable[[Graph], Json]
     patch: Callable[[Json, Changed, Tally], Mapping[str, Json]]
     finish: Callable[[Json, bool], Any]
+    new_id: Callable[[Node], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,14 @@ def _finish(document: Json, is_part: bool) -> Json:
     return {name: document[name] for name in ("nodes", "connections")} if is_part else document
 
 
-WORKFLOW_WRITER = FileWriter(has_type=is_n8n_type, empty=_empty, patch=patch_workflow, finish=_finish)
+def _new_id(node: Node) -> str:
+    """Returns the id of a node that n8n does not know yet, the same one each time."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}"))
+
+
+WORKFLOW_WRITER = FileWriter(
+    has_type=is_n8n_type, empty=_empty, patch=patch_workflow, finish=_finish, new_id=_new_id
+)
 
 
 def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
@@ -96,11 +103,6 @@ def _new(node: Node, taken: Set[str | None]) -> Json:
         "name": origin.get("name") if is_ours else None,
         "type": STICKY if node.type == NOTE_TYPE else foreign,
     }
-
-
-def _new_id(node: Node) -> str:
-    """Returns the id of a node that n8n does not know yet, the same one each time."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}"))
 
 
 def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:

@@ -45,6 +45,7 @@ FLOW_WRITER = FileWriter(
     empty=lambda _: {"flows": []},
     patch=lambda document, changed, tally: _FlowPatch(document, changed, tally).patch(),
     finish=lambda document, _: document["flows"] if document.keys() == {"flows"} else document,
+    new_id=lambda node: _new_id(node.graph_key, node.key),
 )
 
 
