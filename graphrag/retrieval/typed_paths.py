@@ -80,27 +80,22 @@ class _Walk:
             inside |= mask
         return inside
 
-    def total(self) -> float:
-        """Return how much there is to use: what is named, and what the other words say at best."""
-        inside, most = self.inside(), self.most
-        own = (1.0 if self.sharing >> j & 1 else most[j] for j in range(len(most)) if not inside >> j & 1)
-        return len(self.masks) + sum(own)
-
     def share(self, sequence: _Sequence) -> float:
         """Return how much of the question a sequence uses: of what is named, and of the other words.
 
         Words about the whole graph ask for nothing, nor does a second word for sharing, nor one that asks
         for labels of which there are none.
         """
-        inside, used = self.inside(), sequence.used
+        named = sum(mask for t, mask in enumerate(self.masks) if sequence.passed >> t & 1)
+        used = sequence.used
         idle = self.sharing & ~used if used & self.sharing else 0
         for j, word in enumerate(self.asked.words):
             if not used >> j & 1 and (
                 0 < self.most[j] <= LEAST or (word.stem in ASKING and not self.most[j])
             ):
                 idle |= 1 << j
-        others = len(self.asked.words) - (inside | idle).bit_count()
-        return (sequence.passed.bit_count() + (used & ~inside).bit_count()) / (len(self.masks) + others)
+        passed, others = sequence.passed.bit_count(), len(self.asked.words) - (named | idle).bit_count()
+        return (passed + (used & ~named).bit_count()) / (passed + others)
 
     def passed(self, sequence: _Sequence) -> set[str]:
         """Return what the question names on the way, which is no answer; the start may be one."""
@@ -162,6 +157,8 @@ class _Walk:
             if shared >= 0 and gain < 1.0:
                 best, gain = shared, 1.0
         if gain < LEAST:
+            if turns and any(row[j] >= LEAST for j in range(len(row)) if used >> j & 1):
+                yield used, 0.0, sequence.distance  # the word of the last step speaks for this one, too
             return
         used |= 1 << best
         distance = self._distance(sequence, places[best])
@@ -224,7 +221,7 @@ def path_scores(
         if label in backward:
             around[target][backward[label]].append(source)
     walk = _Walk(asked, speaks, around)
-    total, scale = walk.total(), math.log(max(nodes, FEW_NODES))
+    scale = math.log(max(nodes, FEW_NODES))
     scores: dict[str, float] = {}
     top, share = 0.0, 0.0
     sequences = walk.begin()
@@ -234,7 +231,7 @@ def path_scores(
         for sequence in sequences:
             ends = sequence.ends - walk.passed(sequence)
             narrow = 1.0 - WIDTH * min(1.0, math.log(sequence.width) / scale)
-            score = sequence.score / total * narrow
+            score = sequence.score * narrow
             if ends and score > top:
                 top, share = score, walk.share(sequence)
             for key in ends:
