@@ -55,6 +55,7 @@ class _Sequence(NamedTuple):
     last: Relation | None = None
     before: frozenset[str] = frozenset()
     distance: int = 0
+    explained: bool = True
 
 
 @dataclass(slots=True)
@@ -127,6 +128,7 @@ class _Walk:
                     last=relation,
                     before=sequence.ends,
                     distance=max(distance, sequence.distance),
+                    explained=used != sequence.used,
                 )
                 found += self._split(longer, ends)
         return found
@@ -229,6 +231,8 @@ def path_scores(
         found = [longer for sequence in sequences for longer in walk.step(sequence)]
         sequences = sorted(found, key=lambda s: (-s.score, s.start, sorted(s.ends)[:1]))[:MAX_SEQUENCES]
         for sequence in sequences:
+            if not sequence.explained:
+                continue
             ends = sequence.ends - walk.passed(sequence)
             narrow = 1.0 - WIDTH * min(1.0, math.log(sequence.width) / scale)
             score = sequence.score * narrow
