@@ -136,6 +136,28 @@ async def test_a_word_for_sharing_leads_back_over_the_first_relation() -> None:
     assert (await found(films, question))[0] == "Ida Holm"
 
 
+def test_one_word_explains_the_way_to_a_node_and_back() -> None:
+    links = [
+        TypedLink("Dark Iron", "Ada", "director"),
+        TypedLink("Old Signal", "Ada", "director"),
+        TypedLink("Old Signal", "Cleo", "starred_actors"),
+        TypedLink("Dark Iron", "1950", "release_year"),
+        TypedLink("Old Signal", "1961", "release_year"),
+    ]
+    assert ends("who starred films for the director of Dark Iron", links) == ["Cleo"]
+    assert ends("who is the director of Dark Iron", links) == ["Ada"]  # and not the other films of Ada
+
+
+def test_nodes_named_like_words_of_labels_do_not_hide_the_relation() -> None:
+    links = [
+        TypedLink("Old Signal", "Ada", "directed_by"),
+        TypedLink("Glass Tide", "Ada", "directed_by"),
+        *(TypedLink(f"Film {i}", tag, "has_tags") for i, tag in enumerate(("director", "movies", "share"))),
+    ]
+    question = "the director of Old Signal also directed which movies and who can share them"
+    assert ends(question, links) == ["Glass Tide"]
+
+
 def test_the_longest_name_wins_and_stop_words_name_nothing() -> None:
     names = {"a": ["Night Ferry"], "b": ["Ferry"], "c": ["The"], "d": ["Night Ferry"]}
     asked = read_question("Who directed the Night Ferry?", names)
