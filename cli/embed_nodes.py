@@ -13,11 +13,12 @@ from cli import render
 from cli.common import EXIT_FAILED, run, usage_error
 from cli.options import Common, OptionGroup, command, flag, option
 from graphrag.app.wiring import Services
-from graphrag.embedding.local import MODEL as LOCAL
+from graphrag.config import Settings
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.base import UsageReport
-from graphrag.llm.registry import FREE, Pricing
+from graphrag.llm.registry import embedding_pricing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,8 @@ class EmbeddingOptions(OptionGroup):
         )
         if self.force and not self.dry_run and not quiet:
             planned = await embedding(dry_run=True)
-            render.note(f"{planned.embedded:,} nodes are embedded: {_cost(planned, embedder.chosen.model)}")
+            cost = _cost(planned, services.settings, embedder.chosen.model)
+            render.note(f"{planned.embedded:,} nodes are embedded: {cost}")
         with render.progress("embedding nodes", quiet=quiet) as update:
             report = await embedding(progress=update)
         await self._remark(services, report, embedder)
@@ -176,11 +178,12 @@ def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> 
         raise typer.Exit(EXIT_FAILED)
 
 
-def _cost(report: EmbedReport, model: str) -> str:
+def _cost(report: EmbedReport, settings: Settings, model: str) -> str:
     """Return about how much a dry run found to send."""
-    price = Pricing(model=model, genai_provider="openai", fixed=FREE if model == LOCAL else None)
-    cost = price.cost_usd(UsageReport(prompt=report.tokens))
-    known = f", about {cost:.4f} US dollars" if cost else ""
+    if model in PACKAGED:
+        return f"about {report.tokens:,} tokens"
+    cost = embedding_pricing(settings, model).cost_usd(UsageReport(prompt=report.tokens))
+    known = ", unpriced" if cost is None else f", about {cost:.4f} US dollars"
     return f"about {report.tokens:,} tokens{known}"
 
 

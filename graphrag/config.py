@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     """address of an OpenAI-compatible server (default: OpenAI's)"""
     embeddings_api_key: SecretStr | None = None
     """key of that server (default: OPENAI_API_KEY)"""
+    embeddings_price: float | None = Field(None, ge=0)
+    """US dollars a million tokens that it embeds, before published prices (a model without one is free on a
+    server of this computer, and unpriced elsewhere)"""
 
     provider: str = Field("auto", min_length=1)
     """whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else `llm_base_url`; else

@@ -30,7 +30,13 @@ router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS, **ADMINS)
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS: dict[str, tuple[str, ...]] = {
     "model": ("provider", "model", "llm_base_url", "llm_api_key", "llm_context_window", "llm_max_tokens"),
-    "embeddings": ("embeddings", "embeddings_model", "embeddings_base_url", "embeddings_api_key"),
+    "embeddings": (
+        "embeddings",
+        "embeddings_model",
+        "embeddings_base_url",
+        "embeddings_api_key",
+        "embeddings_price",
+    ),
     "limits": (
         *("rate_limit", "max_body_bytes", "max_call_tokens", "max_total_tokens", "max_total_cost"),
         *("max_workspace_tokens", "max_workspace_cost", "max_person_tokens", "max_person_cost"),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from graphrag.config import Settings, SettingsError
 from graphrag.embedding.embedder import EmbeddingProvider
+from graphrag.embedding.packaged import PACKAGED
 from graphrag.llm.base import LLMProvider, UsageReport
-from graphrag.llm.registry import Pricing, choose, make_provider
+from graphrag.llm.registry import Pricing, choose, embedding_pricing, make_provider
 from graphrag.rules import RulesProvider
 
 log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def rules_provider() -> LLMProvider:
 
 
 MAX_OTHERS = 32
+CHAT_PRICE = "llm_price_input and llm_price_output"
 
 
 class OtherModels:
@@ -69,14 +71,23 @@ class OtherModels:
             await provider.aclose()
 
 
-def check_price(settings: Settings, pricing: Pricing) -> None:
-    """Checks that limits in money can be kept. Raises: SettingsError where nobody knows the model's price."""
+def check_price(settings: Settings, pricing: Pricing, *, price: str = CHAT_PRICE) -> None:
+    """Checks that limits in money can be kept; `price` names the settings that say the price.
+
+    Raises: SettingsError where nobody knows the model's price.
+    """
     limits = [name for name in COST_LIMITS if getattr(settings, name) is not None]
     if limits and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
-        what = "set llm_price_input and llm_price_output, or limit tokens"
+        what = f"set {price}, or limit tokens"
         raise SettingsError(
             name=limits[0], origin=f"for model {pricing.model}", reason=f"its price is not known: {what}"
         )
+
+
+def check_embedding_price(settings: Settings, embedder: EmbeddingProvider | None) -> None:
+    """Does the same for the model that embeds. Raises: SettingsError."""
+    if embedder is not None and embedder.model not in PACKAGED:
+        check_price(settings, embedding_pricing(settings, embedder.model), price="embeddings_price")
 
 
 COST_LIMITS = ("max_total_cost", "max_workspace_cost", "max_person_cost")

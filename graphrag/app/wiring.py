@@ -26,7 +26,7 @@ from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_listed_builders, load_secrets
 from graphrag.app.databases import open_database
-from graphrag.app.models import Model, open_model
+from graphrag.app.models import Model, check_embedding_price, open_model
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
@@ -44,7 +44,7 @@ from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
-from graphrag.llm.registry import Pricing
+from graphrag.llm.registry import embedding_pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retrieval_result import RetrievalOptions
@@ -146,7 +146,7 @@ class Shared:
         if chosen is None:
             return None
         if chosen.model not in PACKAGED:  # those are free, and asked for every question
-            price, payer = Pricing(model=chosen.model, genai_provider="openai"), Payer(workspace=workspace)
+            price, payer = embedding_pricing(self.settings, chosen.model), Payer(workspace=workspace)
             chosen = MeteredEmbedder(chosen, self.meter, price, provider="openai", payer=payer)
         return WorkspaceEmbedder(chosen, self.database.source(workspace), self.database.records(workspace))
 
@@ -215,7 +215,8 @@ async def open_shared(
 
     `on_call` is called after each call of a model; it may not raise.
 
-    Raises: InvalidDatabaseUrl, SettingsError for secrets, and what opening the database raises.
+    Raises: InvalidDatabaseUrl, SettingsError for secrets and for a limit in money that an unpriced embedder
+    cannot keep, and what opening the database raises.
     """
     limits = UsageLimits(
         call_tokens=settings.max_call_tokens,
@@ -230,6 +231,7 @@ async def open_shared(
     load_listed_builders(settings)
     embedder = make_embedder(settings)
     try:
+        check_embedding_price(settings, embedder)
         async with (
             open_database(settings.db, settings.workspace) as database,
             UsageMeter(limits, database.records(ROOT_WORKSPACE), on_call=on_call) as meter,

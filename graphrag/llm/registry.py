@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -20,6 +21,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.llm.base import LLMProvider, UsageReport
 from graphrag.llm.errors import without_secrets
 from graphrag.llm.receiver import HistoryRules
+from tools.http.addresses import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -317,6 +319,17 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
             fixed=_fixed_price(settings) if in_use else None,
             fallback=entry.price if model == entry.model or entry.price == FREE else None,
         ),
+    )
+
+
+def embedding_pricing(settings: Settings, model: str) -> Pricing:
+    """Returns how to price a model that is asked for embeddings at the settings' server."""
+    given = settings.embeddings_price
+    return Pricing(
+        model=model,
+        genai_provider="openai",
+        fixed=None if given is None else Price(input=given, output=0.0),
+        fallback=FREE if is_loopback(urlsplit(settings.embeddings_base_url or "").hostname or "") else None,
     )
 
 

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from graphrag.app.models import open_model
+from graphrag.app.wiring import open_shared
 from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import UsageReport
-from graphrag.llm.registry import Pricing, RealtimeTokens
+from graphrag.llm.registry import Pricing, RealtimeTokens, choose, embedding_pricing
 from graphrag.voice.call_book import tokens_of
 from tests.support.each_row import each_row
 
@@ -103,3 +105,42 @@ async def test_a_limit_in_money_is_refused_where_the_price_is_unknown(
     async with open_model(load_settings(**given, **prices, **{limit: 1.0}), embedder=None) as model:
         with pytest.raises(SettingsError, match="price is not known"):
             model.of("qwen", "qwen-of-an-agent")
+
+
+ELSEWHERE = "https://embeddings.example/v1"
+
+
+@each_row("limit", "max_total_cost", "max_workspace_cost", "max_person_cost")
+async def test_a_limit_in_money_is_refused_where_the_price_of_embeddings_is_unknown(limit: str) -> None:
+    given: dict[str, Any] = {"db": "memory://", "embeddings": "openai", "embeddings_model": "bge-m3"}
+    given |= {"embeddings_api_key": "k", "embeddings_base_url": ELSEWHERE, limit: 1.0}
+    with pytest.raises(SettingsError, match=f"{limit}.*bge-m3.*price is not known: set embeddings_price"):
+        async with open_shared(load_settings(**given)):
+            pass
+    for known in (
+        {"embeddings_price": 0.02},
+        {"embeddings_model": "text-embedding-3-small"},
+        {"embeddings_base_url": "http://127.0.0.1:9/v1"},
+        {"embeddings": "local"},
+    ):
+        async with open_shared(load_settings(**given | known)) as shared:
+            assert shared.embedder is not None
+
+
+def test_the_price_of_embeddings_is_the_settings_then_the_published_one() -> None:
+    used, small = UsageReport(prompt=1_000_000), "text-embedding-3-small"
+    settings = load_settings(embeddings_base_url=ELSEWHERE)
+    published = embedding_pricing(settings, small).cost_usd(used)
+    assert published is not None
+    assert published > 0
+    assert embedding_pricing(settings, "bge-m3").cost_usd(used) is None
+    assert embedding_pricing(load_settings(embeddings_price=7.0), small).cost_usd(used) == 7.0
+
+
+def test_a_key_of_qwen_alone_chooses_its_provider_whose_price_is_not_made_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
+    choice = choose(load_settings(provider="qwen"))
+    assert (choice.entry.name, choice.model, choice.key) == ("qwen", "qwen-plus", SecretStr("k"))
+    assert choice.pricing.cost_usd(UsageReport(prompt=1)) is None
