@@ -29,6 +29,9 @@ FLAGS: Final[Mapping[str, frozenset[str]]] = {
 }
 """What a node is or lacks as a whole, with words (English, French) by which a question asks for it."""
 
+_JOINED: Final = frozenset(
+    ("connected", "linked", "attached", "wired", "connecte", "connectes", "relie", "relies")
+)
 _NEGATIONS: Final = frozenset(("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas"))
 _GENERIC: Final = frozenset(
     re.findall(
@@ -122,6 +125,8 @@ def _flags_in(words: Sequence[str]) -> list[str]:
     """Returns the flags that a question asks for; an error path only as one that is missing."""
     asked = set(words)
     flags = [flag for flag, names in FLAGS.items() if asked & names]
+    if asked & _JOINED and asked & _NEGATIONS and "unconnected" not in flags:
+        flags.append("unconnected")
     return [flag for flag in flags if flag != "no_error_path" or asked & _NEGATIONS]
 
 

@@ -105,9 +105,17 @@ class ModelRateLimited(ModelError, says="allows no more requests now", retryable
 class ModelFailed(ModelError, says="failed", retryable=True):
     """`loading`: the server still loads the model, and answers once it has."""
 
-    def __init__(self, *, loading: bool = False, **facts: Any) -> None:
+    def __init__(
+        self,
+        *,
+        provider: str,
+        reason: str,
+        status: int | None = None,
+        retryable: bool | None = None,
+        loading: bool = False,
+    ) -> None:
         self.loading = loading
-        super().__init__(**facts)
+        super().__init__(provider=provider, reason=reason, status=status, retryable=retryable)
 
 
 class ModelRequestRefused(ModelError, says="refused the request"): ...

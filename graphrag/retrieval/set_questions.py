@@ -18,8 +18,8 @@ MAX_SETS = 3
 LIST_SHARE = 0.4  # of the budget of a context, for complete lists at most
 
 HEADINGS: dict[Language, str] = {
-    "en": "COMPLETE LIST: {n} of the {all} nodes of this graph, by {kind} {value}",
-    "fr": "LISTE COMPLÈTE : {n} des {all} nodes de ce graphe, par {kind} {value}",
+    "en": "COMPLETE LIST: {n} of the {all} nodes of this graph, by {what}",
+    "fr": "LISTE COMPLÈTE : {n} des {all} nodes de ce graphe, par {what}",
 }
 
 _ASKS_FOR_SET = re.compile(
@@ -50,7 +50,9 @@ def complete_lists(
     left = budget_tokens
     for one in _distinct(sets_in(question, graph.nodes, graph.edges)):
         heading = HEADINGS[language].format(
-            n=len(one.members), all=len(nodes), kind=one.kind, value=compact_json(one.value)
+            n=len(one.members),
+            all=len(nodes),
+            what=f"{one.kind} {compact_json(one.value)}" if one.value else one.kind,
         )
         text = f"{heading}\n{_table([nodes[key] for key in one.members], one)}"
         size = count_tokens(text)

@@ -42,6 +42,9 @@ def lists(question: str, graph: WholeGraph, budget: int = 2_000) -> str:
     return complete_lists(question, graph, language="en", budget_tokens=budget, count_tokens=count_tokens)
 
 
+LOOSE = ["sheet-0", "sheet-1", "sheet-2", "sheet-3", "drive", "ask-gpt", "call-gpt", "say", "log"]
+
+
 @pytest.mark.parametrize(
     ("question", "keys"),
     [
@@ -53,6 +56,8 @@ def lists(question: str, graph: WholeGraph, budget: int = 2_000) -> str:
         ("everything that uses the table orders", ["log"]),
         ("Quels noeuds utilisent telegram ?", ["say", "hear"]),
         ("which model is used?", ["ask-gpt"]),
+        ("Which nodes are not connected to anything?", LOOSE),
+        ("Quels noeuds ne sont pas relies ?", LOOSE),
     ],
 )
 def test_the_list_of_a_set_question_is_complete(made: WholeGraph, question: str, keys: list[str]) -> None:
