@@ -112,10 +112,13 @@ class ModelFailed(ModelError, says="failed", retryable=True):
         reason: str,
         status: int | None = None,
         retryable: bool | None = None,
+        retry_after_s: float | None = None,
         loading: bool = False,
     ) -> None:
         self.loading = loading
-        super().__init__(provider=provider, reason=reason, status=status, retryable=retryable)
+        super().__init__(
+            provider=provider, reason=reason, status=status, retryable=retryable, retry_after_s=retry_after_s
+        )
 
 
 class ModelRequestRefused(ModelError, says="refused the request"): ...
