@@ -21,6 +21,19 @@ _READS = re.compile(
     r"|explique[rz]?|decri[rstvez]+|montre[rz]?|liste[rz]?|trouve[rz]?|resume[rz]?|cherche[rz]?)\b"
 )
 
+_QUESTION = re.compile(
+    r"(?:(?:by|to|at|from|in|on|of|a|de|vers|par|pour) )?"
+    r"(?:which|what(?! (?:about|if))|who|whose|where|when|is|are|does|do (?:the|all|any|they|these|those)"
+    r"|how (?:many|much|large|big|long|often|is|are|does)|quels?|quelles?|qui|ou|quand|combien|est-ce que"
+    r"|qu'est-ce)\b[^.!;?\n]*\?\s*"
+)
+"""One sentence that asks; verbs of changes in it say what a node does ("what does it create?")."""
+_REQUEST = re.compile(
+    r"\b(?:please|could|should|would|can|let|want|need|must|possible|able|instead|shall|may i"
+    r"|peu[xt]|pouvez|pourr\w+|faut|faudrait|veu[xt]|voudr\w+|doit|devr\w+|s'il)\b"
+)
+"""A question with one of these may ask for a change in a polite form."""
+
 _DONE = (
     r"(?:added|created|deleted|removed|renamed|connected|linked|moved|updated|changed|modified|replaced|inserted"
     r"|fixed|corrected|disconnected|reorgani[sz]ed|rearranged|configured|duplicated|applied|edited)"
@@ -43,6 +56,8 @@ _CLAIMS_WHEN_ASKED = re.compile(
 def asks_for_change(text: str) -> bool:
     """Return False only for what is plainly a question, in English or French."""
     plain = fold(text[:_LOOKED_AT_CHARS])
+    if len(text) <= _LOOKED_AT_CHARS and _QUESTION.fullmatch(plain) and not _REQUEST.search(plain):
+        return False
     return bool(_CHANGES.search(plain)) or len(text) > _LOOKED_AT_CHARS or not _READS.match(plain)
 
 

@@ -16,6 +16,9 @@ from tests.support.scripted_provider import Says, call
     *("What happens when fetching fails?", "how does this work", "Where are errors logged?"),
     *("Show me the nodes", "please explain the filter", "Explique le flux", "que fait ce noeud ?"),
     *("Où sont journalisées les erreurs ?", "Combien de nodes ?", "Qu'est-ce que root ?"),
+    *("Which address is it read from?", "Is the filter connected to the table?"),
+    *("How large are the images that the bot creates?", "What does Zero set the payload to?"),
+    *("Which nodes are not connected to anything?", "Quels noeuds sont reliés à root ?"),
 )
 def test_a_plain_question_asks_for_no_change(text: str) -> None:
     assert not asks_for_change(text)
@@ -24,7 +27,16 @@ def test_a_plain_question_asks_for_no_change(text: str) -> None:
 @each_row(
     "text",
     *("Add a filter", "can you rename root?", "please delete it", "Could you fix the typo?", "undo that"),
-    *("Ajoute un filtre", "Peux-tu renommer root ?", "supprime-le", "relie a et b", "Déplace-le"),
+    *("Is it possible to rename root?", "Which name should we set?", "What about adding a filter?"),
+    *("How do I connect a and b?", "Where is root? Delete it.", "Is it wrong? Then fix it?"),
+    *(
+        "Est-ce que tu peux renommer root ?",
+        "Ajoute un filtre",
+        "Peux-tu renommer root ?",
+        "supprime-le",
+        "relie a et b",
+        "Déplace-le",
+    ),
     *(
         "Füge einen Filter hinzu",
         "Agrega un nodo",
