@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,13 @@ SCHEMES: Mapping[str, str] = {"arango+http": "http", "arango+https": "https"}
 _OPTIONS = ("password_file", "verify", "timeout")
 _FORM = "arango+http://USER:PASSWORD@HOST:8529/DATABASE"
 _ENCODE = "write / ? # @ and % of a password as %2F %3F %23 %40 %25, or put it in a file: ?password_file=PATH"
+_PARTS = re.compile(
+    r"(?P<scheme>[^:/?#]+)://(?P<netloc>[^/?#]*)(?P<path>[^?#]*)"
+    r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
+    re.DOTALL,
+)
+"""The parts of a URI (RFC 3986, appendix B). `urlsplit` of some versions of Python refuses several hosts of
+which one stands in brackets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,21 +67,21 @@ def parse_address(url: str) -> ArangoAddress:
 
 def _address(url: str) -> ArangoAddress:
     """Raises: ValueError, with what is wrong."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as exc:  # brackets that enclose no address
-        raise ValueError(f"it must read {_FORM}") from exc
-    scheme = SCHEMES.get(parts.scheme)
+    parts = _PARTS.fullmatch(url)
+    if parts is None:
+        raise ValueError(f"it must read {_FORM}")
+    scheme = SCHEMES.get(parts["scheme"].lower())
     if scheme is None:
-        raise ValueError(f"unknown scheme {parts.scheme!r}")
-    login, _, places = parts.netloc.rpartition("@")
-    if "@" in parts.path or "@" in parts.fragment or ("@" in parts.query and not login):
+        raise ValueError(f"unknown scheme {parts['scheme']!r}")
+    login, _, places = parts["netloc"].rpartition("@")
+    path, query, fragment = parts["path"], parts["query"] or "", parts["fragment"] or ""
+    if "@" in path or "@" in fragment or ("@" in query and not login):
         raise ValueError(_ENCODE)
     user, _, password = login.partition(":")
-    database = unquote(parts.path.removeprefix("/"))
+    database = unquote(path.removeprefix("/"))
     if not places or not database or "/" in database:
         raise ValueError(f"it must read {_FORM}")
-    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    options = dict(parse_qsl(query, keep_blank_values=True))
     for name in options.keys() - set(_OPTIONS):
         raise ValueError(f"unknown option {name!r}; there are {', '.join(_OPTIONS)}")
     file = options.get("password_file")
@@ -89,7 +97,10 @@ def _address(url: str) -> ArangoAddress:
 
 def _place(place: str) -> str:
     """Return a host with its port. Raises: ValueError, also for a port that is no number."""
-    parts = urlsplit(f"//{place}")
+    try:
+        parts = urlsplit(f"//{place}")
+    except ValueError as exc:  # brackets that enclose no address
+        raise ValueError(f"it must read {_FORM}") from exc
     host, port = parts.hostname, parts.port or DEFAULT_PORT
     if not host:
         raise ValueError("a host is missing")

@@ -116,7 +116,7 @@ _ALSO_PRIVATE = tuple(
     ip_network(text)
     for text in (
         *("192.88.99.0/24", "::/96", "64:ff9b:1::/48", "100:0:0:1::/64", "2001::/23", "3fff::/20"),
-        *("5f00::/16", "fec0::/10"),
+        *("5f00::/16", "fec0::/10", "2002::/16"),
     )
 )
 """Special addresses that `ipaddress` calls global in some versions of Python."""
