@@ -122,7 +122,7 @@ class TurnView:
             render.note(f"  {details}")
 
     def not_in_graph(self, claims: Mapping[str, Any]) -> None:
-        """Say what the answer claims that the graph does not have."""
+        """Shows what the answer claims and the graph does not have."""
         self.end_line()
         render.fault(str(claims["note"]))
 

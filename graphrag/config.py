@@ -68,8 +68,8 @@ class Settings(BaseSettings):
     """language of contexts, prompts and messages"""
 
     embeddings: Literal["auto", "local", "minilm", "multilingual", "openai", "none"] = "auto"
-    """who embeds: the packaged model (local), one that reads words in context (minilm, an extra), one of
-    sixteen languages (multilingual, an extra), an OpenAI-compatible server, or nobody (none); auto: openai
+    """the embedder: the packaged model (local), one that reads words in context (minilm, an extra), one of
+    sixteen languages (multilingual, an extra), an OpenAI-compatible server, or none; auto: openai
     with its key, unless `llm_base_url` sends questions elsewhere; else local"""
     embeddings_model: str = Field(
         "text-embedding-3-small",

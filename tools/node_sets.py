@@ -24,14 +24,18 @@ MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
 FLAGS: Final[Mapping[str, frozenset[str]]] = {
     "disabled": frozenset(("disabled", "deactivated", "inactive", "desactive", "desactivee", "inactif")),
     "unconnected": frozenset(("unconnected", "disconnected", "isolated", "orphan", "isole", "orphelin")),
-    "no_error_path": frozenset(("error", "erreur", "failure", "echec")),
+    "no_error_path": frozenset(),
     "code": frozenset(("code", "javascript", "python", "script")),
 }
 """What a node is or lacks as a whole, with words (English, French) by which a question asks for it."""
 
-_JOINED: Final = frozenset(
-    ("connected", "linked", "attached", "wired", "connecte", "connectes", "relie", "relies")
-)
+_LACKED: Final[Mapping[str, frozenset[str]]] = {
+    "unconnected": frozenset(
+        ("connected", "linked", "attached", "wired", "connecte", "connectes", "relie", "relies")
+    ),
+    "no_error_path": frozenset(("error", "erreur", "failure", "echec")),
+}
+"""Words that name a flag only beside a negation."""
 _NEGATIONS: Final = frozenset(("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas"))
 _GENERIC: Final = frozenset(
     re.findall(
@@ -122,12 +126,10 @@ def sets_in(question: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> list
 
 
 def _flags_in(words: Sequence[str]) -> list[str]:
-    """Returns the flags that a question asks for; an error path only as one that is missing."""
+    """Returns the flags that a question asks for."""
     asked = set(words)
-    flags = [flag for flag, names in FLAGS.items() if asked & names]
-    if asked & _JOINED and asked & _NEGATIONS and "unconnected" not in flags:
-        flags.append("unconnected")
-    return [flag for flag in flags if flag != "no_error_path" or asked & _NEGATIONS]
+    lacked = _LACKED if asked & _NEGATIONS else {}
+    return [flag for flag, names in FLAGS.items() if asked & (names | lacked.get(flag, frozenset()))]
 
 
 def _identity(node: Node) -> list[tuple[str, str]]:

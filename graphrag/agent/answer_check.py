@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import SourceError
-from datasources.types import Edge, Node
+from datasources.types import Document, Edge, Node
 from graphrag.agent.claims import NamedGraph, NotInGraph, may_claim, not_in_graph
 from graphrag.agent.history import calls_of
 from graphrag.agent.reply import Reply
@@ -35,17 +35,18 @@ async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) 
     except SourceError as exc:
         log.warning("answer_not_checked", extra={"error": type(exc).__name__})
         return
-    documents = [graph.to_json(), *(one.to_json() for one in (*nodes, *edges, *configs.values()))]
-    held = "\n".join((*(document.decode() for document in documents), *_given(turn)))
-    claims = await asyncio.to_thread(_claims, turn, reply, (nodes, edges), held)
+    shown = (graph, *nodes, *edges, *configs.values())
+    claims = await asyncio.to_thread(_claims, turn, reply, (nodes, edges), shown)
     if claims:
         turn.mark_answer(claims)
         log.debug("answer_marked", extra={"nodes": len(claims.nodes), "edges": len(claims.edges)})
 
 
 def _claims(
-    turn: RunningTurn, reply: Reply, graph: tuple[Sequence[Node], Sequence[Edge]], held: str
+    turn: RunningTurn, reply: Reply, graph: tuple[Sequence[Node], Sequence[Edge]], shown: Sequence[Document]
 ) -> NotInGraph:
+    """Returns what the answer claims; `shown` are the documents whose texts it may name. Runs in a thread."""
+    held = "\n".join((*(document.to_json().decode() for document in shown), *_given(turn)))
     proposed = [call.arguments for call in calls_of(turn.messages) if call.name.startswith("propose_")]
     return not_in_graph(
         reply.text,

@@ -20,7 +20,7 @@ from graphrag.i18n import text as text_of
 Pair = tuple[str, str]
 
 MAX_CLAIMS = 10
-"""So many nodes, and so many edges, are named to people at most."""
+"""The most nodes, and the most edges, that are listed."""
 MAX_CHARS = 40_000
 """What an answer says beyond is not checked."""
 

@@ -105,20 +105,9 @@ class ModelRateLimited(ModelError, says="allows no more requests now", retryable
 class ModelFailed(ModelError, says="failed", retryable=True):
     """`loading`: the server still loads the model, and answers once it has."""
 
-    def __init__(
-        self,
-        *,
-        provider: str,
-        reason: str,
-        status: int | None = None,
-        retryable: bool | None = None,
-        retry_after_s: float | None = None,
-        loading: bool = False,
-    ) -> None:
+    def __init__(self, *, provider: str, reason: str, loading: bool = False, **facts: Any) -> None:
         self.loading = loading
-        super().__init__(
-            provider=provider, reason=reason, status=status, retryable=retryable, retry_after_s=retry_after_s
-        )
+        super().__init__(provider=provider, reason=reason, **facts)
 
 
 class ModelRequestRefused(ModelError, says="refused the request"): ...
