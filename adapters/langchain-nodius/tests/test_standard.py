@@ -68,7 +68,9 @@ def test_documents_say_which_node_they_are_and_why_they_were_found() -> None:
 
 
 def test_a_context_is_in_tables() -> None:
-    assert NodiusContext(**GRAPH).invoke({"message": QUESTION}).startswith("RELEVANT NODES\n")
+    said = NodiusContext(**GRAPH).invoke({"message": QUESTION})
+    assert {"FLOW", "RELEVANT NODES", "TYPES USED"} <= set(said.splitlines())
+    assert "fetch-api --error--> error-handler" in said.splitlines()
 
 
 def test_a_change_is_proposed_through_this_program_and_changes_nothing() -> None:
