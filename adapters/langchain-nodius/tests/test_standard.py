@@ -69,7 +69,7 @@ def test_documents_say_which_node_they_are_and_why_they_were_found() -> None:
 
 def test_a_context_is_in_tables() -> None:
     said = NodiusContext(**GRAPH).invoke({"message": QUESTION})
-    assert {"FLOW", "RELEVANT NODES", "TYPES USED"} <= set(said.splitlines())
+    assert {"FLOW", "ALL NODES", "TYPES USED"} <= set(said.splitlines())
     assert "fetch-api --error--> error-handler" in said.splitlines()
 
 
