@@ -145,13 +145,15 @@ def _without(document: dict[str, Any] | None, *names: str) -> dict[str, Any] | N
     return document and {name: value for name, value in document.items() if name not in names}
 
 
-async def large_answer(answer: AnswerBody) -> Response:
-    """Return an answer with approvals as JSON, written in a thread part by part: one may hold thousands of
-    documents.
+async def large_answer(answer: AnswerBody, *, is_list: bool = False) -> Response:
+    """Return an answer with approvals as JSON, written in a thread.
+
+    One approval is written part by part, since it may hold thousands of documents. An approval of a list
+    (`ApprovalListing`) is written at once, since a list is bounded by `MAX_LISTED`.
     """
 
     def written() -> bytes:
-        return b"".join(pieces(_plain(answer), depth=5))
+        return b"".join(pieces(_plain(answer), depth=2 if is_list else 5))
 
     return Response(await run_limited(written), media_type="application/json")
 

@@ -95,7 +95,7 @@ async def approvals(
             approvals=[listing.document(place, approval) for place, approval in shown], conflicts=conflicts
         )
 
-    return await large_answer(await asyncio.to_thread(answer))
+    return await large_answer(await asyncio.to_thread(answer), is_list=True)
 
 
 class DecisionRequest(RequestBody):
@@ -175,7 +175,7 @@ async def decide_all(workspaces: Workspaces, language: InLanguage, body: Decisio
         listing = ApprovalListing(language)
         return Decisions(approvals=[listing.document(*one) for one in done], refused=refused)
 
-    return await large_answer(await asyncio.to_thread(answer))
+    return await large_answer(await asyncio.to_thread(answer), is_list=True)
 
 
 @router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **EXCLUDE_NONE)

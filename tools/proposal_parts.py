@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema
 
@@ -14,6 +22,8 @@ from datasources.types import Number, Side
 from tools.schema_values import read_by_schema, schema_of
 
 MAX_COORDINATE = 10_000_000
+AS_STORED: Final = "as stored"
+"""Validation context of an action that was read by its schema before it was stored, and need not be again."""
 
 
 def _json(value: Any) -> Any:
@@ -68,8 +78,8 @@ class Part(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _read(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
+    def _read(cls, values: Any, info: ValidationInfo) -> Any:
+        if info.context == AS_STORED or not isinstance(values, dict):
             return values
         return read_by_schema(schema_of(cls), cast(dict[str, Any], values))
 

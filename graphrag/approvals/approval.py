@@ -13,6 +13,7 @@ from datasources.base import Record, RecordWrite
 from datasources.errors import BadDocument
 from graphrag.approvals.validation import Demand
 from graphrag.roles import Person
+from tools.proposal_parts import AS_STORED
 from tools.proposals import Action, ProposedAction, to_document
 
 KIND = "approval"
@@ -227,7 +228,9 @@ class Approval(_StoredModel):
 def from_record(record: Record) -> Approval:
     """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
     try:
-        return Approval.model_validate({**record.data, "version": record.version}, by_alias=True)
+        return Approval.model_validate(
+            {**record.data, "version": record.version}, by_alias=True, context=AS_STORED
+        )
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -63,11 +63,12 @@ def names_in(preview: Mapping[str, Any]) -> dict[str, str]:
 def title(approval: Approval, language: Language, action: Action | None = None) -> str:
     """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what it came to."""
     words = _Titles(approval.labels, language)
-    parts = [words.of(single) for _, single in single_actions(action or approval.effective_action)]
-    if len(parts) == 1:
+    singles = [single for _, single in single_actions(action or approval.effective_action)]
+    parts = [words.of(single) for single in singles[:SHOWN]]
+    if len(singles) == 1:
         return parts[0]
-    shown = "; ".join(parts[:SHOWN]) + ("; …" if len(parts) > SHOWN else "")
-    return words.says("batch", count=len(parts), parts=shown)
+    shown = "; ".join(parts) + ("; …" if len(singles) > SHOWN else "")
+    return words.says("batch", count=len(singles), parts=shown)
 
 
 def _short(text: str) -> str:
