@@ -161,6 +161,5 @@ def _function(root: Path, module: str, home: Mapping[str, str]) -> str:
     body = _EXPORT.sub(r"\1 \2", _IMPORT.sub(imported, text))
     if (other := _OTHER.search(_LATER.sub("", body))) is not None:
         raise PageNotJoined(f"{module}: {other[0]}")
-    return (
-        f'$m["{module}"] = (() => {{\n{_LATER.sub(later, body)}return {{ {", ".join(exported)} }};\n}})();\n'
-    )
+    inside = f"{_LATER.sub(later, body)}return {{ {', '.join(exported)} }};"
+    return f'$m["{module}"] = (() => {{\n{inside}\n}})();\n'

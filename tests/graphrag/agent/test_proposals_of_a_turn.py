@@ -270,7 +270,9 @@ async def test_a_restarted_turn_with_two_proposals_decided_elsewhere_completes(t
         pending = only(await setting.ask(), ProposalPending)
     ids = [approval.id for approval in pending.approvals]
     command = [sys.executable, "-m", "tests.support.decide_elsewhere", str(path), *ids]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)  # noqa: ASYNC221
+    done = await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     async with ScriptedProvider("One and one not.") as model, on_file(path, model) as setting:
         events = await setting.resume(pending.thread_id)
