@@ -232,7 +232,7 @@ class Settings(BaseSettings):
     realtime_api_key: SecretStr | None = Field(None, min_length=1)
     """its key (default: OPENAI_API_KEY)"""
     voice_max_calls: int = Field(50, ge=1, le=1000)
-    """telephone calls that this server serves at once"""
+    """telephone calls that this server serves at once; one caller may have a fifth of them"""
     voice_drain_s: float = Field(120, ge=0, le=3600)
     """seconds that calls may go on once the server is asked to stop; in the last 30 the agent says goodbye"""
     call_retention_days: int = Field(30, ge=1)

@@ -30,7 +30,7 @@ from graphrag.config import Settings, SettingsError
 from graphrag.roles import CALLER, ROLE_ORDER, Channel, ClientInfo, Person
 from graphrag.workers import person_id
 from server.errors import AuthError, ForeignPage, RoleNeeded
-from server.http_connections import HttpConnection
+from server.http_connections import connection_of
 from server.jwks import KeySet
 from tools.base import Role
 from tools.http.addresses import is_loopback
@@ -292,10 +292,9 @@ def mark_signed(connection: HTTPConnection, user_id: str | None) -> None:
     """Counts a connection, where there is one, for the person who signed in, or for a telephone call (None),
     and the work of the current task for the person.
 
-    Raises: TooManyRequests if all connections that this person may have answer requests.
+    Raises: TooManyRequests if this person has as many connections as they may, and none is idle.
     """
-    held: HttpConnection | None = getattr(connection.state, "connection", None)
-    if held is not None:
+    if (held := connection_of(connection)) is not None:
         held.signed(user_id)
     if user_id is not None:
         person_id.set(user_id)

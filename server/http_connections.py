@@ -3,7 +3,8 @@
 Before sign-in a connection is counted for its address, and its seconds and bytes are bounded as well. A new
 one is always taken: where the address has no place left, the oldest one that has sent no request makes room.
 A request or a sign-in moves the connection to the places of the person. Where these are taken, the person's
-quietest connection that answers no request is closed; if each of them answers one, the sign-in is refused.
+quietest connection that answers no request and runs no turn is closed; if there is none, the sign-in is
+refused.
 
 Decision: HTTP is read by h11, also where another parser is installed: only one class has our bounds.
 """
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import h11
+from starlette.requests import HTTPConnection
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -59,7 +61,7 @@ class OpenConnections:
     def add(self, connection: HttpConnection) -> None:
         """Counts a new connection for its address."""
         host = connection.client[0] if connection.client else ""
-        place = "" if host in self._proxies else _network(host)
+        place = "" if host in self._proxies else network_of(host)
         same = self._of_address.get(place, {})
         if place and len(same) >= self.limits.of_address:
             self._end_stranger(same)
@@ -69,7 +71,7 @@ class OpenConnections:
         self._of_address.setdefault(place, {})[connection] = None
 
     def sign(self, connection: HttpConnection, user_id: str) -> None:
-        """Counts a connection for a person. Raises: TooManyRequests if all of theirs answer requests."""
+        """Counts a connection for a person. Raises: TooManyRequests if none of theirs is idle."""
         if self._person.get(connection) == user_id:
             self.use(connection)
             return
@@ -115,8 +117,8 @@ async def _no_app(*_: Any) -> None:
     raise NotImplementedError
 
 
-def _network(host: str) -> str:
-    """Return the address whose places are counted together: of IPv6 a customer's 64 bits."""
+def network_of(host: str) -> str:
+    """Returns the address whose places are counted together: of IPv6 a customer's 64 bits."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -124,6 +126,11 @@ def _network(host: str) -> str:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
         return str(ipaddress.ip_network((address, 64), strict=False))
     return host
+
+
+def connection_of(arrived: HTTPConnection) -> HttpConnection | None:
+    """Returns the connection that a request or a WebSocket came on; None without a network, as in tests."""
+    return getattr(arrived.state, "connection", None)
 
 
 class HttpConnection(H11Protocol):
@@ -135,13 +142,24 @@ class HttpConnection(H11Protocol):
         self.app_state = {**self.app_state, "connection": self}
         self.socket: WebSocketConnection | None = None
         self.has_asked = False
+        self._turns = 0
         self._late: asyncio.TimerHandle | None = None
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request that somebody has signed is answered now. A WebSocket answers none: its client
-        connects again and goes on."""
-        return self.socket is None and not self.cycle.response_complete
+        """Whether a request that somebody has signed is answered now, or a turn of a conversation.
+
+        The client of a WebSocket without a turn connects again and goes on.
+        """
+        return self._turns > 0 if self.socket else not self.cycle.response_complete
+
+    def turn_began(self) -> None:
+        """Counts a turn whose events a WebSocket sends; the model may think for long without any."""
+        self._turns += 1
+
+    def turn_ended(self) -> None:
+        """Counts a turn no more."""
+        self._turns -= 1
 
     def signed(self, user_id: str | None) -> None:
         """Gives the connection the places and messages of a person, or of a telephone call (None).

@@ -30,6 +30,7 @@ from graphrag.app.oidc_discovery import (
     trusted,
 )
 from graphrag.config import Settings
+from graphrag.shares import SharedPlaces
 from server.auth import identity_of
 from server.errors import AuthError, KeysUnavailable
 from server.jwks import KeySet
@@ -41,8 +42,7 @@ FRESH_S = 3600.0
 PAUSE_S = 2.0
 """Between two looks at a provider that is down."""
 ANSWER_S = 10.0
-AT_ONCE = 16
-"""Requests to the provider side by side: nobody makes this service send more, whatever they send it."""
+AT_ONCE = 16  # requests to the provider at the same time; one person or address has a share of them
 RECHECK_S = 300.0
 """So long the provider is not asked again whether a session goes on."""
 LONGEST_S = 12 * 3600.0
@@ -102,7 +102,7 @@ class IdentityProvider:
         self._known: tuple[ProviderFacts, KeySet] | None = None
         self._read_next = 0.0
         self._reading = asyncio.Lock()
-        self._asking = asyncio.Semaphore(AT_ONCE)
+        self._asking = SharedPlaces(AT_ONCE)
 
     async def begin(self, redirect_uri: str, fragment: str) -> tuple[str, Attempt]:
         """Return where a browser signs in, and what to keep until it is back.
@@ -132,10 +132,13 @@ class IdentityProvider:
         )
         return url, attempt
 
-    async def finish(self, attempt: Attempt, code: str) -> PageSession:
-        """Return who signed in. Raises: AuthError, IdentityProviderDown."""
+    async def finish(self, attempt: Attempt, code: str, *, network: str) -> PageSession:
+        """Returns who signed in. `network`: where the browser's request comes from, whose share it takes.
+
+        Raises: AuthError, IdentityProviderDown.
+        """
         facts, keys = await self._published()
-        async with self._asked(facts, redirect_uri=attempt.redirect_uri) as client:
+        async with self._asked(facts, network, redirect_uri=attempt.redirect_uri) as client:
             answer = await client.fetch_token(
                 facts.token_endpoint,
                 grant_type="authorization_code",
@@ -152,7 +155,7 @@ class IdentityProvider:
         if not session.refresh:
             raise AuthError(code="sign_in_ended")
         facts, keys = await self._published()
-        async with self._asked(facts) as client:
+        async with self._asked(facts, session.user_id) as client:
             answer = await client.refresh_token(facts.token_endpoint, refresh_token=session.refresh)
         refresh = str(answer.get("refresh_token") or session.refresh)
         if "id_token" not in answer:  # the session goes on, and nothing new is known
@@ -162,17 +165,17 @@ class IdentityProvider:
             raise _refused("another person")
         return renewed
 
-    async def end(self, refresh: str, back_to: str) -> str:
-        """Withdraw a refresh token; return where the browser signs out of the provider, "" for nowhere.
+    async def end(self, session: PageSession, back_to: str) -> str:
+        """Withdraws a session's refresh token; returns where the browser signs out of the provider, or "".
 
         Raises: IdentityProviderDown.
         """
         facts, _ = await self._published()
-        if refresh and facts.revocation_endpoint:
+        if session.refresh and facts.revocation_endpoint:
             with suppress(AuthError, IdentityProviderDown):
-                async with self._asked(facts) as client:
+                async with self._asked(facts, session.user_id) as client:
                     await client.revoke_token(
-                        facts.revocation_endpoint, token=refresh, token_type_hint="refresh_token"
+                        facts.revocation_endpoint, token=session.refresh, token_type_hint="refresh_token"
                     )
         if not facts.end_session_endpoint:
             return ""
@@ -213,12 +216,19 @@ class IdentityProvider:
         )
 
     @asynccontextmanager
-    async def _asked(self, facts: ProviderFacts, **more: Any) -> AsyncGenerator[Any]:
-        """Yield a client for one request. Raises: AuthError where it is refused, IdentityProviderDown."""
+    async def _asked(self, facts: ProviderFacts, holder: str, **more: Any) -> AsyncGenerator[Any]:
+        """Yields a client for one request, in the share of a person or network.
+
+        Raises: AuthError where it is refused, IdentityProviderDown.
+        """
         from authlib.common.errors import AuthlibBaseError
 
         try:
-            async with self._asking, asyncio.timeout(ANSWER_S), await self._client(facts, **more) as client:
+            async with (
+                self._asking.held(holder),
+                asyncio.timeout(ANSWER_S),
+                await self._client(facts, **more) as client,
+            ):
                 yield client
         except AuthlibBaseError as exc:
             raise _refused(str(exc.error)) from exc

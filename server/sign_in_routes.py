@@ -33,6 +33,7 @@ from graphrag.i18n import LocalizedError, text
 from server.auth import authority
 from server.error_responses import error_response, language_of, respond
 from server.errors import AuthError, ForeignPage
+from server.http_connections import network_of
 from server.oidc import Attempt, IdentityProvider, PageSession
 from server.pages import HEADERS
 from server.requests import state_of
@@ -108,7 +109,8 @@ async def callback(
         fragment = attempt.fragment
         if error or not code or iss not in (None, state_of(request).settings.oidc_issuer):
             raise AuthError(code="sign_in_denied" if error == "access_denied" else "sign_in_refused")
-        session = await provider.finish(attempt, code)
+        host = request.client.host if request.client else ""
+        session = await provider.finish(attempt, code, network=network_of(host))
         answer: Response = RedirectResponse(f"/#{fragment}" if fragment else "/", 303)
         _keep_session(request, answer, session)
     except LocalizedError as exc:
@@ -162,7 +164,7 @@ async def logout(request: Request) -> Response:
     url = ""
     try:
         if session is not None:
-            url = await provider.end(session.refresh, str(request.base_url))
+            url = await provider.end(session, str(request.base_url))
     except LocalizedError:
         pass  # it is signed out here, at least
     answer = JSONResponse({"url": url or "/"})

@@ -28,6 +28,7 @@ from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
 from server.error_responses import error_response, language_of
 from server.errors import AuthError, ForeignPage, ServerError, TooManyRequests
+from server.http_connections import connection_of
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
@@ -90,7 +91,8 @@ class Connection:
         self._sign_in = SignIn()
         bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
-        self._conversations = Conversations(state, self._outbox, self._language, options.ai)
+        connection = connection_of(socket)
+        self._conversations = Conversations(state, self._outbox, self._language, options.ai, connection)
         self._subscriptions = {
             kind: Subscription(self._outbox, self._language)
             for kind in ws_messages.SubscribeMessage.__subclasses__()
@@ -309,7 +311,7 @@ class Connection:
     async def _signed_in(self, identity: Identity) -> None:
         """Take somebody in; what a newer token gives no access to any more is left.
 
-        Raises: TooManyRequests if all connections that this person may have answer requests.
+        Raises: TooManyRequests if this person has as many connections as they may, and none is idle.
         """
         mark_signed(self._socket, identity.user_id)
         self._sign_in.set(identity)

@@ -20,6 +20,7 @@ from graphrag.agents.errors import ThreadEnded
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.workers import end_tasks
+from server.http_connections import HttpConnection
 from server.rest_ai import asked_turn
 from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
@@ -51,8 +52,15 @@ class AiLimits:
 class Conversations:
     """Runs the turns that one client asks for."""
 
-    def __init__(self, state: ServerState, outbox: Outbox, language: Language, limits: AiLimits) -> None:
-        self._state, self._outbox, self.limits = state, outbox, limits
+    def __init__(
+        self,
+        state: ServerState,
+        outbox: Outbox,
+        language: Language,
+        limits: AiLimits,
+        connection: HttpConnection | None,
+    ) -> None:
+        self._state, self._outbox, self.limits, self._connection = state, outbox, limits, connection
         self._language: Language = language
         self._running: set[ActiveTurn] = set()
         self._waits: dict[str, asyncio.Task[None]] = {}
@@ -133,6 +141,8 @@ class Conversations:
         self._state.turns.add(turn)
         self._running.add(turn)
         self._state.metrics.turn_began()
+        if self._connection is not None:
+            self._connection.turn_began()
         began = time.perf_counter()
         turn.task = asyncio.create_task(self._run(turn, events))
         turn.task.add_done_callback(lambda _: self._ended(turn, time.perf_counter() - began))
@@ -143,6 +153,8 @@ class Conversations:
 
     def _ended(self, turn: ActiveTurn, seconds: float) -> None:
         self._state.metrics.turn_ended(seconds)
+        if self._connection is not None:
+            self._connection.turn_ended()
         self._state.turns.remove(turn)
         self._running.discard(turn)
 

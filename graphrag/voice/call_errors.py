@@ -3,7 +3,7 @@
 CallError
 ├── CallNotFound      no such call in this workspace (id)
 ├── CallForbidden     the person's role does not reach so far
-├── CallsFull         the agent or this server has all the calls it may have, or the server is stopping
+├── CallsFull         the agent, this server or the caller has all the calls it may have, or the server stops
 ├── CallEnded         the call is over (id)
 ├── CallOpen          the call is not over (id)
 └── StreamRefused     the stream's token is not of a call that waits for one

@@ -1,6 +1,8 @@
 """The calls of this process, of all workspaces: how many there may be, and how they end when it stops.
 
-A place is taken when a call rings and given back by itself when no stream comes for it.
+A place is taken when a call rings and given back by itself when no stream comes for it. One caller has a
+share of the places; callers who withhold their number have half of them together, as strangers have of the
+connections.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from typing import Final
 
+from graphrag.shares import share_of_one
 from graphrag.voice.call_errors import CallsFull
 from graphrag.voice.call_runner import CallRunner
 
@@ -29,22 +32,30 @@ class CallPlaces:
         self.most, self._clock = most, clock
         self.is_draining = False
         self._freed = asyncio.Event()
-        self._held: dict[str, float] = {}
+        self._held: dict[str, tuple[float, str | None]] = {}
         self._serving: dict[str, tuple[CallRunner, asyncio.Task[None] | None]] = {}
 
     @property
     def taken(self) -> int:
         """How many places are taken now."""
         now = self._clock()
-        self._held = {call_id: until for call_id, until in self._held.items() if until > now}
+        self._held = {call_id: place for call_id, place in self._held.items() if place[0] > now}
         return len(self._held)
 
-    def reserve(self, call_id: str, held_s: float) -> None:
-        """Take a place for so many seconds, or hold a call's own for longer. Raises: CallsFull."""
+    def reserve(self, call_id: str, held_s: float, *, caller: str | None) -> None:
+        """Takes a place for so many seconds, or holds a call's own for longer.
+
+        `caller` is the person or the number that calls, None if it is withheld.
+        Raises: CallsFull.
+        """
         is_full = self.taken >= self.most
-        if call_id not in self._held and (self.is_draining or is_full):
-            raise CallsFull
-        self._held[call_id] = max(self._held.get(call_id, 0.0), self._clock() + held_s)
+        if call_id not in self._held:
+            of_caller = sum(each == caller for _, each in self._held.values())
+            most = share_of_one(self.most) if caller else -(-self.most // 2)
+            if self.is_draining or is_full or of_caller >= most:
+                raise CallsFull
+        until, _ = self._held.get(call_id, (0.0, None))
+        self._held[call_id] = max(until, self._clock() + held_s), caller
 
     def give_back(self, call_id: str) -> None:
         """Free the place of a call that does not come."""
@@ -53,9 +64,9 @@ class CallPlaces:
             self._freed.set()
 
     @contextmanager
-    def serving(self, call_id: str, call: CallRunner) -> Generator[None]:
+    def serving(self, call_id: str, call: CallRunner, *, caller: str | None) -> Generator[None]:
         """Hold the place of a call that runs, in the current task, until the end of the block."""
-        self._held[call_id] = math.inf
+        self._held[call_id] = math.inf, caller
         self._serving[call_id] = (call, asyncio.current_task())
         try:
             yield

@@ -92,6 +92,11 @@ class Call(CallFields, Document):
         return f"caller:{self.call_id}"
 
     @property
+    def caller(self) -> str | None:
+        """Whose share of the places it takes: the person in a browser, else the number; None if withheld."""
+        return self.user_id or self.caller_phone
+
+    @property
     def duration_sec(self) -> float | None:
         """From the answer to the end; None of a call that was not answered, or is open."""
         if self.answered_time is None or self.ended_time is None:

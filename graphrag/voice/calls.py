@@ -67,7 +67,8 @@ class Calls(RingingCalls):
         if call is None or call.status != "active":
             raise call_errors.StreamRefused
         try:
-            self.places.reserve(call.call_id, CHECKS_S)  # another process may have had the webhook
+            # Another process may have had the webhook.
+            self.places.reserve(call.call_id, CHECKS_S, caller=call.caller)
         except call_errors.CallsFull:
             await self.ends.over(call.call_id, "model_unreachable")
             raise
@@ -103,7 +104,7 @@ class Calls(RingingCalls):
             await self._end(call, over)
             await phone.close()
             return
-        with self.places.serving(call.call_id, runner):
+        with self.places.serving(call.call_id, runner, caller=call.caller):
             try:
                 over = await runner.serve()
             except asyncio.CancelledError:

@@ -62,7 +62,6 @@ class RingingCalls:
             raise AgentInChatOnly(id=agent_id)
         if self.parts.models is None:
             raise CallsFull
-        self.places.reserve(call_id, CHECKS_S + HELD_S[channel])
         call = Call(
             call_id=call_id,
             agent_id=agent_id,
@@ -75,6 +74,7 @@ class RingingCalls:
             called_phone=called_phone,
             started_time=self.parts.clock(),
         )
+        self.places.reserve(call_id, CHECKS_S + HELD_S[channel], caller=call.caller)
         try:
             return await self._ring(call, agent)
         except BaseException:

@@ -15,8 +15,9 @@ from server import limits
 from server.http_connections import ConnectionLimits
 from server.limits import BODY_S, OF_ONE
 from tests.support.each_row import each_row
+from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.served import Served, served
-from tests.support.service import token
+from tests.support.service import GRAPH, token
 
 IMPORT = "/api/graphs/import"
 FEW = ConnectionLimits(of_address=8, header_s=60)
@@ -241,3 +242,47 @@ async def test_who_has_all_connections_answering_is_refused_and_others_are_serve
             assert (await other.get("/api/graphs")).status_code == 200
         _, answer = await held.enter_async_context(socket_of(running, "bob"))
         assert answer["success"]
+
+
+async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_room_after_it() -> None:
+    held, asked = asyncio.Event(), asyncio.Event()
+
+    def thinking(_: Asked) -> Says:
+        asked.set()
+        return Says(text="Yes", held=held)
+
+    async with served(ScriptedProvider(thinking)) as running, AsyncExitStack() as stack:
+        running.state.connections.limits = ConnectionLimits(of_person=3)
+        own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(3)]
+        await own[0].send(json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"}))
+        await asked.wait()
+        for _ in range(4):  # each is newer than the turn, and none closes its connection
+            _, answer = await stack.enter_async_context(socket_of(running, "vera"))
+            assert answer["success"]
+        held.set()
+        while (message := json.loads(await own[0].recv()))["type"] != "ai:complete":
+            pass
+        assert message["fullText"] == "Yes"
+        assert [await ponged(each) for each in own[1:]] == [False, False]
+        for _ in range(3):
+            await stack.enter_async_context(socket_of(running, "vera"))
+        assert not await ponged(own[0])
+
+
+async def test_turns_on_all_connections_of_a_person_end_none_of_them_and_keep_nobody_else_out() -> None:
+    held = asyncio.Event()
+    model = ScriptedProvider(Says(text="Yes", held=held), Says(text="Yes", held=held))
+    async with served(model) as running, AsyncExitStack() as stack:
+        running.state.connections.limits = ConnectionLimits(of_person=2)
+        own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(2)]
+        for each in own:
+            await each.send(json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"}))
+            await each.recv()  # the turn has begun
+        _, answer = await stack.enter_async_context(socket_of(running, "vera"))
+        assert not answer["success"]
+        _, answer = await stack.enter_async_context(socket_of(running, "bob"))
+        assert answer["success"]
+        held.set()
+        for each in own:
+            while json.loads(await each.recv())["type"] != "ai:complete":
+                pass

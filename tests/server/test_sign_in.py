@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,9 +23,10 @@ from tests.support.identity_providers import (
     mock_provider,
     oidc_settings,
 )
-from tests.support.loopback_api import loopback_api
+from tests.support.loopback_api import Arrived, loopback_api
 from tests.support.rsa_keys import SECOND
 from tests.support.service import SECRET, Service, error_of, service, settings_of
+from tests.support.waiting import until
 
 OWN = {"Origin": "http://127.0.0.1:8426"}
 NEXT = "/#graph=testgraph001&sheet=0&panel=chat"
@@ -302,3 +303,30 @@ async def test_without_a_provider_there_is_no_such_way_in() -> None:
         for method, path in (("GET", "/auth/login"), ("GET", "/auth/callback"), ("POST", "/auth/logout")):
             assert (await browser.request(method, path, headers=OWN)).status_code == 404
         assert (await browser.post("/auth/token", headers=OWN)).status_code == 204
+
+
+async def test_a_client_whose_sign_ins_hang_at_the_provider_keeps_nobody_else_out() -> None:
+    async with forging() as (provider, running), AsyncExitStack() as stack:
+        go = asyncio.Event()
+        token_endpoint = provider.api.answers["POST /token_endpoint"]
+
+        async def hanging(request: Arrived) -> Any:
+            if b"code=slow" in request.body:
+                await go.wait()
+            return token_endpoint(request)
+
+        provider.api.answers["POST /token_endpoint"] = hanging
+        tasks = list[asyncio.Task[httpx2.Response]]()
+        for number in range(20):  # each from an address of one customer's network
+            peer = f"2001:db8:0:1::{number + 1:x}"
+            browser = await stack.enter_async_context(running.client(peer=peer))
+            location = provider.authorize(await begun(browser), f"slow-{number}")
+            tasks.append(asyncio.create_task(returned(browser, location)))
+        await until(lambda: len(provider.api.of("POST /token_endpoint")) >= 4)
+        other = await stack.enter_async_context(running.client(peer="2001:db8:0:2::1"))
+        async with asyncio.timeout(5):
+            answer = await returned(other, provider.authorize(await begun(other), "code-b"))
+        assert answer.status_code == 303
+        assert len(provider.api.of("POST /token_endpoint")) == 5
+        go.set()
+        assert {each.status_code for each in await asyncio.gather(*tasks)} == {303}

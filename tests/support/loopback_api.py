@@ -27,7 +27,7 @@ class Arrived:
 
 
 Answer = Any
-"""A JSON value (200), `(status, value)`, or a function of what arrived that gives one of these."""
+"""A JSON value (200), `(status, value)`, or a function of what arrived that gives or awaits one of these."""
 
 
 @dataclass
@@ -65,9 +65,11 @@ class LoopbackApi:
         request = Arrived(line=line, headers=headers, body=body)
         self.arrived.append(request)
         await asyncio.sleep(self.waits_s)
-        answer = self.answers.get(request.what, (404, {"error": "no such path"}))
+        answer: Answer = self.answers.get(request.what, (404, {"error": "no such path"}))
         if callable(answer):
             answer = answer(request)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
         status, value = answer if isinstance(answer, tuple) else (200, answer)
         content = b"" if value is None else json.dumps(value).encode()
         begin = {"type": "http.response.start", "status": status}

@@ -16,7 +16,16 @@ from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, Killed
 from tests.support.agents import REVIEWER
 from tests.support.clock import Clock
-from tests.support.phone_calls import SECOND, SID, NoPhone, PhoneServer, call_of, pair, phone_server_on
+from tests.support.phone_calls import (
+    SECOND,
+    SID,
+    NoPhone,
+    PhoneServer,
+    call_of,
+    pair,
+    phone_server_on,
+    with_limit,
+)
 from tests.support.waiting import until
 
 
@@ -46,6 +55,49 @@ async def test_a_full_or_stopping_process_refuses_and_lets_calls_say_goodbye(
     assert (call.status, call.end_reason) == ("ended", "draining")
     with pytest.raises(call_errors.CallsFull):
         await server.ring("CA3")
+
+
+async def test_one_number_or_person_has_a_share_of_the_places_and_others_are_taken(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api, agent=with_limit(20), most=10)
+    for number in range(2):
+        await server.ring(f"CA{number}")
+        await server.ring(None, user_id="vera", caller_phone=f"+3361111000{number}")
+    with pytest.raises(call_errors.CallsFull):
+        await server.ring("CA2")
+    with pytest.raises(call_errors.CallsFull):
+        await server.ring(None, user_id="vera", caller_phone="+33611110002")
+    _, token = await server.ring("CB", caller_phone="+33622220000")
+    serving = await server.answer(token, "CB")
+    server.clock.now += 22 * SECOND  # nobody came for the places of the first number
+    await server.ring("CA3")
+    server.speakers[0].end_soon("caller_hung_up")
+    await serving
+
+
+async def test_callers_who_withhold_their_number_have_half_of_the_places_together(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api, agent=with_limit(20), most=10)
+    for number in range(5):
+        await server.ring(f"CA{number}", caller_phone=None)
+    with pytest.raises(call_errors.CallsFull):
+        await server.ring("CA5", caller_phone=None)
+    await server.ring("CB")
+
+
+async def test_the_place_of_a_running_call_counts_for_its_caller_until_it_ends(
+    memory: Database, api: Api
+) -> None:
+    server = phone_server_on(memory, api, agent=with_limit(20), most=5)
+    _, serving = await server.connect("CA1")
+    server.clock.now += 60 * SECOND
+    with pytest.raises(call_errors.CallsFull):
+        await server.ring("CA2")
+    server.speakers[0].end_soon("caller_hung_up")
+    await serving
+    await server.ring("CA2")
 
 
 async def test_a_call_that_does_not_leave_is_cut_when_the_process_stops(

@@ -231,7 +231,7 @@ async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api
     async def one(number: int) -> None:
         failing[0] = choose.random() < 0.3
         try:
-            _, token = await server.ring(f"CA{number}")
+            _, token = await server.ring(f"CA{number}", caller_phone=f"+3361234{number:04}")
             if choose.random() < 0.3:
                 return  # no stream comes
             call = await server.calls.take(token, f"CA{number}")

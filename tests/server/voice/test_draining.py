@@ -44,8 +44,8 @@ class EndingCall:
         self.over.set()
 
     async def hold(self, state: ServerState, name: str) -> None:
-        state.places.reserve(name, 60)
-        with state.places.serving(name, self):
+        state.places.reserve(name, 60, caller=name)
+        with state.places.serving(name, self, caller=name):
             await self.over.wait()
             await asyncio.sleep(0.05)
 
