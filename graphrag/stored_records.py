@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from datasources.base import Record, RecordStore
@@ -13,6 +13,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _TRIES: Final = 8
+_PAGE: Final = 50  # records read at once
 
 
 def readable(records: Iterable[Record], read: Callable[[Record], T], *also: type[Exception]) -> list[T]:
@@ -72,6 +73,21 @@ async def change_record(
         if stored is not None:
             return stored
     raise RecordConflict(kind=kind, key=key, expected=found.version if found else None)
+
+
+async def newest_first(records: RecordStore, kind: str, time_field: str) -> AsyncGenerator[Record]:
+    """Yields all records of a kind, the latest first; of those of one millisecond all are in one page."""
+    last, seen, size = None, set[str](), _PAGE
+    while True:
+        page = await records.query(kind, order_by=time_field, descending=True, at_most=last, limit=size)
+        new = [record for record in page if record.key not in seen]
+        for record in new:
+            yield record
+        if len(page) < size:
+            return
+        last = int(page[-1].data[time_field])
+        size = _PAGE if new else 2 * size
+        seen = {record.key for record in page}
 
 
 async def delete_record(records: RecordStore, record: Record) -> bool:

@@ -30,7 +30,8 @@ from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approval
 from graphrag.approvals.stored_parts import UNDO
 from graphrag.automations.automation import KIND as AUTOMATIONS
-from graphrag.automations.last_seen import mark_tick
+from graphrag.automations.last_seen import KIND as MEMBER
+from graphrag.automations.last_seen import forget_unseen, mark_tick
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
@@ -247,14 +248,19 @@ class ServerState:
                     await asyncio.sleep(0)
 
     async def _purge(self) -> None:
-        """Remove deleted graphs for good whose time is over, and end deletions that a kill interrupted; then
-        what undoes changes beyond its term."""
+        """Removes deleted graphs for good whose time is over, and ends deletions that a kill interrupted.
+
+        Then removes what undoes changes beyond its term, and the records of people who were not seen for as
+        long: their names are shown beside these changes.
+        """
         for name in await self.shared.database.workspaces(KIND):
             await purge((await self.services(name)).approvals)
         days, max_mb = self.settings.undo_days, self.settings.undo_mb
         for name in await self.shared.database.workspaces(UNDO):
             records = self.shared.database.records(name)
             await compact_history(records, now=now_ms(), days=days, max_mb=max_mb)
+        for name in await self.shared.database.workspaces(MEMBER):
+            await forget_unseen(self.shared.database.records(name), now=now_ms(), days=days)
 
     async def _watch_loop(self) -> None:
         """Count how often the event loop is late."""

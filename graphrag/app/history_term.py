@@ -7,7 +7,6 @@ and the graph of an earlier time is not known.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,11 +18,11 @@ from graphrag.approvals import stored_parts
 from graphrag.approvals.approval import KIND, from_record
 from graphrag.config import Settings
 from graphrag.leases import now_ms
-from graphrag.stored_records import delete_record, readable
+from graphrag.stored_records import delete_record, newest_first, readable
 
 DAY_MS = 86_400_000
 MB = 1_000_000
-_AT_ONCE = 50  # approvals read, or parts deleted, in one round
+_AT_ONCE = 50  # parts deleted in one round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +43,7 @@ async def compact_history(
     Raises: SourceError.
     """
     moved, kept_bytes, oldest = 0, 0, now - days * DAY_MS
-    async with aclosing(_newest_first(records)) as approvals:
+    async with aclosing(newest_first(records, KIND, "createdTime")) as approvals:
         async for record in approvals:
             if move and await _moved(records, record):
                 moved += 1
@@ -54,21 +53,6 @@ async def compact_history(
                 oldest = max(oldest, _settled_at(record))
     removed = [await _remove(records, kind, oldest) for kind in stored_parts.PARTS]
     return Compacted(moved=moved, removed=sum(removed))
-
-
-async def _newest_first(records: RecordStore) -> AsyncGenerator[Record]:
-    """Yields all approvals; of those that were made in one millisecond all are in one round."""
-    last, seen, size = None, set[str](), _AT_ONCE
-    while True:
-        page = await records.query(KIND, order_by="createdTime", descending=True, at_most=last, limit=size)
-        new = [record for record in page if record.key not in seen]
-        for record in new:
-            yield record
-        if len(page) < size:
-            return
-        last = int(page[-1].data["createdTime"])
-        size = _AT_ONCE if new else 2 * size
-        seen = {record.key for record in page}
 
 
 def _settled_at(record: Record) -> int:

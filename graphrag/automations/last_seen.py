@@ -6,13 +6,15 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
-from datasources.base import RecordStore
+from datasources.base import Record, RecordStore
 from datasources.errors import SourceError
+from graphrag.automations.automation import KIND as AUTOMATION
 from graphrag.leases import now_ms
 from graphrag.roles import ROLE_ORDER, Person
-from graphrag.stored_records import change_record
+from graphrag.stored_records import change_record, delete_record, newest_first
 from tools.base import Role
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ KIND: Final = "member"
 DAY_MS: Final = 86_400_000
 UNSEEN_MS: Final = 90 * DAY_MS
 _REMEMBERED: Final = 10_000
+MOST_PEOPLE: Final = 10_000
 _NAMED: Final = 500
 """People whose names are read at once: those who were seen last."""
 
@@ -63,6 +66,29 @@ class Members:
         found = await self._records.get(KIND, user_id)
         at = found.data.get("seenTime") if found else None
         return isinstance(at, int) and self._clock() - at > UNSEEN_MS
+
+
+async def forget_unseen(records: RecordStore, *, now: int, days: int, most: int = MOST_PEOPLE) -> int:
+    """Deletes the records of people who were not seen for `days`, or beyond `most` of those seen longest ago.
+
+    A person is known for at least the 90 days after which their automations pause.
+    The owners of automations are kept: without their record a run would have its stored role again. Of the
+    servers' records the latest is kept, and those of the last day. Returns how many were deleted.
+    Units: `now` in milliseconds since 1970. Raises: SourceError.
+    """
+    people, has_tick, unseen = 0, False, list[Record]()
+    async with aclosing(newest_first(records, KIND, "seenTime")) as found:
+        async for record in found:
+            age = now - int(record.data["seenTime"])
+            if record.key.startswith(_PREFIX):
+                is_old, has_tick = has_tick and age > DAY_MS, True
+            else:
+                people += 1
+                is_old = age > max(UNSEEN_MS, days * DAY_MS) or people > most
+                is_old = is_old and not await records.query(AUTOMATION, {"userId": record.key}, limit=1)
+            if is_old:
+                unseen.append(record)
+    return sum([await delete_record(records, record) for record in unseen])
 
 
 _PREFIX: Final = "tick/"

@@ -4,13 +4,16 @@ import asyncio
 import gc
 import weakref
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from datasources.errors import SourceUnavailable
+from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
 from graphrag.approvals import Approvals, Reject
+from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
@@ -214,3 +217,18 @@ async def test_many_streamed_answers_are_whole_and_in_order() -> None:
 async def test_many_editors_see_every_edit_once_in_order() -> None:
     figures = await live_editing.measure(15, 10, 3)
     assert (figures["edits"], figures["seen"]) == (450, 6300)
+
+
+async def test_a_server_forgets_who_was_not_seen_for_the_term_of_history(tmp_path: Path) -> None:
+    async with SqliteDatabase(tmp_path / "nodius.db") as database:
+        for name, days in (("ann", 200), ("bob", 100)):
+            at = now_ms() - days * DAY_MS
+            await Members(database.records("default"), clock=lambda at=at: at).note(
+                Person(name, "viewer", "default")
+            )
+    async with service(db=f"sqlite:{tmp_path / 'nodius.db'}") as running:
+        records = running.state.shared.database.records("default")
+        async with asyncio.timeout(PATIENCE_S):
+            while await records.get("member", "ann") is not None:  # noqa: ASYNC110 - no event tells it
+                await asyncio.sleep(0.01)
+        assert await records.get("member", "bob") is not None

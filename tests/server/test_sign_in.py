@@ -306,8 +306,9 @@ async def test_without_a_provider_there_is_no_such_way_in() -> None:
 
 
 async def test_a_client_whose_sign_ins_hang_at_the_provider_keeps_nobody_else_out() -> None:
+    go = asyncio.Event()
     async with forging() as (provider, running), AsyncExitStack() as stack:
-        go = asyncio.Event()
+        stack.callback(go.set)
         token_endpoint = provider.api.answers["POST /token_endpoint"]
 
         async def hanging(request: Arrived) -> Any:
