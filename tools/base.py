@@ -312,6 +312,16 @@ class ToolBox:
     def get(self, name: str) -> Tool[Any] | None:
         return self._tools.get(name)
 
+    def accepts(self, name: str, raw_arguments: str) -> bool:
+        """Returns whether a call has the arguments that its tool takes; only a run tells whether they fit."""
+        tool = self._tools.get(name)
+        try:
+            return tool is not None and not isinstance(
+                _checked(tool, parse_arguments(raw_arguments).values), ToolResult
+            )
+        except (MalformedArguments, ValidationError):
+            return False
+
     async def run(self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext) -> ToolResult:
         """Run a call as the model wrote it. Whatever the model or the store does, a result comes back."""
         tool = self._tools.get(name)

@@ -34,6 +34,24 @@ _REQUEST = re.compile(
 )
 """A question with one of these may ask for a change in a polite form."""
 
+_BEGINNING = (
+    r"\W*(?:(?:please|ok(?:ay)?|now|then|so|and|also|just|hi|hello|hey|bonjour|salut|merci de|alors|et|puis"
+    r"|maintenant|(?:can|could|would|will) you|let'?s|(?:i|we)(?: want| need|'d like| would like)"
+    r"(?: you)? to|you (?:should|must|need to|have to)|s'il (?:te|vous) plait|peux[ -]tu|pouvez[ -]vous"
+    r"|pourrais[ -]tu|pourriez[ -]vous|(?:il faut|je (?:veux|voudrais)|j'aimerais)(?: que (?:tu|vous))?)"
+    r"\b[\s,:!-]*)*"
+)
+_IMPERATIVES = r"(?!(?!(?:mets|fais|ecris|construis)\b)\w*(?:ed|ing|ions?|s)\b)"
+_COMMANDS = re.compile(rf"{_BEGINNING}(?:let (?!me\b|us\b)|(?=\w){_IMPERATIVES}(?:{_CHANGES.pattern}))")
+"""A text that begins with what is to be done."""
+_NEVER = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|n'|ne |nothing|leave\b|stop\b|arrete)")
+_ASKS = re.compile(
+    r"\?|^\W*(?:is|are|am|was|were|does|do|did|has|have|had|will|would|should|shall|may|might|est-ce)\b"
+    r"|\b(?:how|what|which|who|whose|why|when|where|if|whether|explain|describe|tell|show|list|find|check|look"
+    r"|summari[sz]e|comment|pourquoi|quels?|quelles?|quoi|quand|combien|si|explique[rz]?|decri\w+|montre[rz]?"
+    r"|dis|dites|liste[rz]?|trouve[rz]?|cherche[rz]?|resume[rz]?)\b"
+)
+
 _DONE = (
     r"(?:added|created|deleted|removed|renamed|connected|linked|moved|updated|changed|modified|replaced|inserted"
     r"|fixed|corrected|disconnected|reorgani[sz]ed|rearranged|configured|duplicated|applied|edited)"
@@ -59,6 +77,17 @@ def asks_for_change(text: str) -> bool:
     if len(text) <= _LOOKED_AT_CHARS and _QUESTION.fullmatch(plain) and not _REQUEST.search(plain):
         return False
     return bool(_CHANGES.search(plain)) or len(text) > _LOOKED_AT_CHARS or not _READS.match(plain)
+
+
+def requests_change(text: str) -> bool:
+    """Returns True only for what is plainly a request for a change, in English or French.
+
+    How a change would be made, whether it should be and what it would do are questions.
+    """
+    plain = fold(text[:_LOOKED_AT_CHARS])
+    if _NEVER.match(plain) or not asks_for_change(text):
+        return False
+    return _COMMANDS.match(plain) is not None or _ASKS.search(plain) is None
 
 
 def claims_change(answer: str, asked: str) -> bool:

@@ -164,9 +164,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTakenBack:
-    """The tokens since the last call were the model's thinking, and no part of the answer.
+    """The tokens since the last call are no part of the answer.
 
-    Only where a model left out the tag that begins it, and was not known to do so.
+    They were the model's thinking, whose opening tag it left out and was not known to leave out, or they
+    described a call that is made now.
     """
 
 

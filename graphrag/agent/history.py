@@ -10,6 +10,7 @@ no answer without a call; no call id twice. Calls and answers are only ever kept
 from __future__ import annotations
 
 import itertools
+import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from graphrag.llm.tokens import TOKENS_A_MESSAGE, prompt_tokens, text_of
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 OLD_RESULT_CHARS = 2_000
+_QUOTING = re.compile(r"[\s\\]+")
 KEPT_TURNS = 6
 SUMMARY_MARKER = "[EARLIER CONVERSATION]"
 SUMMARY_CHARS = 6_000
@@ -337,6 +339,12 @@ class ConversationView:
     def asks_for_change(self) -> bool:
         """Whether the person may want the graph changed."""
         return conversation_asks_for_change(self.messages)
+
+    def was_read(self, written: str) -> bool:
+        """Returns whether a JSON text stands in what the model was given of the graph, however quoted."""
+        bare = _QUOTING.sub("", written)
+        given = (m.content for m in self.messages if isinstance(m, ToolMessage | SystemMessage))
+        return any(bare in _QUOTING.sub("", text) for text in given)
 
     @property
     def retrieved(self) -> tuple[str, ...]:

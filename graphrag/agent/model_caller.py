@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from datasources.base import GraphDataSource
 from graphrag.agent import history, prompt_budget
-from graphrag.agent.change_words import asks_for_change, claims_change
+from graphrag.agent.change_words import asks_for_change, claims_change, requests_change
 from graphrag.agent.events import Event, TextTakenBack, Token, ToolStarted, UsageReported
 from graphrag.agent.reply import LinkFilter, Reply
 from graphrag.agent.running_turn import RunningTurn
@@ -34,6 +34,7 @@ from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.tokens import count_tokens, prompt_tokens
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
+from graphrag.llm.written_calls import WrittenCall, read_described_calls
 from graphrag.retrieval.always_sent import ALWAYS_TOKENS, write_always_sent
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.second_look import SecondLook
@@ -155,6 +156,9 @@ class ModelCaller:
                     raise
             for event in _shown(turn, start, await reply.end(), final=final):
                 yield event
+            if described := self._described(turn, reply, request, final=final):
+                for event in _shown(turn, start, reply.take_described(described), final=final):
+                    yield event
             self._habits.note(self.provider, words)
         finally:
             usage, turn.looked = _reported([*turn.looked, *used]), []
@@ -168,6 +172,23 @@ class ModelCaller:
             reply.text += text
             turn.answer.append(text)
             yield Token(text=text)
+
+    def _described(
+        self, turn: RunningTurn, reply: Reply, request: ModelRequest | None, *, final: bool
+    ) -> list[WrittenCall]:
+        """Returns the proposals that an answer describes to a person who asked for a change.
+
+        A proposal changes nothing before it is approved, so that it is made in place of being described.
+        """
+        is_open = request is None or final or reply.calls or reply.finish == "length"
+        if is_open or turn.session.kind != "chat" or turn.proposed or not requests_change(turn.asked):
+            return []
+        assert request is not None
+        offered = (str(schema["function"]["name"]) for schema in request.tools)
+        tools = [name for name in offered if (t := self._box.get(name)) and t.effect == "proposes"]
+        calls = read_described_calls(reply.text, tools)
+        is_whole = all(self._box.accepts(call.name, call.arguments) for call in calls)
+        return calls if is_whole and not any(turn.was_read(call.arguments) for call in calls) else []
 
     async def answer_alone(self, messages: Sequence[Message], payer: Payer) -> tuple[str, UsageReported]:
         """Return the answer to messages that are no conversation of ours: without tools, and stored nowhere.

@@ -19,6 +19,7 @@ from graphrag.agent.events import Event, TextTakenBack, Token, ToolStarted
 from graphrag.agent.requested_calls import Requested
 from graphrag.llm import base as llm
 from graphrag.llm.model_text import ModelText
+from graphrag.llm.written_calls import WrittenCall
 
 log = logging.getLogger(__name__)
 
@@ -269,6 +270,16 @@ class Reply:
             if isinstance(chunk, llm.TextDelta | llm.TextWasThinking):
                 events += await self._take(chunk)
         return [*events, *self._shown(await self._links.feed("", final=True))]
+
+    def take_described(self, calls: Sequence[WrittenCall]) -> list[Event]:
+        """Takes the calls that the answer describes in place of its text; returns what is to be shown."""
+        self.text = ""
+        events: list[Event] = [TextTakenBack()]
+        for number, written in enumerate(calls):
+            call = llm.ToolCall(id="", name=written.name, arguments=written.arguments)
+            events += self._started(number, call.id, call.name)
+            self.calls.append(replace(call, id=self._ids[number]))
+        return events
 
     def _shown(self, text: str) -> list[Event]:
         self.text += text

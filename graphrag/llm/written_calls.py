@@ -122,6 +122,13 @@ more closing braces than were opened."""
 _QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
 
 
+_DESCRIBED_CHARS = 20_000  # of an answer that is looked at for a call that it describes
+_BLOCK = regex.compile(
+    r"^[ \t]*```[ \t]*\w*[ \t]*\n(?P<body>.*?)(?:\n[ \t]*```|\Z)", regex.MULTILINE | regex.DOTALL
+)
+_TOOL_WORD = regex.compile(r"(?<![\w.])[A-Za-z_]\w{0,80}")
+
+
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
     """`arguments`: the JSON that a model wrote, as of any call."""
@@ -210,6 +217,32 @@ def _unknown_call(value: Any) -> WrittenCall | None:
     else:
         is_object = isinstance(arguments, Mapping) and "properties" not in arguments
     return WrittenCall(_plain_name(name), _text_of(arguments)) if is_object else None
+
+
+def read_described_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
+    """Returns the calls that an answer shows in a block of code, within a text that speaks about them.
+
+    A block holds whole calls, or the arguments of the one tool that the text before it names. Several blocks
+    count only where all of them say the same: otherwise one of them may be another way to do it.
+    """
+    looked_at = text[:_DESCRIBED_CHARS]
+    readings: dict[tuple[WrittenCall, ...], None] = {}
+    end = 0
+    for block in _BLOCK.finditer(looked_at):
+        before, end = looked_at[end : block.start()], block.end()
+        if calls := _described_in(block["body"], before, tools):
+            readings[calls] = None
+    return list(next(iter(readings))) if len(readings) == 1 else []
+
+
+def _described_in(body: str, before: str, tools: Collection[str]) -> tuple[WrittenCall, ...]:
+    if calls := read_calls(body, tools):
+        return tuple(calls)
+    value, rest = _first_value(body.strip())
+    named = set(_TOOL_WORD.findall(before)) & set(tools)
+    if not isinstance(value, Mapping) or rest.strip() or len(named) != 1:
+        return ()
+    return (WrittenCall(named.pop(), _text_of(value)),)
 
 
 def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:

@@ -21,6 +21,7 @@ from tools.proposal_parts import EdgeConnection, Patch, ProposedHandle, Proposed
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
+from tools.write_tools.field_changes import meant_path
 from tools.write_tools.resolve import apply_patches
 
 BOX = ToolBox(WRITE_TOOLS)
@@ -34,6 +35,54 @@ def nba() -> ToolContext:
 
 async def propose(context: ToolContext, kind: str, **arguments: Any) -> ToolResult:
     return await BOX.run(f"propose_{kind}", {"reason": "because", **arguments}, context)
+
+
+LOCATOR = {"__rl": True, "mode": "list", "value": "gpt-4o-mini"}
+CARRIED: dict[str, Any] = {
+    "name": "Ask",
+    "topic": "a/b",
+    "retries": 2,
+    "parameters": {"model": LOCATOR, "options": {"temperature": 1, "a": 1}, "more": {"a": 2}, "url": "u"},
+}
+
+
+@each_row(
+    "name, value, path",
+    ("name", "x", "data.name"),
+    ("data.name", "x", "data.name"),
+    ("posX", 5, "posX"),
+    ("process", "x", "process"),
+    ("retries", 3, "data.retries"),
+    ("url", "v", "data.parameters.url"),
+    ("data.url", "v", "data.parameters.url"),
+    ("parameters.url", "v", "data.parameters.url"),
+    ("temperature", 0, "data.parameters.options.temperature"),
+    ("options.temperature", 0, "data.parameters.options.temperature"),
+    ("data.parameters.temperature", 0, "data.parameters.temperature"),
+    ("model", "gpt-4o", "data.parameters.model.value"),
+    ("data.parameters.model", "gpt-4o", "data.parameters.model.value"),
+    ("data.parameters.model", {**LOCATOR, "value": "gpt-4o"}, "data.parameters.model"),
+    ("a", 3, "a"),  # two fields end so
+    ("unknown", 3, "unknown"),
+    ("data.unknown", 3, "data.unknown"),
+)
+def test_a_change_that_names_one_field_in_a_shorter_way_is_of_that_field(
+    name: str, value: Any, path: str
+) -> None:
+    assert meant_path({"_key": "n", "type": "t", "data": CARRIED}, name, value) == path
+
+
+def test_without_fields_of_another_tool_a_new_field_of_data_stays_new() -> None:
+    document = {"_key": "n", "data": {"name": "A", "request": {"url": "u"}}}
+    assert meant_path(document, "data.url", "v") == "data.url"
+    assert meant_path({"_key": "n", "data": None}, "url", "v") == "url"
+
+
+async def test_a_name_that_leaves_out_data_is_proposed_as_the_field_of_data(nba: ToolContext) -> None:
+    result = await propose(nba, "update_node", nodeKey="root", changes={"name": "Begin"})
+    assert result.data["payload"]["changes"] == {"data.name": "Begin"}
+    both = await propose(nba, "update_node", nodeKey="root", changes={"name": "A", "data.name": "B"})
+    assert both.is_error
 
 
 def test_write_tools_are_not_offered_to_a_viewer() -> None:
@@ -115,7 +164,7 @@ def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
     ),
     ("create_edge", ends("root", "0", "fetch-api", "0"), "", "edge-root-fetch"),
     ("create_edge", ends("root", "0", "sort-stats", "0"), "targetKey", "stays on one sheet"),
-    ("update_node", {"nodeKey": "root", "changes": {"name": "x"}}, "changes.name", "data.name"),
+    ("update_node", {"nodeKey": "root", "changes": {"title": "x"}}, "changes.title", "data.title"),
     ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
     ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
     ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
 
 import orjson
@@ -10,6 +11,10 @@ import orjson
 from datasources.errors import ForbiddenPath
 from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction
 from datasources.types import Document, Node, node_fields, parse_document
+
+_MAX_PATHS = 2_000  # of a node's data that are compared with the name of a field
+_MISSING: Any = object()
+_NODE_FIELDS = frozenset(node_fields("proposable", Node).values())
 
 
 def path_of(name: str) -> tuple[str, ...]:
@@ -66,6 +71,39 @@ def value_at(document: Any, path: Sequence[str], missing: Any = None) -> Any:
     for part in path:
         value = child(value, part, missing)
     return value
+
+
+def meant_path(document: Mapping[str, Any], name: str, value: Any) -> str:
+    """Returns the path of the field that a change of a node names, where it names it in a shorter way.
+
+    A path may leave out `data`; in data of another tool, with `parameters` in it, it may be the end
+    of the one path that ends so. A text for a resource locator becomes its value. Any other stays.
+    """
+    data, (head, *rest) = document.get("data"), path_of(name)
+    if not isinstance(data, dict) or (head != "data" and (head in document or head in _NODE_FIELDS)):
+        return name
+    fields = cast(dict[str, Any], data)
+    parts = tuple(rest) if head == "data" else (head, *rest)
+    if value_at(fields, parts, _MISSING) is _MISSING:
+        is_nested = isinstance(fields.get("parameters"), dict)
+        ends = [path for path in _paths(fields) if path[-len(parts) :] == parts] if is_nested else []
+        if not parts or len(ends) != 1:
+            return name
+        parts = ends[0]
+    old: Any = value_at(fields, parts)
+    is_locator = isinstance(old, dict) and "__rl" in old and not isinstance(value, dict)
+    return ".".join(("data", *parts, *(("value",) if is_locator else ())))
+
+
+def _paths(fields: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yields the paths of all fields, those of lists left out, the first _MAX_PATHS of them."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), fields)]
+    for path, value in islice(waiting, _MAX_PATHS):
+        if path:
+            yield path
+        if isinstance(value, dict):
+            inner = cast(dict[str, Any], value)
+            waiting += [((*path, key), item) for key, item in inner.items() if "." not in key]
 
 
 def json_document(document: Document) -> dict[str, Any]:

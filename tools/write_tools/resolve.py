@@ -21,6 +21,7 @@ from tools.proposals import (
 )
 from tools.read_tools.views import find_sheet
 from tools.write_tools.checks import find_problems
+from tools.write_tools.field_changes import json_document, meant_path
 from tools.write_tools.graph_reads import Snapshot
 from tools.write_tools.type_checks import at
 
@@ -42,10 +43,19 @@ def _resolved(single: SingleAction, where: str, snapshot: Snapshot, problems: li
     match single:
         case CreateNodeAction() | CreateNodeWithEdgesAction():
             return _resolved_new(single, snapshot)
-        case UpdateNodeAction(payload=payload) if payload.patches:
+        case UpdateNodeAction(payload=payload):
             node = snapshot.nodes.get(payload.node_key)
             if node is None:
                 return single  # the unknown key is reported, and nothing can be patched
+            document = json_document(node)
+            changes = {meant_path(document, name, value): value for name, value in payload.changes.items()}
+            if len(changes) == len(payload.changes):
+                single = single.model_copy(
+                    update={"payload": payload.model_copy(update={"changes": changes})}
+                )
+                payload = single.payload
+            if not payload.patches:
+                return single
             code = effective_process(node, snapshot.type_of(node.type))
             new = apply_patches(code, payload.patches, where, problems)
             changes = {**payload.changes, "process": new}

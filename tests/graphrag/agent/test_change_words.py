@@ -1,6 +1,6 @@
 """Whether a message may ask for a change."""
 
-from graphrag.agent.change_words import asks_for_change
+from graphrag.agent.change_words import asks_for_change, requests_change
 from graphrag.agent.events import ProposalPending
 from graphrag.agent.history import conversation_asks_for_change
 from graphrag.agent.reply import MAX_ANSWER_CHARS
@@ -49,6 +49,49 @@ def test_a_plain_question_asks_for_no_change(text: str) -> None:
 )
 def test_in_doubt_and_in_any_other_language_a_message_may_ask_for_one(text: str) -> None:
     assert asks_for_change(text)
+
+
+@each_row(
+    "text",
+    *("Rename If to Has file?", "Set the timeout to 5000 ms.", "Forbid file uploads in the trigger."),
+    *(
+        "Let the clerk use gpt-4o instead of gpt-4o-mini.",
+        "Could you delete root?",
+        "I want you to add a log",
+    ),
+    *(
+        "Put Sort between Keep and Table.",
+        "Change what is shown in the table",
+        "The table should be called X.",
+    ),
+    *(
+        "Please, can you connect a to b?",
+        "Ajoute un filtre",
+        "Peux-tu renommer root ?",
+        "Mets 5 à la place de 3",
+    ),
+    *("Il faut que tu supprimes root", "Make it retry twice", "Delete the list node and show why"),
+)
+def test_a_plain_request_for_a_change_is_one(text: str) -> None:
+    assert requests_change(text)
+
+
+@each_row(
+    "text",
+    *("How do I rename root?", "How would you delete the filter", "Is it possible to rename root?"),
+    *("What would propose_delete_node do?", "Should I delete root?", "Tell me how to add a node."),
+    *(
+        "If I delete root, what breaks?",
+        "Can you explain how to connect a and b?",
+        "Which name should we set?",
+    ),
+    *("Would deleting root break the flow?", "Let me know how to rename it", "Changes of last week?"),
+    *("Connected nodes of root?", "Do not rename anything", "Don't delete root", "Ne supprime rien"),
+    *("Comment renommer root ?", "Faut-il supprimer root ?", "Explique comment ajouter un filtre"),
+    *("Montre-moi comment relier a et b", "Que se passe-t-il si je supprime root ?", "N'efface rien"),
+)
+def test_a_question_about_a_change_requests_none(text: str) -> None:
+    assert not requests_change(text)
 
 
 def test_a_conversation_that_was_about_a_change_still_is() -> None:

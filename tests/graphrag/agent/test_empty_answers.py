@@ -1,5 +1,5 @@
 """An answer that holds nothing is paid and counted; the third in a row ends the turn or run. A call that is
-only described is asked for once more."""
+described in part is asked for once more."""
 
 from typing import Any
 
@@ -62,11 +62,12 @@ async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_c
         assert (len(model.requests), session.usage.tokens) == (1, ASKED)
 
 
-DESCRIBED = 'To rename it, call the `propose_update_node` function:\n```json\n{"nodeKey": "root"}\n```'
+DESCRIBED = 'To rename it, call `propose_update_node`:\n```json\n{"nodeKey": "root", "colour": "red"}\n```'
+"""No call: the tool has no such argument."""
 RENAME = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "Begin"}, "patches": []})
 
 
-async def test_a_call_that_is_described_to_the_person_is_asked_for_once() -> None:
+async def test_a_description_that_is_no_whole_call_is_asked_for_once() -> None:
     async with scripted(DESCRIBED, Says(calls=[RENAME])) as (setting, model):
         events = await setting.ask("Rename root to Begin")
         assert len(of(events, ProposalPending)) == 1
