@@ -1,5 +1,6 @@
 """Language models behind one interface, the choice among them by settings, tokens, usage and prices.
 
 From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider, prices),
-`openai_compatible`, `model_text` (what a model says, read), `tokens`, `usage_meter`, `metered`.
+`openai_compatible`, `model_text` (what a model says, read), `written_calls`, `tokens`, `usage_meter`,
+`metered`.
 """
