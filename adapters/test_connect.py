@@ -1,4 +1,6 @@
-"""What docs/connect.md says in Python, run with the real packages against the service at NODIUS_URL."""
+"""What docs/connect.md says in Python, run with the real packages against the
+service at NODIUS_URL.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Scripted(GenericFakeChatModel):
 
 async def run(heading: str, **names: Any) -> dict[str, Any]:
     """Run the block under a heading; return the names that it leaves."""
-    found = re.search(rf"^## {heading}\n.*?^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^## {heading}\n.*?^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL
+    )
     assert found is not None
     assert len(found[1].splitlines()) == 2
     code = compile(found[1], f"connect.md, {heading}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
@@ -42,7 +46,10 @@ async def run(heading: str, **names: Any) -> dict[str, Any]:
 
 async def test_langchain() -> None:
     names = await run(
-        "LangChain", NodiusRetriever=NodiusRetriever, NodiusContext=NodiusContext, NodiusAsk=NodiusAsk
+        "LangChain",
+        NodiusRetriever=NodiusRetriever,
+        NodiusContext=NodiusContext,
+        NodiusAsk=NodiusAsk,
     )
     assert names["documents"][0].metadata["key"] == "error-handler"
     assert [tool.name for tool in names["tools"]] == ["nodius_context", "nodius_ask"]
@@ -55,7 +62,11 @@ async def test_llama_index() -> None:
 
 
 async def test_langgraph_reads_and_proposes_over_mcp() -> None:
-    arguments = {"graphKey": GRAPH, "nodeKey": "error-handler", "changes": {"data.level": "warning"}}
+    arguments = {
+        "graphKey": GRAPH,
+        "nodeKey": "error-handler",
+        "changes": {"data.level": "warning"},
+    }
     asked = {"name": "propose_update_node", "args": {**arguments, "reason": "asked for"}, "id": "1"}
     model = Scripted(messages=iter([AIMessage("", tool_calls=[asked]), AIMessage("It waits.")]))
     where = {"url": os.environ["NODIUS_URL"], "token": os.environ["NODIUS_TOKEN"]}

@@ -1,4 +1,6 @@
-"""The commands `agents …`: documents are checked and stored, agents started, stopped, made of lists."""
+"""The commands `agents …`: documents are checked and stored, agents started, stopped,
+made of lists.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,12 @@ agents = typer.Typer(
 
 IdArgument = Annotated[str, argument("ID", "An agent's id (see `nodius agents list`).")]
 FilesArgument = Annotated[list[Path], argument("FILE...", "Documents in JSON or YAML; -: stdin.")]
-VarOption = Annotated[list[str] | None, option("--var", "NAME=VALUE", "Value of a ${NAME}; may be repeated.")]
-BaseUrlOption = Annotated[str | None, option("--base-url", "URL", "In place of the document's base_url.")]
+VarOption = Annotated[
+    list[str] | None, option("--var", "NAME=VALUE", "Value of a ${NAME}; may be repeated.")
+]
+BaseUrlOption = Annotated[
+    str | None, option("--base-url", "URL", "In place of the document's base_url.")
+]
 JsonArgs = Annotated[str, option("--args", "JSON", "Arguments, as a model gives them.")]
 MAX_FILE_BYTES = 1 << 20
 HEALTH_STYLES = {"ok": "green", "degraded": "yellow", "failed": "red"}
@@ -62,7 +68,8 @@ async def list_agents(common: Common, services: Services) -> None:
 
     Also: version, open conversations, and what is wrong with lists.
     """
-    found, lists = await services.agents.list(), await services.agents.lists.reports()
+    found = await services.agents.list()
+    lists = await services.agents.lists.reports()
     for report in () if common.as_json else lists:
         _show_trouble(report)
     common.show_list(
@@ -87,11 +94,15 @@ async def show(
     Which versions are kept stands on standard error.
     """
     stored = await services.agents.agents.get(agent_id)
-    shown = await services.agents.agents.version(agent_id, stored.version if version is None else version)
+    shown = await services.agents.agents.version(
+        agent_id, stored.version if version is None else version
+    )
     agent = await services.agents.view(agent_id)
     render.json(shown.document)
     if not common.as_json:
-        kept = ", ".join(f"{each.version} ({local_time(each.created_time)})" for each in stored.versions)
+        kept = ", ".join(
+            f"{each.version} ({local_time(each.created_time)})" for each in stored.versions
+        )
         render.note(f"{agent_id} is {agent.state}, version {agent.version}; kept: {kept}")
 
 
@@ -99,8 +110,11 @@ async def show(
 def check(
     common: Common, files: FilesArgument, var: VarOption = None, base_url: BaseUrlOption = None
 ) -> None:
-    """Check documents: every error with its place and what is allowed. Ends with 2 where there is one."""
-    given, sources = _variables(var), [bytes_of(file, MAX_FILE_BYTES) for file in files]
+    """Check documents: every error with its place and what is allowed. Ends with 2 where
+    there is one.
+    """
+    given = _variables(var)
+    sources = [bytes_of(file, MAX_FILE_BYTES) for file in files]
 
     async def work(services: Services) -> list[tuple[CheckedDocument, dict[str, bool]]]:
         found: list[tuple[CheckedDocument, dict[str, bool]]] = []
@@ -117,14 +131,18 @@ def check(
         settings = settings.model_copy(update={"db": "memory:"})
     results = list(zip(files, run(settings, work), strict=True))
     if common.as_json:
-        render.json([_checked_document(file, checked, secrets) for file, (checked, secrets) in results])
+        render.json(
+            [_checked_document(file, checked, secrets) for file, (checked, secrets) in results]
+        )
     for file, (checked, secrets) in () if common.as_json else results:
         _show_checked(file, checked, secrets)
     if any(checked.errors for _, (checked, _) in results):
         raise typer.Exit(EXIT_USAGE)
 
 
-def _checked_document(file: Path, checked: CheckedDocument, secrets: Mapping[str, bool]) -> dict[str, Any]:
+def _checked_document(
+    file: Path, checked: CheckedDocument, secrets: Mapping[str, bool]
+) -> dict[str, Any]:
     return {
         "file": str(file),
         "ok": not checked.errors,
@@ -154,13 +172,18 @@ async def apply(
     base_url: BaseUrlOption = None,
     start: Annotated[bool, flag("--start", "Start them, too.")] = False,
 ) -> None:
-    """Store documents as the newest versions of their agents. One that did not change gets no new version."""
-    given, sources = _variables(var), [bytes_of(file, MAX_FILE_BYTES) for file in files]
+    """Store documents as the newest versions of their agents. One that did not change gets
+    no new version.
+    """
+    given = _variables(var)
+    sources = [bytes_of(file, MAX_FILE_BYTES) for file in files]
     done: list[dict[str, Any]] = []
     person = services.local_person()
     for file, source in zip(files, sources, strict=True):
         try:
-            applied = await services.agents.apply(source, person, variables=given, base_url=base_url)
+            applied = await services.agents.apply(
+                source, person, variables=given, base_url=base_url
+            )
             if start:
                 await services.agents.start(applied.agent.agent_id)
         except InvalidAgent as exc:  # the other files are not at fault
@@ -207,7 +230,9 @@ async def stop_agent(
 
 async def _show_state(common: Common, services: Services, agent_id: str) -> None:
     agent = await services.agents.view(agent_id)
-    common.say(agent.to_document(), f"{agent_id}: {agent.state}, version {agent.version}, {_health(agent)}")
+    common.say(
+        agent.to_document(), f"{agent_id}: {agent.state}, version {agent.version}, {_health(agent)}"
+    )
     for problem in () if common.as_json else agent.problems:
         render.note(f"  {problem_text(problem)}")
 
@@ -257,7 +282,8 @@ async def try_one(
 
     Secrets are masked; with --send they are sent, and what the tool gives is printed.
     """
-    given, values = _object("--args", args), _object("--ctx", ctx)
+    given = _object("--args", args)
+    values = _object("--ctx", ctx)
     locale = services.life.locale
     found = await try_tool(services.agents, agent_id, tool, given, values, locale, sends=send)
     render.json(found)
@@ -269,9 +295,13 @@ async def try_one(
 def sync(
     common: Common,
     source: Annotated[Path, argument("SOURCE", "File that names list and template.")],
-    every: Annotated[int | None, option("--every", "S", "Go on, a round each S seconds.", min=1)] = None,
+    every: Annotated[
+        int | None, option("--every", "S", "Go on, a round each S seconds.", min=1)
+    ] = None,
     dry_run: Annotated[bool, flag("--dry-run", "Change nothing; say what would be.")] = False,
-    allow_shrink: Annotated[bool, flag("--allow-shrink", "Also where the list lost more than half.")] = False,
+    allow_shrink: Annotated[
+        bool, flag("--allow-shrink", "Also where the list lost more than half.")
+    ] = False,
 ) -> None:
     """Make agents of somebody's list.
 
@@ -281,7 +311,9 @@ def sync(
     async def work(services: Services) -> bool:
         while True:
             try:
-                report = await services.agents.lists.run(source, dry_run=dry_run, allow_shrink=allow_shrink)
+                report = await services.agents.lists.run(
+                    source, dry_run=dry_run, allow_shrink=allow_shrink
+                )
                 common.say(report.to_document(), partial(_show_report, report))
                 if every is None:
                     return report.error is None and not report.broken
@@ -301,7 +333,9 @@ def _show_report(report: SyncReport) -> None:
         for word in ("created", "changed", "started", "stopped", "kept"):
             names: list[str] = getattr(report, word)
             if names:
-                done.append(f"{len(names)} {word} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})")
+                done.append(
+                    f"{len(names)} {word} ({', '.join(names[:5])}{', …' if len(names) > 5 else ''})"
+                )
         would = "would be: " if report.dry_run else ""
         render.line(f"{report.source}: {report.listed} listed; {would}{', '.join(done)}")
     _show_trouble(report.to_document())
@@ -319,10 +353,11 @@ def _show_trouble(report: dict[str, Any]) -> None:
 async def twilio(common: Common, services: Services, agent_id: IdArgument) -> None:
     """Print what to enter at Twilio for an agent's number.
 
-    That is the address of its webhook, and the TwiML for "Primary handler fails", which connects callers with
-    the document's fallback while this service cannot be reached.
+    That is the address of its webhook, and the TwiML for "Primary handler fails", which connects
+    callers with the document's fallback while this service cannot be reached.
     """
-    settings, stored = services.settings, await services.agents.agents.get(agent_id)
+    settings = services.settings
+    stored = await services.agents.agents.get(agent_id)
     agent = await services.agents.compiled(agent_id, stored.version)
     base = (settings.public_url or "https://VOICE.EXAMPLE.COM").rstrip("/")
     url = f"{base}/voice/{quote(settings.workspace, safe='')}/{quote(agent_id, safe='')}"
@@ -334,9 +369,13 @@ async def twilio(common: Common, services: Services, agent_id: IdArgument) -> No
     render.line("Primary handler fails: TwiML Bin, with this text:")
     render.passage(fallback)
     if settings.public_url is None:
-        render.note("NODIUS_PUBLIC_URL is not set: put the address that Twilio reaches in its place.")
+        render.note(
+            "NODIUS_PUBLIC_URL is not set: put the address that Twilio reaches in its place."
+        )
     if agent.document.voice.fallback is None:
-        render.note("The document names no voice.fallback: callers hear a sentence, and nobody is called.")
+        render.note(
+            "The document names no voice.fallback: callers hear a sentence, and nobody is called."
+        )
 
 
 @command(agents, "health")
@@ -360,7 +399,9 @@ def demo_api(
     port: Annotated[int, typer.Option("--port", metavar="N", min=1, max=65535)] = DEFAULT_PORT,
 ) -> None:
     """Serve the API of the sample documents on loopback."""
-    render.note(f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}.")
+    render.note(
+        f"Listening on http://127.0.0.1:{port}; set NODIUS_AGENT_HTTP_ALLOW=127.0.0.1:{port}."
+    )
     serve_demo_api(port)
 
 

@@ -1,4 +1,6 @@
-"""The command `agents-seen`: the programs that propose from outside, what each may, and undoing one."""
+"""The command `agents-seen`: the programs that propose from outside, what each may,
+and undoing one.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +27,37 @@ async def agents_seen(
     common: Common,
     services: Services,
     program: Annotated[
-        str | None, argument("[PROGRAM]", "key:ID, CHANNEL/NAME or CHANNEL, as the list shows them.")
+        str | None,
+        argument("[PROGRAM]", "key:ID, CHANNEL/NAME or CHANNEL, as the list shows them."),
     ] = None,
     block: Annotated[bool, flag("--block", "Take nothing more from it.")] = False,
     clear: Annotated[bool, flag("--clear", "Remove its rule.")] = False,
     undo: Annotated[bool, flag("--undo", "Undo all that was applied of it.")] = False,
-    classes: Annotated[str | None, option("--classes", "CLASSES", "It may propose these alone.")] = None,
-    daily: Annotated[int | None, option("--daily", "N", "So many changes a day (UTC).", min=0)] = None,
+    classes: Annotated[
+        str | None, option("--classes", "CLASSES", "It may propose these alone.")
+    ] = None,
+    daily: Annotated[
+        int | None, option("--daily", "N", "So many changes a day (UTC).", min=0)
+    ] = None,
     deciders: Annotated[
         RuleDeciders | None, option("--deciders", "WHO", "workspace, reviewer, four-eyes.")
     ] = None,
 ) -> None:
-    """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one."""
+    """List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST),
+    or rule one.
+    """
     rule = _ruled(block, classes, daily, deciders)
     if (rule is not None) + clear + undo > 1:
-        usage_error("give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo")
+        usage_error(
+            "give one of: a rule (--block, --classes, --daily, --deciders), --clear, --undo"
+        )
     changes = rule is not None or clear or undo
     if program is None and changes:
         usage_error("name the PROGRAM")
 
-    person, approvals, language = services.local_person(), services.approvals, services.settings.language
+    person = services.local_person()
+    approvals = services.approvals
+    language = services.settings.language
     if program is not None and undo:
         undone = await approvals.undo_program(program, person)
         said = [(one, describe(exc, language)) for one, exc in undone.refused]
@@ -79,7 +92,8 @@ def _show(found: Sequence[Program], language: Language) -> None:
 
 
 def _row(program: Program) -> list[str]:
-    rule, parts = program.rule, list[str]()
+    rule = program.rule
+    parts = list[str]()
     if rule is not None:
         parts = ["blocked"] if rule.blocked else []
         parts += [] if rule.classes is None else [f"only {', '.join(rule.classes) or '-'}"]

@@ -11,7 +11,16 @@ import typer
 from cli import render
 from cli.chat import SHOWN
 from cli.common import EXIT_FAILED, check_question
-from cli.options import GraphArgument, RoleOption, ThreadOption, WithModel, argument, command, flag, option
+from cli.options import (
+    GraphArgument,
+    RoleOption,
+    ThreadOption,
+    WithModel,
+    argument,
+    command,
+    flag,
+    option,
+)
 from cli.question_card import ask_card
 from cli.review import approval_document
 from cli.turn_display import TurnView, show_proposal
@@ -23,7 +32,9 @@ from graphrag.commands.blocks import BlockType, TargetKind
 from graphrag.roles import Person
 from tools.base import NO_FEATURES
 
-UseOption = Annotated[list[str] | None, option("--use", "NODE", "Read this node whole. May be repeated.")]
+UseOption = Annotated[
+    list[str] | None, option("--use", "NODE", "Read this node whole. May be repeated.")
+]
 PointerOption = Annotated[
     list[str] | None,
     option(
@@ -37,7 +48,9 @@ SinceOption = Annotated[
 ]
 
 
-def blocks_of(use: Sequence[str] | None, pointer: Sequence[str] | None, since: str | None) -> list[SentBlock]:
+def blocks_of(
+    use: Sequence[str] | None, pointer: Sequence[str] | None, since: str | None
+) -> list[SentBlock]:
     """Return the blocks that options name. Raises: typer.BadParameter."""
     named = [("USE", key) for key in use or ()] + [("POINTER", key) for key in pointer or ()]
     if since is not None and not named:
@@ -77,7 +90,9 @@ async def ask(
     person = services.local_person(role)
     view = TurnView(services.settings.language, quiet=common.as_json)
     async with open_agent(services) as agent:
-        ending = await view.show(agent.run(thread, graph, question, person, blocks=blocks, features=shown))
+        ending = await view.show(
+            agent.run(thread, graph, question, person, blocks=blocks, features=shown)
+        )
         while (more := _more(agent, ending, person, shown, graph)) is not None:
             ending = await view.show(more)
     if common.as_json:
@@ -91,7 +106,9 @@ async def ask(
 def _more(
     agent: Agent, ending: events.Ending | None, person: Person, shown: frozenset[str], graph: str
 ) -> AsyncGenerator[events.Event] | None:
-    """Return the rest of an answer that stopped: for a question, which is put here, or without more tools."""
+    """Return the rest of an answer that stopped: for a question, which is put here, or
+    without more tools.
+    """
     if isinstance(ending, events.ToolLimit):  # nobody is asked here: it answers from what it has
         return agent.resume(ending.thread_id, person, grant_rounds=False, features=shown)
     if not isinstance(ending, events.QuestionAsked):
@@ -107,7 +124,9 @@ def _answer_document(ending: events.Ending | None, view: TurnView) -> dict[str, 
     document: dict[str, Any] = {
         "threadId": ending.thread_id if ending else None,
         "type": "interrupt" if isinstance(ending, events.ProposalPending) else "message",
-        "message": ending.text if isinstance(ending, events.Completed | events.ProposalPending) else "",
+        "message": ending.text
+        if isinstance(ending, events.Completed | events.ProposalPending)
+        else "",
         "toolCalls": [
             {"name": e.name, "args": e.arguments, "result": e.result_text, "error": e.is_error}
             for e in view.events
@@ -116,7 +135,9 @@ def _answer_document(ending: events.Ending | None, view: TurnView) -> dict[str, 
         "usage": {
             "promptTokens": sum(u.prompt for u in used),
             "completionTokens": sum(u.completion for u in used),
-            "cost": None if any(u.cost_usd is None for u in used) else sum(u.cost_usd or 0 for u in used),
+            "cost": None
+            if any(u.cost_usd is None for u in used)
+            else sum(u.cost_usd or 0 for u in used),
         },
     }
     if isinstance(ending, events.Completed) and ending.not_in_graph is not None:
@@ -126,7 +147,10 @@ def _answer_document(ending: events.Ending | None, view: TurnView) -> dict[str, 
     if isinstance(ending, events.Failed):
         fault = ending.fault
         more = {"details": fault.details} if fault.details else {}
-        document |= {"type": "error", "error": {"code": fault.code, "retryable": fault.retryable} | more}
+        document |= {
+            "type": "error",
+            "error": {"code": fault.code, "retryable": fault.retryable} | more,
+        }
         document["message"] = fault.message(view.language)
     return document
 

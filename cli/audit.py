@@ -1,4 +1,6 @@
-"""The command `audit`: who asked for what, who decided, what changed; and whether the log is whole."""
+"""The command `audit`: who asked for what, who decided, what changed; and whether the
+log is whole.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text
 
-audit = typer.Typer(help="See the audit log, newest first, or verify it.", invoke_without_command=True)
+audit = typer.Typer(
+    help="See the audit log, newest first, or verify it.", invoke_without_command=True
+)
 
 
 @command(audit)
@@ -53,7 +57,9 @@ async def verify(
         str | None, option("--head", "HASH", "A head noted earlier, which must be in the chain.")
     ] = None,
 ) -> None:
-    """Check that no entry was changed, removed, added or moved. Note the head it prints elsewhere."""
+    """Check that no entry was changed, removed, added or moved. Note the
+    head it prints elsewhere.
+    """
     found = await services.approvals.audit.verify(noted=head)
     if common.as_json:
         document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}

@@ -1,4 +1,6 @@
-"""The commands `automations …`: prepared tasks that run at set times, and what became of their runs."""
+"""The commands `automations …`: prepared tasks that run at set times, and what became
+of their runs.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ from graphrag.sessions.machine import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
 from graphrag.sessions.schedules import schedule, zone_of
 
-automations = typer.Typer(help="Prepare tasks that run at set times, and run them.", no_args_is_help=True)
+automations = typer.Typer(
+    help="Prepare tasks that run at set times, and run them.", no_args_is_help=True
+)
 
 IdArgument = Annotated[str, argument("ID", "An automation's id (see `nodius automations list`).")]
 
@@ -50,21 +54,29 @@ class AutomationOptions(OptionGroup):
     """What an automation does, when, and with which limits, as options give it."""
 
     message: Annotated[str | None, option("--message -m", "TEXT", "What it is to do.")] = None
-    cron: Annotated[str | None, option("--cron", "CRON", "When: five fields, as in '0 2 * * 1-5'.")] = None
+    cron: Annotated[
+        str | None, option("--cron", "CRON", "When: five fields, as in '0 2 * * 1-5'.")
+    ] = None
     at: Annotated[
-        list[str] | None, option("--at", "TIME", "A date to run at instead (ISO 8601); may be repeated.")
+        list[str] | None,
+        option("--at", "TIME", "A date to run at instead (ISO 8601); may be repeated."),
     ] = None
     timezone: Annotated[
         str | None, option("--timezone", "ZONE", "Time zone of the schedule, as Europe/Paris.")
     ] = None
-    mode: Annotated[str | None, option("--mode", "MODE", "report, or propose (may propose changes).")] = None
-    use: Annotated[list[str] | None, option("--use", "NODE", "A node that it is about; may be repeated.")] = (
+    mode: Annotated[
+        str | None, option("--mode", "MODE", "report, or propose (may propose changes).")
+    ] = None
+    use: Annotated[
+        list[str] | None, option("--use", "NODE", "A node that it is about; may be repeated.")
+    ] = None
+    since: Annotated[
+        str | None,
+        option("--since", "PERIOD", "With the history of these nodes since then, as -1_DAY."),
+    ] = None
+    max_cost: Annotated[float | None, option("--max-cost", "USD", "Cost of one run at most.")] = (
         None
     )
-    since: Annotated[
-        str | None, option("--since", "PERIOD", "With the history of these nodes since then, as -1_DAY.")
-    ] = None
-    max_cost: Annotated[float | None, option("--max-cost", "USD", "Cost of one run at most.")] = None
 
     def fields(self, name: str | None) -> dict[str, Any]:
         """Return the fields of an automation that options give."""
@@ -93,7 +105,9 @@ async def add(
     graph: GraphArgument,
     draft: AutomationOptions,
     name: Annotated[str | None, argument("[NAME]", "What it is called.")] = None,
-    template: Annotated[str | None, option("--template", "NAME", "A prepared one, as nightly-check.")] = None,
+    template: Annotated[
+        str | None, option("--template", "NAME", "A prepared one, as nightly-check.")
+    ] = None,
     from_thread: Annotated[
         str | None, option("--from-thread", "ID", "With what you said in this conversation.")
     ] = None,
@@ -101,13 +115,21 @@ async def add(
         str | None, option("--event", "NAME", "Run when this event comes (see `nodius event`).")
     ] = None,
 ) -> None:
-    """Add an automation of a graph. Without --cron, --at and --event it runs when somebody starts it."""
+    """Add an automation of a graph. Without --cron, --at and --event it runs when
+    somebody starts it.
+    """
     language = services.settings.language
     prepared = templates(language)
     if template is not None and template not in prepared:
         usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
-    fields: dict[str, Any] = {"mode": "propose"} if template is None else prepared[template].fields(graph)
-    fields |= {"graphKey": graph, **draft.fields(name), **({} if event is None else {"event": event})}
+    fields: dict[str, Any] = (
+        {"mode": "propose"} if template is None else prepared[template].fields(graph)
+    )
+    fields |= {
+        "graphKey": graph,
+        **draft.fields(name),
+        **({} if event is None else {"event": event}),
+    }
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
@@ -134,7 +156,8 @@ def _show_changed(common: Common, a: AutomationAnswer, language: Language) -> No
 
 
 def _both_zones(a: AutomationAnswer, language: Language) -> str:
-    zone, at = zone_of(a.timezone), a.next_times[0]
+    zone = zone_of(a.timezone)
+    at = a.next_times[0]
     shown = day_and_time(at, zone, language)
     utc = datetime.fromtimestamp(at / 1000, UTC)
     return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
@@ -144,8 +167,11 @@ def _both_zones(a: AutomationAnswer, language: Language) -> str:
 async def list_automations(
     common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
 ) -> None:
-    """List automations: when each runs next, how it ended last, what waits, and what today's runs used."""
-    language, person = services.settings.language, services.local_person()
+    """List automations: when each runs next, how it ended last, what waits, and what
+    today's runs used.
+    """
+    language = services.settings.language
+    person = services.local_person()
     service = automation_service(services)
     found = await service.list(person, graph_key=graph, limit=limit, language=language)
     common.show_list(
@@ -185,7 +211,8 @@ def _today(spent: Mapping[str, Any]) -> str:
 @command(automations, "show")
 async def show(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Show an automation: its message, schedule, limits and what it skipped."""
-    language, person = services.settings.language, services.local_person()
+    language = services.settings.language
+    person = services.local_person()
     service = automation_service(services)
     a = await service.get(automation_id, person, language)
     said = [message.content for message in await service.messages(automation_id, person)]
@@ -223,7 +250,8 @@ async def edit(
     fields = draft.fields(name)
     if not fields:
         usage_error("say what to change, as --cron or --message")
-    service, person = automation_service(services), services.local_person()
+    service = automation_service(services)
+    person = services.local_person()
     seen = await service.get(automation_id, person)
     changes = AutomationChanges.read({**fields, "version": seen.version})
     language = services.settings.language
@@ -240,7 +268,8 @@ async def remove(common: Common, services: Services, automation_id: IdArgument) 
 @command(automations, "enable")
 async def enable(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Let an automation run at its times, counted from now."""
-    person, language = services.local_person(), services.settings.language
+    person = services.local_person()
+    language = services.settings.language
     enabled = await automation_service(services).enable(automation_id, person, language)
     _show_changed(common, enabled, language)
 
@@ -248,7 +277,8 @@ async def enable(common: Common, services: Services, automation_id: IdArgument) 
 @command(automations, "pause")
 async def pause(common: Common, services: Services, automation_id: IdArgument) -> None:
     """Let an automation begin no run until it is enabled."""
-    person, language = services.local_person(), services.settings.language
+    person = services.local_person()
+    language = services.settings.language
     paused = await automation_service(services).pause(automation_id, person, language)
     _show_changed(common, paused, language)
 
@@ -262,14 +292,17 @@ async def run(
     supersede: Annotated[bool, flag("--supersede", "Replace a run that is still open.")] = False,
 ) -> None:
     """Start a run now: a server works on it, or with --wait this command does."""
-    service, person = automation_service(services), services.local_person()
+    service = automation_service(services)
+    person = services.local_person()
     thread = await service.run(automation_id, person, supersede=supersede)
     if not wait:
         queued = f"{thread.key} is queued; a server starts it, or `nodius automations run-due`"
         common.say(run_summary(thread).to_document(), queued)
         return
     async with open_model(services.settings, embedder=services.embedder) as model:
-        await worker_of(services, model).runner.run(thread.key, EventName.SESSION_ACTIVATION_REQUESTED)
+        await worker_of(services, model).runner.run(
+            thread.key, EventName.SESSION_ACTIVATION_REQUESTED
+        )
     thread = await service.sessions.get(thread.key, person)
     common.say(run_summary(thread).to_document(), partial(show_run, thread))
     if thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
@@ -310,12 +343,17 @@ async def coming(
 async def run_due(
     common: Common,
     services: Services,
-    all_workspaces: Annotated[bool, flag("--all-workspaces", "Of every workspace of the database.")] = False,
+    all_workspaces: Annotated[
+        bool, flag("--all-workspaces", "Of every workspace of the database.")
+    ] = False,
 ) -> None:
     """Start what is due and wait for it: for a timer of the system, where no server runs."""
     async with open_model(services.settings, embedder=services.embedder) as model:
         started = await _ticked(services, model, all_workspaces=all_workspaces)
-    common.say({"started": started}, "1 run was started" if started == 1 else f"{started} runs were started")
+    common.say(
+        {"started": started},
+        "1 run was started" if started == 1 else f"{started} runs were started",
+    )
 
 
 async def _ticked(services: Services, model: Model, *, all_workspaces: bool) -> int:

@@ -36,7 +36,9 @@ def restore(
     copy: Annotated[Path, argument("FILE", "What `nodius backup` wrote.")],
     force: ForceOption = False,
 ) -> None:
-    """Put a backup in the database's place. Stop the servers first; what was there is kept beside it."""
+    """Put a backup in the database's place. Stop the servers first; what was there is
+    kept beside it.
+    """
     settings = common.settings()
     work = restore_database(settings, copy, _progress(common.as_json), force=force)
     _finish(common, settings, work, settings.db, f"restored {settings.db} from {copy}")
@@ -66,4 +68,6 @@ def _finish(
             counts = asyncio.run(work)
     except FileExistsError as exc:
         usage_error(f"{exc} holds something already; --force replaces it")
-    common.say(counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    common.say(
+        counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    )

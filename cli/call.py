@@ -1,4 +1,6 @@
-"""The command `call`: a simulated telephone call with an agent, against this machine or a running service."""
+"""The command `call`: a simulated telephone call with an agent, against this machine
+or a running service.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,38 @@ from cli.agents import show_problems
 from cli.call_display import show_call, show_checked, show_side_by_side
 from cli.call_replay import caller_script, quiet_document, recorded_answers
 from cli.call_service import call_here
-from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, exit_codes, fail, run, service_of, usage_error
-from cli.options import Common, OptionGroup, TokenFileOption, UrlOption, argument, command, flag, option
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    bytes_of,
+    exit_codes,
+    fail,
+    run,
+    service_of,
+    usage_error,
+)
+from cli.options import (
+    Common,
+    OptionGroup,
+    TokenFileOption,
+    UrlOption,
+    argument,
+    command,
+    flag,
+    option,
+)
 from graphrag.agents.loading import read_document
 from graphrag.app.voice_services import calls_of
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
-from graphrag.voice.simulation.call_script import CallScript, InvalidScript, read_script, said_script
+from graphrag.voice.simulation.call_script import (
+    CallScript,
+    InvalidScript,
+    read_script,
+    said_script,
+)
 from graphrag.voice.simulation.fast_loop import run_fast
 from graphrag.voice.simulation.script_player import sounds_of
 from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate, talk
@@ -40,19 +65,27 @@ class CallOptions(OptionGroup):
     """What is said, who answers, and where."""
 
     script: Annotated[
-        str | None, option("--simulate", "SCRIPT", "File, or one of ours: question, proposal, order.")
+        str | None,
+        option("--simulate", "SCRIPT", "File, or one of ours: question, proposal, order."),
     ] = None
-    say: Annotated[list[str] | None, option("--say", "TEXT", "What the caller says; repeatable.")] = None
+    say: Annotated[
+        list[str] | None, option("--say", "TEXT", "What the caller says; repeatable.")
+    ] = None
     replay: Annotated[
         str | None, option("--replay", "CALL", "Say again what a stored call's caller said.")
     ] = None
-    live: Annotated[bool, flag("--live", "Let the model of the settings answer; it costs money.")] = False
+    live: Annotated[
+        bool, flag("--live", "Let the model of the settings answer; it costs money.")
+    ] = False
     barge_in_at: Annotated[
-        float | None, option("--barge-in-at", "S", "Interrupt the first answer with the second text.", min=0)
+        float | None,
+        option("--barge-in-at", "S", "Interrupt the first answer with the second text.", min=0),
     ] = None
     url: UrlOption = None
     token_file: TokenFileOption = None
-    record: Annotated[Path | None, option("--record", "FILE.wav", "Both directions as stereo sound.")] = None
+    record: Annotated[
+        Path | None, option("--record", "FILE.wav", "Both directions as stereo sound.")
+    ] = None
     send: Annotated[
         bool, flag("--send", "Of a replay: run the tools, too, in place of what is recorded.")
     ] = False
@@ -64,7 +97,9 @@ class CallOptions(OptionGroup):
         """Ends the program for options that do not go together."""
         if (self.script is not None) + bool(self.say) + (self.replay is not None) != 1:
             usage_error("write one of --simulate SCRIPT, --say TEXT and --replay CALL")
-        if self.url is not None and (self.live or self.document is not None or self.replay is not None):
+        if self.url is not None and (
+            self.live or self.document is not None or self.replay is not None
+        ):
             usage_error(
                 "--url calls a service as it is: --live, --document and --replay are for this machine"
             )
@@ -85,7 +120,9 @@ def call(
     document = None if asked.document is None else _document(asked.document)
     recorded = answers = None
     if asked.replay is not None:
-        recorded = run(settings, lambda on: calls_of(on).document(asked.replay or "", on.local_person()))
+        recorded = run(
+            settings, lambda on: calls_of(on).document(asked.replay or "", on.local_person())
+        )
         played = caller_script(recorded)
         if not played.lines:
             fail(f"nobody said anything in call {recorded['callId']}, or it was forgotten")
@@ -96,14 +133,18 @@ def call(
     elif asked.script is not None:
         played = _script(asked.script)
     else:
-        played = said_script(asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language)
+        played = said_script(
+            asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language
+        )
     beside = None if asked.script is None else Path(asked.script).parent
     if asked.url is not None:
         place = service_of(settings, asked.url, asked.token_file)
         work = _elsewhere(settings, agent_id, played, beside, *place)
     else:
         facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
-        work = call_here(settings, agent_id, played, beside, speaks=asked.record is not None, **facts)
+        work = call_here(
+            settings, agent_id, played, beside, speaks=asked.record is not None, **facts
+        )
     in_real_time = asked.live or asked.url is not None
     work = _explained(work)
     with exit_codes(settings.language):
@@ -127,7 +168,9 @@ async def _elsewhere(
     sounds = await sounds_of(script, speech(), beside)
     async with NodiusClient(address, token=token, workspace=settings.workspace) as client:
         await client.get("agents", agent_id)
-        return await simulate(script, sounds, client, await talk(client, address, agent_id, script.caller))
+        return await simulate(
+            script, sounds, client, await talk(client, address, agent_id, script.caller)
+        )
 
 
 async def _explained(work: Any) -> SimulatedCall:
@@ -137,7 +180,9 @@ async def _explained(work: Any) -> SimulatedCall:
     except ServiceError as exc:
         known = CODES.get(exc.code)
         fail(
-            exc.reason, code=known.exit_code if known else EXIT_FAILED, details=str(exc.details or "")[:2000]
+            exc.reason,
+            code=known.exit_code if known else EXIT_FAILED,
+            details=str(exc.details or "")[:2000],
         )
     except LineRefused as exc:
         fail(str(exc))

@@ -1,4 +1,6 @@
-"""How telephone calls are shown on a terminal: lists, transcripts, and what happens as it happens."""
+"""How telephone calls are shown on a terminal: lists, transcripts, and what
+happens as it happens.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def show_call(call: Json) -> None:
     """Print a call whole: what was said and done in it, and how it ended."""
     numbers = " → ".join(call.get(name) or "?" for name in ("callerPhone", "calledPhone"))
     began = local_time(call["startedTime"], "seconds")
-    render.line(f"{call['callId']}  {call['agentId']} v{call['agentVersion']}  {began}  {numbers}", "bold")
+    render.line(
+        f"{call['callId']}  {call['agentId']} v{call['agentVersion']}  {began}  {numbers}", "bold"
+    )
     show_transcript(call)
     for approval in call.get("approvals", ()):
         code = approval.get("spokenCode")
@@ -45,9 +49,13 @@ def show_call(call: Json) -> None:
     ended = call.get("endReason") or call["status"]
     length = seconds_text(call.get("durationSec"))
     outcome = call.get("outcome")
-    render.line(f"{ended}{f' after {length} s' if length else ''}{f'; outcome {outcome}' if outcome else ''}")
+    render.line(
+        f"{ended}{f' after {length} s' if length else ''}{f'; outcome {outcome}' if outcome else ''}"
+    )
     if said := call.get("modelError"):
-        render.line(f"the model's service says: {ModelRefusal.model_validate(said).sentence()}", "yellow")
+        render.line(
+            f"the model's service says: {ModelRefusal.model_validate(said).sentence()}", "yellow"
+        )
 
 
 def show_transcript(call: Json) -> None:
@@ -61,7 +69,11 @@ def show_transcript(call: Json) -> None:
 
 
 def show_said(role: str, words: str, entry: Json) -> None:
-    cut = f"  [interrupted after {entry.get('heardMs', 0) / 1000:.1f} s]" if entry.get("interrupted") else ""
+    cut = (
+        f"  [interrupted after {entry.get('heardMs', 0) / 1000:.1f} s]"
+        if entry.get("interrupted")
+        else ""
+    )
     render.said(f"{SPEAKERS.get(role, role)}: ", words + cut, STYLES.get(role))
 
 
@@ -103,7 +115,10 @@ def show_checked(checked: Sequence[CheckedExpectation]) -> None:
     """Print what was expected, and what there was instead."""
     for one in checked:
         found = "" if one.holds else f" (found: {one.found})"
-        render.line(f"{'holds' if one.holds else 'MISSING'}: {one.what}{found}", None if one.holds else "red")
+        render.line(
+            f"{'holds' if one.holds else 'MISSING'}: {one.what}{found}",
+            None if one.holds else "red",
+        )
 
 
 def show_side_by_side(before: Json, after: Json) -> None:
@@ -122,7 +137,8 @@ def _summary(call: Json) -> list[str]:
         if entry.get("role") != "system"
     ]
     tools = [
-        f"tool {tool.get('name')}: {'ok' if tool.get('ok') else 'failed'}" for tool in call.get("tools", ())
+        f"tool {tool.get('name')}: {'ok' if tool.get('ok') else 'failed'}"
+        for tool in call.get("tools", ())
     ]
     return [*said, *tools, f"outcome: {call.get('outcome')}"]
 

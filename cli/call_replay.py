@@ -56,8 +56,14 @@ def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
 
 
 def quiet_document(document: Json) -> dict[str, Any]:
-    """Return a document that sends nobody what its lifecycle owes; its rules of the outcome stay."""
-    life = {name: part for name, part in document.get("lifecycle", {}).items() if name == "outcome_rules"}
+    """Return a document that sends nobody what its lifecycle owes; its rules of
+    the outcome stay.
+    """
+    life = {
+        name: part
+        for name, part in document.get("lifecycle", {}).items()
+        if name == "outcome_rules"
+    }
     return {**document, "lifecycle": life}
 
 

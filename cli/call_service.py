@@ -1,4 +1,6 @@
-"""Everything that a simulated call needs, in this process: a service, a double of the model, a sample API."""
+"""Everything that a simulated call needs, in this process: a service, a double of the model,
+a sample API.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +44,19 @@ async def call_here(
     is_live: bool = False,
     speaks: bool = False,
 ) -> SimulatedCall:
-    """Play a script to an agent that is served on loopback; the database stays as it is but for the call.
+    """Play a script to an agent that is served on loopback; the database stays as it is but
+    for the call.
 
     `beside`: the folder of the script's sounds. `document`: it answers in place of the stored one.
-    `recorded`: what answers in place of its tools. `is_live`: the model of the settings answers, not the
-    double, which has a voice where it `speaks`, else tones.
+    `recorded`: what answers in place of its tools. `is_live`: the model of the settings answers,
+    not the double, which has a voice where it `speaks`, else tones.
 
     Raises: ServiceError, LineRefused, OSError, UnreadableWav, and what opening the database raises.
     """
     sounds = await sounds_of(script, speech(), beside)
     async with AsyncExitStack() as stack:
-        listening, key = stack.enter_context(socket.create_server((HOST, 0))), secrets.token_urlsafe(16)
+        listening = stack.enter_context(socket.create_server((HOST, 0)))
+        key = secrets.token_urlsafe(16)
         address = f"http://{_place(listening)}"
         changes: dict[str, Any] = {
             **dict.fromkeys(("auth_secret", "auth_public_key", "auth_jwks")),
@@ -65,8 +69,12 @@ async def call_here(
             changes["agent_http_allow"] = (*settings.agent_http_allow, api)
         if not is_live:
             changes |= await stack.enter_async_context(_double(script, speaks=speaks))
-        await stack.enter_async_context(served_here(settings.model_copy(update=changes), listening, recorded))
-        client = await stack.enter_async_context(NodiusClient(address, workspace=settings.workspace))
+        await stack.enter_async_context(
+            served_here(settings.model_copy(update=changes), listening, recorded)
+        )
+        client = await stack.enter_async_context(
+            NodiusClient(address, workspace=settings.workspace)
+        )
         stored = document or await _stored(client, agent_id, script)
         if stored is not None and api is not None:
             stored = {**stored, "base_url": f"http://{api}"}
@@ -96,7 +104,9 @@ async def _double(script: CallScript, *, speaks: bool) -> AsyncGenerator[dict[st
 
 
 async def _stored(client: NodiusClient, agent_id: str, script: CallScript) -> dict[str, Any] | None:
-    """Return the document of an agent: of a delivered script's, where it is not stored, the sample."""
+    """Return the document of an agent: of a delivered script's, where it is not
+    stored, the sample.
+    """
     try:
         found = await client.get("agents", agent_id)
     except ServiceError as exc:

@@ -56,7 +56,9 @@ async def show(common: Common, services: Services, call_id: CallArgument) -> Non
 
 @command(calls, "follow")
 async def follow(common: Common, services: Services, call_id: CallArgument) -> None:
-    """Print what happens in a call, from its beginning on, until it ends; with --json a message a line."""
+    """Print what happens in a call, from its beginning on, until it ends; with --json a
+    message a line.
+    """
     async for message in calls_of(services).follow(call_id, services.local_person()):
         if common.as_json:
             render.json_line(message)
@@ -79,7 +81,9 @@ async def deliveries(
     retry: Annotated[str | None, option("--retry", "ID", "Send this one now.")] = None,
     limit: LimitOption = 50,
 ) -> None:
-    """List what the APIs of agents are owed, or got; with --retry ends with 1 where it was not taken."""
+    """List what the APIs of agents are owed, or got; with --retry ends with 1 where it
+    was not taken.
+    """
     owed = services.life.deliveries
     if retry is None:
         listed = await owed.list(agent_id=agent, limit=limit)

@@ -52,7 +52,8 @@ AgentOption = Annotated[
     str | None, option("--agent", "ID", "Talk with this agent (see `nodius agents list`).")
 ]
 CallerOption = Annotated[
-    str | None, option("--caller", "NUMBER", "On whose behalf, as +33612345678 (editors and above).")
+    str | None,
+    option("--caller", "NUMBER", "On whose behalf, as +33612345678 (editors and above)."),
 ]
 _CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
 
@@ -67,7 +68,9 @@ async def chat(
     caller: CallerOption = None,
     role: RoleOption = "admin",
 ) -> None:
-    """Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends."""
+    """Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a
+    turn, Ctrl-D ends.
+    """
     if graph is None and agent is None and thread is None:
         raise typer.BadParameter("name a graph (see `nodius graphs`), or an agent: --agent ID")
     if caller is not None and not E164.fullmatch(caller):
@@ -81,8 +84,12 @@ async def chat(
         await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()
 
 
-async def _graph_of(services: Services, person: Person, thread: str | None, agent: str | None) -> str:
-    """Return what a conversation is about for which no graph is named: the first of its agent, or none."""
+async def _graph_of(
+    services: Services, person: Person, thread: str | None, agent: str | None
+) -> str:
+    """Return what a conversation is about for which no graph is named: the first of its
+    agent, or none.
+    """
     if thread is not None:
         return (await services.threads.get(thread, person)).thread.graph_key
     compiled = await services.agents.running(agent or "")
@@ -90,7 +97,9 @@ async def _graph_of(services: Services, person: Person, thread: str | None, agen
 
 
 class Chat:
-    """One conversation. `thread` None: a new one, made with the first message; `graph` "": about none."""
+    """One conversation. `thread` None: a new one, made with the first message; `graph`
+    "": about none.
+    """
 
     def __init__(
         self,
@@ -103,13 +112,20 @@ class Chat:
         agent_id: str | None = None,
         caller: str | None = None,
     ) -> None:
-        self._agent, self._person, self._graph, self._view = agent, person, graph, view
+        self._agent = agent
+        self._person = person
+        self._graph = graph
+        self._view = view
         self._thread = thread
-        self._agent_id, self._caller, self._ended = agent_id, caller, False
+        self._agent_id = agent_id
+        self._caller = caller
+        self._ended = False
 
     async def run(self) -> None:
         """Talk until the person ends it."""
-        render.note("Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends.")
+        render.note(
+            "Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends."
+        )
         if self._thread is not None:
             await self._look()
         while not self._ended and (text := read_line("> ")) is not None:
@@ -216,9 +232,13 @@ class Chat:
 
     def _limit(self, limit: ToolLimit) -> AsyncGenerator[Event]:
         more = limit.max_extended - limit.rounds_used
-        answer = read_line(f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] ")
+        answer = read_line(
+            f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] "
+        )
         granted = (answer or "").strip().casefold()[:1] in ("y", "o")
-        return self._agent.resume(limit.thread_id, self._person, grant_rounds=granted, features=SHOWN)
+        return self._agent.resume(
+            limit.thread_id, self._person, grant_rounds=granted, features=SHOWN
+        )
 
     def _answered(self, ending: QuestionAsked) -> AsyncGenerator[Event] | None:
         response = ask_card(ending.asked.question.card)
@@ -228,7 +248,9 @@ class Chat:
         return self._agent.resume(ending.thread_id, self._person, response=response, features=SHOWN)
 
     async def _decided(self, pending: ProposalPending) -> AsyncGenerator[Event] | None:
-        """Ask about proposals, the oldest first, until one is decided; None: all are left for later."""
+        """Ask about proposals, the oldest first, until one is decided; None: all are
+        left for later.
+        """
         for approval in pending.approvals:
             show_proposal(approval, self._view.language)
             decision = ask_decision(approval)
@@ -250,8 +272,12 @@ class Chat:
                 async for event in events:
                     yield event
         except (ApprovalError, MalformedProposal) as exc:
-            render.fault(exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc))
-            async with aclosing(self._agent.resume(thread_id, self._person, features=SHOWN)) as waiting:
+            render.fault(
+                exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc)
+            )
+            async with aclosing(
+                self._agent.resume(thread_id, self._person, features=SHOWN)
+            ) as waiting:
                 async for event in waiting:
                     yield event
 
@@ -263,7 +289,9 @@ def ask_decision(approval: Approval) -> Decision | None:
             case "a":
                 return Approve()
             case "r":
-                return Reject((read_line("Why? (the model sees it; Enter for no reason) ") or "").strip())
+                return Reject(
+                    (read_line("Why? (the model sees it; Enter for no reason) ") or "").strip()
+                )
             case "e":
                 edited = edit_action(approval)
                 if edited is not None:
@@ -293,7 +321,9 @@ def edit_action(approval: Approval) -> ApproveEdited | None:
 
 @contextmanager
 def on_interrupt(action: Callable[[], object]) -> Generator[None]:
-    """Have Ctrl-C call `action` within a `with`; where there are no signals it ends the program as ever."""
+    """Have Ctrl-C call `action` within a `with`; where there are no signals it ends the
+    program as ever.
+    """
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, action)

@@ -17,16 +17,20 @@ async def check(
     common: Common,
     services: Services,
     graph: GraphArgument,
-    rule: Annotated[list[str] | None, option("--rule", "NAME", "Only this rule; may be repeated.")] = None,
+    rule: Annotated[
+        list[str] | None, option("--rule", "NAME", "Only this rule; may be repeated.")
+    ] = None,
 ) -> None:
-    """Find what is wrong with a graph: steps never reached, open error outputs, broken references, …
+    """Find what is wrong with a graph: steps never reached, open error outputs,
+    broken references, …
 
     A graph switches rules off or weighs them in its `metadata.checks`: see docs/checks.md.
     """
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:
         usage_error(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
-    found, language = await findings(services.source, graph, rule or ()), services.settings.language
+    found = await findings(services.source, graph, rule or ())
+    language = services.settings.language
     if common.as_json:
         render.json({"graph": graph, "findings": [document(one, language) for one in found]})
     elif found:

@@ -13,7 +13,8 @@ class ListedCommand(NamedTuple):
     help: str
 
 
-# The help stands here a second time so that `nodius --help` imports no command; a test compares the two.
+# The help stands here a second time so that `nodius --help` imports no command; a test
+# compares the two.
 COMMANDS = {
     "demo": ListedCommand(
         "cli.demo",
@@ -32,7 +33,9 @@ COMMANDS = {
         "or a key for a program.",
     ),
     "mcp": ListedCommand(
-        "cli.serve", "mcp", "Serve the graphs to an agent that speaks MCP, over standard input and output."
+        "cli.serve",
+        "mcp",
+        "Serve the graphs to an agent that speaks MCP, over standard input and output.",
     ),
     "stream": ListedCommand(
         "cli.stream",
@@ -50,7 +53,9 @@ COMMANDS = {
         "Import workflows; importing a file again merges it into its graph.",
     ),
     "export": ListedCommand(
-        "cli.export", "export", "Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow."
+        "cli.export",
+        "export",
+        "Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.",
     ),
     "context": ListedCommand(
         "cli.prompt",
@@ -68,7 +73,9 @@ COMMANDS = {
         "Show every message a model would be sent for a first question, with its tokens.",
     ),
     "embed-nodes": ListedCommand(
-        "cli.embed_nodes", "embed", "Embed the nodes whose vector is missing or older than their text."
+        "cli.embed_nodes",
+        "embed",
+        "Embed the nodes whose vector is missing or older than their text.",
     ),
     "eval": ListedCommand(
         "cli.eval",
@@ -101,9 +108,13 @@ COMMANDS = {
         "Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends.",
     ),
     "event": ListedCommand(
-        "cli.event", "event", "Start the automations that wait for an event: a server works on their runs."
+        "cli.event",
+        "event",
+        "Start the automations that wait for an event: a server works on their runs.",
     ),
-    "call": ListedCommand("cli.call", "call", "Call an agent without a telephone, and print what was said."),
+    "call": ListedCommand(
+        "cli.call", "call", "Call an agent without a telephone, and print what was said."
+    ),
     "usage": ListedCommand(
         "cli.threads",
         "usage",
@@ -162,7 +173,9 @@ COMMANDS = {
     "calls": ListedCommand("cli.calls", "calls", "See, follow and forget telephone calls."),
     "review": ListedCommand("cli.review", "review", "See and decide proposed changes."),
     "codemods": ListedCommand(
-        "cli.workspace", "codemods", "Replacements over many graphs: look at them, decide and undo them."
+        "cli.workspace",
+        "codemods",
+        "Replacements over many graphs: look at them, decide and undo them.",
     ),
     "audit": ListedCommand("cli.audit", "audit", "See the audit log, newest first, or verify it."),
 }

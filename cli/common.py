@@ -40,7 +40,9 @@ def settings_of(
     """Return the settings with these flags on top. Ends the program when one is wrong."""
     flags = {"db": db, "workspace": workspace, "language": lang, **more}
     try:
-        settings = load_settings(**{name: value for name, value in flags.items() if value is not None})
+        settings = load_settings(
+            **{name: value for name, value in flags.items() if value is not None}
+        )
     except SettingsError as exc:
         usage_error(str(exc))
     # A person reads this terminal: events stand above the answer only where they are asked for.
@@ -75,10 +77,11 @@ async def with_services(
 ) -> T:
     """Open the services, do the work once and close them.
 
-    A command that only reads (not `creates`) makes no database where there is none. One that meets no graph
-    of a key ends with the keys that look like it.
+    A command that only reads (not `creates`) makes no database where there is none. One that meets
+    no graph of a key ends with the keys that look like it.
     """
-    # Most of the program, with the libraries of models: only commands that work with the services load it.
+    # Most of the program, with the libraries of models: only commands that work with the
+    # services load it.
     from graphrag.app.wiring import close_agents, open_shared
 
     if not creates:
@@ -94,7 +97,9 @@ async def with_services(
             await close_agents(services)
 
 
-async def with_source(settings: Settings, work: Callable[[GraphDataSource], Coroutine[Any, Any, T]]) -> T:
+async def with_source(
+    settings: Settings, work: Callable[[GraphDataSource], Coroutine[Any, Any, T]]
+) -> T:
     """Open the graphs of the workspace alone, do the work once and close them.
 
     Much less is loaded than for `with_services`. Makes no database where there is none.
@@ -137,7 +142,9 @@ def exit_codes(
         fail(known.message, code=known.exit_code, details=known.details)
 
 
-async def fail_without_graph(source: GraphDataSource, graph_key: str, *, or_else: str = "") -> NoReturn:
+async def fail_without_graph(
+    source: GraphDataSource, graph_key: str, *, or_else: str = ""
+) -> NoReturn:
     """End with exit code 3 and the keys that look like one that no graph has.
 
     `or_else` says what else the word could have named and does not.
@@ -153,11 +160,15 @@ async def fail_without_graph(source: GraphDataSource, graph_key: str, *, or_else
     else:
         hint = "; there is no graph yet: try `nodius demo` or `nodius import FILE`"
     other = f", {or_else}" if or_else else ""
-    fail(f"no graph {graph_key!r} in workspace {source.workspace!r}{other}{hint}", code=EXIT_NOTHING)
+    fail(
+        f"no graph {graph_key!r} in workspace {source.workspace!r}{other}{hint}", code=EXIT_NOTHING
+    )
 
 
 def bytes_of(file: Path, limit: int = -1) -> bytes:
-    """Return what a file holds (-: standard input), `limit` bytes of it. Ends the program where it cannot."""
+    """Return what a file holds (-: standard input), `limit` bytes of it. Ends the program
+    where it cannot.
+    """
     try:
         if str(file) == "-":
             return sys.stdin.buffer.read(limit)
@@ -167,8 +178,12 @@ def bytes_of(file: Path, limit: int = -1) -> bytes:
         usage_error(f"cannot read {file}: {exc.strerror}")
 
 
-def service_of(settings: Settings, url: str | None, token_file: Path | None) -> tuple[str, str | None]:
-    """Return a service's address and the token to sign in with; ends the program when it is unreadable."""
+def service_of(
+    settings: Settings, url: str | None, token_file: Path | None
+) -> tuple[str, str | None]:
+    """Return a service's address and the token to sign in with; ends the program when
+    it is unreadable.
+    """
     address = url or f"http://{settings.host}:{settings.port}"
     if token_file is None:
         return address, None

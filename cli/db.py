@@ -1,4 +1,6 @@
-"""The commands of `db`: set a database up, look at it, rehearse on its server, remove old history."""
+"""The commands of `db`: set a database up, look at it, rehearse on its server,
+remove old history.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from cli.doctor import show_findings
 from cli.options import DbOption, JsonOption, LanguageOption, flag, option
 from datasources.base import RehearsalStep
 from datasources.errors import SourceError
-from graphrag.app.databases import check_database, database_user_script, prepare_database, rehearse_database
+from graphrag.app.databases import (
+    check_database,
+    database_user_script,
+    prepare_database,
+    rehearse_database,
+)
 from graphrag.app.history_term import compact_database
 from graphrag.config import Settings
 
@@ -25,7 +32,8 @@ database = typer.Typer(help="Set a database up and look at its health.", no_args
 @database.command("init")
 def init(
     print_user_script: Annotated[
-        bool, flag("--print-user-script", "Print a script for arangosh that makes a user; do no more.")
+        bool,
+        flag("--print-user-script", "Print a script for arangosh that makes a user; do no more."),
     ] = False,
     dry_run: Annotated[bool, flag("--dry-run", "Say what would be made; make nothing.")] = False,
     user: Annotated[str, option("--user", "NAME", "The user of that script.")] = "nodius",
@@ -33,7 +41,9 @@ def init(
     db: DbOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Make what the database lacks: collections, indexes, words of nodes. Run it as often as you like."""
+    """Make what the database lacks: collections, indexes, words of nodes. Run it as often
+    as you like.
+    """
     settings = settings_of(db, None, lang)
     if print_user_script:
         _print_script(settings, user)
@@ -78,7 +88,9 @@ def compact(
         render.json(done)
         return
     for workspace, one in done.items():
-        render.line(f"{workspace}: {one['moved']} changes compressed, {one['removed']} parts removed")
+        render.line(
+            f"{workspace}: {one['moved']} changes compressed, {one['removed']} parts removed"
+        )
     if not done:
         render.note("nothing to do: no workspace keeps changes")
 
@@ -98,14 +110,16 @@ _REPORT = Path("nodius-rehearsal.json")
 @database.command("rehearse")
 def rehearse(
     address: Annotated[
-        str | None, typer.Argument(metavar="ADDRESS", help="The server, as in --db; else --db or NODIUS_DB.")
+        str | None,
+        typer.Argument(metavar="ADDRESS", help="The server, as in --db; else --db or NODIUS_DB."),
     ] = None,
     out: Annotated[Path, option("--out", "FILE", "Where to write the report.")] = _REPORT,
     as_json: JsonOption = False,
     db: DbOption = None,
     lang: LanguageOption = None,
 ) -> None:
-    """Try all that the service does on an ArangoDB server, in a database of its own that is removed again.
+    """Try all that the service does on an ArangoDB server, in a database of its own that
+    is removed again.
 
     Writes a report that names neither server, user nor password. Ends with 1 when something failed.
     """

@@ -1,4 +1,6 @@
-"""The `demo` command: sample graphs in a database, then the page with a question answered, or a tour here."""
+"""The `demo` command: sample graphs in a database, then the page with a question answered, or
+a tour here.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,16 @@ def demo(
     serves: Annotated[
         bool | None, flag("--serve/--no-serve", "Then serve the page (default: on a terminal).")
     ] = None,
-    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page where there is a screen.")] = True,
-    port: Annotated[int | None, option("--port", "N", "Port of the page; 0: any.", min=0, max=65535)] = None,
+    browser: Annotated[
+        bool, flag("--browser/--no-browser", "Open the page where there is a screen.")
+    ] = True,
+    port: Annotated[
+        int | None, option("--port", "N", "Port of the page; 0: any.", min=0, max=65535)
+    ] = None,
 ) -> None:
-    """Import sample graphs, ask one, then serve the page; in a script or with --no-serve, a tour instead."""
+    """Import sample graphs, ask one, then serve the page; in a script or with --no-serve,
+    a tour instead.
+    """
     settings = common.settings(port=port)
     question = text("demo_first_question", settings.language)
     is_serving = serves if serves is not None else sys.stdin.isatty() and sys.stdout.isatty()
@@ -86,7 +94,9 @@ def demo(
 
     with listening:
         address = f"127.0.0.1:{listening.getsockname()[1]}"
-        allowed = {"agent_http_allow": (*settings.agent_http_allow, address)}  # for as long as it listens
+        allowed = {
+            "agent_http_allow": (*settings.agent_http_allow, address)
+        }  # for as long as it listens
         opened = run(settings.model_copy(update=allowed), work, creates=True)
     if is_serving:
         _try_next(question, common)
@@ -100,7 +110,9 @@ def demo(
 
 
 async def _answered(services: Services, question: str) -> str:
-    """Return the key of a conversation in which rules answered the question, made unless it is there."""
+    """Return the key of a conversation in which rules answered the question, made unless
+    it is there.
+    """
     person = services.local_person()
     for thread in await services.threads.list(person, graph_key=GRAPH):
         if thread.title == question:
@@ -149,7 +161,12 @@ async def _embed(services: Services) -> None:
 async def _show(services: Services, question: str) -> None:
     """Prints the context as a model reads it, its long lines shortened."""
     prompt = await prepare_prompt(
-        services.source, services.retriever, GRAPH, question, role="editor", options=services.context_options
+        services.source,
+        services.retriever,
+        GRAPH,
+        question,
+        role="editor",
+        options=services.context_options,
     )
     lines = prompt.context.text.splitlines()
     render.passage("\n".join(_shown(line) for line in lines))
@@ -182,7 +199,9 @@ def _try_next(question: str, common: Common) -> None:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """Return a command as this person can type it: `nodius` where the shell finds it, else by its path."""
+    """Return a command as this person can type it: `nodius` where the shell finds it, else
+    by its path.
+    """
     called = Path(sys.argv[0])
     found = shutil.which("nodius")
     if called.name != "nodius" or (found is not None and Path(found).resolve() == called.resolve()):
@@ -196,25 +215,34 @@ MODEL = "sample-model"
 
 
 async def keep_recorded_conversation(services: Services, graph: str) -> None:
-    """Store the recorded conversation, which shows what a model adds, marked as such, unless it is there.
+    """Store the recorded conversation, which shows what a model adds, marked as such, unless
+    it is there.
 
-    A server on loopback streams it from a file in the wire format of OpenAI's chat completions: all of the
-    turn but the model is real.
+    A server on loopback streams it from a file in the wire format of OpenAI's chat completions: all
+    of the turn but the model is real.
     """
-    # Imported here: every command loads this module, and the client library takes a quarter of its start.
+    # Imported here: every command loads this module, and the client library takes a quarter
+    # of its start.
     from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 
-    language, person = services.settings.language, services.local_person()
+    language = services.settings.language
+    person = services.local_person()
     question = text("demo_recorded_question", language)
     title = text("demo_recorded_title", language, question=question)
-    if any(thread.title == title for thread in await services.threads.list(person, graph_key=graph)):
+    if any(
+        thread.title == title for thread in await services.threads.list(person, graph_key=graph)
+    ):
         return
     begun = await services.threads.save(services.threads.begin(graph, person, title=title), [])
     replies = iter(load_text(f"recorded/{language}.sse").split(END))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        config = uvicorn.Config(_recording(replies), lifespan="off", log_level="error", access_log=False)
-        choice = ProviderChoice(entry=ENTRIES["openai"], model=MODEL, base_url=url, key=SecretStr("none"))
+        config = uvicorn.Config(
+            _recording(replies), lifespan="off", log_level="error", access_log=False
+        )
+        choice = ProviderChoice(
+            entry=ENTRIES["openai"], model=MODEL, base_url=url, key=SecretStr("none")
+        )
         provider = OpenAICompatibleProvider(choice)
         try:
             async with served_on(config, listening), open_agent(services, provider) as agent:

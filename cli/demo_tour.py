@@ -1,4 +1,5 @@
-"""The tour of the `demo` command: what this service does, printed part by part; the graph is as before then.
+"""The tour of the `demo` command: what this service does, printed part by part; the graph is
+as before then.
 
 Rules answer, without a model, so that it is the same on every machine.
 """
@@ -51,10 +52,14 @@ HEARD_S = 4.0
 
 
 class Tour:
-    """Prints the tour. `first` numbers its first part; `listening`: where the API of the sample agent is."""
+    """Prints the tour. `first` numbers its first part; `listening`: where the API of the
+    sample agent is.
+    """
 
     def __init__(self, services: Services, graph: str, *, first: int, listening: socket) -> None:
-        self._services, self._graph, self._listening = services, graph, listening
+        self._services = services
+        self._graph = graph
+        self._listening = listening
         self._person = services.local_person()
         self._language: Language = services.settings.language
         self._numbers = count(first)
@@ -72,7 +77,8 @@ class Tour:
 
     async def _talk(self, chats: AgentChats) -> None:
         """Ask, have a change proposed, approve it and undo it."""
-        talk, language = _TourConversation(self._services, chats, self._graph), self._language
+        talk = _TourConversation(self._services, chats, self._graph)
+        language = self._language
         self._part("Talk about it (no model is configured here: rules answer)")
         await talk.say(text("demo_question", language))
         self._part("Ask for a change: it is only proposed")
@@ -91,7 +97,9 @@ class Tour:
         await talk.delete()
 
     async def _check(self, chats: AgentChats) -> None:
-        """Make a mistake that the prepared check finds, and make an automation of that conversation."""
+        """Make a mistake that the prepared check finds, and make an
+        automation of that conversation.
+        """
         services = self._services
         self._part("An edge is drawn twice by mistake; ask for what is wrong")
         first = min(await services.source.get_edges(self._graph), key=lambda edge: edge.key)
@@ -108,13 +116,15 @@ class Tour:
             self._part(f"Save the conversation as an automation, and let {NIGHTS} nights pass")
             fields = {**nightly.fields(self._graph), "message": "", "fromThreadId": talk.thread}
             await nights.show(
-                await service.add(AutomationDraft.read(fields), self._person, self._language), service
+                await service.add(AutomationDraft.read(fields), self._person, self._language),
+                service,
             )
         await talk.delete()
 
     async def _helpdesk(self, chats: AgentChats) -> None:
         """Store and start the sample agent, ask it, end the conversation; then it is as before."""
-        services, person = self._services, self._person
+        services = self._services
+        person = self._person
         self._part("Chat with an agent of a document, which tells its API how it ended")
         document: dict[str, Any] = load_json(HELPDESK)
         document["agent"]["id"] = agent_id = "demo-helpdesk"
@@ -145,7 +155,10 @@ class _TourConversation:
     def __init__(
         self, services: Services, chats: AgentChats, graph: str, agent_id: str | None = None
     ) -> None:
-        self._services, self._chats, self._graph, self._agent_id = services, chats, graph, agent_id
+        self._services = services
+        self._chats = chats
+        self._graph = graph
+        self._agent_id = agent_id
         self._person, self._view = services.local_person(), TurnView(services.settings.language)
         self.thread: str | None = None
 
@@ -153,11 +166,14 @@ class _TourConversation:
         """Send a message, show the answer and return how the turn ended."""
         render.line(f"> {message}", "bold")
         return await self._shown(
-            self._chats.run(self.thread, self._graph, message, self._person, agent_id=self._agent_id)
+            self._chats.run(
+                self.thread, self._graph, message, self._person, agent_id=self._agent_id
+            )
         )
 
     async def approve(self, approval_id: str) -> None:
-        thread, decision = str(self.thread), Approve()
+        thread = str(self.thread)
+        decision = Approve()
         await self._shown(
             self._chats.resume(thread, self._person, decision=decision, approval_id=approval_id)
         )
@@ -175,21 +191,28 @@ class _TourConversation:
 
 
 class _Nights:
-    """Nights of an automation, on a clock that is put forward. Units: `now` in milliseconds since 1970."""
+    """Nights of an automation, on a clock that is put forward. Units: `now` in
+    milliseconds since 1970.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services, self._person, self.now = services, services.local_person(), now_ms()
 
     async def show(self, made: AutomationAnswer, service: AutomationService) -> None:
         """Let nights pass; the automation goes in the end, its runs and decisions stay."""
-        services, key = self._services, made.id
+        services = self._services
+        key = made.id
         try:
-            async with open_model(services.settings, rules_provider(), embedder=services.embedder) as model:
+            async with open_model(
+                services.settings, rules_provider(), embedder=services.embedder
+            ) as model:
                 for _ in range(NIGHTS):
                     self.now = made.next_time or self.now
                     # Nobody is there to keep a run from ending.
                     limits = SessionLimits(confirm_ms=0)
-                    await self._pass(key, worker_of(services, model, lambda: self.now, limits=limits))
+                    await self._pass(
+                        key, worker_of(services, model, lambda: self.now, limits=limits)
+                    )
                     made = await service.get(key, self._person, services.settings.language)
                     self._show(made)
         finally:
@@ -197,7 +220,8 @@ class _Nights:
 
     async def _pass(self, automation_key: str, worker: Worker) -> None:
         """Run what is due, approve what it proposes, and let it end."""
-        services, place = self._services, self._services.settings.workspace
+        services = self._services
+        place = self._services.settings.workspace
 
         async def workspaces() -> list[str]:
             return [place]
@@ -232,7 +256,9 @@ async def _forget(services: Services, agent_id: str) -> None:
 
 
 def call_the_helpdesk(settings: Settings, graph: str) -> None:
-    """Call the sample agent, ask, interrupt its answer and hang up; the agent is gone afterwards."""
+    """Call the sample agent, ask, interrupt its answer and hang up; the
+    agent is gone afterwards.
+    """
     document: dict[str, Any] = {**load_json(HELPDESK), "graphs": [graph]}
     language = document["agent"]["language"] = settings.language
     interruption = {
@@ -240,7 +266,8 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
         "interrupt_after_s": HEARD_S,
         "replies": [{"says": text("demo_call_goodbye", language)}],
     }
-    question, answer = {"say": text("demo_question", language)}, {"wait": "answer"}
+    question = {"say": text("demo_question", language)}
+    answer = {"wait": "answer"}
     script = CallScript.model_validate(
         {
             "name": "demo",
@@ -258,4 +285,6 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
         render.note(f"left out: no socket of this machine can be used ({exc})")
         return
     show_call(made.document)
-    render.note(f"{made.recording.length_ms / 1000:.0f} seconds on the line; nobody had to wait for them.")
+    render.note(
+        f"{made.recording.length_ms / 1000:.0f} seconds on the line; nobody had to wait for them."
+    )

@@ -39,8 +39,12 @@ def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
         before, after = (_place(change["fields"], when) for when in ("before", "after"))
         yield f"> node {change['key']}{_quoted(change)} moves from {before} to {after}", CHANGED
     for broken in preview.get("referencesBroken", ()):
-        path, name = ".".join(broken["path"]), _short(broken["to"])
-        yield f"! node {broken['key']}{_quoted(broken)}: {path} refers to “{name}”, which goes", REMOVED
+        path = ".".join(broken["path"])
+        name = _short(broken["to"])
+        yield (
+            f"! node {broken['key']}{_quoted(broken)}: {path} refers to “{name}”, which goes",
+            REMOVED,
+        )
 
 
 def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
@@ -100,7 +104,8 @@ def _short(name: str) -> str:
 
 def _first_difference(one: Any, other: Any) -> int:
     """Return where two long texts begin to differ, so that a cut does not hide it."""
-    before, after = compact_json(one), compact_json(other)
+    before = compact_json(one)
+    after = compact_json(other)
     return next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
 
 

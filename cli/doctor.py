@@ -22,7 +22,9 @@ _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 @command()
 def doctor(
     common: Common,
-    ask: Annotated[bool, flag("--ask", "Ask the model a short question and time an embedding, too.")] = False,
+    ask: Annotated[
+        bool, flag("--ask", "Ask the model a short question and time an embedding, too.")
+    ] = False,
     calls: Annotated[
         bool, flag("--calls", "Show the last calls of tools in a running service instead.")
     ] = False,
@@ -54,7 +56,14 @@ async def _calls(address: str, token: str | None, workspace: str | None) -> list
 def _call_row(one: dict[str, Any]) -> list[Any]:
     outcome = ": ".join(filter(None, (one["outcome"], one.get("error"))))
     turn = f"{one['turn']}.{one['round']}"
-    return [local_time(one["time"], "seconds"), one["tool"], one["ms"], turn, outcome, one["threadId"]]
+    return [
+        local_time(one["time"], "seconds"),
+        one["tool"],
+        one["ms"],
+        turn,
+        outcome,
+        one["threadId"],
+    ]
 
 
 def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
@@ -63,7 +72,9 @@ def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
         render.json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            render.line(f"{finding.status:<8}{finding.name}: {finding.detail}", _STYLES[finding.status])
+            render.line(
+                f"{finding.status:<8}{finding.name}: {finding.detail}", _STYLES[finding.status]
+            )
             if finding.fix:
                 render.line(f"{'':8}→ {finding.fix}")
     if any(finding.status == "error" for finding in findings):

@@ -26,7 +26,8 @@ class ArangoServer(OptionGroup):
     """A server named in parts; the four options are those of Nodius's own script."""
 
     arangodb: Annotated[
-        str | None, option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db.")
+        str | None,
+        option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db."),
     ] = None
     arangodb_name: Annotated[
         str | None, option("--arangodb-name", "NAME", "Database there (default: nodius).")
@@ -44,8 +45,11 @@ class ArangoServer(OptionGroup):
     ] = None
 
     def address(self, db: str | None) -> str | None:
-        """Return the address that these make, `db` where none is given. Ends the program where both are."""
-        server, name = self.arangodb, self.arangodb_name
+        """Return the address that these make, `db` where none is given. Ends the program
+        where both are.
+        """
+        server = self.arangodb
+        name = self.arangodb_name
         if server is None:
             if any(given is not None for given in (name, self.arangodb_user, self.arangodb_pass)):
                 reason = "--arangodb-name, --arangodb-user and --arangodb-pass need --arangodb URL"
@@ -54,12 +58,18 @@ class ArangoServer(OptionGroup):
         if db is not None:
             usage_error("--db and --arangodb both name a database: give one of them")
         parts = urlsplit(server if "://" in server else f"http://{server}")
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/") or parts.query:
+        if (
+            parts.scheme not in ("http", "https")
+            or not parts.netloc
+            or parts.path.strip("/")
+            or parts.query
+        ):
             usage_error(f"--arangodb {server!r}: it must read http://HOST:8529")
         if "@" in parts.netloc:
             usage_error("--arangodb: give the sign-in as --arangodb-user and --arangodb-pass")
         login = ":".join(
-            quote(part or "", safe="") for part in (self.arangodb_user or "root", self.arangodb_pass)
+            quote(part or "", safe="")
+            for part in (self.arangodb_user or "root", self.arangodb_pass)
         )
         return f"arango+{parts.scheme}://{login}@{parts.netloc}/{quote(name or 'nodius', safe='')}"
 
@@ -71,7 +81,9 @@ class EmbeddingOptions(OptionGroup):
     graph: Annotated[
         list[str] | None, option("--graph -g", "GRAPH", "Just this graph (may be repeated).")
     ] = None
-    force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = False
+    force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = (
+        False
+    )
     adopt: Annotated[
         str | None,
         option(
@@ -81,13 +93,16 @@ class EmbeddingOptions(OptionGroup):
         ),
     ] = None
     beside: Annotated[
-        bool, flag("--beside", "Embed the others where vectors name no model; those are not searched.")
+        bool,
+        flag("--beside", "Embed the others where vectors name no model; those are not searched."),
     ] = False
-    all_workspaces: Annotated[bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")] = (
-        False
-    )
+    all_workspaces: Annotated[
+        bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")
+    ] = False
     batch: Annotated[int, option("--batch", "N", "Nodes in one request.", min=1, max=2000)] = 100
-    delay_ms: Annotated[int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)] = 0
+    delay_ms: Annotated[
+        int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)
+    ] = 0
     dry_run: Annotated[bool, flag("--dry-run", "Count what would be done; change nothing.")] = False
 
     async def here(self, services: Services, quiet: bool) -> EmbedReport:
@@ -98,7 +113,8 @@ class EmbeddingOptions(OptionGroup):
         await embedder.resolve()
         if self.adopt not in (None, embedder.model):
             reason = (
-                f"vectors are searched with {embedder.model}: set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
+                f"vectors are searched with {embedder.model}: "
+                f"set NODIUS_EMBEDDINGS_MODEL={self.adopt} first"
             )
             usage_error(f"--adopt {self.adopt}: {reason}")
         for key in self.graph or ():
@@ -124,9 +140,12 @@ class EmbeddingOptions(OptionGroup):
         await self._remark(services, report, embedder)
         return report
 
-    async def _remark(self, services: Services, report: EmbedReport, embedder: WorkspaceEmbedder) -> None:
+    async def _remark(
+        self, services: Services, report: EmbedReport, embedder: WorkspaceEmbedder
+    ) -> None:
         """Print what is left and which option embeds it."""
-        model, chosen = embedder.model, embedder.chosen.model
+        model = embedder.model
+        chosen = embedder.chosen.model
         if model != chosen and embedder.is_usable:
             render.note(
                 f"The vectors of this workspace are of {model} and stay so; --force renews all with {chosen}"
@@ -165,8 +184,8 @@ class EmbeddingOptions(OptionGroup):
 def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> None:
     """Embed the nodes whose vector is missing or older than their text.
 
-    Can be stopped and started again: what is stored is not done twice. Vectors of another model, and
-    those that name none, stay as they are without --force or --adopt.
+    Can be stopped and started again: what is stored is not done twice. Vectors of another model,
+    and those that name none, stay as they are without --force or --adopt.
     """
     address = server.address(common.db)
     if embedding.all_workspaces and (common.workspace or embedding.graph):

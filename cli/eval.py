@@ -48,8 +48,12 @@ def run_evaluation(
             "as TOML or JSON; with --make: a workflow file or the key of a graph.",
         ),
     ],
-    folder: Annotated[Path | None, option("--workflows", "DIR", "Where the workflow files are.")] = None,
-    form: Annotated[str, option("--format", "FORMAT", f"What FILE is: {', '.join(KINDS)}.")] = WORKFLOWS,
+    folder: Annotated[
+        Path | None, option("--workflows", "DIR", "Where the workflow files are.")
+    ] = None,
+    form: Annotated[
+        str, option("--format", "FORMAT", f"What FILE is: {', '.join(KINDS)}.")
+    ] = WORKFLOWS,
     questions: Annotated[
         Path | None, option("--questions", "FILE", "Questions about a knowledge graph.")
     ] = None,
@@ -58,29 +62,38 @@ def run_evaluation(
         bool, flag("--ablation", "Score each part of hybrid retrieval apart as well.")
     ] = False,
     second_look: Annotated[
-        bool, flag("--second-look", "Score too what the settings' model makes of it: a call a question.")
+        bool,
+        flag("--second-look", "Score too what the settings' model makes of it: a call a question."),
     ] = False,
     of_cells: Annotated[
         bool, flag("--cells", "Measure instead how many values of each node a context shows.")
     ] = False,
     of_answers: Annotated[
         bool,
-        flag("--answers", "Score instead the answers and changes of the settings' model, and a baseline."),
+        flag(
+            "--answers",
+            "Score instead the answers and changes of the settings' model, and a baseline.",
+        ),
     ] = False,
     out: Annotated[
-        Path | None, option("--out", "RUN", "With --answers: store each result here, and skip those stored.")
+        Path | None,
+        option("--out", "RUN", "With --answers: store each result here, and skip those stored."),
     ] = None,
     against: Annotated[
         Path | None,
         option(
-            "--against", "RUN", "With --answers: compare with this run; ends with 1 where fewer are right."
+            "--against",
+            "RUN",
+            "With --answers: compare with this run; ends with 1 where fewer are right.",
         ),
     ] = None,
     make: Annotated[
-        int | None, option("--make", "N", "With --answers: print N cases made from the graph.", min=1)
+        int | None,
+        option("--make", "N", "With --answers: print N cases made from the graph.", min=1),
     ] = None,
     contexts: Annotated[
-        bool, flag("--contexts", "With --answers: measure the facts that contexts show; asks no model.")
+        bool,
+        flag("--contexts", "With --answers: measure the facts that contexts show; asks no model."),
     ] = False,
     agent_alone: Annotated[bool, flag("--no-baseline", "With --answers: the agent alone.")] = False,
     as_json: JsonOption = False,
@@ -90,7 +103,9 @@ def run_evaluation(
     Works in a database of its own that is removed afterwards.
     """
     if of_answers:
-        measured = AnswerRun(file=file, folder=folder, out=out, against=against, agent_alone=agent_alone)
+        measured = AnswerRun(
+            file=file, folder=folder, out=out, against=against, agent_alone=agent_alone
+        )
         with exit_codes(settings_of(None).language):
             if make is not None:
                 make_answer_cases(file, make)
@@ -110,7 +125,9 @@ def run_evaluation(
     async def score(services: Services) -> None:
         async with second_look_of(services, wanted=second_look) as look:
             if folder is not None:
-                await _of_workflows(services, file, folder, ways or workflows.ABLATION, look, as_json=as_json)
+                await _of_workflows(
+                    services, file, folder, ways or workflows.ABLATION, look, as_json=as_json
+                )
             else:
                 read = await asyncio.to_thread(_read, form, file, questions)
                 results = await _of_knowledge(services, read, ways, look, quiet=as_json)
@@ -134,10 +151,18 @@ def _show_cells(folder: Path, *, as_json: bool) -> None:
         render.json({row.family: {**asdict(row), "share": round(row.share, 3)} for row in scores})
         return
     rows = [
-        [row.family, f"{row.nodes:,}", f"{row.values:,}", f"{row.share:.2f}", f"{row.silent / row.nodes:.2f}"]
+        [
+            row.family,
+            f"{row.nodes:,}",
+            f"{row.values:,}",
+            f"{row.share:.2f}",
+            f"{row.silent / row.nodes:.2f}",
+        ]
         for row in scores
     ]
-    render.table(["family", "nodes", "values", "shown", "nodes that show none"], rows, numbers=range(1, 5))
+    render.table(
+        ["family", "nodes", "values", "shown", "nodes that show none"], rows, numbers=range(1, 5)
+    )
 
 
 def _check(form: str, folder: Path | None, questions: Path | None) -> None:
@@ -159,7 +184,9 @@ def _check(form: str, folder: Path | None, questions: Path | None) -> None:
 
 @asynccontextmanager
 async def second_look_of(services: Services, *, wanted: bool) -> AsyncGenerator[SecondLook | None]:
-    """Yield what asks the settings' model, where that is wanted; ends the program where there is none."""
+    """Yield what asks the settings' model, where that is wanted; ends the program where
+    there is none.
+    """
     if not wanted:
         yield None
         return
@@ -187,7 +214,9 @@ async def _asked(
     *,
     quiet: bool,
 ) -> dict[str, Scores]:
-    """Return the scores of each way; `score` gets a retriever, the way and what counts questions."""
+    """Return the scores of each way; `score` gets a retriever, the way and
+    what counts questions.
+    """
     chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
     results: dict[str, Scores] = {}
     with render.progress("asking", quiet=quiet) as update:
@@ -199,7 +228,13 @@ async def _asked(
 
 
 async def _of_workflows(
-    services: Services, file: Path, folder: Path, ways: Ways, look: Retrieves | None, *, as_json: bool
+    services: Services,
+    file: Path,
+    folder: Path,
+    ways: Ways,
+    look: Retrieves | None,
+    *,
+    as_json: bool,
 ) -> None:
     queries = await asyncio.to_thread(workflows.read_queries, file)
     with render.progress("importing and embedding", quiet=as_json) as update:
@@ -218,18 +253,25 @@ async def _of_knowledge(
 ) -> dict[str, Scores]:
     """Store, embed and score; `ways` None is the ablation, on the passages alone as well."""
 
-    async def scored(read: Knowledge, key: str, ways: Ways, look: Retrieves | None) -> dict[str, Scores]:
+    async def scored(
+        read: Knowledge, key: str, ways: Ways, look: Retrieves | None
+    ) -> dict[str, Scores]:
         with render.progress("embedding", quiet=quiet) as update:
-            made = await knowledge.load_knowledge(services.source, services.embedder, read, key, update)
+            made = await knowledge.load_knowledge(
+                services.source, services.embedder, read, key, update
+            )
         if not quiet:
             render.note(f"{key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
         score = partial(knowledge.score_knowledge, graph_key=key, questions=read.questions)
         return await _asked(services, score, len(read.questions), ways, look, quiet=quiet)
 
     results: dict[str, Scores] = {}
-    bare, asked = read.passages_alone(), tuple(one for one in read.questions if one.passages)
+    bare = read.passages_alone()
+    asked = tuple(one for one in read.questions if one.passages)
     if ways is None and asked and read.passages and bare != read:
-        alone = {f"{name}{knowledge.ALONE}": knowledge.ABLATION[name] for name in knowledge.WITHOUT_GRAPH}
+        alone = {
+            f"{name}{knowledge.ALONE}": knowledge.ABLATION[name] for name in knowledge.WITHOUT_GRAPH
+        }
         results |= await scored(replace(bare, questions=asked), GRAPH_ALONE, alone, None)
     return results | await scored(read, GRAPH, ways or knowledge.ABLATION, look)
 
@@ -302,7 +344,9 @@ def show_certainty(name: str, scores: Scores) -> None:
     render.line()
     render.table([name, "mean", "95 % interval"], rows, numbers=(1, 2))
     measures = [
-        measure for measure in ("recall@5", "recall@10", "hits@1", "mrr") if measure in known["intervals"]
+        measure
+        for measure in ("recall@5", "recall@10", "hits@1", "mrr")
+        if measure in known["intervals"]
     ]
     parts = [
         [part, f"{found['questions']:,}", *(f"{found[measure]:.3f}" for measure in measures)]

@@ -1,4 +1,6 @@
-"""What `eval --answers` does: measures answers and changes, makes cases, and measures facts in contexts."""
+"""What `eval --answers` does: measures answers and changes, makes cases, and measures
+facts in contexts.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ class _Cases:
 
 
 def run_answers(measured: AnswerRun, *, as_json: bool) -> None:
-    """Runs the cases and prints the results. Ends with 1 where fewer are right than in the other run."""
+    """Runs the cases and prints the results. Ends with 1 where fewer are right than in
+    the other run.
+    """
     earlier = None if measured.against is None else answer_report.read_rows(measured.against)
     if measured.against is not None and not earlier:
         usage_error(f"--against {measured.against}: it holds no result")
@@ -157,9 +161,15 @@ def _setting(services: Services, model: Model) -> AnswerSetting:
 async def _measured(
     setting: AnswerSetting, measured: AnswerRun, read: _Cases, *, quiet: bool
 ) -> list[AnswerRow]:
-    """Returns the results of all cases, those of the file to resume first; stores each new one there."""
+    """Returns the results of all cases, those of the file to resume first; stores each
+    new one there.
+    """
     wanted = {setting.identity(case, way) for case in read.cases for way in measured.ways}
-    stored = [] if measured.out is None else await asyncio.to_thread(answer_report.read_rows, measured.out)
+    stored = (
+        []
+        if measured.out is None
+        else await asyncio.to_thread(answer_report.read_rows, measured.out)
+    )
     rows = [row for row in stored if row.is_final and row.identity in wanted]
     done = frozenset(row.identity for row in rows)
     failures = 0
@@ -173,7 +183,9 @@ async def _measured(
             count()
             failures = 0 if row.is_final else failures + 1
             if failures == MAX_FAILURES:
-                fail(f"{failures} cases in a row failed, the last with {row.error}; run it again to go on")
+                fail(
+                    f"{failures} cases in a row failed, the last with {row.error}; run it again to go on"
+                )
     return rows
 
 
@@ -231,7 +243,8 @@ def make_answer_cases(graph: Path, number: int) -> None:
         name = graph.name
         read = answer_cases.read_graph(name, graph.parent, workspace=WORKSPACE, graph_key=WORKSPACE)
     else:
-        name, read = f"{answer_cases.STORED}{graph}", _stored_graph(str(graph))
+        name = f"{answer_cases.STORED}{graph}"
+        read = _stored_graph(str(graph))
     made = make_cases(read, number, file=name)
     found = len(made.questions) + len(made.changes)
     if not found:
@@ -262,7 +275,8 @@ def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:
         rows: list[ContextFacts] = _in_scratch(place, work)
     if not rows:
         usage_error(f"{file}: no question in it has facts")
-    shares, tokens = [row.share for row in rows], [row.tokens for row in rows]
+    shares = [row.share for row in rows]
+    tokens = [row.tokens for row in rows]
     low, high = interval(shares)
     summary: dict[str, Any] = {
         "questions": len(rows),

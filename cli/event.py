@@ -1,4 +1,6 @@
-"""The command `event`: starts the automations that wait for an event, as `POST /api/events/NAME` does."""
+"""The command `event`: starts the automations that wait for an event, as
+`POST /api/events/NAME` does.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,13 @@ async def event(
     data: Annotated[str | None, option("--data", "JSON", "What the runs read (-: stdin).")] = None,
 ) -> None:
     """Start the automations that wait for an event: a server works on their runs."""
-    language, person = services.settings.language, services.local_person()
+    language = services.settings.language
+    person = services.local_person()
     given = EventDraft.read({"name": name, "key": key, "data": _json_of(data)})
     service = automation_service(services)
-    found = await start_by_event(service, given.name, given.data, person, key=given.key, language=language)
+    found = await start_by_event(
+        service, given.name, given.data, person, key=given.key, language=language
+    )
     common.say(found.to_document(), partial(_show, found, language))
     if not found.started:
         raise typer.Exit(EXIT_FAILED if found.refused else EXIT_NOTHING)
@@ -53,4 +58,6 @@ def _show(found: EventAnswer, language: Language) -> None:
     for one in found.refused:
         render.note(f"{one.automation_id}: {one.message}")
     if not found.started and not found.refused:
-        render.note(text("event_known" if found.repeated else "event_nobody", language, event=found.event))
+        render.note(
+            text("event_known" if found.repeated else "event_nobody", language, event=found.event)
+        )

@@ -22,12 +22,15 @@ async def export(
     services: Services,
     graph: GraphArgument,
     form: Annotated[Family, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
-    output: Annotated[Path | None, option("--output -o", "FILE", "Write to a file instead.")] = None,
+    output: Annotated[
+        Path | None, option("--output -o", "FILE", "Write to a file instead.")
+    ] = None,
 ) -> None:
     """Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.
 
-    A file of another tool is the one that the graph was imported from, with what changed since; what the
-    format has no place for is named. `--json` prints it on one line; without it, it is indented for reading.
+    A file of another tool is the one that the graph was imported from, with what changed since;
+    what the format has no place for is named. `--json` prints it on one line; without it, it is
+    indented for reading.
     """
     made = await export_file(services.approvals, graph, form)
     for line in made.report.lines(services.settings.language):

@@ -18,7 +18,9 @@ from datasources.types import Family
 if TYPE_CHECKING:
     from graphrag.app.wiring import Services
 
-graphs = typer.Typer(help="List the graphs of the workspace; make, rename, copy, delete and restore them.")
+graphs = typer.Typer(
+    help="List the graphs of the workspace; make, rename, copy, delete and restore them."
+)
 NameArgument = Annotated[str, argument("NAME", "What the graph is called.")]
 
 
@@ -76,7 +78,9 @@ async def new(
     common: Common,
     services: Services,
     name: NameArgument,
-    family: Annotated[Family, option("--type", "TYPE", "Whose types: nodius, n8n or node-red.")] = "nodius",
+    family: Annotated[
+        Family, option("--type", "TYPE", "Whose types: nodius, n8n or node-red.")
+    ] = "nodius",
     language: GraphLanguageOption = None,
 ) -> None:
     """Make an empty graph."""
@@ -88,7 +92,9 @@ async def new(
 
 
 @command(graphs, "rename", creates=True)
-async def rename(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
+async def rename(
+    common: Common, services: Services, graph: GraphArgument, name: NameArgument
+) -> None:
     """Give a graph another name; its key stays."""
     from graphrag.app.whole_graphs import rename_graph
 
@@ -97,7 +103,9 @@ async def rename(common: Common, services: Services, graph: GraphArgument, name:
 
 
 @command(graphs, "duplicate", creates=True)
-async def duplicate(common: Common, services: Services, graph: GraphArgument, name: NameArgument) -> None:
+async def duplicate(
+    common: Common, services: Services, graph: GraphArgument, name: NameArgument
+) -> None:
     """Copy a graph as it is stored now, under a new key."""
     from graphrag.app.whole_graphs import copy_graph
 
@@ -125,14 +133,24 @@ async def restore(common: Common, services: Services, graph: GraphArgument) -> N
 
 @command(graphs, "deleted")
 async def list_deleted(common: Common, services: Services) -> None:
-    """List the deleted graphs that can be restored; remove for good what was deleted 30 days ago."""
+    """List the deleted graphs that can be restored; remove for good what was deleted
+    30 days ago.
+    """
     from graphrag.app.deleted_graphs import deleted_graphs, purge
 
     await purge(services.approvals)
     found = await deleted_graphs(services.approvals)
     columns = ["key", "name", "nodes", "edges", "deleted", "by", "gone for good"]
     rows = [
-        [g.graph_key, g.name, g.nodes, g.edges, local_time(g.deleted_time), g.deleted_by, local_time(g.ends)]
+        [
+            g.graph_key,
+            g.name,
+            g.nodes,
+            g.edges,
+            local_time(g.deleted_time),
+            g.deleted_by,
+            local_time(g.ends),
+        ]
         for g in found
     ]
     documents = [dict(zip(columns, row, strict=True)) for row in rows]

@@ -29,7 +29,9 @@ ACTIONS = ("created", "updated", "unchanged")
 def import_files(
     common: Common,
     files: Annotated[list[Path], argument("FILE...", "n8n, Node-RED or Nodius JSON; -: stdin.")],
-    graph: Annotated[str | None, option("--graph -g", "KEY", "Import one file as this graph.")] = None,
+    graph: Annotated[
+        str | None, option("--graph -g", "KEY", "Import one file as this graph.")
+    ] = None,
     replace: Annotated[
         bool, flag("--replace", "Make a graph as its file is, whatever people changed since.")
     ] = False,
@@ -41,8 +43,8 @@ def import_files(
     """Import workflows; importing a file again merges it into its graph.
 
     What only the file changed is taken, what people changed stays. Where both changed the same, the
-    file's version waits for a decision: see `nodius review`. A file that cannot be used is refused with
-    the reason, and the others go on. Embedding may be stopped: what was imported stays, and
+    file's version waits for a decision: see `nodius review`. A file that cannot be used is refused
+    with the reason, and the others go on. Embedding may be stopped: what was imported stays, and
     `nodius embed-nodes` goes on.
     """
     if graph is not None and len(files) > 1:
@@ -77,7 +79,9 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
         return
     try:
         with render.progress("embedding nodes", quiet=quiet) as update:
-            await embed_nodes(services.source, services.embedder, graph_keys=graph_keys, progress=update)
+            await embed_nodes(
+                services.source, services.embedder, graph_keys=graph_keys, progress=update
+            )
     except EmbeddingError as exc:
         render.note(f"Not embedded yet: {exc}. {later}")
     except asyncio.CancelledError:
@@ -85,11 +89,15 @@ async def _embed(services: Services, graph_keys: list[str], *, quiet: bool) -> N
         raise
 
 
-async def _introduce(services: Services, outcomes: Sequence[ImportOutcome], language: Language) -> None:
+async def _introduce(
+    services: Services, outcomes: Sequence[ImportOutcome], language: Language
+) -> None:
     """Print what the new graph does and what may be asked about it; of several graphs nothing."""
     keys = [outcome.graph_key for outcome in outcomes if outcome.action == "created"]
     if len(keys) == 1:
-        show_suggestions(await suggest(services.source, await services.source.get_graph(keys[0]), language))
+        show_suggestions(
+            await suggest(services.source, await services.source.get_graph(keys[0]), language)
+        )
 
 
 def show_suggestions(made: Suggestions) -> None:
@@ -109,7 +117,9 @@ def _show(outcomes: Sequence[ImportOutcome], language: Language) -> None:
 
 
 def show_outcome(outcome: ImportOutcome, language: Language = "en") -> None:
-    """Print what one import did: its graph, its counts, and each thing that was dropped or repaired."""
+    """Print what one import did: its graph, its counts, and each thing that was
+    dropped or repaired.
+    """
     if outcome.refused:
         render.line(f"{outcome.file}: refused: {outcome.refused}", "red")
         return

@@ -34,7 +34,9 @@ class CommandsOnDemand(TyperGroup):
 
 
 def _new_app(**options: Any) -> typer.Typer:
-    return typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False, **options)
+    return typer.Typer(
+        pretty_exceptions_enable=False, rich_markup_mode=None, add_completion=False, **options
+    )
 
 
 @cache
@@ -53,8 +55,8 @@ def load(name: str) -> Any:
 def options_behind_command(args: list[str]) -> list[str]:
     """Return the arguments with shared options moved behind the command that they stand before.
 
-    `--db URL graphs list` becomes `graphs list --db URL`, and `graphs --db URL list` as well, so that the
-    command itself says whether it has such an option.
+    `--db URL graphs list` becomes `graphs list --db URL`, and `graphs --db URL list` as well, so
+    that the command itself says whether it has such an option.
     """
     path: list[str] = []
     moved: list[str] = []
@@ -97,7 +99,10 @@ app = _new_app(
 @app.callback()
 def main(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and end."
+        ),
     ] = False,
 ) -> None:
     """Ask and change workflow graphs. Start with `nodius demo`: no key and no network needed."""
@@ -111,7 +116,8 @@ def run() -> None:
     """Run the command line; the entry point of the `nodius` script."""
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
-            # A name may hold what the terminal, or any encoding, cannot show; a script expects UTF-8.
+            # A name may hold what the terminal, or any encoding, cannot show; a
+            # script expects UTF-8.
             encoding = output.encoding if output.isatty() else "utf-8"
             output.reconfigure(encoding=encoding, errors="backslashreplace")
     collect_only_young()

@@ -19,7 +19,9 @@ from tools.base import Role
 
 
 def option(names: str, metavar: str, help: str, **limits: Any) -> Any:
-    """Return the declaration of an option with a value; `names` as they are typed, with spaces between."""
+    """Return the declaration of an option with a value; `names` as they are typed,
+    with spaces between.
+    """
     return typer.Option(*names.split(), metavar=metavar, help=help, **limits)
 
 
@@ -45,14 +47,21 @@ DbOption = Annotated[
 LanguageOption = Annotated[
     str | None, option("--lang", "en|fr", "Language of contexts, prompts and messages.")
 ]
-WorkspaceOption = Annotated[str | None, option("--workspace -w", "NAME", "Whose graphs to work with.")]
+WorkspaceOption = Annotated[
+    str | None, option("--workspace -w", "NAME", "Whose graphs to work with.")
+]
 GraphArgument = Annotated[str, argument("GRAPH", "A graph's key (see `nodius graphs`).")]
 QuestionArgument = Annotated[str, argument("QUESTION", "What to ask, in quotes.")]
-RoleOption = Annotated[Role, option("--role", "ROLE", "Who asks: viewer, editor, reviewer or admin.")]
-ThreadOption = Annotated[
-    str | None, option("--thread -t", "ID", "Go on in this conversation (see `nodius threads list`).")
+RoleOption = Annotated[
+    Role, option("--role", "ROLE", "Who asks: viewer, editor, reviewer or admin.")
 ]
-UrlOption = Annotated[str | None, option("--url", "URL", "The service (default: as `nodius serve`).")]
+ThreadOption = Annotated[
+    str | None,
+    option("--thread -t", "ID", "Go on in this conversation (see `nodius threads list`)."),
+]
+UrlOption = Annotated[
+    str | None, option("--url", "URL", "The service (default: as `nodius serve`).")
+]
 TokenFileOption = Annotated[
     Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
@@ -66,7 +75,9 @@ LimitOption = Annotated[int, option("--limit", "N", "Show at most so many.", min
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionGroup:
-    """Options that commands share, a field each. A parameter of such a class gives a command all of them."""
+    """Options that commands share, a field each. A parameter of such a class gives a command
+    all of them.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +90,15 @@ class Common(OptionGroup):
     lang: LanguageOption = None
 
     def settings(self, **flags: Any) -> Settings:
-        """Return the settings with these options and `flags` on top. Ends the program when one is wrong."""
+        """Return the settings with these options and `flags` on top. Ends the program when
+        one is wrong.
+        """
         return settings_of(self.db, self.workspace, self.lang, **flags)
 
     def say(self, document: Any, shown: str | Callable[[], object]) -> None:
-        """Print what was done: as JSON where that is wanted, else in a line, or by calling `shown`."""
+        """Print what was done: as JSON where that is wanted, else in a line, or
+        by calling `shown`.
+        """
         if self.as_json:
             render.json(document)
         elif isinstance(shown, str):
@@ -101,7 +116,9 @@ class Common(OptionGroup):
         numbers: Sequence[int] = (),
         folded: int | None = None,
     ) -> None:
-        """Print a table, or all of it as JSON. Ends the program, saying `none`, where there is no row."""
+        """Print a table, or all of it as JSON. Ends the program, saying `none`, where there
+        is no row.
+        """
         if self.as_json:
             render.json(document)
         elif rows:
@@ -125,21 +142,27 @@ class WithModel(Common):
 
 
 def command(
-    group: typer.Typer | None = None, name: str | None = None, *, json: bool = True, creates: bool = False
+    group: typer.Typer | None = None,
+    name: str | None = None,
+    *,
+    json: bool = True,
+    creates: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Return a decorator that makes a command of a function, of a `group` where one is given.
 
-    The function's first parameter is a `Common`, whose options stand last (without `json` there is no
-    --json); a parameter whose class is another OptionGroup stands for its options. A coroutine function is
-    run with the `services` of the database, its second parameter (see `with_services` for `creates`), or
-    with the graphs of the workspace alone where it has a `source: GraphDataSource` instead. A group's
-    command without a `name` is what the group does by itself.
+    The function's first parameter is a `Common`, whose options stand last (without `json` there is
+    no --json); a parameter whose class is another OptionGroup stands for its options. A coroutine
+    function is run with the `services` of the database, its second parameter (see `with_services`
+    for `creates`), or with the graphs of the workspace alone where it has a `source:
+    GraphDataSource` instead. A group's command without a `name` is what the group does by itself.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
         first, *own = inspect.signature(function, locals=_OPENED, eval_str=True).parameters.values()
         reads_only = any(parameter.annotation is GraphDataSource for parameter in own)
-        own = [one for one in own if one.name != "services" and one.annotation is not GraphDataSource]
+        own = [
+            one for one in own if one.name != "services" and one.annotation is not GraphDataSource
+        ]
         parameters: list[inspect.Parameter] = []
         groups: dict[str, tuple[type[OptionGroup], list[str]]] = {}
         for parameter in (*own, first):
@@ -167,23 +190,29 @@ def command(
                     asyncio.run(with_source(settings, lambda on: function(source=on, **given)))
                 else:
                     asyncio.run(
-                        with_services(settings, lambda on: function(services=on, **given), creates=creates)
+                        with_services(
+                            settings, lambda on: function(services=on, **given), creates=creates
+                        )
                     )
 
         is_callback = group is not None and name is None
         if is_callback:
             parameters.append(inspect.Parameter(_CONTEXT, _KEYWORD, annotation=typer.Context))
-        called.__name__, called.__doc__ = function.__name__, function.__doc__
+        called.__name__ = function.__name__
+        called.__doc__ = function.__doc__
         called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         called.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
         if group is None:
             return called
-        return (group.callback(invoke_without_command=True) if is_callback else group.command(name))(called)
+        return (
+            group.callback(invoke_without_command=True) if is_callback else group.command(name)
+        )(called)
 
     return decorate
 
 
-_CONTEXT, _KEYWORD = "context", inspect.Parameter.KEYWORD_ONLY
+_CONTEXT = "context"
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 # A command that imports little names the class of its services for type checkers alone.
 _OPENED = {"Services": object}
 

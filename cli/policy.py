@@ -23,17 +23,24 @@ async def policy(
     graph: Annotated[str | None, argument("[GRAPH]", "Also what this graph demands.")] = None,
     wanted: Annotated[
         str | None,
-        option("--set", "CLASSES", f"Demand a person for these, or {NONE}: {', '.join(sorted(CLASSES))}."),
+        option(
+            "--set",
+            "CLASSES",
+            f"Demand a person for these, or {NONE}: {', '.join(sorted(CLASSES))}.",
+        ),
     ] = None,
     type_name: Annotated[
         str | None, option("--type", "TYPE", "Set it for this node type of the graph.")
     ] = None,
 ) -> None:
-    """Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH."""
+    """Show for which changes people must be asked; with --set, say so for the
+    workspace or the GRAPH.
+    """
     if type_name is not None and (graph is None or wanted is None):
         usage_error("--type needs a GRAPH and --set")
     classes = None if wanted is None else class_names(wanted)
-    person, approvals = services.local_person(), services.approvals
+    person = services.local_person()
+    approvals = services.approvals
     if graph is not None:
         await services.source.get_graph(graph)
     if classes is None:
@@ -57,7 +64,11 @@ def _show(found: PolicyView, language: Language) -> None:
 
 def class_names(wanted: str) -> list[ActionClass]:
     """Return the classes of a list with commas; ends the command for one that is none."""
-    names = [] if wanted.strip() == NONE else [name.strip() for name in wanted.split(",") if name.strip()]
+    names = (
+        []
+        if wanted.strip() == NONE
+        else [name.strip() for name in wanted.split(",") if name.strip()]
+    )
     unknown = [name for name in names if name not in CLASSES]
     if unknown:
         usage_error(f"no class {unknown[0]!r}; use {NONE} or some of {', '.join(sorted(CLASSES))}")

@@ -36,7 +36,9 @@ class Retrieving(Common):
 
     role: RoleOption = "editor"
     mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "How to retrieve.")] = None
-    budget: Annotated[int | None, option("--budget", "TOKENS", "Most tokens of the context.")] = None
+    budget: Annotated[int | None, option("--budget", "TOKENS", "Most tokens of the context.")] = (
+        None
+    )
 
     def settings(self, **flags: Any) -> Settings:
         return Common.settings(self, mode=self.mode, budget_tokens=self.budget, **flags)
@@ -63,7 +65,9 @@ async def _request(services: Services, graph: str, question: str, role: Role) ->
 
     def context_room(taken: int, wanted: int) -> int:
         taken += count_tokens(question)
-        return prompt_budget.share_out(window, sizes, taken=taken, wanted=wanted, changing=changing).context
+        return prompt_budget.share_out(
+            window, sizes, taken=taken, wanted=wanted, changing=changing
+        ).context
 
     prepared = await prepare_prompt(
         services.source,
@@ -97,7 +101,8 @@ async def context(
 
 def context_as_dict(prepared: PreparedPrompt) -> dict[str, Any]:
     """Return a retrieval and its context for a script."""
-    found, built = prepared.retrieval, prepared.context
+    found = prepared.retrieval
+    built = prepared.context
     shown = {*built.nodes, *built.brief}
     return {
         "graph": found.graph.key,
@@ -130,7 +135,8 @@ def context_as_dict(prepared: PreparedPrompt) -> dict[str, Any]:
 
 def summary(prepared: PreparedPrompt) -> str:
     """Return one line on what a context holds, how it was found and what it cost."""
-    found, built = prepared.retrieval, prepared.context
+    found = prepared.retrieval
+    built = prepared.context
     parts = [
         f"{counted('node', len(built.nodes), 'en')}, {counted('edge', len(built.edges), 'en')}, "
         f"{built.tokens:,} tokens ({tokenizer_name()})",

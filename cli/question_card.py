@@ -28,7 +28,8 @@ def read_line(prompt: str) -> str | None:
 
 def ask_card(card: Mapping[str, Any]) -> Response | None:
     """Show a question's card and return the person's answer; None: later."""
-    responses, free = card["responses"], card["freeText"]
+    responses = card["responses"]
+    free = card["freeText"]
     render.said("? ", card["text"], "bold")
     if responses == [True, False]:
         return _yes_or_no()

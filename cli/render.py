@@ -18,8 +18,10 @@ from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _HIDDEN = re.compile("[\u200b\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-"""What hides or reorders other characters, so that code reads otherwise than it runs. Source: Boucher
-and Anderson, "Trojan Source" (2021). Joiners and marks that ordinary writing needs are not among them."""
+"""What hides or reorders other characters, so that code reads otherwise than it runs. Source:
+Boucher and Anderson, "Trojan Source" (2021). Joiners and marks that ordinary writing needs are
+not among them.
+"""
 FEED = "⏎"
 CONTINUED = "│ "
 """Stands before what continues a line."""
@@ -48,7 +50,8 @@ def json_line(value: Any) -> None:
 
 
 def line(text: str = "", style: str | None = None) -> None:
-    """Print one line: brackets in it are not markup, and nothing in it commands, hides, reorders or ends it.
+    """Print one line: brackets in it are not markup, and nothing in it commands, hides, reorders
+    or ends it.
 
     Line feeds show as `⏎`; what a terminal has no room for goes on below, behind a mark.
     """
@@ -61,11 +64,15 @@ def passage(text: str, style: str | None = None) -> None:
 
 
 def said(head: str, text: str, style: str | None = None) -> None:
-    """Print what somebody wrote behind our `head`: its further lines stand behind a mark, and are few."""
+    """Print what somebody wrote behind our `head`: its further lines stand behind a mark,
+    and are few.
+    """
     first, *rest = _harmless(text[:MAX_SAID_CHARS]).split("\n")
     rows = _wrapped(head, first + (FEED if rest else ""), out)
     for number, one in enumerate(rest, start=2):
-        rows += _wrapped(" " * len(head) + CONTINUED, one + (FEED if number <= len(rest) else ""), out)
+        rows += _wrapped(
+            " " * len(head) + CONTINUED, one + (FEED if number <= len(rest) else ""), out
+        )
     if len(rows) > MAX_ROWS or len(text) > MAX_SAID_CHARS:
         rows[MAX_ROWS:] = [f"{' ' * len(head)}{CONTINUED}… ({len(text):,} characters)"]
     _print(out, rows, style)
@@ -101,13 +108,18 @@ def _one_line(text: str) -> str:
 
 
 def _wrapped(head: str, text: str, console: Console) -> list[str]:
-    """Return the rows of a line: a terminal would begin the second at its edge, like a line of ours."""
+    """Return the rows of a line: a terminal would begin the second at its edge, like a
+    line of ours.
+    """
     width = _width(console)
     if width is None or cell_len(whole := head + text.expandtabs(4)) <= width:
         return [head + text]
     mark = " " * (len(head) - len(head.lstrip(" "))) + CONTINUED
     first, *_ = chop_cells(whole, width)
-    return [first, *(mark + part for part in chop_cells(whole[len(first) :], max(20, width - len(mark))))]
+    return [
+        first,
+        *(mark + part for part in chop_cells(whole[len(first) :], max(20, width - len(mark)))),
+    ]
 
 
 def _width(console: Console) -> int | None:
@@ -203,12 +215,18 @@ def progress(
         yield lambda _done, _total: None
         return
     if err.is_terminal:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=err, transient=True) as bar:
             task = bar.add_task(title, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
         return
-    last, started = -1, time.monotonic()
+    last = -1
+    started = time.monotonic()
 
     def by_tenths(done: int, total: int) -> None:
         nonlocal last
@@ -222,7 +240,9 @@ def progress(
 
 
 def counter(update: Callable[[int, int], None], total: int) -> Callable[..., None]:
-    """Return a function that counts its calls, whatever it is called with, and updates a progress."""
+    """Return a function that counts its calls, whatever it is called with, and
+    updates a progress.
+    """
     done = 0
 
     def count(*_: Any) -> None:

@@ -39,10 +39,13 @@ async def list_approvals(
     ] = None,
     limit: LimitOption = 100,
 ) -> None:
-    """List proposed changes: what waits for a decision first, then what was decided, newest first."""
+    """List proposed changes: what waits for a decision first, then what was
+    decided, newest first.
+    """
     if graph is not None:
         await services.source.get_graph(graph)
-    person, language = services.local_person(), services.settings.language
+    person = services.local_person()
+    language = services.settings.language
     stored = await services.approvals.list(graph_key=graph, status=status, limit=limit, by=person)
     found = sorted(stored, key=lambda approval: not approval.is_open)
     common.show_list(
@@ -121,13 +124,17 @@ async def approve(
     services: Services,
     approval_id: IdArgument,
     edit: Annotated[
-        Path | None, option("--edit", "FILE", "Carry out the action in this JSON file instead (-: stdin).")
+        Path | None,
+        option("--edit", "FILE", "Carry out the action in this JSON file instead (-: stdin)."),
     ] = None,
     feedback: FeedbackOption = "",
 ) -> None:
-    """Approve a proposed change and apply it. `review show ID --json` prints its action, for an edit."""
+    """Approve a proposed change and apply it. `review show ID --json` prints its action,
+    for an edit.
+    """
     edited = None if edit is None else approvals.ApproveEdited(_read_action(edit), feedback)
-    person, decision = services.local_person(), edited or approvals.Approve(feedback)
+    person = services.local_person()
+    decision = edited or approvals.Approve(feedback)
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
@@ -145,7 +152,8 @@ async def reject(
     common: Common, services: Services, approval_id: IdArgument, feedback: FeedbackOption = ""
 ) -> None:
     """Reject a proposed change: nothing of the graph changes."""
-    person, decision = services.local_person(), approvals.Reject(feedback)
+    person = services.local_person()
+    decision = approvals.Reject(feedback)
     _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
 
 
@@ -161,7 +169,9 @@ def _show_decided(common: Common, services: Services, approval: approvals.Approv
 async def undo(
     common: Common,
     services: Services,
-    graph: Annotated[str, argument("GRAPH|ID", "A graph's key, or the id of an applied change alone.")],
+    graph: Annotated[
+        str, argument("GRAPH|ID", "A graph's key, or the id of an applied change alone.")
+    ],
     approval_id: Annotated[
         str | None, argument("[ID]", "Which change (default: the last one); an undo's id redoes.")
     ] = None,
@@ -169,7 +179,9 @@ async def undo(
         bool, flag("--turn", "With all else that was applied of the change's turn, in one step.")
     ] = False,
 ) -> None:
-    """Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost."""
+    """Take back an applied change. Refused when later changes rest on it; nothing of
+    theirs is lost.
+    """
     graph_key, wanted = await _to_undo(services, graph, approval_id)
     done = await services.approvals.undo(graph_key, wanted, by=services.local_person(), turn=turn)
     if common.as_json:
@@ -180,7 +192,9 @@ async def undo(
     render.note(f"To redo it: nodius undo {done.id}")
 
 
-async def _to_undo(services: Services, named: str, approval_id: str | None) -> tuple[str, str | None]:
+async def _to_undo(
+    services: Services, named: str, approval_id: str | None
+) -> tuple[str, str | None]:
     """Return the graph and the change: an id alone says of which graph it is."""
     known = {graph.key for graph in await services.source.list_graphs()}
     if approval_id is None and named not in known:

@@ -30,7 +30,9 @@ def serve(
     host: Annotated[
         str | None, option("--host", "ADDRESS", "Where to listen (default: see settings).")
     ] = None,
-    port: Annotated[int | None, option("--port", "N", "Its port; 0: any free one.", min=0, max=65535)] = None,
+    port: Annotated[
+        int | None, option("--port", "N", "Its port; 0: any free one.", min=0, max=65535)
+    ] = None,
     forwarded_allow_ips: Annotated[
         str | None, option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers hold.")
     ] = None,
@@ -42,7 +44,8 @@ def serve(
 def serve_settings(
     settings: Settings, *, on_ready: Callable[[str], None] | None = None, any_port: bool = False
 ) -> None:
-    """Serve until a signal; `on_ready` is called with the page's address. Ends the program where it cannot.
+    """Serve until a signal; `on_ready` is called with the page's address. Ends the program
+    where it cannot.
 
     `any_port`: where the port is taken, another one serves.
     """
@@ -92,7 +95,9 @@ async def served_here(
 def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket:
     """Bind before the database is opened: a port that is taken is said at once."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         made = socket.socket(family, kind, protocol)
     except OSError as exc:
         usage_error(f"cannot listen on {host}: {exc.strerror or exc}")
@@ -117,7 +122,9 @@ def address_of(listening: socket.socket) -> str:
 
 
 def has_screen() -> bool:
-    """Tell whether a window can be shown. A browser that draws in the terminal is not wanted there."""
+    """Tell whether a window can be shown. A browser that draws in the terminal is
+    not wanted there.
+    """
     if sys.platform in ("darwin", "win32"):
         return True
     # No setting of ours: how X11 and Wayland tell every program where the screen is.
@@ -137,11 +144,17 @@ def open_page(address: str) -> bool:
 @command(json=False)
 def mcp(
     common: Common,
-    graph: Annotated[str | None, option("--graph", "GRAPH", "The graph where a call names none.")] = None,
-    role: Annotated[Role, option("--role", "ROLE", "viewer reads; editor also proposes.")] = "editor",
+    graph: Annotated[
+        str | None, option("--graph", "GRAPH", "The graph where a call names none.")
+    ] = None,
+    role: Annotated[
+        Role, option("--role", "ROLE", "viewer reads; editor also proposes.")
+    ] = "editor",
 ) -> None:
     """Serve the graphs to an agent that speaks MCP, over standard input and output."""
-    from server.mcp.stdio_server import serve_stdio  # slow to import, and the other commands do without
+    from server.mcp.stdio_server import (
+        serve_stdio,
+    )  # slow to import, and the other commands do without
 
     settings = common.settings()
     configure_logs(settings.log_level, debug=settings.ai_debug)

@@ -34,7 +34,8 @@ async def list_sessions(
     limit: LimitOption = 100,
 ) -> None:
     """List runs of automations, newest first."""
-    control, person = automation_service(services).sessions, services.local_person()
+    control = automation_service(services).sessions
+    person = services.local_person()
     wanted: dict[str, Any] = {"graph_key": graph, "phase": phase, "is_open": is_open or None}
     run_rows(common, await control.list(person, limit=limit, **wanted))
 
@@ -70,7 +71,10 @@ def _row(thread: Thread) -> list[Any]:
 async def show(common: Common, services: Services, session_id: IdArgument) -> None:
     """Show a run: where it stands, its report and messages."""
     thread = await automation_service(services).sessions.get(session_id, services.local_person())
-    document = {**run_summary(thread).to_document(), "conversationHistory": thread.conversation_history}
+    document = {
+        **run_summary(thread).to_document(),
+        "conversationHistory": thread.conversation_history,
+    }
     common.say(document, partial(_show_messages, thread))
 
 
@@ -86,7 +90,9 @@ def _show_messages(thread: Thread) -> None:
                 first = message.content.splitlines()[0][:200] if message.content else ""
                 render.line(f"[{message.name}] {first}", "dim")
             case SystemMessage() if message.summary or message.kind:
-                render.line(f"[{message.kind or 'note'}] {message.summary or message.content}", "dim")
+                render.line(
+                    f"[{message.kind or 'note'}] {message.summary or message.content}", "dim"
+                )
             case _:
                 pass
 
@@ -96,14 +102,18 @@ def show_run(thread: Thread) -> None:
     session = thread.session
     assert session is not None, "runs have a session"
     ended = f", {session.end_reason.value}" if session.end_reason else ""
-    render.line(f"{thread.key}  {thread.graph_key}  {session.phase.value}{ended}  {thread.title}", "bold")
+    render.line(
+        f"{thread.key}  {thread.graph_key}  {session.phase.value}{ended}  {thread.title}", "bold"
+    )
     if session.report is not None:
         render.said(f"  {session.report.outcome}: ", session.report.text)
     if session.waiting is not None:
         render.line(f"  waits for {session.waiting.get('type')}")
     if session.proposed:
         many = "1 proposal" if session.proposed == 1 else f"{session.proposed} proposals"
-        render.line(f"  {many}: `nodius review list`, or `nodius sessions answer {thread.key} --approve`")
+        render.line(
+            f"  {many}: `nodius review list`, or `nodius sessions answer {thread.key} --approve`"
+        )
 
 
 @command(sessions, "stop")
@@ -133,7 +143,8 @@ async def answer(
     """Decide everything that a run proposed and that is still open."""
     if approve is None:
         usage_error("say --approve or --reject")
-    control, person = automation_service(services).sessions, services.local_person()
+    control = automation_service(services).sessions
+    person = services.local_person()
     thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
     if common.as_json:
         render.json({**run_summary(thread).to_document(), "decided": decided_documents(decided)})

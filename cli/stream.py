@@ -1,4 +1,6 @@
-"""The `stream` command: asks a running service over its WebSocket and shows the turn as it happens."""
+"""The `stream` command: asks a running service over its WebSocket and shows the turn
+as it happens.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ import typer
 
 from cli import render
 from cli.chat import on_interrupt
-from cli.common import EXIT_FAILED, EXIT_NOTHING, check_question, exit_codes, service_of, settings_of
+from cli.common import (
+    EXIT_FAILED,
+    EXIT_NOTHING,
+    check_question,
+    exit_codes,
+    service_of,
+    settings_of,
+)
 from cli.options import (
     GraphArgument,
     JsonOption,
@@ -58,7 +67,9 @@ def stream(
     how = decide or ("ask" if sys.stdin.isatty() and not as_json else "leave")
     address, token = service_of(settings, url, token_file)
     client = NodiusStream(address, token=token)
-    work = Stream(how=how, as_json=as_json, language=settings.language).run(client, graph, question, thread)
+    work = Stream(how=how, as_json=as_json, language=settings.language).run(
+        client, graph, question, thread
+    )
     with exit_codes(settings.language, stopped="stopped"):
         code = asyncio.run(work)
     if code:
@@ -69,7 +80,8 @@ class Stream:
     """One conversation over the WebSocket, up to its first end without a proposal."""
 
     def __init__(self, *, how: str, as_json: bool, language: Language) -> None:
-        self._how, self._as_json = how, as_json
+        self._how = how
+        self._as_json = as_json
         self._view = TurnView(language)
 
     async def run(self, stream: NodiusStream, graph: str, question: str, thread: str | None) -> int:
@@ -91,7 +103,8 @@ class Stream:
 
     async def _shown(self, turn: StreamedTurn) -> Message:
         """Show a turn to its end; Ctrl-C stops the turn at the service."""
-        loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+        loop = asyncio.get_running_loop()
+        stopping = set[asyncio.Task[None]]()
         end: Message = {}
         with on_interrupt(lambda: stopping.add(loop.create_task(turn.interrupt()))):
             async for message in turn:
@@ -104,7 +117,9 @@ class Stream:
     async def _followed(
         self, stream: NodiusStream, turn: StreamedTurn, thread_id: str, waiting: Message
     ) -> StreamedTurn | None:
-        """Return how it goes on after a proposal or at the limit of tools; None: it is left waiting."""
+        """Return how it goes on after a proposal or at the limit of tools; None:
+        it is left waiting.
+        """
         if waiting["type"] == "tool_limit":
             return await stream.resume(thread_id, approved=False)  # it answers from what it has
         if waiting["type"] == "question":
@@ -118,10 +133,14 @@ class Stream:
             letters = {"a": "approve", "r": "reject", "w": "wait"}
             how = letters.get((answer or "").strip().casefold()[:1], "leave")
         if how == "wait":
-            render.note("Waiting for a decision elsewhere: the page, or nodius review approve|reject ID.")
+            render.note(
+                "Waiting for a decision elsewhere: the page, or nodius review approve|reject ID."
+            )
             return turn
         if how == "leave":
-            render.note(f"Left to be decided: nodius review approve|reject ID (conversation {thread_id}).")
+            render.note(
+                f"Left to be decided: nodius review approve|reject ID (conversation {thread_id})."
+            )
             return None
         return await stream.resume(thread_id, approved=how == "approve")
 

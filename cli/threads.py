@@ -1,4 +1,6 @@
-"""The commands `threads`, `trace` and `usage`: conversations, how answers came about, what they used."""
+"""The commands `threads`, `trace` and `usage`: conversations, how answers came about,
+what they used.
+"""
 
 from __future__ import annotations
 
@@ -109,9 +111,13 @@ async def delete(common: Common, services: Services, thread_id: IdArgument) -> N
 async def trace(
     common: Common,
     services: Services,
-    thread_id: Annotated[str, argument("THREAD", "A conversation's id (see `nodius threads list`).")],
+    thread_id: Annotated[
+        str, argument("THREAD", "A conversation's id (see `nodius threads list`).")
+    ],
 ) -> None:
-    """Show how answers came about: nodes with scores, calls with time, tokens and cost; --json: all of it."""
+    """Show how answers came about: nodes with scores, calls with time, tokens and cost; --json:
+    all of it.
+    """
     await services.threads.get(thread_id, services.local_person())
     turns = await services.traces.of_thread(thread_id)
     if common.as_json:
@@ -123,7 +129,9 @@ async def trace(
         render.line(f"  sent first, in characters: {', '.join(sizes) or 'nothing'}")
         rows = [row for span in turn["spans"] for row in _span_rows(span)]
         render.table(
-            ["what", "ms", "tokens in", "out", "cached", "US dollars"], rows, numbers=[1, 2, 3, 4, 5]
+            ["what", "ms", "tokens in", "out", "cached", "US dollars"],
+            rows,
+            numbers=[1, 2, 3, 4, 5],
         )
         for span in turn["spans"]:
             for node in span["attributes"].get("nodes", ())[:FIRST_NODES]:
@@ -136,28 +144,46 @@ async def trace(
 def _span_rows(span: Mapping[str, Any]) -> Iterator[list[Any]]:
     facts = span["attributes"]
     marks = [
-        name for name, is_so in (("failed", span.get("failed")), ("cached", facts.get("cached"))) if is_so
+        name
+        for name, is_so in (("failed", span.get("failed")), ("cached", facts.get("cached")))
+        if is_so
     ]
     cost = facts.get("costUsd")
     counts = [facts.get(name, "") for name in ("inputTokens", "outputTokens", "cachedTokens")]
-    yield [" ".join([span["name"], *marks]), span["ms"], *counts, "" if cost is None else f"{cost:.4f}"]
+    yield [
+        " ".join([span["name"], *marks]),
+        span["ms"],
+        *counts,
+        "" if cost is None else f"{cost:.4f}",
+    ]
 
 
 @command()
 async def usage(common: Common, services: Services) -> None:
-    """Show the tokens and the known cost of your conversations, and the limits of this month (UTC)."""
+    """Show the tokens and the known cost of your conversations, and the limits of
+    this month (UTC).
+    """
     found = await usage_report([(services, services.local_person())])
     if common.as_json:
         render.json(found.model_dump(by_alias=True))
         return
     rows = [
-        [m.provider, m.model, m.threads, f"{m.prompt_tokens:,}", f"{m.completion_tokens:,}", _dollars(m.cost)]
+        [
+            m.provider,
+            m.model,
+            m.threads,
+            f"{m.prompt_tokens:,}",
+            f"{m.completion_tokens:,}",
+            _dollars(m.cost),
+        ]
         for m in found.models
     ]
     columns = ["provider", "model", "conversations", "prompt tokens", "answer tokens", "US dollars"]
     render.table(columns, rows, numbers=[2, 3, 4, 5])
     if any(used.user_id != LOCAL_USER for used in found.people):
-        people = [[p.user_id, p.threads, f"{p.total_tokens:,}", _dollars(p.cost)] for p in found.people]
+        people = [
+            [p.user_id, p.threads, f"{p.total_tokens:,}", _dollars(p.cost)] for p in found.people
+        ]
         render.table(["person", "conversations", "tokens", "US dollars"], people, numbers=[1, 2, 3])
     for limit in found.limits:
         tokens = f" of {limit.max_tokens:,}" if limit.max_tokens is not None else ""

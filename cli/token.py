@@ -1,4 +1,6 @@
-"""The `token` command: prints a signed token or a key for somebody or a program that is to sign in."""
+"""The `token` command: prints a signed token or a key for somebody or a program that
+is to sign in.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +24,33 @@ from tools.base import Role
 class Owner(OptionGroup):
     """For whom, and for how long."""
 
-    user: Annotated[str, option("--user", "NAME", "Who signs in with it; changes will bear this name.")] = (
-        LOCAL_USER
-    )
+    user: Annotated[
+        str, option("--user", "NAME", "Who signs in with it; changes will bear this name.")
+    ] = LOCAL_USER
     role: Annotated[Role, option("--role", "ROLE", "viewer, editor, reviewer or admin.")] = "editor"
-    days: Annotated[float, option("--days", "N", f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")] = 30.0
+    days: Annotated[
+        float, option("--days", "N", f"For how long, at most {MAX_DAYS}; 0.5: 12 hours.")
+    ] = 30.0
 
 
 @command()
 def token(
     common: Common,
     owner: Owner,
-    api_key: Annotated[bool, flag("--api-key", "A key for a program, which can be revoked.")] = False,
+    api_key: Annotated[
+        bool, flag("--api-key", "A key for a program, which can be revoked.")
+    ] = False,
     name: Annotated[str, option("--name", "TEXT", "What the key is for.")] = "",
     channel: Annotated[
-        list[str] | None, option("--channel", "NAME", "Good for this: api, …, or all; else mcp, openai.")
+        list[str] | None,
+        option("--channel", "NAME", "Good for this: api, …, or all; else mcp, openai."),
     ] = None,
     list_keys: Annotated[bool, flag("--list", "List the keys.")] = False,
     revoke: Annotated[str | None, option("--revoke", "ID", "Revoke a key.")] = None,
 ) -> None:
-    """Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), or a key for a program."""
+    """Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), or a key
+    for a program.
+    """
     if list_keys + api_key + (revoke is not None) > 1:
         usage_error("give one of --api-key, --list and --revoke")
     if list_keys:
@@ -83,7 +92,11 @@ def _make_token(common: Common, owner: Owner) -> None:
     places = [settings.workspace]
     try:
         made, expires = sign_token(
-            settings, user=owner.user, role=owner.role, workspaces=places, lifetime_s=owner.days * 86_400
+            settings,
+            user=owner.user,
+            role=owner.role,
+            workspaces=places,
+            lifetime_s=owner.days * 86_400,
         )
     except (SettingsError, ValueError) as exc:
         usage_error(str(exc))
@@ -98,7 +111,9 @@ def _make_token(common: Common, owner: Owner) -> None:
     _print(common, made, document, expires * 1000, owner, end)
 
 
-def _print(common: Common, made: str, document: object, expires: int, owner: Owner, end: str) -> None:
+def _print(
+    common: Common, made: str, document: object, expires: int, owner: Owner, end: str
+) -> None:
     if common.as_json:
         render.json(document)
         return

@@ -33,11 +33,14 @@ async def tools(
         bool, flag("--run", "Run it (without TOOL: each that reads, once) on the graph.")
     ] = False,
     arguments: Annotated[
-        str | None, option("--args", "JSON", "Arguments of TOOL; implies --run. A change is shown only.")
+        str | None,
+        option("--args", "JSON", "Arguments of TOOL; implies --run. A change is shown only."),
     ] = None,
     role: RoleOption = "editor",
 ) -> None:
-    """List the tools a model may call on a graph, or run them as a model would; nothing is stored."""
+    """List the tools a model may call on a graph, or run them as a model would;
+    nothing is stored.
+    """
     offered = [found for found in TOOLS.offered(role) if tool is None or found.name == tool]
     if not offered:
         names = ", ".join(found.name for found in TOOLS.offered(role))
@@ -61,11 +64,16 @@ async def tools(
         raise typer.Exit(EXIT_FAILED)
 
 
-async def _run_dry(services: Services, graph: str, role: Role, calls: list[ToolCall]) -> list[Answered]:
+async def _run_dry(
+    services: Services, graph: str, role: Role, calls: list[ToolCall]
+) -> list[Answered]:
     """Run calls as those of a model are run; what they propose is kept in memory and forgotten."""
-    person, workspace = services.local_person(role), services.settings.workspace
+    person = services.local_person(role)
+    workspace = services.settings.workspace
     language = services.settings.language
-    place = services.call_place(graph, person, language, thread_id="dry-run", turn=1, model="person")
+    place = services.call_place(
+        graph, person, language, thread_id="dry-run", turn=1, model="person"
+    )
     async with open_database("memory:", workspace) as forgotten:
         approvals = Approvals(services.source, forgotten.records(workspace))
         running = ToolCalls(TOOLS, approvals, limits=CallLimits(calls_a_step=len(calls)))
@@ -76,7 +84,11 @@ def _show_results(results: list[Answered], as_json: bool) -> None:
     if as_json:
         render.json(
             [
-                {"tool": one.call.name, "arguments": one.call.arguments, "error": one.result.is_error}
+                {
+                    "tool": one.call.name,
+                    "arguments": one.call.arguments,
+                    "error": one.result.is_error,
+                }
                 | {"data": one.result.data, "text": one.result.text}
                 | {"tokens": count_tokens(one.result.text)}
                 | ({"preview": one.approval.preview, "stored": False} if one.approval else {})
@@ -120,7 +132,9 @@ def _argument_names(parameters: dict[str, Any]) -> str:
 
 
 async def _sample_values(services: Services, graph: str) -> dict[str, Any]:
-    """Return arguments that mean something in this graph: its best connected node of the first ones."""
+    """Return arguments that mean something in this graph: its best connected node of
+    the first ones.
+    """
     nodes = await services.source.get_nodes(graph, limit=50)
     if not nodes:
         return {}
@@ -135,7 +149,11 @@ def _sample_calls(called: Sequence[Tool[Any]], sample: dict[str, Any]) -> list[T
     """Return a call of each tool with values of the graph."""
     calls: list[ToolCall] = []
     for found in called:
-        required = [name for name, field in found.arguments.model_fields.items() if field.is_required()]
-        arguments = orjson.dumps({name: sample[name] for name in required if name in sample}).decode()
+        required = [
+            name for name, field in found.arguments.model_fields.items() if field.is_required()
+        ]
+        arguments = orjson.dumps(
+            {name: sample[name] for name in required if name in sample}
+        ).decode()
         calls.append(ToolCall(id=found.name, name=found.name, arguments=arguments))
     return calls

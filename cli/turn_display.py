@@ -14,11 +14,15 @@ from graphrag.approvals import Approval, title
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 
-_LINK = re.compile(r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}")
+_LINK = re.compile(
+    r"\{\{(node|select|highlight|fitArea|sheet|graph|html|nodeConfig|link):(.*?)\}\}"
+)
 
 
 def readable(text: str) -> str:
-    """Return an answer with its client links as words; one that marks what the answer names adds none."""
+    """Return an answer with its client links as words; one that marks what the answer
+    names adds none.
+    """
     named: set[str] = {body for kind, body in _LINK.findall(text) if kind == "node"}
     return _LINK.sub(lambda link: _words(link, named), text)
 
@@ -86,9 +90,15 @@ class TurnView:
                 self.words_only()
             case agent_events.Completed(not_in_graph=claims) if claims is not None:
                 self.not_in_graph(claims)
-            case agent_events.TurnStarted() | agent_events.UsageReported() | agent_events.Completed():
+            case (
+                agent_events.TurnStarted() | agent_events.UsageReported() | agent_events.Completed()
+            ):
                 pass
-            case agent_events.ProposalPending() | agent_events.ToolLimit() | agent_events.QuestionAsked():
+            case (
+                agent_events.ProposalPending()
+                | agent_events.ToolLimit()
+                | agent_events.QuestionAsked()
+            ):
                 pass
 
     def token(self, text: str) -> None:
@@ -133,7 +143,8 @@ class TurnView:
     def usage(self) -> str:
         """Return one line on what the models of these turns used."""
         used = [event for event in self.events if isinstance(event, agent_events.UsageReported)]
-        prompt, completion = sum(u.prompt for u in used), sum(u.completion for u in used)
+        prompt = sum(u.prompt for u in used)
+        completion = sum(u.completion for u in used)
         if not prompt + completion:
             return ""
         about = "about " if any(u.estimated for u in used) else ""
@@ -146,12 +157,20 @@ class TurnView:
 def show_proposal(approval: Approval, language: Language) -> None:
     """Print what a proposal would change, and why."""
     print_proposal(
-        approval.id, title(approval, language), approval.preview, approval.reason, approval.depends_on
+        approval.id,
+        title(approval, language),
+        approval.preview,
+        approval.reason,
+        approval.depends_on,
     )
 
 
 def print_proposal(
-    id_: str, title: str, preview: Mapping[str, Any], reason: str = "", depends_on: Sequence[str] = ()
+    id_: str,
+    title: str,
+    preview: Mapping[str, Any],
+    reason: str = "",
+    depends_on: Sequence[str] = (),
 ) -> None:
     """Print a proposal as `show_proposal` does."""
     render.heading(f"{id_}: {title}")

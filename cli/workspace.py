@@ -25,7 +25,9 @@ from tools.compact import cut_name
 from tools.read_tools.search_workspace import use_rows
 
 KindOption = Annotated[UseKind | None, option("--kind", "KIND", f"Only as {', '.join(USE_KINDS)}.")]
-GraphsOption = Annotated[list[str] | None, option("--graph", "GRAPH", "Only in this graph; may be repeated.")]
+GraphsOption = Annotated[
+    list[str] | None, option("--graph", "GRAPH", "Only in this graph; may be repeated.")
+]
 IdArgument = Annotated[str, argument("ID", "As `replace` printed it (see `nodius codemods list`).")]
 MAX_LABEL = 80
 """Characters shown of what a node is called."""
@@ -70,7 +72,9 @@ async def uses(
     kind: KindOption = None,
     limit: LimitOption = 1_000,
 ) -> None:
-    """Show which nodes of all graphs refer to a value: a credential, address, table, queue, file, model."""
+    """Show which nodes of all graphs refer to a value: a credential, address, table,
+    queue, file, model.
+    """
     entries = entries_for(value, kind)
     found = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
     shown = ("graph", "_key", "name", "kind", "value", "field")
@@ -90,12 +94,16 @@ async def replace(
     new: Annotated[str, argument("NEW", "What they are to refer to.")],
     kind: KindOption = None,
     graphs: GraphsOption = None,
-    resume: Annotated[str | None, option("--resume", "ID", "Go on with one that was interrupted.")] = None,
+    resume: Annotated[
+        str | None, option("--resume", "ID", "Go on with one that was interrupted.")
+    ] = None,
     approve: Annotated[bool, flag("--approve", "Approve all parts at once.")] = False,
 ) -> None:
     """Propose a replacement in all graphs that refer to a value: one proposal a graph."""
     person = services.local_person()
-    wanted = Replacement(old=old, new=new, kind=kind, graphs=None if graphs is None else tuple(graphs))
+    wanted = Replacement(
+        old=old, new=new, kind=kind, graphs=None if graphs is None else tuple(graphs)
+    )
     made = await services.codemods.propose(wanted, person, resume)
     if approve:
         made = await services.codemods.decide(made.id, Approve(), person)
@@ -108,11 +116,14 @@ async def list_codemods(common: Common, services: Services) -> None:
     documents: list[dict[str, Any]] = []
     rows: list[list[str]] = []
     for made in await services.codemods.latest(services.local_person()):
-        first, graphs = made.parts[0].approval, {part.graph_key: _status(part) for part in made.parts}
+        first = made.parts[0].approval
+        graphs = {part.graph_key: _status(part) for part in made.parts}
         assert first is not None, "what is listed was proposed"
         facts = {"createdTime": first.created, "reason": first.reason}
         documents.append({"codemodId": made.id, **facts, "graphs": graphs})
-        counts = ", ".join(f"{count} {status}" for status, count in Counter(graphs.values()).items())
+        counts = ", ".join(
+            f"{count} {status}" for status, count in Counter(graphs.values()).items()
+        )
         rows.append([made.id, local_time(first.created), counts, first.reason])
     common.show_list(documents, ["id", "when", "graphs", "what"], rows, none=NO_CODEMODS, folded=3)
 
@@ -157,7 +168,10 @@ def _named(key: str, label: str) -> str:
 
 
 def _show_by_graph(
-    common: Common, rows: list[dict[str, Any]], parts: Callable[[dict[str, Any]], tuple[str, ...]], none: str
+    common: Common,
+    rows: list[dict[str, Any]],
+    parts: Callable[[dict[str, Any]], tuple[str, ...]],
+    none: str,
 ) -> None:
     """Print a line a graph, and below it one a node."""
     if common.as_json:
@@ -197,7 +211,9 @@ def _status(part: GraphPart) -> str:
 def _what(part: GraphPart, language: Language) -> tuple[str, str]:
     changed = part.approval.effective_preview.get("nodesChanged", ()) if part.approval else ()
     known = describe(part.refused, language) if part.refused else None
-    said = known.message if known else outcome_text(part.approval, language) if part.approval else ""
+    said = (
+        known.message if known else outcome_text(part.approval, language) if part.approval else ""
+    )
     return str(len(changed)), said
 
 

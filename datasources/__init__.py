@@ -1,1 +1,3 @@
-"""Stored graphs: their shapes, the seams to read and write them, and the stores behind the seams."""
+"""Stored graphs: their shapes, the seams to read and write them, and the stores
+behind the seams.
+"""

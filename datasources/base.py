@@ -16,7 +16,16 @@ from datasources.everywhere import FoundNode, WideHits
 from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
 from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
 from datasources.record_kinds import QueryOptions, Where
-from datasources.types import Edge, Graph, GraphStats, GraphVersions, Mutation, Node, NodeTypeConfig, Subgraph
+from datasources.types import (
+    Edge,
+    Graph,
+    GraphStats,
+    GraphVersions,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    Subgraph,
+)
 
 
 @runtime_checkable
@@ -41,13 +50,25 @@ class GraphDataSource(Protocol):
     async def get_stats(self, graph_key: str) -> GraphStats: ...
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
-        """Return nodes whose key is greater than `after`; pages of a large graph are read with it."""
+        """Return nodes whose key is greater than `after`; pages of a large graph are
+        read with it.
+        """
         ...
 
     async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Edge]:
         """Return edges whose key is greater than `after`, as `get_nodes` does."""
         ...
@@ -65,7 +86,12 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         """Return the ends of the edges of these nodes, one per edge, in edge-key order.
 
@@ -79,13 +105,17 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
-        """Return the node types of this workspace and of `root` (ours wins), optionally some of them."""
+        """Return the node types of this workspace and of `root` (ours wins), optionally
+        some of them.
+        """
         ...
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        """Return the best nodes by BM25 of their words (`content`: all text, `name`: key, label, type)."""
+        """Return the best nodes by BM25 of their words (`content`: all text, `name`:
+        key, label, type).
+        """
         ...
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
@@ -93,7 +123,13 @@ class GraphDataSource(Protocol):
         ...
 
     async def get_neighborhood(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
     ) -> Subgraph:
         """Return the nodes within `max_depth` edges of the seeds, breadth first, at most `limit`.
 
@@ -122,8 +158,11 @@ class GraphDataSource(Protocol):
         """
         ...
 
-    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
-        """Search text, names and meanings of all graphs, or those named, without links or first nodes.
+    async def search_everywhere(
+        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+    ) -> WideHits:
+        """Search text, names and meanings of all graphs, or those named, without
+        links or first nodes.
 
         Scores are those of one graph that holds them all.
         """
@@ -135,11 +174,14 @@ class UnmarkedVectors(Protocol):
     """Optional ability of a source: it may hold vectors of another program that name no model."""
 
     async def count_unmarked_vectors(self) -> dict[int, int]:
-        """Returns how many nodes of the workspace have such a vector, by length; of many nodes the first."""
+        """Returns how many nodes of the workspace have such a vector, by length; of many
+        nodes the first.
+        """
         ...
 
     async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Stores model, hash and vector of the name beside the vector of the content, which stays as it is.
+        """Stores model, hash and vector of the name beside the vector of the content, which stays
+        as it is.
 
         Returns the number of nodes that are still there. Raises: GraphNotFound, InvalidMutation.
         """
@@ -151,20 +193,23 @@ class UnmarkedVectors(Protocol):
 
 
 NamedHits = Callable[[Sequence[Hit], Sequence[Hit]], Sequence[str]]
-"""Picks from the hits in all text and in names the nodes whose names are read; see `text.names_of`."""
+"""Picks from the hits in all text and in names the nodes whose names are
+read; see `text.names_of`.
+"""
 
 
 @runtime_checkable
 class LinkTables(Protocol):
-    """Optional ability of a source: what ranking computes with, without the documents and without a key for
-    each end of an edge."""
+    """Optional ability of a source: what ranking computes with, without the documents and without a
+    key for each end of an edge.
+    """
 
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
         """Search all text and names, by words and by vector, without links or first nodes.
 
-        `names` are those of the hits of words that `named` picks, which may be called in another thread. One
-        moment and one round trip, but for a live graph and one so large that its searches gain by going on
-        beside each other.
+        `names` are those of the hits of words that `named` picks, which may be called in another
+        thread. One moment and one round trip, but for a live graph and one so large that its
+        searches gain by going on beside each other.
         """
         ...
 
@@ -209,7 +254,8 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
     ) -> Graph:
-        """Store a new graph and return it: empty at revision 0, or filled by a mutation at revision 1.
+        """Store a new graph and return it: empty at revision 0, or filled by a mutation
+        at revision 1.
 
         One transaction, which record writes join where there is a mutation: nobody sees the graph
         without its content.
@@ -220,7 +266,11 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
     async def delete_graph(self, graph_key: str) -> None: ...
 
     async def apply(
-        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None = None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
         """Apply a mutation and record writes in one transaction and return the new revision.
 
@@ -233,7 +283,9 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
     async def put_node_config(self, config: NodeTypeConfig) -> None: ...
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Store vectors without a new revision; those of vanished nodes are left out. Return how many."""
+        """Store vectors without a new revision; those of vanished nodes are left out.
+        Return how many.
+        """
         ...
 
 
@@ -244,8 +296,11 @@ class RecordStore(ABC):
     async def get(self, kind: str, key: str) -> Record | None: ...
 
     async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        """Store if the stored version is `expected_version` (None: if absent). Raises: RecordConflict."""
-        kind, key = record.kind, record.key
+        """Store if the stored version is `expected_version` (None: if
+        absent). Raises: RecordConflict.
+        """
+        kind = record.kind
+        key = record.key
         write = RecordWrite(kind=kind, key=key, data=record.data, expected_version=expected_version)
         [stored] = await self.write([write])
         assert stored is not None
@@ -253,7 +308,9 @@ class RecordStore(ABC):
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
         """Delete if the stored version is `expected_version`. Raises: RecordConflict."""
-        await self.write([RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)])
+        await self.write(
+            [RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)]
+        )
 
     @abstractmethod
     async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
@@ -263,10 +320,13 @@ class RecordStore(ABC):
         """
 
     @abstractmethod
-    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+    async def query(
+        self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
+    ) -> list[Record]:
         """Return records whose indexed fields equal `where`; ties and default order by key.
 
-        A bounded query goes along the index of its `order_by` field, others along that of a field of
+        A bounded query goes along the index of its `order_by` field, others along that of
+        a field of
         `where`: bounds that most records keep are no help.
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """

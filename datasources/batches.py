@@ -19,11 +19,12 @@ FURTHER_SHARE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRequest:
-    """A search for text, names and, by `vector` (model, float32[dim]), meanings: `limit` hits of each.
+    """A search for text, names and, by `vector` (model, float32[dim]), meanings: `limit`
+    hits of each.
 
-    `links` edges at most are wanted at the hits, and those of the best nodes that they lead to (one in
-    `FURTHER_SHARE` of the limit), but for nodes of more than `max_degree`; `first` nodes at most where
-    nothing is found.
+    `links` edges at most are wanted at the hits, and those of the best nodes that they lead to (one
+    in `FURTHER_SHARE` of the limit), but for nodes of more than `max_degree`; `first` nodes at most
+    where nothing is found.
     """
 
     query: str = ""
@@ -41,14 +42,17 @@ def vector_queries(asked: BatchRequest) -> list[VectorQuery]:
         return []
     model, vector = asked.vector
     return [
-        VectorQuery(vector=vector, model=model, limit=asked.limit, min_score=asked.min_score, field=field)
+        VectorQuery(
+            vector=vector, model=model, limit=asked.limit, min_score=asked.min_score, field=field
+        )
         for field in FIELDS
     ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHits:
-    """Best hits of the four searches, the edges at them by key, the first nodes where nothing is found.
+    """Best hits of the four searches, the edges at them by key, the first nodes where
+    nothing is found.
 
     `labels` are those of `links`; `names` is what the hits of words are called, aliases too.
     `further` are the edges of the best nodes that `links` lead to, as a `NodeChoice` reads them.
@@ -67,7 +71,8 @@ class BatchHits:
 
 @runtime_checkable
 class BatchSource(Protocol):
-    """Optional ability of a source to which every question is a round trip: a retrieval in two of them.
+    """Optional ability of a source to which every question is a round trip: a retrieval in
+    two of them.
 
     Decision: None means that it cannot be done for this graph now; the caller then asks one by one.
     Raises: GraphNotFound.

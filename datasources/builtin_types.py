@@ -19,12 +19,23 @@ _ENTRY_IN = {"id": "1", "type": "in", "accept": ENTRY_TYPE}
 
 
 def _builtin(
-    name: str, shown: str, icon: str, size: tuple[int, int], handles: Mapping[str, Any], description: str
+    name: str,
+    shown: str,
+    icon: str,
+    size: tuple[int, int],
+    handles: Mapping[str, Any],
+    description: str,
 ) -> NodeTypeConfig:
     """Return a type; `handles` are the points of each side."""
     groups = {side: {"position": "separate", "point": points} for side, points in handles.items()}
     node = {"type": name, "handles": groups, "size": {"width": size[0], "height": size[1]}}
-    document = {"_key": name, "workspace": ROOT_WORKSPACE, "version": 1, "displayName": shown, "node": node}
+    document = {
+        "_key": name,
+        "workspace": ROOT_WORKSPACE,
+        "version": 1,
+        "displayName": shown,
+        "node": node,
+    }
     document |= {"description": description, "category": "builtin", "icon": icon}
     document["alwaysRendered"] = name in ("starter", "html")
     return NodeTypeConfig.model_validate(document, by_alias=True, by_name=False)
@@ -60,8 +71,12 @@ BUILTIN_TYPES: Mapping[str, NodeTypeConfig] = MappingProxyType(
 """By type name. Sources do not store or return them; their words count in text search."""
 
 
-def visible_types(own: Iterable[NodeTypeConfig], root: Iterable[NodeTypeConfig]) -> list[NodeTypeConfig]:
-    """Return the stored types a workspace sees, one per name, in key order; `own` wins over `root`."""
+def visible_types(
+    own: Iterable[NodeTypeConfig], root: Iterable[NodeTypeConfig]
+) -> list[NodeTypeConfig]:
+    """Return the stored types a workspace sees, one per name, in key order; `own`
+    wins over `root`.
+    """
     found: dict[str, NodeTypeConfig] = {}
     for configs in (own, root):
         for config in sorted(configs, key=lambda config: config.key):

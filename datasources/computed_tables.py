@@ -19,7 +19,12 @@ class ReadsLinks(Protocol):
     """What choosing nodes by their links reads from; see GraphDataSource."""
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]: ...
 
     async def get_neighborhood(
@@ -37,7 +42,9 @@ async def search_hits(
             source.search_text(graph_key, asked.query, limit=asked.limit),
             source.search_text(graph_key, asked.query, limit=asked.limit, field="name"),
         )
-        nodes = await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
+        nodes = (
+            await source.get_nodes_by_key(graph_key, keys) if (keys := named(text, name)) else []
+        )
         return text, name, {node.key: names_of(node.key, node.data) for node in nodes}
 
     near = [source.search_vectors(graph_key, query) for query in vector_queries(asked)]
@@ -48,7 +55,8 @@ async def search_hits(
 
 async def get_chosen(source: ReadsLinks, graph_key: str, wanted: NodeChoice) -> Subgraph:
     """Return what `LinkTables.get_chosen` does, of any source."""
-    first, limit = wanted.first, wanted.limit
+    first = wanted.first
+    limit = wanted.limit
     found = await source.get_links(graph_key, first, limit=limit + 1) if first else []
     if len(found) > limit:  # hubs lead everywhere, and the edges of the others have to count
         found = await source.get_links(graph_key, first, max_degree=limit // wanted.walked)

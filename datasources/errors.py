@@ -56,7 +56,10 @@ class GraphExists(SourceError):
 
 class BadDocument(SourceError):
     def __init__(self, *, collection: str, key: str, field: str, reason: str) -> None:
-        self.collection, self.key, self.field, self.reason = collection, key, field, reason
+        self.collection = collection
+        self.key = key
+        self.field = field
+        self.reason = reason
         super().__init__(f"{collection}/{key}: field {field!r}: {reason}")
 
 
@@ -71,7 +74,9 @@ class InvalidMutation(SourceError):
 
 class RevisionConflict(SourceError):
     def __init__(self, *, graph_key: str, expected: int, actual: int) -> None:
-        self.graph_key, self.expected, self.actual = graph_key, expected, actual
+        self.graph_key = graph_key
+        self.expected = expected
+        self.actual = actual
         super().__init__(
             f"graph {graph_key!r} is at revision {actual}, not {expected}: read it again and retry"
         )
@@ -81,7 +86,9 @@ class RecordConflict(SourceError):
     """`expected` None means: it should not have existed."""
 
     def __init__(self, *, kind: str, key: str, expected: str | None) -> None:
-        self.kind, self.key, self.expected = kind, key, expected
+        self.kind = kind
+        self.key = key
+        self.expected = expected
         wanted = "exists already" if expected is None else f"is no longer at version {expected}"
         super().__init__(f"record {kind}/{key} {wanted}")
 
@@ -89,18 +96,22 @@ class RecordConflict(SourceError):
 class UnknownIndexField(SourceError):
     def __init__(self, *, kind: str, field: str, known: Sequence[str]) -> None:
         self.kind, self.field, self.known = kind, field, tuple(known)
-        super().__init__(f"records of kind {kind!r} are not indexed by {field!r}; use {', '.join(known)}")
+        super().__init__(
+            f"records of kind {kind!r} are not indexed by {field!r}; use {', '.join(known)}"
+        )
 
 
 class BadUseValue(SourceError):
     def __init__(self, *, length: int, most: int) -> None:
-        self.length, self.most = length, most
+        self.length = length
+        self.most = most
         super().__init__(f"the value has {length:,} characters; use 1 to {most}")
 
 
 class InvalidDatabaseUrl(SourceError):
     def __init__(self, *, url: str, reason: str) -> None:
-        self.url, self.reason = url, reason
+        self.url = url
+        self.reason = reason
         shown = _LOGIN.sub(r"\1", url)  # an address may hold a password
         forms = "sqlite:PATH, memory: or arango+http://USER:PASSWORD@HOST:8529/DATABASE"
         super().__init__(f"database address {shown!r}: {reason}; use {forms}")
@@ -108,19 +119,25 @@ class InvalidDatabaseUrl(SourceError):
 
 class DatabaseBusy(SourceError):
     def __init__(self, *, path: str, seconds: float) -> None:
-        self.path, self.seconds = path, seconds
+        self.path = path
+        self.seconds = seconds
         super().__init__(f"{path} was held by another process for {seconds:g} s; try again")
 
 
 class DatabaseDamaged(SourceError):
     def __init__(self, *, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"{path} is not a readable database ({reason}); restore a copy or move it away")
+        self.path = path
+        self.reason = reason
+        super().__init__(
+            f"{path} is not a readable database ({reason}); restore a copy or move it away"
+        )
 
 
 class DatabaseVersion(SourceError):
     def __init__(self, *, path: str, found: int, supported: int) -> None:
-        self.path, self.found, self.supported = path, found, supported
+        self.path = path
+        self.found = found
+        self.supported = supported
         super().__init__(
             f"{path} has schema version {found}, this program knows up to {supported}: upgrade the program"
         )
@@ -130,7 +147,9 @@ class DatabaseOutdated(SourceError):
     """A file of an older schema. It is refused as it is: nothing in it is lost."""
 
     def __init__(self, *, path: str, found: int, supported: int) -> None:
-        self.path, self.found, self.supported = path, found, supported
+        self.path = path
+        self.found = found
+        self.supported = supported
         super().__init__(
             f"{path} has schema version {found}, this program needs {supported}: export its graphs with the"
             " program that made it (`nodius export GRAPH`), and import them into a new file"
@@ -139,13 +158,15 @@ class DatabaseOutdated(SourceError):
 
 class SourceTimeout(SourceError):
     def __init__(self, *, source: str, seconds: float) -> None:
-        self.source, self.seconds = source, seconds
+        self.source = source
+        self.seconds = seconds
         super().__init__(f"{source} did not answer within {seconds:g} s")
 
 
 class SourceUnavailable(SourceError):
     def __init__(self, *, source: str, reason: str) -> None:
-        self.source, self.reason = source, reason
+        self.source = source
+        self.reason = reason
         super().__init__(f"{source}: {reason}")
 
 

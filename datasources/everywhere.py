@@ -1,6 +1,7 @@
 """Nodes found in all graphs of a workspace.
 
-Their scores are those of one large graph: words count by all nodes of the workspace, and of it alone.
+Their scores are those of one large graph: words count by all nodes of the workspace, and
+of it alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Reads of graphs whose documents are all held in memory, and the walks along edges that sources share."""
+"""Reads of graphs whose documents are all held in memory, and the walks along edges
+that sources share.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,19 @@ Place = TypeVar("Place", str, int)
 
 
 def page_of(
-    elements: Iterable[E], sheet: str | None = None, after: str | None = None, limit: int | None = None
+    elements: Iterable[E],
+    sheet: str | None = None,
+    after: str | None = None,
+    limit: int | None = None,
 ) -> list[E]:
-    """Return the first `limit` elements of a sheet with keys greater than `after`, in the order given."""
-    found = (e for e in elements if (sheet is None or e.sheet == sheet) and (after is None or e.key > after))
+    """Return the first `limit` elements of a sheet with keys greater than `after`, in
+    the order given.
+    """
+    found = (
+        e
+        for e in elements
+        if (sheet is None or e.sheet == sheet) and (after is None or e.key > after)
+    )
     return list(found if limit is None else islice(found, min(max(0, limit), sys.maxsize)))
 
 
@@ -46,8 +57,9 @@ def links_of(
 
 
 EdgesOf = Callable[[Sequence[str], int, int], Iterable[TypedLink]]
-"""Reads the edges of nodes in edge-key order, but for those of nodes with more edges than the first number
-says; of more nodes than the second says, those of the nodes with the fewest."""
+"""Reads the edges of nodes in edge-key order, but for those of nodes with more edges than the first
+number says; of more nodes than the second says, those of the nodes with the fewest.
+"""
 
 
 def typed_links_among(edges: Iterable[Edge]) -> EdgesOf:
@@ -70,10 +82,14 @@ WIDTH = 300
 def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
     """Return what `GraphDataSource.get_typed_links` does."""
     found: Mapping[TypedLink, None] = {}
-    labels, limit = wanted.labels, wanted.limit
-    seen, level = set(wanted.keys), set(wanted.keys)
+    labels = wanted.labels
+    limit = wanted.limit
+    seen = set(wanted.keys)
+    level = set(wanted.keys)
     for step in range(wanted.steps):
-        read = edges_of(sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level))))
+        read = edges_of(
+            sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level)))
+        )
         meant = read if labels is None else (link for link in read if link.label in labels)
         links = dict.fromkeys(islice(meant, limit))
         found = {**found, **links} if found else links
@@ -95,8 +111,8 @@ def breadth_first(
 ) -> dict[Place, int]:
     """Return the depths of the nodes around the seeds: level by level, each by key.
 
-    Nodes are given by their keys, or by what sorts as these do. `next_of` returns the nodes that edges of a
-    level's nodes lead to.
+    Nodes are given by their keys, or by what sorts as these do. `next_of` returns the nodes that
+    edges of a level's nodes lead to.
     """
     level = list(dict.fromkeys(seeds))[: max(0, limit)]
     depths = dict.fromkeys(level, 0)
@@ -128,7 +144,8 @@ class _Words:
 class HeldGraph:
     """One graph at one moment: its documents by key, in key order.
 
-    `words` and `uses` are handed on from one moment to the next: those of a node that did not change stay.
+    `words` and `uses` are handed on from one moment to the next: those of a node that did
+    not change stay.
     """
 
     graph: Graph
@@ -139,13 +156,17 @@ class HeldGraph:
         default_factory=dict[str, tuple[Node, frozenset[str]]]
     )
     types: Sequence[NodeTypeConfig] | None = None
-    indexes: dict[SearchField, LexicalIndex] = field(default_factory=dict[SearchField, LexicalIndex])
+    indexes: dict[SearchField, LexicalIndex] = field(
+        default_factory=dict[SearchField, LexicalIndex]
+    )
     lock: Lock = field(default_factory=Lock)
 
     def stats(self, models: Iterable[str]) -> GraphStats:
         """Return its counts. `models`: of the vectors of its nodes."""
         types = Counter(node.type for node in self.nodes.values())
-        return GraphStats(nodes=len(self.nodes), edges=len(self.edges), types=types, vectors=Counter(models))
+        return GraphStats(
+            nodes=len(self.nodes), edges=len(self.edges), types=types, vectors=Counter(models)
+        )
 
     def search(
         self, query: str, limit: int, search_field: SearchField, types: Sequence[NodeTypeConfig]
@@ -163,25 +184,33 @@ class HeldGraph:
         """Return the words of each node as it reads with these stored types."""
         if self.types is None or not _are_same(self.types, types):
             names = types_by_name(types)
-            self.words = {key: self._words(node, names.get(node.type)) for key, node in self.nodes.items()}
+            self.words = {
+                key: self._words(node, names.get(node.type)) for key, node in self.nodes.items()
+            }
             self.types = types
             self.indexes.clear()
         return self.words
 
     def _words(self, node: Node, config: NodeTypeConfig | None) -> _Words:
-        known, language = self.words.get(node.key), self.graph.language
+        known = self.words.get(node.key)
+        language = self.graph.language
         if known and known.node is node and known.config is config and known.language == language:
             return known
         return _Words.of(node, config, language)
 
     def users(self, entries: Sequence[str]) -> list[FoundNode]:
         """Return the nodes that have one of the entries."""
-        known, wanted = self.uses, frozenset(entries)
+        known = self.uses
+        wanted = frozenset(entries)
         self.uses = {
-            key: had if (had := known.get(key)) and had[0] is node else (node, frozenset(entries_of(node)))
+            key: had
+            if (had := known.get(key)) and had[0] is node
+            else (node, frozenset(entries_of(node)))
             for key, node in self.nodes.items()
         }
-        return [self.found(key) for key, (_, own) in self.uses.items() if not wanted.isdisjoint(own)]
+        return [
+            self.found(key) for key, (_, own) in self.uses.items() if not wanted.isdisjoint(own)
+        ]
 
     def found(self, key: str) -> FoundNode:
         """Return one of its nodes as reads of all graphs do."""
@@ -200,12 +229,22 @@ class HeldReads(ABC):
         """Return a graph's documents. Raises: GraphNotFound."""
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
         return page_of(self.held(graph_key).nodes.values(), sheet, after, limit)
 
     async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Edge]:
         return page_of(self.held(graph_key).edges.values(), sheet, after, limit)
 
@@ -218,11 +257,17 @@ class HeldReads(ABC):
         return [edges[key] for key in dict.fromkeys(keys) if key in edges]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        edges, wanted = self.held(graph_key).edges.values(), set(keys)
+        edges = self.held(graph_key).edges.values()
+        wanted = set(keys)
         return [edge for edge in edges if edge.source in wanted or edge.target in wanted]
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         return links_of(self.held(graph_key).edges.values(), keys, limit, max_degree)
 
@@ -230,10 +275,17 @@ class HeldReads(ABC):
         return walk_typed(typed_links_among(self.held(graph_key).edges.values()), wanted)
 
     async def get_neighborhood(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
     ) -> Subgraph:
         graph = self.held(graph_key)
-        nodes, edges = graph.nodes, graph.edges.values()
+        nodes = graph.nodes
+        edges = graph.edges.values()
         around: dict[str, list[str]] = defaultdict(list)
         for edge in edges:
             if direction != "in":
@@ -247,4 +299,6 @@ class HeldReads(ABC):
 
         depths = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
         inside = [edge for edge in edges if edge.source in depths and edge.target in depths]
-        return Subgraph(nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths)
+        return Subgraph(
+            nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths
+        )

@@ -2,8 +2,8 @@
 
 Postings lie term by term in flat arrays with their weight computed once, so a search is a few
 slices and additions; after a change only the words of what changed are counted again. The two
-functions at the top are the formula itself: sources that score with statistics of their own use them,
-and all agree.
+functions at the top are the formula itself: sources that score with statistics of their own use
+them, and all agree.
 
 Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -37,7 +37,9 @@ def idf(documents: int, containing: NDArray[Any] | int) -> NDArray[np.float64]:
 def saturation(
     counts: NDArray[Any] | float, lengths: NDArray[Any] | float, average_length: float
 ) -> NDArray[np.float64]:
-    """Return the weight of `counts` occurrences in documents of these lengths, between 0 and K1 + 1."""
+    """Return the weight of `counts` occurrences in documents of these lengths, between 0 and
+    K1 + 1.
+    """
     tf = np.asarray(counts, dtype=np.float64)
     norm = 1.0 - B + B * np.asarray(lengths, dtype=np.float64) / (average_length or 1.0)
     return tf * (K1 + 1.0) / (tf + K1 * norm)
@@ -51,14 +53,18 @@ def score_texts(
     `counts`: how many of all `documents` have each term. Shapes: float64[len(texts)].
     """
     place = {term: column for column, term in enumerate(counts)}
-    cells = [row * len(place) + place[w] for row, text in enumerate(texts) for w in text if w in place]
+    cells = [
+        row * len(place) + place[w] for row, text in enumerate(texts) for w in text if w in place
+    ]
     found = np.bincount(cells, minlength=len(texts) * len(place)).reshape(len(texts), len(place))
     lengths = np.array([len(text) for text in texts], dtype=np.float64)
     weights = idf(documents, np.array(list(counts.values())))
     return saturation(found, lengths[:, None], average_length) @ weights
 
 
-def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: NDArray[np.intp]) -> list[Hit]:
+def best_hits(
+    keys: Sequence[str], scores: Floats, limit: int, *, candidates: NDArray[np.intp]
+) -> list[Hit]:
     """Return the best of the candidate rows: greatest score first, ties in row order.
 
     Shapes: `scores` is float32[len(keys)]; `candidates` are ascending row numbers.
@@ -68,8 +74,11 @@ def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: ND
     found = scores[candidates]
     if candidates.size > limit:
         least = np.partition(found, candidates.size - limit)[candidates.size - limit]
-        kept = found >= least  # may keep more than `limit`: equal scores are decided by row order below
-        candidates, found = candidates[kept], found[kept]
+        kept = (
+            found >= least
+        )  # may keep more than `limit`: equal scores are decided by row order below
+        candidates = candidates[kept]
+        found = found[kept]
     order = np.argsort(-found, kind="stable")[:limit]
     rows: list[int] = candidates[order].tolist()
     values: list[float] = found[order].tolist()
@@ -79,7 +88,8 @@ def best_hits(keys: Sequence[str], scores: Floats, limit: int, *, candidates: ND
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Postings:
-    """What documents hold: one (term, row, count) each time a document has a word, by term and then row.
+    """What documents hold: one (term, row, count) each time a document has a word, by term
+    and then row.
 
     Shapes: `lengths` is int64[documents], in words; the others are int64[postings].
     """
@@ -93,7 +103,9 @@ class _Postings:
     def of(documents: Iterable[Sequence[str]], vocabulary: dict[str, int]) -> _Postings:
         """Count the words of documents, which are added to the vocabulary. Row i is document i."""
         texts = list(documents)
-        ids = [vocabulary.setdefault(token, len(vocabulary)) for tokens in texts for token in tokens]
+        ids = [
+            vocabulary.setdefault(token, len(vocabulary)) for tokens in texts for token in tokens
+        ]
         lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         # One number a (term, row) pair, so that one sort groups postings by term and counts them.
         places = np.repeat(np.arange(len(texts), dtype=np.int64), lengths)
@@ -107,8 +119,8 @@ class _Postings:
 class LexicalIndex:
     """BM25 over the words of a graph's nodes. `keys` ascend; a node's row is its place among them.
 
-    Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slices of `counts` and
-    `weights`; `lengths` is int64[len(keys)].
+    Shapes: postings of term t are `rows[starts[t]:starts[t + 1]]` with the same slices of `counts`
+    and `weights`; `lengths` is int64[len(keys)].
     """
 
     keys: list[str]
@@ -121,7 +133,9 @@ class LexicalIndex:
 
     @staticmethod
     def build(documents: Iterable[tuple[str, Sequence[str]]]) -> LexicalIndex:
-        """Index documents given as (key, tokens) in any order. Raises: ValueError for a key given twice."""
+        """Index documents given as (key, tokens) in any order. Raises: ValueError for a
+        key given twice.
+        """
         ordered = sorted(documents, key=lambda document: document[0])
         keys = [key for key, _ in ordered]
         if len(set(keys)) != len(keys):
@@ -135,7 +149,9 @@ class LexicalIndex:
     def _weighed(keys: list[str], vocabulary: dict[str, int], p: _Postings) -> LexicalIndex:
         containing = np.bincount(p.terms, minlength=len(vocabulary))
         average = float(p.lengths.mean()) if len(keys) else 0.0
-        weights = idf(len(keys), containing)[p.terms] * saturation(p.counts, p.lengths[p.rows], average)
+        weights = idf(len(keys), containing)[p.terms] * saturation(
+            p.counts, p.lengths[p.rows], average
+        )
         return LexicalIndex(
             keys=keys,
             vocabulary=vocabulary,
@@ -147,7 +163,8 @@ class LexicalIndex:
         )
 
     def changed(self, documents: Mapping[str, Sequence[str] | None]) -> LexicalIndex:
-        """Return the index with these documents put in, or in the place of those that had their keys.
+        """Return the index with these documents put in, or in the place of those
+        that had their keys.
 
         A key with None goes. All is as in an index built again, for a fraction of the work.
         """
@@ -168,8 +185,12 @@ class LexicalIndex:
         )
         rows = np.concatenate([moved[self.rows[stay]], new_rows[new.rows]])
         counts = np.concatenate([self.counts[stay], new.counts], dtype=np.int64)
-        order = np.argsort(terms * max(1, len(keys)) + rows, kind="stable")  # nearly in order: soon done
-        merged = _Postings(terms=terms[order], rows=rows[order], counts=counts[order], lengths=lengths)
+        order = np.argsort(
+            terms * max(1, len(keys)) + rows, kind="stable"
+        )  # nearly in order: soon done
+        merged = _Postings(
+            terms=terms[order], rows=rows[order], counts=counts[order], lengths=lengths
+        )
         return LexicalIndex._weighed(keys, vocabulary, merged)
 
     @property
@@ -193,8 +214,11 @@ class LexicalIndex:
         for term in dict.fromkeys(terms):
             number = self.vocabulary.get(term)
             if number is not None:
-                low, high = self.starts[number], self.starts[number + 1]
-                total[self.rows[low:high]] += self.weights[low:high]  # a row occurs once in a term's postings
+                low = self.starts[number]
+                high = self.starts[number + 1]
+                total[self.rows[low:high]] += self.weights[
+                    low:high
+                ]  # a row occurs once in a term's postings
         return total
 
     def search(self, terms: Iterable[str], limit: int) -> list[Hit]:

@@ -32,9 +32,10 @@ class TypedLink(NamedTuple):
 class LinkWalk:
     """A walk along the edges of the nodes `keys` and of those they lead to, up to `steps` (3) far.
 
-    Only along edges of these labels (an empty one: without label), at most `limit` of each step, first those
-    with the least keys. Nodes with more than `limit` edges are passed over; from the second step on, those
-    with more than `max_degree`, and of more than `datasources.held_reads.WIDTH` nodes those with the most.
+    Only along edges of these labels (an empty one: without label), at most `limit` of each step,
+    first those with the least keys. Nodes with more than `limit` edges are passed over; from the
+    second step on, those with more than `max_degree`, and of more than
+    `datasources.held_reads.WIDTH` nodes those with the most.
     """
 
     keys: Sequence[str]
@@ -46,7 +47,8 @@ class LinkWalk:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinkTable:
-    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`; no key twice.
+    """Edges as ranking computes with them. Shapes: `ends` is int64[k, 2], places in `keys`;
+    no key twice.
 
     The nodes that somebody asked for lead `keys`, in their order, with edges or without.
     """
@@ -80,9 +82,10 @@ class LinkTable:
 class NodeChoice:
     """Which nodes are chosen: those that `choose` names from links, of a table that `keys` lead.
 
-    The links are those of the first `walked` keys, in any order, and those of the nodes that `further` names
-    from these, but for nodes of more than `max_degree` edges. A link may come twice. Where the first have
-    more links than the limit, those of them that have more than their share of it are passed over.
+    The links are those of the first `walked` keys, in any order, and those of the nodes that
+    `further` names from these, but for nodes of more than `max_degree` edges. A link may come
+    twice. Where the first have more links than the limit, those of them that have more than their
+    share of it are passed over.
     """
 
     keys: Sequence[str]

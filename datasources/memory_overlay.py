@@ -1,9 +1,10 @@
-"""A graph source that shows what people are editing: the live graph where there is one, else the store.
+"""A graph source that shows what people are editing: the live graph where there is one,
+else the store.
 
-Decision: a live graph's text index is made again after an edit, from words that are kept for every node
-that did not change: BM25 weighs a word by all nodes, and scores stay those of every other source.
-Vectors are the stored ones. A node that was deleted is not found by its vector, nor is one whose words
-have changed: it is found by its text until it is embedded again.
+Decision: a live graph's text index is made again after an edit, from words that are kept for every
+node that did not change: BM25 weighs a word by all nodes, and scores stay those of every other
+source. Vectors are the stored ones. A node that was deleted is not found by its vector, nor is one
+whose words have changed: it is found by its text until it is embedded again.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class LiveView(HeldGraph, HeldReads):
         return await asyncio.to_thread(self.search, query, limit, field, types)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        asked, limit = wanted.limit, wanted.limit
+        asked = wanted.limit
+        limit = wanted.limit
         while True:
             hits = await self.stored.search_vectors(graph_key, replace(wanted, limit=asked))
             if limit <= 0:
@@ -80,7 +82,9 @@ class LiveView(HeldGraph, HeldReads):
         return {node.key for node in stored if reads_the_same(node, self.nodes[node.key], names)}
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        return await self.stored.get_vector_info(graph_key, [key for key in keys if key in self.nodes])
+        return await self.stored.get_vector_info(
+            graph_key, [key for key in keys if key in self.nodes]
+        )
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
         return await self.stored.get_vectors(graph_key, [key for key in keys if key in self.nodes])
@@ -99,13 +103,16 @@ MAX_VIEWS = 64
 
 
 class MemoryGraphProvider(Protocol):
-    """The live working copy of a graph, while it holds what is not stored; the memory overlay reads it.
+    """The live working copy of a graph, while it holds what is not stored; the memory
+    overlay reads it.
 
     Decision: without unsaved changes there is nothing to give (None): the store then says the same.
     """
 
     async def get_live_graph(self, graph_key: str) -> Graph | None:
-        """Return the graph document; its revision differs from that of any other content of the graph."""
+        """Return the graph document; its revision differs from that of any other content
+        of the graph.
+        """
         ...
 
     async def get_live_nodes(self, graph_key: str) -> list[Node] | None: ...
@@ -121,7 +128,9 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 
 def _live_or_stored(method: M) -> M:
-    """Return a method that asks the same of the live graph where there is one, else of the store."""
+    """Return a method that asks the same of the live graph where there is one,
+    else of the store.
+    """
 
     @wraps(method)
     async def ask(self: MemoryOverlay, graph_key: str, *args: Any, **options: Any) -> Any:
@@ -135,7 +144,8 @@ class MemoryOverlay:
     """Implements GraphDataSource over a stored source: the nodes and edges of a live graph win."""
 
     def __init__(self, source: GraphDataSource, live: MemoryGraphProvider) -> None:
-        self.stored, self._live = source, live
+        self.stored = source
+        self._live = live
         # Looked at once: to ask for an ability takes longer than some reads.
         self._tables = source if isinstance(source, LinkTables) else None
         self._views: dict[str, LiveView] = {}
@@ -159,7 +169,9 @@ class MemoryOverlay:
         return self.stored.workspace
 
     async def view(self, graph_key: str) -> LiveView | None:
-        """Return the live graph as it is now. What was built for an earlier moment is used again."""
+        """Return the live graph as it is now. What was built for an earlier
+        moment is used again.
+        """
         graph = await self._live.get_live_graph(graph_key)
         if graph is None:
             self._views.pop(graph_key, None)
@@ -229,14 +241,20 @@ class MemoryOverlay:
     ) -> list[FoundNode]:
         views = await self._views_of(graphs)
         if views:  # of these the stored nodes are not wanted, however many
-            keys = [graph.key for graph in await self.stored.list_graphs()] if graphs is None else graphs
+            keys = (
+                [graph.key for graph in await self.stored.list_graphs()]
+                if graphs is None
+                else graphs
+            )
             graphs = [key for key in keys if key not in views]
         kept = list(await self.stored.find_users(entries, limit=limit, graphs=graphs))
         for view in views.values():
             kept += await asyncio.to_thread(view.users, entries)
         return sorted(kept, key=lambda one: (one.graph_key, one.node.key))[: max(0, limit)]
 
-    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+    async def search_everywhere(
+        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+    ) -> WideHits:
         views = await self._views_of(graphs)
         found = await self.stored.search_everywhere(asked, graphs)
         if not views:
@@ -244,7 +262,10 @@ class MemoryOverlay:
         nodes = {name: one for name, one in found.nodes.items() if name[0] not in views}
         parts = [with_nodes(found, nodes)]
         for key, view in views.items():
-            hits = [await view.search_text(key, asked.query, limit=asked.limit, field=one) for one in FIELDS]
+            hits = [
+                await view.search_text(key, asked.query, limit=asked.limit, field=one)
+                for one in FIELDS
+            ]
             text, name = ([((key, hit.key), hit.score) for hit in of] for of in hits)
             still = await view.unchanged([node for graph, node in found.names if graph == key])
             near, name_near = (

@@ -22,9 +22,11 @@ from datasources.types import Document, Graph, Mutation, NodeTypeConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Existing:
-    """Keys: those a check needs to know of, or those of them that are stored. Configs: of the workspace.
+    """Keys: those a check needs to know of, or those of them that are stored.
+    Configs: of the workspace.
 
-    `on_dropped` are the stored nodes on `dropped_sheets`, `edges_on_dropped` the edges with their ends.
+    `on_dropped` are the stored nodes on `dropped_sheets`, `edges_on_dropped` the edges
+    with their ends.
     """
 
     nodes: Set[str] = frozenset()
@@ -54,8 +56,11 @@ def dropped_sheets(mutation: Mutation, graph: Graph) -> frozenset[str]:
 
 
 def graph_after(mutation: Mutation, graph: Graph) -> Graph:
-    """Return the graph document as a mutation of the stored one leaves it; a language that is set stays."""
-    new, at = mutation.graph or graph, mutation.changed_at
+    """Return the graph document as a mutation of the stored one leaves it; a language that
+    is set stays.
+    """
+    new = mutation.graph or graph
+    at = mutation.changed_at
     time = {} if at is None else {"last_updated_time": max(at, new.last_updated_time)}
     language = {"language": graph.language} if graph.language else {}
     return new.replace(revision=graph.revision + 1, **time, **language)
@@ -135,11 +140,17 @@ def _check_dropped(mutation: Mutation, existing: Existing) -> None:
 
 
 def _check_known(mutation: Mutation, existing: Existing) -> None:
-    _refuse_if(mutation, "unknown nodes cannot be deleted", set(mutation.delete_nodes) - existing.nodes)
-    _refuse_if(mutation, "unknown edges cannot be deleted", set(mutation.delete_edges) - existing.edges)
+    _refuse_if(
+        mutation, "unknown nodes cannot be deleted", set(mutation.delete_nodes) - existing.nodes
+    )
+    _refuse_if(
+        mutation, "unknown edges cannot be deleted", set(mutation.delete_edges) - existing.edges
+    )
     configs = set(mutation.delete_configs) - existing.configs
     _refuse_if(mutation, "unknown node types cannot be deleted", configs)
-    after = (existing.nodes - set(mutation.delete_nodes)) | {node.key for node in mutation.put_nodes}
+    after = (existing.nodes - set(mutation.delete_nodes)) | {
+        node.key for node in mutation.put_nodes
+    }
     dangling = [e.key for e in mutation.put_edges if e.source not in after or e.target not in after]
     _refuse_if(mutation, "edges without a node at an end", dangling)
     _refuse_if(mutation, "vectors of unknown nodes", {v.key for v in mutation.put_vectors} - after)
@@ -172,7 +183,9 @@ def _vector_fault(vector: NodeVector) -> str | None:
 
 
 def check_owner(document: Graph | NodeTypeConfig, workspace: str, collection: str) -> None:
-    """Refuse a document that names a workspace other than the one it is written to. Raises: BadDocument."""
+    """Refuse a document that names a workspace other than the one it is written
+    to. Raises: BadDocument.
+    """
     if document.workspace != workspace:
         reason = f"is {document.workspace!r}, but this source writes to {workspace!r}"
         raise BadDocument(collection=collection, key=document.key, field="workspace", reason=reason)
@@ -183,4 +196,6 @@ def encode_document(document: Document, collection: str, key: str) -> bytes:
     try:
         return document.to_json()
     except (TypeError, ValueError, RecursionError) as exc:
-        raise BadDocument(collection=collection, key=key, field="(document)", reason=str(exc)) from exc
+        raise BadDocument(
+            collection=collection, key=key, field="(document)", reason=str(exc)
+        ) from exc

@@ -9,7 +9,10 @@ from typing import TypedDict, Unpack
 from datasources.errors import UnknownIndexField
 
 RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
-    "thread": (*("agentOpen", "graphKey", "userId", "lastUpdatedTime"), *("agentId", "agentIdleTime")),
+    "thread": (
+        *("agentOpen", "graphKey", "userId", "lastUpdatedTime"),
+        *("agentId", "agentIdleTime"),
+    ),
     "approval": (
         *("graphKey", "threadId", "status", "userId", "createdTime", "expiresTime"),
         *("automationId", "proposalHash", "spokenCode", "program"),
@@ -59,7 +62,8 @@ Where = Mapping[str, str | int | bool]
 class QueryOptions(TypedDict, total=False):
     """The order of records that are asked for, and how many at most (100).
 
-    `at_least` and `at_most` keep those whose `order_by` field is a number within them, both included.
+    `at_least` and `at_most` keep those whose `order_by` field is a number within
+    them, both included.
     """
 
     order_by: str | None
@@ -94,7 +98,9 @@ class RecordQuery:
         return self.at_least is not None or self.at_most is not None
 
     def fields(self) -> tuple[str, ...]:
-        """Return the fields by which the kind may be queried. Raises: UnknownIndexField for any other."""
+        """Return the fields by which the kind may be queried. Raises: UnknownIndexField
+        for any other.
+        """
         known = RECORD_INDEXES.get(self.kind, ())
         for name in (
             *self.where,

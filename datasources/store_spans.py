@@ -1,7 +1,8 @@
-"""Spans of what is asked of a database, within a span that is recorded; else none, and nothing is spent.
+"""Spans of what is asked of a database, within a span that is recorded; else none, and
+nothing is spent.
 
-Decision: what takes less than SHORTEST_NS leaves no span. A turn asks the file a dozen times, a fraction of a
-millisecond each: their spans cost more than they say.
+Decision: what takes less than SHORTEST_NS leaves no span. A turn asks the file a dozen times, a
+fraction of a millisecond each: their spans cost more than they say.
 
 Source: OpenTelemetry, semantic conventions for database calls.
 """
@@ -26,7 +27,8 @@ def traced(system: str, operation: str, text: str = "") -> Generator[None]:
     if not trace.get_current_span().is_recording():
         yield
         return
-    began, failed = time.time_ns(), True
+    began = time.time_ns()
+    failed = True
     try:
         yield
         failed = False
@@ -37,7 +39,9 @@ def traced(system: str, operation: str, text: str = "") -> Generator[None]:
             if text:
                 facts["db.query.text"] = text
             name = f"{operation} {system}"
-            span = _TRACER.start_span(name, kind=SpanKind.CLIENT, attributes=facts, start_time=began)
+            span = _TRACER.start_span(
+                name, kind=SpanKind.CLIENT, attributes=facts, start_time=began
+            )
             if failed:
                 span.set_status(Status(StatusCode.ERROR))
             span.end(ended)

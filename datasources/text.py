@@ -31,9 +31,21 @@ _CODE_OR_WORD = re.compile(
 )
 _DIGIT = re.compile(r"[0-9]")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_NOT_LETTERS = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
+_NOT_LETTERS = bytes(
+    set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+)
 _LOWER = bytes(range(256)).lower()
-_PLAIN = {"ß": "ss", "œ": "oe", "æ": "ae", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ı": "i"}
+_PLAIN = {
+    "ß": "ss",
+    "œ": "oe",
+    "æ": "ae",
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ð": "d",
+    "þ": "th",
+    "ı": "i",
+}
 _CAPITALS = {"ẞ": "SS", "Œ": "Oe", "Æ": "Ae", "Ø": "O", "Ł": "L", "Đ": "D", "Ð": "D", "Þ": "Th"}
 PLAIN_LETTERS = str.maketrans(_PLAIN | _CAPITALS)
 """Letters that no decomposition takes apart, as they are written without them."""
@@ -58,7 +70,9 @@ STEMMERS = {
     "nl": "dutch",
     "pt": "portuguese",
 }
-"""Languages whose words are stemmed by their own rules before the English ones, by ISO 639-1 code."""
+"""Languages whose words are stemmed by their own rules before the English ones,
+by ISO 639-1 code.
+"""
 
 MAX_NAMES = 20
 MAX_PIECES = 100_000
@@ -73,7 +87,9 @@ SHORT_CHARS = 100
 
 
 def remembers_short(write: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a writer that remembers how it wrote short texts: most are names, which come again and again."""
+    """Return a writer that remembers how it wrote short texts: most are names, which come
+    again and again.
+    """
     known = lru_cache(maxsize=10_000)(write)
     return lambda text: (known if len(text) <= SHORT_CHARS else write)(text)
 
@@ -104,7 +120,9 @@ class NodeText(NamedTuple):
 
 
 def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
-    """Return what a person calls the node: its data's name or title, else its type's name, else its key."""
+    """Return what a person calls the node: its data's name or title, else its type's name,
+    else its key.
+    """
     return label_in(node.data) or (config.display_name if config else "") or node.key
 
 
@@ -125,7 +143,9 @@ def names_of(key: str, data: Any) -> list[str]:
 
 
 def called(label: Any, aliases: Any) -> list[str]:
-    """Return the texts among a label and aliases, which may be a list or one text; at most `MAX_NAMES`."""
+    """Return the texts among a label and aliases, which may be a list or one
+    text; at most `MAX_NAMES`.
+    """
     listed: list[Any] = [label, *(aliases if isinstance(aliases, list | tuple) else [aliases])]
     return [name for name in listed[:MAX_NAMES] if isinstance(name, str)]
 
@@ -139,7 +159,9 @@ def letters(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Return a text case-folded, without accents, with single blanks and plain hyphens and apostrophes."""
+    """Return a text case-folded, without accents, with single blanks and plain
+    hyphens and apostrophes.
+    """
     spelt = unicodedata.normalize("NFKD", text.casefold().translate(_SAME))
     return " ".join("".join(c for c in spelt if not unicodedata.combining(c)).split())
 
@@ -151,7 +173,9 @@ def effective_process(node: Node, config: NodeTypeConfig | None) -> str:
     return (config.node.process or "") if config else ""
 
 
-def node_text(node: Node, config: NodeTypeConfig | None = None, language: str | None = None) -> NodeText:
+def node_text(
+    node: Node, config: NodeTypeConfig | None = None, language: str | None = None
+) -> NodeText:
     """Collect a node's searchable text; `config` is its type, where one is known.
 
     With the language of its graph, what it is called and holds is in the stems of that language.
@@ -172,7 +196,9 @@ def node_text(node: Node, config: NodeTypeConfig | None = None, language: str | 
 
 
 def flatten(value: Any) -> str:
-    """Return the words of a JSON value: its keys, strings and numbers, in order, up to MAX_FIELD_CHARS."""
+    """Return the words of a JSON value: its keys, strings and numbers, in order,
+    up to MAX_FIELD_CHARS.
+    """
     parts: list[str] = []
     size = 0
     stack: list[Any] = [value]
@@ -196,11 +222,13 @@ def flatten(value: Any) -> str:
 
 
 def tokenize(text: str) -> list[str]:
-    """Split into lower-case stems: camelCase and snake_case apart, diacritics folded, CJK in bigrams.
+    """Split into lower-case stems: camelCase and snake_case apart, diacritics
+    folded, CJK in bigrams.
 
     A code such as `B2`, `v2.1` or `HTTP-404` follows its parts whole: `b2`, `v2.1`, `http404`.
 
-    Source: Porter, "An algorithm for suffix stripping" (1980), as revised in Snowball's English stemmer.
+    Source: Porter, "An algorithm for suffix stripping" (1980), as revised in
+    Snowball's English stemmer.
     """
     if text.isascii():
         if not _DIGIT.search(text):
@@ -221,7 +249,9 @@ def tokenize(text: str) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def _with_parts(word: str) -> tuple[str, ...]:
-    """Return the stem of a word; of a code its parts, and the code without hyphens and underscores."""
+    """Return the stem of a word; of a code its parts, and the code without
+    hyphens and underscores.
+    """
     if word.isalpha() or word.isdigit():
         return (_stem(word),)
     parts = map(_stem, _WORD.findall(word))
@@ -231,27 +261,37 @@ def _with_parts(word: str) -> tuple[str, ...]:
 
 
 class Word(NamedTuple):
-    """A word of a text: as it is written, in lower case and without accents, and as it is compared."""
+    """A word of a text: as it is written, in lower case and without accents, and
+    as it is compared.
+    """
 
     text: str
     stem: str
 
 
 def spelled(text: str) -> list[Word]:
-    """Return the words of a text with their stems; runs of CJK stay whole, and codes are their parts."""
+    """Return the words of a text with their stems; runs of CJK stay whole, and codes
+    are their parts.
+    """
     words = _WORD.findall(text if text.isascii() else _fold(text))
-    return [Word(word.casefold(), _stem(word) if word.isascii() else word.casefold()) for word in words]
+    return [
+        Word(word.casefold(), _stem(word) if word.isascii() else word.casefold()) for word in words
+    ]
 
 
 @lru_cache(maxsize=20_000)
 def first_stem(text: str) -> str | None:
-    """Return the stem of the first word of a text, None where it has no word: sooner known than all words."""
+    """Return the stem of the first word of a text, None where it has no word: sooner known
+    than all words.
+    """
     first = _WORD.search(text if text.isascii() else _fold(text))
     return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].casefold()
 
 
 def tokenize_prose(text: str) -> list[str]:
-    """Return what `tokenize` returns; the faster, the more of the text's pieces between spaces are known."""
+    """Return what `tokenize` returns; the faster, the more of the text's pieces between
+    spaces are known.
+    """
     return list(chain.from_iterable(map(_pieces.__getitem__, text.split())))
 
 
@@ -271,7 +311,9 @@ _pieces = _Pieces()
 
 
 def stemmed(text: str, language: str | None) -> str:
-    """Return a text with the stem of each word by the rules of its language; as it is in English."""
+    """Return a text with the stem of each word by the rules of its language; as
+    it is in English.
+    """
     if language not in STEMMERS:
         return text
     stem = _stemmer(STEMMERS[language])

@@ -23,7 +23,9 @@ ROOT_WORKSPACE = "root"
 
 MAIN_SHEET = "0"
 
-Key = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Key = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 """A local key: 1–200 characters, no control characters. Adapters encode what a store refuses."""
 
 Side = Literal["T", "D", "R", "L", "0"]
@@ -48,7 +50,11 @@ class Document(BaseModel):
     """A stored document. Immutable; unknown fields are kept; absent fields stay absent."""
 
     model_config = ConfigDict(
-        extra="allow", frozen=True, alias_generator=_alias, populate_by_name=True, allow_inf_nan=False
+        extra="allow",
+        frozen=True,
+        alias_generator=_alias,
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
     def to_document(self) -> dict[str, Any]:
@@ -65,7 +71,9 @@ class Document(BaseModel):
         """Return a validated copy with the named (snake_case) fields changed."""
         names = type(self).model_fields
         aliased = {(names[k].alias or k) if k in names else k: v for k, v in changes.items()}
-        return type(self).model_validate({**self.to_document(), **aliased}, by_alias=True, by_name=False)
+        return type(self).model_validate(
+            {**self.to_document(), **aliased}, by_alias=True, by_name=False
+        )
 
 
 class Size(Document):
@@ -111,16 +119,18 @@ class Graph(Document):
     last_updated_time: int = 0
     metadata: dict[str, Any] | None = None
     language: str | None = None
-    """Of its texts, where it is none that the stems of English fit (`datasources.text.STEMMERS`)."""
+    """Of its texts, where it is none that the stems of English fit
+    (`datasources.text.STEMMERS`).
+    """
     revision: int = 0
 
 
 Use = Literal["searched", "embedded", "shown", "proposable"]
 """What is done with a field of a node.
 
-`searched`: text search finds its words, and the embedded text contains them. `embedded`: the vectors are
-renewed when it changes. `shown`: it is a column of the context that a model reads. `proposable`: a model may
-propose to change it.
+`searched`: text search finds its words, and the embedded text contains them. `embedded`: the
+vectors are renewed when it changes. `shown`: it is a column of the context that a model reads.
+`proposable`: a model may propose to change it.
 """
 
 
@@ -135,7 +145,8 @@ class Used:
 
 
 class Node(Document):
-    """A node. Each field says what it is used for; stores, prompts and write tools read it from here.
+    """A node. Each field says what it is used for; stores, prompts and write tools read
+    it from here.
 
     See "To add a field of a node" in docs/architecture.md.
     """
@@ -156,12 +167,16 @@ class Node(Document):
 
     def points(self, direction: Literal["in", "out"]) -> list[tuple[Side, HandlePoint]]:
         """Return the node's handles of one direction as (side, point), in stored order."""
-        return [(s, p) for s, group in self.handles.items() for p in group.point if p.type == direction]
+        return [
+            (s, p) for s, group in self.handles.items() for p in group.point if p.type == direction
+        ]
 
 
 @cache
 def node_fields(use: Use, model: type[Node] = Node) -> dict[str, str]:
-    """Return the wire names of the fields declared for a use, by their Python names, in declared order."""
+    """Return the wire names of the fields declared for a use, by their Python names,
+    in declared order.
+    """
     return {
         name: declared.alias or name
         for name, declared in model.model_fields.items()
@@ -170,14 +185,20 @@ def node_fields(use: Use, model: type[Node] = Node) -> dict[str, str]:
 
 
 def other_values(node: Node, use: Use, known: frozenset[str]) -> dict[str, Any]:
-    """Return what is set of a node's fields declared for a use, by wire name, but for those of `known`."""
+    """Return what is set of a node's fields declared for a use, by wire name, but for
+    those of `known`.
+    """
     others = _other_fields(use, known, type(node))
     return {wire: value for name, wire in others if (value := getattr(node, name)) is not None}
 
 
 @cache
-def _other_fields(use: Use, known: frozenset[str], model: type[Node]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, wire) for name, wire in node_fields(use, model).items() if name not in known)
+def _other_fields(
+    use: Use, known: frozenset[str], model: type[Node]
+) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (name, wire) for name, wire in node_fields(use, model).items() if name not in known
+    )
 
 
 class Edge(Document):
@@ -235,7 +256,9 @@ def parse_document(model: type[D], raw: Mapping[str, Any] | bytes | str, collect
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "(document)"
-        raise BadDocument(collection=collection, key=_key_of(raw), field=where, reason=first["msg"]) from exc
+        raise BadDocument(
+            collection=collection, key=_key_of(raw), field=where, reason=first["msg"]
+        ) from exc
 
 
 def _key_of(raw: Mapping[str, Any] | bytes | str) -> str:
@@ -252,7 +275,8 @@ def _key_of(raw: Mapping[str, Any] | bytes | str) -> str:
 class ScoredNode:
     """A node of a retrieval result, with its score and why it is there (`text`, `vector`, …).
 
-    A score is relative to the best of its result; `weak` says that nothing in it is near the question.
+    A score is relative to the best of its result; `weak` says that nothing in it is
+    near the question.
     """
 
     node: Node
@@ -292,7 +316,9 @@ class Mutation:
     graph: Graph | None = None
     """Replaces the graph document's own fields (name, sheets, …); its revision is ignored."""
     changed_at: int | None = None
-    """When a person changes the graph, which the graph document then says. Units: milliseconds since 1970."""
+    """When a person changes the graph, which the graph document then says. Units:
+    milliseconds since 1970.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
-"""Finds what a node refers to outside its graph: credentials, addresses, tables, workflows, queues, files.
+"""Finds what a node refers to outside its graph: credentials, addresses, tables,
+workflows, queues, files.
 
-Each reference is kept in stores as an entry, `kind:value`, folded, and is looked up by equality alone: no
-pattern is read from a value. An address is entered with each of the paths above it, so that
-`api.example.com/v1` finds `https://api.example.com/v1/users?limit=5`. Read are the settings of a node by
-their names, and its texts and code by what only such a reference looks like; a note holds text for people.
+Each reference is kept in stores as an entry, `kind:value`, folded, and is looked up by equality
+alone: no pattern is read from a value. An address is entered with each of the paths above it, so
+that `api.example.com/v1` finds `https://api.example.com/v1/users?limit=5`. Read are the settings of
+a node by their names, and its texts and code by what only such a reference looks like; a note holds
+text for people.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ _OWN_WORDS: Final = frozenset({("data", "name"), ("data", "notes")})
 _WRAPPED: Final = frozenset({"value", "cachedResultName", "cachedResultUrl", "name", "id"})
 """Parts of a setting that is an object: they are of the setting's own name."""
 
-_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.\-]{1,15}://[^\s\"'`<>\\{}|^\[\]()]{1,2000}", re.IGNORECASE)
+_ADDRESS: Final = re.compile(
+    r"\b[a-z][a-z0-9+.\-]{1,15}://[^\s\"'`<>\\{}|^\[\]()]{1,2000}", re.IGNORECASE
+)
 _PLAIN: Final = re.compile(r"[^\s{}]+(?: [^\s{}]+){0,9}")
 _NAME: Final = r"[\"`\[]?([A-Za-z_][\w$]*(?:[\"`\]]?\.[\"`\[]?[A-Za-z_][\w$]*){0,3})"
 _STATEMENT: Final = re.compile(
@@ -62,7 +66,8 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _IN_STATEMENT: Final = re.compile(
-    rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE(?:\s+IF(?:\s+NOT)?\s+EXISTS)?)\s+(?:ONLY\s+)?{_NAME}", re.IGNORECASE
+    rf"\b(?:FROM|JOIN|INTO|UPDATE|TABLE(?:\s+IF(?:\s+NOT)?\s+EXISTS)?)\s+(?:ONLY\s+)?{_NAME}",
+    re.IGNORECASE,
 )
 _VERB: Final = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|MERGE|CREATE|ALTER|DROP|TRUNCATE)\b")
 _FIRST_VERB: Final = re.compile(rf"[=\s(]*{_VERB.pattern}", re.IGNORECASE)
@@ -71,7 +76,11 @@ _FILLING: Final = """a all an any dual each if it its lateral my not one only ou
 them these this those unnest values what where which with you your"""
 _NO_TABLE: Final = frozenset(_FILLING.split())
 _CALLED: Final[tuple[tuple[UseKind, str, re.Pattern[str]], ...]] = (
-    ("table", "(", re.compile(r"\.(?:collection|from|table|into)\(\s*[\"'`]([\w.$\-]{1,200})[\"'`]")),
+    (
+        "table",
+        "(",
+        re.compile(r"\.(?:collection|from|table|into)\(\s*[\"'`]([\w.$\-]{1,200})[\"'`]"),
+    ),
     (
         "queue",
         "(",
@@ -79,12 +88,18 @@ _CALLED: Final[tuple[tuple[UseKind, str, re.Pattern[str]], ...]] = (
             r"\.(?:sendToQueue|assertQueue|publish|subscribe|consume)\(\s*[\"'`]([^\s\"'`]{1,200})[\"'`]"
         ),
     ),
-    ("file", "File", re.compile(r"\b(?:read|write|append)File(?:Sync)?\(\s*[\"'`]([^\"'`\n]{1,300})[\"'`]")),
+    (
+        "file",
+        "File",
+        re.compile(r"\b(?:read|write|append)File(?:Sync)?\(\s*[\"'`]([^\"'`\n]{1,300})[\"'`]"),
+    ),
     ("file", "open(", re.compile(r"\bopen\(\s*[\"'`]([^\"'`\n]{1,300})[\"'`]")),
     (
         "model",
         "model",
-        re.compile(r"\bmodel(?:Name|Id)?\\?[\"']?\s*[:=]\s*\\?[\"'`]([^\s\"'`\\{}]{2,200})\\?[\"'`]"),
+        re.compile(
+            r"\bmodel(?:Name|Id)?\\?[\"']?\s*[:=]\s*\\?[\"'`]([^\s\"'`\\{}]{2,200})\\?[\"'`]"
+        ),
     ),
 )
 """What a call or a field in code names, and what a text with one must hold."""
@@ -111,7 +126,9 @@ def uses_of(node: Node) -> Iterator[Use]:
         kind = _kind_of(path, node)
         found: dict[tuple[UseKind, str], None] = {}
         if len(text) > 6:
-            found = dict.fromkeys(_in_text(text, is_code=path[-1] == "process" or path[-1].endswith("Code")))
+            found = dict.fromkeys(
+                _in_text(text, is_code=path[-1] == "process" or path[-1].endswith("Code"))
+            )
         if kind and (said := _plain(text, kind)) and "table" not in {of for of, _ in found}:
             found[kind, said] = None
         for use_kind, value in found:
@@ -203,7 +220,9 @@ def _kind_of(path: Path, node: Node) -> UseKind | None:
         if part in _WRAPPED or part.isdigit():
             continue
         kind = _kind_named(part)
-        return None if kind == "file" and part == "path" and "webhook" in node.type.lower() else kind
+        return (
+            None if kind == "file" and part == "path" and "webhook" in node.type.lower() else kind
+        )
     return None
 
 
@@ -221,7 +240,9 @@ def _plain(text: str, kind: UseKind) -> str | None:
 
 
 def _in_text(text: str, *, is_code: bool) -> Iterator[tuple[UseKind, str]]:
-    """Yield what a text can only mean so: whole addresses, tables of SQL, what calls in code name."""
+    """Yield what a text can only mean so: whole addresses, tables of SQL, what calls
+    in code name.
+    """
     if "://" in text:
         for found in _ADDRESS.finditer(text):
             yield "url", found[0].rstrip(".,;:!?*_")

@@ -42,12 +42,16 @@ def normalize(vectors: NDArray[np.floating[Any]]) -> Matrix:
 def nearest(
     vectors: Mapping[str, Vector | None], wanted: Vector, limit: int, min_score: float = 0.0
 ) -> list[Hit]:
-    """Return the keys of greatest cosine ≥ `min_score`, best first, ties by key; `vectors` are in key order.
+    """Return the keys of greatest cosine ≥ `min_score`, best first, ties by key; `vectors` are
+    in key order.
 
-    Vectors of another length are passed over. One with an infinite or undefined component finds nothing.
+    Vectors of another length are passed over. One with an infinite or undefined
+    component finds nothing.
     Shapes: `wanted` is float32[dim].
     """
-    rows = {key: row for key, row in vectors.items() if row is not None and row.shape == wanted.shape}
+    rows = {
+        key: row for key, row in vectors.items() if row is not None and row.shape == wanted.shape
+    }
     if wanted.ndim != 1 or not wanted.size or not rows or not np.isfinite(wanted).all():
         return []
     scores = normalize(np.stack(list(rows.values()))) @ normalize(wanted)

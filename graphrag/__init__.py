@@ -1,1 +1,3 @@
-"""The service itself: importing, embedding, retrieving, writing contexts and prompts, settings, errors."""
+"""The service itself: importing, embedding, retrieving, writing contexts and
+prompts, settings, errors.
+"""

@@ -1,4 +1,6 @@
-"""The base of what clients are sent, by REST and by the command line with --json: declared once for both."""
+"""The base of what clients are sent, by REST and by the command line with --json: declared
+once for both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Settings, resolved once: flag > environment > file > default. Nothing else reads the environment."""
+"""Settings, resolved once: flag > environment > file > default. Nothing else
+reads the environment.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from tools.base import Role
@@ -24,7 +33,11 @@ ActionClass = Literal["layout", "content", "structure", "delete", "code", "types
 
 def _names(value: Any) -> Any:
     """Return names that are separated by commas as a list."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    return (
+        [name.strip() for name in value.split(",") if name.strip()]
+        if isinstance(value, str)
+        else value
+    )
 
 
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
@@ -48,17 +61,22 @@ class SettingsError(Exception):
     """A setting cannot be used; the text names it, where it came from and what is allowed."""
 
     def __init__(self, *, name: str, origin: str, reason: str) -> None:
-        self.name, self.origin, self.reason = name, origin, reason
+        self.name = name
+        self.origin = origin
+        self.reason = reason
         super().__init__(f"setting {name!r} ({origin}): {reason}")
 
 
 class Settings(BaseSettings):
-    """Everything that can be configured. Environment: NODIUS_ and the name in capitals, or as listed.
+    """Everything that can be configured. Environment: NODIUS_ and the name in capitals,
+    or as listed.
 
     What stands below a setting is its meaning in the table of docs/reference.md.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True
+    )
 
     db: str = "sqlite:.nodius/nodius.db"
     """database: sqlite:PATH, memory: or arango+http://…"""
@@ -68,29 +86,36 @@ class Settings(BaseSettings):
     """language of contexts, prompts and messages"""
 
     embeddings: Literal["auto", "local", "minilm", "multilingual", "openai", "none"] = "auto"
-    """the embedder: the packaged model (local), one that reads words in context (minilm, an extra), one of
-    sixteen languages (multilingual, an extra), an OpenAI-compatible server, or none; auto: openai
-    with its key, unless `llm_base_url` sends questions elsewhere; else local"""
+    """the embedder: the packaged model (local), one that reads words in context (minilm, an extra),
+    one of sixteen languages (multilingual, an extra), an OpenAI-compatible server, or none; auto:
+    openai with its key, unless `llm_base_url` sends questions elsewhere; else local
+    """
     embeddings_model: str = Field(
         "text-embedding-3-small",
-        validation_alias=AliasChoices("embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
+        validation_alias=AliasChoices(
+            "embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"
+        ),
     )
     """model name for `openai` embeddings"""
     embeddings_base_url: str | None = Field(
         None,
-        validation_alias=AliasChoices("embeddings_base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
+        validation_alias=AliasChoices(
+            "embeddings_base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"
+        ),
     )
     """address of an OpenAI-compatible server (default: OpenAI's)"""
     embeddings_api_key: SecretStr | None = None
     """key of that server (default: OPENAI_API_KEY)"""
     embeddings_price: float | None = Field(None, ge=0)
-    """US dollars a million tokens that it embeds, before published prices (a model without one is free on a
-    server of this computer, and unpriced elsewhere)"""
+    """US dollars a million tokens that it embeds, before published prices (a model without one is
+    free on a server of this computer, and unpriced elsewhere)
+    """
 
     provider: str = Field("auto", min_length=1)
-    """whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else `llm_base_url`; else
-    offline), deepseek, openai, openai-mini, anthropic, qwen, mistral, groq, openrouter, gemini, ollama,
-    llama.cpp, vllm, lmstudio, compatible, offline"""
+    """whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else `llm_base_url`;
+    else offline), deepseek, openai, openai-mini, anthropic, qwen, mistral, groq, openrouter,
+    gemini, ollama, llama.cpp, vllm, lmstudio, compatible, offline
+    """
     model: str | None = Field(None, min_length=1)
     """name of the model (default: the provider's)"""
     llm_base_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
@@ -98,8 +123,9 @@ class Settings(BaseSettings):
     llm_api_key: SecretStr | None = None
     """key for the provider in use, before its own variable"""
     llm_context_window: int | None = Field(None, ge=1_000)
-    """tokens that the model takes, prompt and answer together (default: as published; a local server is
-    asked)"""
+    """tokens that the model takes, prompt and answer together (default: as published; a local
+    server is asked)
+    """
     llm_api: Literal["chat", "responses"] = "chat"
     """OpenAI's interface to use: chat (all servers do) or responses"""
     llm_max_tokens: int | None = Field(None, ge=1)
@@ -109,8 +135,9 @@ class Settings(BaseSettings):
     llm_silence_s: float = Field(60, gt=0)
     """seconds to wait for the next piece of an answer"""
     llm_first_piece_s: float | None = Field(None, gt=0)
-    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local server,
-    which is not asked again then)"""
+    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local
+    server, which is not asked again then)
+    """
     llm_total_s: float = Field(300, gt=0)
     """seconds that an answer may take"""
     llm_price_input: float | None = Field(None, ge=0)
@@ -145,8 +172,9 @@ class Settings(BaseSettings):
     min_cosine: float = Field(0.3, ge=-1, le=1)
     """least cosine in vector mode"""
     second_look: bool = False
-    """have the model assess what was found before it answers, and search once more for what is missing: one
-    more call of the model a question"""
+    """have the model assess what was found before it answers, and search once more for what is
+    missing: one more call of the model a question
+    """
     truncate_process: int = Field(500, ge=0, le=100_000)
     """characters of code shown of a node"""
     truncate_data: int = Field(400, ge=0, le=100_000)
@@ -167,15 +195,17 @@ class Settings(BaseSettings):
     """seconds a retrieval is remembered (0: never)"""
 
     deciders: Literal["asker", "reviewer", "four-eyes"] = "asker"
-    """who decides a proposed change: asker (an editor in their own threads, or a reviewer), reviewer
-    (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it); live edits and
-    imports by editors need no decision"""
-    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = get_args(
-        ActionClass
+    """who decides a proposed change: asker (an editor in their own threads, or a reviewer),
+    reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it);
+    live edits and imports by editors need no decision
+    """
+    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = (
+        get_args(ActionClass)
     )
-    """kinds of proposed change that a person must decide, separated by commas: layout, content, structure,
-    delete, code, types; others are applied by policy, unless the workspace, the graph or a node type demands
-    a person"""
+    """kinds of proposed change that a person must decide, separated by commas: layout, content,
+    structure, delete, code, types; others are applied by policy, unless the workspace, the graph or
+    a node type demands a person
+    """
 
     timezone: TimeZone = Field("UTC", min_length=1)
     """IANA time zone where no automation or browser names one"""
@@ -203,8 +233,9 @@ class Settings(BaseSettings):
     """the key before it, with which they are signed too while receivers change to the new one"""
 
     agent_http_allow: Names = ()
-    """addresses that agents may reach although they are not public, separated by commas: localhost:3000,
-    10.1.0.0/16, api.internal:8443"""
+    """addresses that agents may reach although they are not public, separated by commas:
+    localhost:3000, 10.1.0.0/16, api.internal:8443
+    """
     agent_http_only: Names = ()
     """host patterns outside which agents reach nothing, as *.example.com"""
     secrets_dir: str | None = Field(None, min_length=1)
@@ -214,19 +245,22 @@ class Settings(BaseSettings):
     body_builders: Names = ()
     """entry points of `nodius.body_builders` that are loaded, separated by commas"""
     agent_sources: Names = ()
-    """files of lists that the agents of the workspace are kept in step with, separated by commas (see `nodius
-    agents sync`)"""
+    """files of lists that the agents of the workspace are kept in step with, separated by commas
+    (see `nodius agents sync`)
+    """
 
     public_url: str | None = Field(None, pattern=r"^https?://[^\s/?#]+/?$")
-    """address under which telephone services reach this server, and with which the links that other programs
-    are given begin, as https://nodius.example.com"""
+    """address under which telephone services reach this server, and with which the links that other
+    programs are given begin, as https://nodius.example.com
+    """
     twilio_auth_token: SecretStr | None = Field(None, min_length=1)
     """token with which Twilio signs its requests (default: only this machine may send them)"""
     twilio_shared_keys: SecretStr | None = Field(None, min_length=3)
     """keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas"""
     realtime: Literal["auto", "openai", "double", "off"] = "auto"
-    """whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in without key and
-    network (double), nobody (off); auto: openai where its key is set, else off"""
+    """whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in without
+    key and network (double), nobody (off); auto: openai where its key is set, else off
+    """
     realtime_url: str = Field("wss://api.openai.com/v1/realtime", pattern=r"^wss?://[^\s/]+")
     """address of the Realtime interface"""
     realtime_api_key: SecretStr | None = Field(None, min_length=1)
@@ -234,7 +268,9 @@ class Settings(BaseSettings):
     voice_max_calls: int = Field(50, ge=1, le=1000)
     """telephone calls that this server serves at once; one caller may have a fifth of them"""
     voice_drain_s: float = Field(120, ge=0, le=3600)
-    """seconds that calls may go on once the server is asked to stop; in the last 30 the agent says goodbye"""
+    """seconds that calls may go on once the server is asked to stop; in the last 30 the
+    agent says goodbye
+    """
     call_retention_days: int = Field(30, ge=1)
     """days for which words, values and numbers of an ended call are kept; its sums stay"""
 
@@ -260,17 +296,22 @@ class Settings(BaseSettings):
     """client id of this service at that provider"""
     oidc_client_secret: SecretStr | None = Field(None, min_length=1)
     """its secret (none: a public client)"""
-    oidc_scopes: str = Field("openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$")
+    oidc_scopes: str = Field(
+        "openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$"
+    )
     """scopes that are asked for; some providers want groups or offline_access besides"""
     oidc_roles: RolesByClaim = Field(default_factory=dict[str, dict[str, Role]])
-    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest counts, and
-    who gets none cannot sign in"""
+    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest
+    counts, and who gets none cannot sign in
+    """
     oidc_workspaces: WorkspacesByClaim = Field(default_factory=dict[str, dict[str, str]])
     """in the same way, who may work in which workspace (default: all in `workspace`)"""
     cors_origins: str = ""
     """other web origins that may call the server, separated by commas"""
     forwarded_allow_ips: str = ""
-    """addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas"""
+    """addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed,
+    separated by commas
+    """
     rate_limit: int = Field(30, ge=0)
     """messages to models a minute for each person of a server (0: no limit)"""
     max_body_bytes: int = Field(1 << 20, ge=1024)
@@ -278,12 +319,15 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """least level of logged events"""
-    ai_debug: bool = Field(False, validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG"))
+    ai_debug: bool = Field(
+        False, validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG")
+    )
     """log debug events of retrieval and tools"""
 
     provider_keys: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
-    """keys of providers by the name of their variable, as OPENAI_API_KEY; also given by that name in lower
-    case, as `openai_api_key`"""
+    """keys of providers by the name of their variable, as OPENAI_API_KEY; also given by that name
+    in lower case, as `openai_api_key`
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -308,13 +352,19 @@ class Settings(BaseSettings):
 
 
 def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with what is named NAME_api_key, and is no other setting, among `provider_keys`."""
-    named = [name for name in given if name.endswith("_api_key") and name not in Settings.model_fields]
+    """Return settings with what is named NAME_api_key, and is no other
+    setting, among `provider_keys`.
+    """
+    named = [
+        name for name in given if name.endswith("_api_key") and name not in Settings.model_fields
+    ]
     if not named:
         return given
     keys = {**given.get("provider_keys", {}), **{name.upper(): given[name] for name in named}}
     keys = {name: key for name, key in keys.items() if key is not None}
-    return {name: value for name, value in given.items() if name not in named} | {"provider_keys": keys}
+    return {name: value for name, value in given.items() if name not in named} | {
+        "provider_keys": keys
+    }
 
 
 class _WholeSource(PydanticBaseSettingsSource):
@@ -325,7 +375,9 @@ class _WholeSource(PydanticBaseSettingsSource):
 
 
 class _KeySource(_WholeSource):
-    """Reads from the environment the keys of providers, NAME_API_KEY, and secrets, NODIUS_SECRET_NAME."""
+    """Reads from the environment the keys of providers, NAME_API_KEY,
+    and secrets, NODIUS_SECRET_NAME.
+    """
 
     def __call__(self) -> dict[str, Any]:
         return {
@@ -350,7 +402,9 @@ class _FileSource(_WholeSource):
         path = Path(named or CONFIG_FILE)
         if not path.is_file():
             if named:
-                raise SettingsError(name="config", origin=PREFIX + "CONFIG", reason=f"no file {named}")
+                raise SettingsError(
+                    name="config", origin=PREFIX + "CONFIG", reason=f"no file {named}"
+                )
             return {}
         try:
             return _with_provider_keys(tomllib.loads(path.read_text(encoding="utf-8")))

@@ -1,9 +1,9 @@
-"""Sends requests that are owed to somebody else's server: each is stored, tried until it arrives, kept for
-people to see, and removed.
+"""Sends requests that are owed to somebody else's server: each is stored, tried until it arrives,
+kept for people to see, and removed.
 
-Decision: at least once. Who tries one first moves its next time behind the longest that sending takes, by
-compare-and-set: no other server tries it at the same time, and after a kill another finds it. What is over
-has a next time too, at which it is removed.
+Decision: at least once. Who tries one first moves its next time behind the longest that sending
+takes, by compare-and-set: no other server tries it at the same time, and after a kill another finds
+it. What is over has a next time too, at which it is removed.
 """
 
 from __future__ import annotations
@@ -45,13 +45,17 @@ def is_claimed(data: Mapping[str, Any]) -> bool:
 class DeliveryQueue:
     """Requests of one kind of record. `since`: the field from which on one is owed, for a day.
 
-    Each has `status`, `attempts`, `nextTime`, `lastTime`, in milliseconds since 1970. Raises: SourceError.
+    Each has `status`, `attempts`, `nextTime`, `lastTime`, in milliseconds since
+    1970. Raises: SourceError.
     """
 
     def __init__(
         self, records: RecordStore, kind: str, *, since: str, clock: Callable[[], int] = now_ms
     ) -> None:
-        self.records, self._kind, self._since, self._clock = records, kind, since, clock
+        self.records = records
+        self._kind = kind
+        self._since = since
+        self._clock = clock
         self.sending: dict[str, asyncio.Task[bool]] = {}
         """What is being sent here, by its group."""
 
@@ -59,7 +63,9 @@ class DeliveryQueue:
         """Store one that is owed from now on, and tried after `wait_ms`. Raises: RecordConflict."""
         owed = self._owed()
         given = {**data, **owed, "nextTime": owed["nextTime"] + wait_ms}
-        return await self.records.put(Record(kind=self._kind, key=key, data=given), expected_version=None)
+        return await self.records.put(
+            Record(kind=self._kind, key=key, data=given), expected_version=None
+        )
 
     def _owed(self) -> dict[str, Any]:
         now = self._clock()
@@ -71,7 +77,9 @@ class DeliveryQueue:
         return await put_over(self.records, changed, record.version)
 
     async def retry(self, record: Record) -> Record | None:
-        """Have one tried now, for a day again; None: it is being tried, or somebody else was faster."""
+        """Have one tried now, for a day again; None: it is being tried, or somebody
+        else was faster.
+        """
         if is_claimed(record.data) and record.data["nextTime"] > self._clock():
             return None
         return await self.change(record, self._owed())
@@ -81,9 +89,11 @@ class DeliveryQueue:
     ) -> dict[str, Any] | None:
         """Try one once and return how it stands; None: somebody else was faster.
 
-        `send` returns fields that it changes; unless it ends it by a `status`, it is tried again later.
+        `send` returns fields that it changes; unless it ends it by a `status`, it is
+        tried again later.
         """
-        now, attempts = self._clock(), int(record.data["attempts"]) + 1
+        now = self._clock()
+        attempts = int(record.data["attempts"]) + 1
         claim = {"attempts": attempts, "lastTime": now, "nextTime": now + CLAIMED_MS}
         claimed = await self.change(record, claim)
         if claimed is None:
@@ -94,7 +104,8 @@ class DeliveryQueue:
 
     def _next(self, data: Mapping[str, Any], outcome: Mapping[str, Any]) -> dict[str, Any]:
         """Return an outcome with the time at which something happens next."""
-        now, number = self._clock(), int(data["attempts"]) - 1
+        now = self._clock()
+        number = int(data["attempts"]) - 1
         if "status" in outcome:
             return {"nextTime": now + KEPT_MS, **outcome}
         later = now + (DELAYS_MS[number] if number < len(DELAYS_MS) else LATER_MS)
@@ -106,11 +117,14 @@ class DeliveryQueue:
     async def send_due(
         self, send: Callable[[Sequence[Record]], Awaitable[object]], *, together: str = ""
     ) -> int:
-        """Have `send` try what is due, and remove what was kept long enough; return how many were due.
+        """Have `send` try what is due, and remove what was kept long enough; return how
+        many were due.
 
         `together`: those that have this field in common are given to one call, and are a group.
         """
-        found = await self.records.query(self._kind, order_by="nextTime", at_most=self._clock(), limit=DUE)
+        found = await self.records.query(
+            self._kind, order_by="nextTime", at_most=self._clock(), limit=DUE
+        )
         groups: dict[str, list[Record]] = {}
         for record in found:
             if record.data.get("status") in OVER:
@@ -140,7 +154,9 @@ class DeliveryQueue:
             try:
                 await send()
             except SourceError as exc:  # what is stored is found when it is due
-                log.warning("delivery_not_sent", extra={"kind": self._kind, "error": type(exc).__name__})
+                log.warning(
+                    "delivery_not_sent", extra={"kind": self._kind, "error": type(exc).__name__}
+                )
             except Exception:
                 log.exception("delivery_failed", extra={"kind": self._kind})
             else:
@@ -148,10 +164,14 @@ class DeliveryQueue:
             return False
 
         task = self.sending[group] = asyncio.create_task(sends())
-        task.add_done_callback(lambda _: self.sending.get(group) is task and self.sending.pop(group))
+        task.add_done_callback(
+            lambda _: self.sending.get(group) is task and self.sending.pop(group)
+        )
         return task
 
-    async def wait_until_sent(self, groups: Sequence[str] | None = None, *, timeout_s: float) -> bool:
+    async def wait_until_sent(
+        self, groups: Sequence[str] | None = None, *, timeout_s: float
+    ) -> bool:
         """Wait, at most `timeout_s`, until nothing of these groups, or of any, is being sent here.
 
         Returns whether that is so.

@@ -1,8 +1,9 @@
-"""The one table from an exception to its meaning: code, HTTP status, exit code, whether to retry, text.
+"""The one table from an exception to its meaning: code, HTTP status, exit code, whether
+to retry, text.
 
-The table names classes, so that the rooms above and below are in it without being imported. The text of an
-exception stands in the catalogue (`graphrag.i18n`): a `LocalizedError` names its own, another one's key is
-the name of its class.
+The table names classes, so that the rooms above and below are in it without being imported. The
+text of an exception stands in the catalogue (`graphrag.i18n`): a `LocalizedError` names its own,
+another one's key is the name of its class.
 
 From outside: `describe`, `Described`, `CODES`, the exit codes.
 """
@@ -41,7 +42,9 @@ class Described(Meaning):
     details: str = ""
 
 
-def _table(*rows: tuple[str, int, dict[str, Any], str]) -> tuple[dict[str, Meaning], dict[str, Meaning]]:
+def _table(
+    *rows: tuple[str, int, dict[str, Any], str],
+) -> tuple[dict[str, Meaning], dict[str, Meaning]]:
     """Return the meanings by code, and by the name of an exception's class."""
     codes = {code: Meaning(code=code, http_status=status, **more) for code, status, more, _ in rows}
     named = {name: codes[code] for code, _, _, names in rows for name in names.split()}
@@ -155,7 +158,12 @@ CODES, MEANINGS = _table(
     ("signature", 403, {}, "SignatureRefused"),
     ("stale", 409, {}, "ProposalExpired UndoGone UndoRefused"),
     ("timeout", 504, _LATER, "SourceTimeout ModelTimedOut RequestTooSlow"),
-    ("too_large", 413, {}, "AutomationTooLong AgentTooLarge TooManyBlocks GraphTooLarge RequestTooLarge"),
+    (
+        "too_large",
+        413,
+        {},
+        "AutomationTooLong AgentTooLarge TooManyBlocks GraphTooLarge RequestTooLarge",
+    ),
     ("unauthorized", 401, {}, "StreamRefused AuthError"),
     (
         "unavailable",
@@ -164,7 +172,12 @@ CODES, MEANINGS = _table(
         "SourceUnavailable AgentSessionFailed EditingStopped KeysUnavailable IdentityProviderDown "
         "TurnStopped",
     ),
-    ("unreadable", 422, {}, "AgentListRefused QueryFileError UnreadableWorkflow UnreadableKnowledge"),
+    (
+        "unreadable",
+        422,
+        {},
+        "AgentListRefused QueryFileError UnreadableWorkflow UnreadableKnowledge",
+    ),
     (
         "usage",
         400,
@@ -173,8 +186,9 @@ CODES, MEANINGS = _table(
     ),
     ("usage_limit", 429, {}, "UsageLimitReached AutomationsSpent TooManyAgents"),
 )
-"""What a code means to a caller, with the exceptions that have it, by the names of their classes; and the
-same by the name of an exception. The text under a code is its heading."""
+"""What a code means to a caller, with the exceptions that have it, by the names of their classes;
+and the same by the name of an exception. The text under a code is its heading.
+"""
 
 _ROOMS = frozenset({"datasources", "graphrag", "server", "tools"})
 _COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
@@ -202,14 +216,20 @@ def _meaning_of(exc: Exception) -> Meaning | None:
     meaning = next((MEANINGS[name] for name in _names(exc) if name in MEANINGS), None)
     if meaning is None:
         return None
-    retryable = getattr(exc, "retryable", meaning.retryable)  # a provider may know better than its kind
+    retryable = getattr(
+        exc, "retryable", meaning.retryable
+    )  # a provider may know better than its kind
     is_rate = meaning is MEANINGS["EmbeddingRefused"] and getattr(exc, "status", None) == 429
     return replace(meaning, code="rate_limit" if is_rate else meaning.code, retryable=retryable)
 
 
 def _names(exc: Exception) -> list[str]:
-    """Return the names of an exception's own classes, the nearest first; another library's are left out."""
-    return [kind.__name__ for kind in type(exc).__mro__ if kind.__module__.partition(".")[0] in _ROOMS]
+    """Return the names of an exception's own classes, the nearest first; another library's
+    are left out.
+    """
+    return [
+        kind.__name__ for kind in type(exc).__mro__ if kind.__module__.partition(".")[0] in _ROOMS
+    ]
 
 
 def _sentence(exc: Exception, language: Language) -> str:

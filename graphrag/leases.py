@@ -3,9 +3,9 @@
 A lease is a record that names its owner and when it ends. Another process takes it over once it has
 lapsed, or at once when the owner was a process of this machine that has ended.
 
-A process number means something only where it was given: two containers may share a host name, and each
-has a process 1. So the name of an owner begins with the host, the start of its kernel and the namespace
-of its process numbers.
+A process number means something only where it was given: two containers may share a host name, and
+each has a process 1. So the name of an owner begins with the host, the start of its kernel and the
+namespace of its process numbers.
 """
 
 from __future__ import annotations
@@ -57,8 +57,12 @@ class Lease:
         clock: Callable[[], int] = now_ms,
         held_ms: int = HELD_MS,
     ) -> None:
-        self._records, self._key, self._owner = records, key, owner
-        self.refused, self._clock, self._held_ms = refused, clock, held_ms
+        self._records = records
+        self._key = key
+        self._owner = owner
+        self.refused = refused
+        self._clock = clock
+        self._held_ms = held_ms
         self._data: dict[str, Any] = {"owner": owner, "hold": secrets.token_hex(6), **facts}
         self._version: str | None = None
         self._until = 0
@@ -93,7 +97,9 @@ class Lease:
             held = replace(self.fence(), data={**self._data, "expiresTime": until})
             try:
                 [stored] = await self._records.write([held])
-            except RecordConflict:  # another's, or a guarded write was faster, or our own had no answer
+            except (
+                RecordConflict
+            ):  # another's, or a guarded write was faster, or our own had no answer
                 found = await self._records.get(KIND, self._key)
                 if not self._is_own(found) and not self._may_take(found):
                     raise self.refused() from None
@@ -111,7 +117,9 @@ class Lease:
         if found is None:
             return True
         # One of this owner that is still there could not be given back: nothing works under it.
-        return found.data.get("owner") == self._owner or is_free(found.data, self._owner, self._clock())
+        return found.data.get("owner") == self._owner or is_free(
+            found.data, self._owner, self._clock()
+        )
 
     async def read(self) -> None:
         """Read the record again: its version, and what others noted on it.
@@ -126,18 +134,23 @@ class Lease:
         if found is None or found.data.get("hold") != self._data["hold"]:
             self._version, self._until = None, 0
             return False
-        self._data, self._version = dict(found.data), found.version
+        self._data = dict(found.data)
+        self._version = found.version
         return True
 
     def fence(self) -> RecordWrite:
-        """Return a write that lets its transaction through only while the lease is held, by any clock.
+        """Return a write that lets its transaction through only while the lease is held,
+        by any clock.
 
         The record has another version after it: `read` before the next one.
         """
-        return RecordWrite(kind=KIND, key=self._key, data=self._data, expected_version=self._version)
+        return RecordWrite(
+            kind=KIND, key=self._key, data=self._data, expected_version=self._version
+        )
 
     async def write(self, *writes: RecordWrite) -> list[Record | None]:
-        """Carry out writes if the lease is still held, all in one transaction; return what they stored.
+        """Carry out writes if the lease is still held, all in one transaction; return
+        what they stored.
 
         Raises: what `refused` makes, RecordConflict, SourceError.
         """
@@ -180,7 +193,9 @@ def is_free(data: Mapping[str, Any], mine: str, now: int) -> bool:
 
 
 def new_owner() -> str:
-    """Return a name for this process: its namespace of process numbers, its number, random characters."""
+    """Return a name for this process: its namespace of process numbers, its
+    number, random characters.
+    """
     owner = f"{_namespace()}/{os.getpid()}/{secrets.token_hex(6)}"
     _owners_of_this_process.add(owner)
     return owner
@@ -197,10 +212,16 @@ def _namespace() -> str:
 
 
 def is_local_process_dead(owner: str, mine: str) -> bool:
-    """Say whether the owner was a process of this machine that has ended; False where that is unknown."""
+    """Say whether the owner was a process of this machine that has ended; False where
+    that is unknown.
+    """
     host, _, rest = owner.partition("/")
     number = rest.partition("/")[0]
-    if host != mine.partition("/")[0] or not (number.isascii() and number.isdigit()) or len(number) > 9:
+    if (
+        host != mine.partition("/")[0]
+        or not (number.isascii() and number.isdigit())
+        or len(number) > 9
+    ):
         return False
     if int(number) == os.getpid():  # numbers are given again: in a container always the same
         return owner not in _owners_of_this_process

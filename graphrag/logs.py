@@ -23,7 +23,9 @@ class JsonLines(logging.Formatter):
         try:
             return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
         except orjson.JSONEncodeError:  # what JSON cannot hold is better named than lost
-            return orjson.dumps({_plain(name): _plain(value) for name, value in event.items()}).decode()
+            return orjson.dumps(
+                {_plain(name): _plain(value) for name, value in event.items()}
+            ).decode()
 
 
 def entry_of(record: logging.LogRecord) -> dict[str, Any]:
@@ -47,14 +49,17 @@ def _plain(value: object) -> str:
 
 Entry = Mapping[str, Any]
 Sink = Callable[[str], None] | Callable[[Entry], None]
-"""Takes one event, as a line of JSON without the line's end or as an entry. May be called from several
-threads."""
+"""Takes one event, as a line of JSON without the line's end or as an entry. May be called
+from several threads.
+"""
 
 _CONTEXT: ContextVar[Entry] = ContextVar("log_context", default=MappingProxyType({}))
 
 
 def bind_log_context(**facts: object) -> None:
-    """Give every further event of this task, and of those that it starts, these fields (`threadId`, say)."""
+    """Give every further event of this task, and of those that it starts, these
+    fields (`threadId`, say).
+    """
     _CONTEXT.set({**_CONTEXT.get(), **facts})
 
 
@@ -81,14 +86,17 @@ def configure_logs(
     sink: Sink | None = None,
     entries: bool = False,
 ) -> logging.Handler:
-    """Send the events of our rooms to `sink`, else to `stream`; replaces an earlier configuration of ours.
+    """Send the events of our rooms to `sink`, else to `stream`; replaces an earlier
+    configuration of ours.
 
     With `entries` the sink gets each event as a mapping, else as a line of JSON.
 
     `debug` (AI_DEBUG) adds the debug events of retrieval, tools and models: sizes, counts and
     times, never what was asked or answered.
     """
-    handler = SinkHandler(sink, entries=entries) if sink else logging.StreamHandler(stream or sys.stderr)
+    handler = (
+        SinkHandler(sink, entries=entries) if sink else logging.StreamHandler(stream or sys.stderr)
+    )
     handler.setFormatter(JsonLines())
     for room in ("graphrag", "datasources", "tools", "server", "cli"):
         logger = logging.getLogger(room)

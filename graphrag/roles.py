@@ -8,7 +8,9 @@ from typing import Literal, Self
 from tools.base import Role
 
 Deciders = Literal["asker", "reviewer", "four-eyes"]
-"""Who decides, as it is configured: also the asker, only reviewers, or a reviewer who did not ask."""
+"""Who decides, as it is configured: also the asker, only reviewers, or a reviewer who
+did not ask.
+"""
 
 ROLE_ORDER: tuple[Role, ...] = ("viewer", "editor", "reviewer", "admin")
 """From least to most: each may do what those before it may."""
@@ -17,14 +19,17 @@ CALLER = "caller:"
 """Begins the user id of who is on the telephone: nobody has identified them."""
 
 
-Channel = Literal["api", "page", "websocket", "cli", "mcp", "ag-ui", "openai", "voice", "automation"]
+Channel = Literal[
+    "api", "page", "websocket", "cli", "mcp", "ag-ui", "openai", "voice", "automation"
+]
 """The way by which somebody reaches the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """The program that somebody acts through, as it names itself, and the id of the key or token it signed
-    in with. Nobody has checked the name."""
+    """The program that somebody acts through, as it names itself, and the id of the key or token it
+    signed in with. Nobody has checked the name.
+    """
 
     channel: Channel
     name: str = ""
@@ -32,7 +37,12 @@ class ClientInfo:
     key_id: str | None = None
 
     def to_document(self) -> dict[str, str]:
-        parts = {"channel": self.channel, "name": self.name, "version": self.version, "keyId": self.key_id}
+        parts = {
+            "channel": self.channel,
+            "name": self.name,
+            "version": self.version,
+            "keyId": self.key_id,
+        }
         return {name: value for name, value in parts.items() if value}
 
 
@@ -40,7 +50,8 @@ class ClientInfo:
 class Person:
     """Somebody as their token, or the local command line, makes them known.
 
-    `client`: the program they act through, `name`: what they are called; who they are depends on neither.
+    `client`: the program they act through, `name`: what they are called; who they are
+    depends on neither.
     """
 
     user_id: str
@@ -78,5 +89,7 @@ class Policy:
         if by.user_id == asker:
             if self.four_eyes:
                 return "four_eyes"
-            return None if self.asker_decides or by.at_least("reviewer") else "deciding_needs_reviewer"
+            return (
+                None if self.asker_decides or by.at_least("reviewer") else "deciding_needs_reviewer"
+            )
         return None if by.at_least("reviewer") else "deciding_needs_reviewer"

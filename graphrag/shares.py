@@ -26,8 +26,9 @@ class SharedPlaces:
 
     @asynccontextmanager
     async def held(self, holder: str) -> AsyncGenerator[None]:
-        """Holds a place for the block. Waits for the holder's own share first, so others wait for no queue
-        of theirs."""
+        """Holds a place for the block. Waits for the holder's own share first, so others wait for
+        no queue of theirs.
+        """
         own = self._of_holder.setdefault(holder, asyncio.Semaphore(self._of_one))
         async with own, self._all:
             yield

@@ -16,15 +16,21 @@ _TRIES: Final = 8
 _PAGE: Final = 50  # records read at once
 
 
-def readable(records: Iterable[Record], read: Callable[[Record], T], *also: type[Exception]) -> list[T]:
-    """Return what `read` makes of each record; without those for which it raises BadDocument, or `also`."""
+def readable(
+    records: Iterable[Record], read: Callable[[Record], T], *also: type[Exception]
+) -> list[T]:
+    """Return what `read` makes of each record; without those for which it raises
+    BadDocument, or `also`.
+    """
     found: list[T] = []
     for record in records:
         try:
             found.append(read(record))
         except (BadDocument, *also) as exc:
             fault = exc.field if isinstance(exc, BadDocument) else type(exc).__name__
-            log.warning("record_unreadable", extra={"kind": record.kind, "key": record.key, "error": fault})
+            log.warning(
+                "record_unreadable", extra={"kind": record.kind, "key": record.key, "error": fault}
+            )
     return found
 
 
@@ -38,11 +44,15 @@ def check_version(record: Record, newest: int) -> None:
     found = record.data.get("schemaVersion", 0)
     if isinstance(found, int) and found > newest:
         reason = f"{found} is of a newer program"
-        raise BadDocument(collection=record.kind, key=record.key, field="schemaVersion", reason=reason)
+        raise BadDocument(
+            collection=record.kind, key=record.key, field="schemaVersion", reason=reason
+        )
 
 
 async def put_over(records: RecordStore, record: Record, version: str | None) -> Record | None:
-    """Store a record over the version that was read (None: there was none); None: it was changed since."""
+    """Store a record over the version that was read (None: there was none); None: it
+    was changed since.
+    """
     try:
         return await records.put(record, expected_version=version)
     except RecordConflict:
@@ -59,8 +69,9 @@ async def change_record(
 ) -> Record | None:
     """Store what `change` makes of a record's data, again where it was changed meanwhile.
 
-    `change` is given None where there is no record, and returns None to leave all as it is. Returns the
-    record as it is stored then. Raises: what `change` raises, RecordConflict after `tries`, SourceError.
+    `change` is given None where there is no record, and returns None to leave all as it is.
+    Returns the record as it is stored then. Raises: what `change` raises, RecordConflict
+    after `tries`, SourceError.
     """
     found: Record | None = None
     for _ in range(tries):
@@ -76,10 +87,16 @@ async def change_record(
 
 
 async def newest_first(records: RecordStore, kind: str, time_field: str) -> AsyncGenerator[Record]:
-    """Yields all records of a kind, the latest first; of those of one millisecond all are in one page."""
-    last, seen, size = None, set[str](), _PAGE
+    """Yields all records of a kind, the latest first; of those of one millisecond all are
+    in one page.
+    """
+    last = None
+    seen = set[str]()
+    size = _PAGE
     while True:
-        page = await records.query(kind, order_by=time_field, descending=True, at_most=last, limit=size)
+        page = await records.query(
+            kind, order_by=time_field, descending=True, at_most=last, limit=size
+        )
         new = [record for record in page if record.key not in seen]
         for record in new:
             yield record

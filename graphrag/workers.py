@@ -1,7 +1,8 @@
-"""Runs work of many milliseconds outside the event loop: in few threads, for a bounded number of callers.
+"""Runs work of many milliseconds outside the event loop: in few threads, for a bounded
+number of callers.
 
-`collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while a great
-deal is freed; `repeat` and `end_tasks` are for what runs in the event loop itself.
+`collect_only_young` keeps Python from stopping all threads while a great deal is made, `free` while
+a great deal is freed; `repeat` and `end_tasks` are for what runs in the event loop itself.
 
 Python computes in one thread at a time, and the event loop takes turns with these threads every few
 milliseconds. One call into C that keeps the interpreter for longer (parsing many megabytes of JSON)
@@ -31,7 +32,9 @@ COLLECTION_S, COLLECTION_CHECK_S = 3600.0, 5.0
 GROWTH = 256 * 1024 * 1024
 """Bytes by which a process may grow before all its objects are looked through."""
 CHECKS_COMPARED, PASSING_BLOCKS = 60, 100_000
-"""A process with so many more blocks of memory than at the least of so many checks works on a whole graph."""
+"""A process with so many more blocks of memory than at the least of so many checks works
+on a whole graph.
+"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,24 +51,31 @@ class WorkersBusy(Exception):
     """`waiting` callers wait already. Units: `retry_after_s` in seconds."""
 
     def __init__(self, *, waiting: int, retry_after_s: int = RETRY_AFTER_S) -> None:
-        self.waiting, self.retry_after_s = waiting, retry_after_s
+        self.waiting = waiting
+        self.retry_after_s = retry_after_s
         super().__init__(f"{waiting} requests wait already; try again in {retry_after_s} s")
 
 
 class Workers:
-    """A pool of `threads` for which at most `waiting` callers wait, `of_one` of them of one person."""
+    """A pool of `threads` for which at most `waiting` callers wait, `of_one` of them
+    of one person.
+    """
 
-    def __init__(self, *, threads: int = THREADS, waiting: int = WAITING, of_one: int = OF_ONE) -> None:
+    def __init__(
+        self, *, threads: int = THREADS, waiting: int = WAITING, of_one: int = OF_ONE
+    ) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="worker")
-        self._places, self._waiting, self._of_one = threads + waiting, waiting, of_one
+        self._places = threads + waiting
+        self._waiting = waiting
+        self._of_one = of_one
         self._taken = Counter[str]()
         self._lock = threading.Lock()
 
     async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Return what `fn` returns. Raises: WorkersBusy, and what `fn` raises.
 
-        A caller that is cancelled while it waits leaves the queue. Work that has begun goes on to its
-        end and holds its thread until then.
+        A caller that is cancelled while it waits leaves the queue. Work that has begun goes on to
+        its end and holds its thread until then.
         """
         person = person_id.get()
         with self._lock:
@@ -124,21 +134,25 @@ async def repeat(
 
 
 def collect_only_young() -> None:
-    """Let Python look for cycles among the objects of the last moments alone; `gc.collect` looks at all.
+    """Let Python look for cycles among the objects of the last moments alone; `gc.collect`
+    looks at all.
 
-    A look at all that lives stops every thread: for 100 ms in a small program, for seconds where a hundred
-    thousand nodes are being read.
+    A look at all that lives stops every thread: for 100 ms in a small program, for seconds where a
+    hundred thousand nodes are being read.
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 1_000_000_000)
 
 
 async def collect_all_rarely() -> None:
-    """Look for cycles among all objects each hour, and sooner when the process has grown; until cancelled.
+    """Look for cycles among all objects each hour, and sooner when the process has
+    grown; until cancelled.
 
-    It stops every thread for about .4 s a million objects, so it waits while a whole graph is worked on.
+    It stops every thread for about .4 s a million objects, so it waits while a whole
+    graph is worked on.
     """
-    held, since = resident(), time.monotonic()
+    held = resident()
+    since = time.monotonic()
     blocks = deque[int](maxlen=CHECKS_COMPARED)
     while True:
         await asyncio.sleep(COLLECTION_CHECK_S)
@@ -146,11 +160,14 @@ async def collect_all_rarely() -> None:
         is_due = resident() - held > GROWTH or time.monotonic() - since > COLLECTION_S
         if is_due and blocks[-1] - min(blocks) < PASSING_BLOCKS:
             gc.collect()
-            held, since = resident(), time.monotonic()
+            held = resident()
+            since = time.monotonic()
 
 
 def resident() -> int:
-    """Return the bytes of the process's memory, without files that are mapped; 0 where /proc is missing."""
+    """Return the bytes of the process's memory, without files that are mapped; 0 where
+    /proc is missing.
+    """
     try:
         pages = Path("/proc/self/statm").read_text().split()
     except OSError:
@@ -166,8 +183,8 @@ _is_freeing = False
 def free(objects: list[Any]) -> None:
     """Free what is in a list that nobody else uses, one by one in a thread.
 
-    A hundred thousand documents that go at once would keep the interpreter for a second. May be called
-    anywhere, also while an object is finalized: no lock is taken.
+    A hundred thousand documents that go at once would keep the interpreter for a second. May be
+    called anywhere, also while an object is finalized: no lock is taken.
     """
     global _is_freeing
     if len(objects) < MANY:

@@ -8,7 +8,9 @@ from typing import Any
 
 
 def load_text(name: str) -> str:
-    """Return a file of this package, such as `nba.json` or `workflows/NAME`. Raises: FileNotFoundError."""
+    """Return a file of this package, such as `nba.json` or
+    `workflows/NAME`. Raises: FileNotFoundError.
+    """
     return files(__name__).joinpath(*name.split("/")).read_text(encoding="utf-8")
 
 

@@ -1,11 +1,14 @@
-"""The installed package: carries the rooms of the repository and makes them importable in its own process.
+"""The installed package: carries the rooms of the repository and makes them importable in
+its own process.
 
-The rooms have general names (`cli`, `graphrag`, `server`, `tools`, …), which other distributions use as well.
-A wheel therefore installs them inside this package, and only a program that starts here sees them:
-`nodius`, `nodius-graphrag`, `python -m nodius_graphrag`, or a program that calls `activate()` first.
+The rooms have general names (`cli`, `graphrag`, `server`, `tools`, …), which other
+distributions use as well. A wheel therefore installs them inside this package, and only a
+program that starts here sees them: `nodius`, `nodius-graphrag`, `python -m nodius_graphrag`,
+or a program that calls `activate()` first.
 
-Decision: the rooms are found through the import path of the process, not as submodules, so that the
-repository and the wheel run the same import statements and no other distribution is ever overwritten.
+Decision: the rooms are found through the import path of the process, not as submodules,
+so that the repository and the wheel run the same import statements and no other
+distribution is ever overwritten.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
 
 
 def activate() -> None:
-    """Put the folder of the rooms first on this process's import path, so that `import graphrag` is ours.
+    """Put the folder of the rooms first on this process's import path, so that `import
+    graphrag` is ours.
 
     May be called more than once.
     Raises: ImportError where the process has imported another distribution's module of such a name.

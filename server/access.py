@@ -1,4 +1,5 @@
-"""Middleware around every request: gives it an id, counts it, compresses JSON, answers unexpected errors.
+"""Middleware around every request: gives it an id, counts it, compresses JSON,
+answers unexpected errors.
 
 An unexpected error is logged with its trace; the answer names the request's id only.
 """
@@ -35,7 +36,8 @@ class Access:
     """Middleware, the outermost of ours."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+        self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and (known := _incoming(scope)) is not None:
@@ -55,7 +57,8 @@ class Access:
         given = request.headers.get(HEADER, "")
         request_id = given if _GIVEN.fullmatch(given) else uuid.uuid4().hex
         request.state.request_id = request_id
-        began, status = time.perf_counter(), 0
+        began = time.perf_counter()
+        status = 0
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -113,7 +116,9 @@ class Compressed:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        takes = scope["type"] == "http" and "gzip" in Headers(scope=scope).get("accept-encoding", "")
+        takes = scope["type"] == "http" and "gzip" in Headers(scope=scope).get(
+            "accept-encoding", ""
+        )
         answer = _Answer(send).take if takes and scope["method"] != "HEAD" else send
         await self._app(scope, receive, answer)
 
@@ -125,7 +130,9 @@ class _Answer:
         self._packer: Any = None
 
     async def take(self, message: Message) -> None:
-        """Send a part of the answer; its beginning waits for the first piece, which says how long it is."""
+        """Send a part of the answer; its beginning waits for the first piece, which says how
+        long it is.
+        """
         if message["type"] == "http.response.start":
             headers = Headers(raw=message["headers"])
             is_json = headers.get("content-type", "").startswith("application/json")
@@ -153,7 +160,8 @@ class _Answer:
         await self._send(start)
 
     async def _packed(self, message: Message) -> bytes:
-        body, pack = message.get("body", b""), self._packer.compress
+        body = message.get("body", b"")
+        pack = self._packer.compress
         made: bytes = pack(body) if len(body) <= AT_ONCE else await asyncio.to_thread(pack, body)
         return made if message.get("more_body") else made + self._packer.flush()
 

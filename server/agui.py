@@ -1,11 +1,13 @@
 """AG-UI: one run of the agent about a graph, as server-sent events. Source: AG-UI 1.0.
 
-Decision: a client's `threadId` is hashed with the person, the workspace and the graph into the key of our
-conversation, so nobody can name a conversation of somebody else, and nothing has to be stored to find
-it again. What was said is what we stored: of `messages` only a new one of the person is taken.
+Decision: a client's `threadId` is hashed with the person, the workspace and the graph into the
+key of our conversation, so nobody can name a conversation of somebody else, and nothing has to
+be stored to find it again. What was said is what we stored: of `messages` only a new one of the
+person is taken.
 
-Shapes of the shared state: `{graph: {key, name, revision, nodes, edges, sheets, types}, context: [{nodeKey,
-reasons}], changes: [{approvalId, title, revision, keys, more}]}`; `context` and `changes` are of the run.
+Shapes of the shared state: `{graph: {key, name, revision, nodes, edges, sheets, types}, context:
+[{nodeKey, reasons}], changes: [{approvalId, title, revision, keys, more}]}`; `context` and
+`changes` are of the run.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 
 
 class ConversationMessage(ProtocolForm):
-    """A message as a client has it. `content`: of a person a text, or parts of which each is a text."""
+    """A message as a client has it. `content`: of a person a text, or parts of which each
+    is a text.
+    """
 
     id: Id
     role: Annotated[str, Field(max_length=40)]
@@ -66,10 +70,12 @@ class ConversationMessage(ProtocolForm):
 
 
 class RunRequest(ProtocolForm):
-    """AG-UI's RunAgentInput. A new message of the person at the end of `messages` is answered, `resume`
-    answers the interrupts of the run before; without either, the run says how the conversation stands.
+    """AG-UI's RunAgentInput. A new message of the person at the end of `messages` is
+    answered, `resume` answers the interrupts of the run before; without either, the run says
+    how the conversation stands.
 
-    `tools` and `context` of the client are not used; an event `nodius.ignored` says so where there are any.
+    `tools` and `context` of the client are not used; an event `nodius.ignored` says so where
+    there are any.
     """
 
     thread_id: Id
@@ -130,9 +136,12 @@ def thread_key(place: WorkspaceContext, graph_key: str, thread_id: str) -> str:
 async def run_agent(
     request: Request, workspaces: Workspaces, language: InLanguage, graph_key: Id, body: RunRequest
 ) -> EventStream:
-    """Run the agent about a graph, as AG-UI describes it. The events end with what the run waits for."""
+    """Run the agent about a graph, as AG-UI describes it. The events end with what the
+    run waits for.
+    """
     place = await workspaces.through("ag-ui").of_graph(graph_key)
-    key, thread = thread_key(place, graph_key, body.thread_id), None
+    key = thread_key(place, graph_key, body.thread_id)
+    thread = None
     with suppress(ThreadNotFound):
         thread = (await place.services.threads.get(key, place.person)).thread
         thread = await place.effective_status(thread)
@@ -155,9 +164,13 @@ class AgentRun:
         key: str,
         thread: Thread | None,
     ) -> None:
-        self._request, self._place, self._graph_key = request, place, graph_key
+        self._request = request
+        self._place = place
+        self._graph_key = graph_key
         self._language: Language = language
-        self._asked, self._key, self._thread = asked, key, thread
+        self._asked = asked
+        self._key = key
+        self._thread = thread
         self._new = asked.new_message(thread)
         self._resumption = Resumption(place, asked.resume or (), language)
         self._mapping = RunMapping(
@@ -185,7 +198,9 @@ class AgentRun:
                 yield frame(encoded(event))
 
     def failed(self, exc: Exception) -> Iterator[str]:
-        """Yield the last frames of a run that broke off: what is open is closed, and the error told."""
+        """Yield the last frames of a run that broke off: what is open is closed, and
+        the error told.
+        """
         request_id = str(getattr(self._request.state, "request_id", ""))
         note(exc, request_id)
         answer = error_response(exc, self._language, request_id)
@@ -220,9 +235,15 @@ class AgentRun:
                         yield CustomEvent(name="nodius.refused", value=refused)
 
     def _agent_events(self) -> AsyncGenerator[Event]:
-        agent, person = self._place.agent, self._place.person
-        shown: dict[str, Any] = {"language": self._language, "features": FEATURES, "interactive": True}
-        message, given = self._new, self._asked.resume
+        agent = self._place.agent
+        person = self._place.person
+        shown: dict[str, Any] = {
+            "language": self._language,
+            "features": FEATURES,
+            "interactive": True,
+        }
+        message = self._new
+        given = self._asked.resume
         if given and self._thread is None:
             raise ThreadNotFound(thread_id=self._asked.thread_id)
         if given and self._thread is not None:
@@ -232,16 +253,20 @@ class AgentRun:
             self._resumption.check_alone(answered)
             if answered.status == "resolved":
                 return agent.resume(self._key, person, response=response_of(answered), **shown)
-            said, message_key = text("agui_no_answer", self._language), None
+            said = text("agui_no_answer", self._language)
+            message_key = None
         elif message is None:
             return agent.resume(self._key, person, **shown)
         else:
-            said, message_key = text_of_parts(message.content), message.id
+            said = text_of_parts(message.content)
+            message_key = message.id
         key = self._key if self._thread is not None else None
         shown |= {"new_key": self._key, "message_key": message_key}
         return agent.run(key, self._graph_key, said, person, **shown)
 
-    def _question_answer(self, thread: Thread, given: Sequence[ResumeAnswer]) -> ResumeAnswer | None:
+    def _question_answer(
+        self, thread: Thread, given: Sequence[ResumeAnswer]
+    ) -> ResumeAnswer | None:
         """Return the answer to the question that the conversation waits with."""
         asked = PendingQuestion.of(thread)
         wanted = None if asked is None else question_id(asked)
@@ -302,7 +327,8 @@ def _applied(approval: Approval, graph: Mapping[str, Any], language: Language) -
 
 async def _summary(source: GraphDataSource, graph_key: str) -> dict[str, Any]:
     """Return the graph in short. Raises: GraphNotFound, SourceError."""
-    graph, stats = await source.get_graph(graph_key), await source.get_stats(graph_key)
+    graph = await source.get_graph(graph_key)
+    stats = await source.get_stats(graph_key)
     types = sorted(stats.types.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
     sheets = list(graph.sheets_list.items())[:MAX_NAMED]
     return {

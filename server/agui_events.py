@@ -34,7 +34,8 @@ MAX_CONTEXT = 200
 class RunMapping:
     """One run on its way to a client.
 
-    `sent_before`: ids of calls whose arguments were sent in an earlier run of the thread; `turn`: its last.
+    `sent_before`: ids of calls whose arguments were sent in an earlier run of the thread;
+    `turn`: its last.
     """
 
     def __init__(
@@ -46,7 +47,8 @@ class RunMapping:
         sent_before: Collection[str] = (),
         turn: int = 0,
     ) -> None:
-        self._thread_id, self._run_id = thread_id, run_id
+        self._thread_id = thread_id
+        self._run_id = run_id
         self._language: Language = language
         self._link, self._sent_before = link, frozenset(sent_before)
         self._message: str | None = None
@@ -58,7 +60,9 @@ class RunMapping:
         self._used: list[agent_events.UsageReported] = []
 
     def started(self) -> ag.RunStartedEvent:
-        return ag.RunStartedEvent(thread_id=self._thread_id, run_id=self._run_id, protocol_version=VERSION)
+        return ag.RunStartedEvent(
+            thread_id=self._thread_id, run_id=self._run_id, protocol_version=VERSION
+        )
 
     def events(self, event: agent_events.Event) -> Iterator[ag.BaseEvent]:
         """Yield what a client is sent of an event. Of an applied change: nothing, that is state."""
@@ -151,7 +155,11 @@ class RunMapping:
         if not self._reading:
             self._reading = True
             yield ag.StepStartedEvent(step_name=READING)
-        value = {"tokens": event.done, "of": event.total, **({"loading": True} if event.loading else {})}
+        value = {
+            "tokens": event.done,
+            "of": event.total,
+            **({"loading": True} if event.loading else {}),
+        }
         yield ag.CustomEvent(name="nodius.prompt_read", value=value)
 
     def _read(self) -> Iterator[ag.BaseEvent]:
@@ -169,7 +177,9 @@ class RunMapping:
     def _written(self, call_id: str, arguments: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
         """Yield the arguments of a call that waits and was begun in this run."""
         if call_id in self._open and json_size(arguments, MAX_RESULT) is not None:
-            yield ag.ToolCallArgsEvent(tool_call_id=call_id, delta=json.dumps(arguments, ensure_ascii=False))
+            yield ag.ToolCallArgsEvent(
+                tool_call_id=call_id, delta=json.dumps(arguments, ensure_ascii=False)
+            )
 
     def _closed(self, call_id: str) -> ag.ToolCallEndEvent:
         del self._open[call_id]
@@ -197,7 +207,8 @@ class RunMapping:
     def _usage(self) -> list[ag.TokenUsage] | None:
         if not self._used:
             return None
-        prompt, completion = sum(u.prompt for u in self._used), sum(u.completion for u in self._used)
+        prompt = sum(u.prompt for u in self._used)
+        completion = sum(u.completion for u in self._used)
         return [
             ag.TokenUsage(
                 input_tokens=prompt,
@@ -213,13 +224,16 @@ class RunMapping:
 def _context(event: agent_events.TurnStarted) -> ag.StateDeltaEvent:
     """Return as a change of state which nodes the model is shown, and why."""
     shown = [
-        {"nodeKey": key, "reasons": list(event.reasons.get(key, ()))} for key in event.retrieved[:MAX_CONTEXT]
+        {"nodeKey": key, "reasons": list(event.reasons.get(key, ()))}
+        for key in event.retrieved[:MAX_CONTEXT]
     ]
     return ag.StateDeltaEvent(delta=[{"op": "replace", "path": "/context", "value": shown}])  # pyright: ignore[reportArgumentType]
 
 
 def _as_json(written: str) -> str:
-    """Return arguments as they were written, or as one JSON text where they are not JSON or too long."""
+    """Return arguments as they were written, or as one JSON text where they are not JSON
+    or too long.
+    """
     try:
         json.loads(written)
     except (ValueError, RecursionError):
@@ -262,7 +276,9 @@ def _shown(message: stored.Message, key: str) -> ag.Message | None:
             calls = [
                 ag.ToolCall(
                     id=call.id,
-                    function=ag.FunctionCall(name=call.name, arguments=cut(call.arguments, MAX_RESULT)),
+                    function=ag.FunctionCall(
+                        name=call.name, arguments=cut(call.arguments, MAX_RESULT)
+                    ),
                 )
                 for call in message.tool_calls
             ]

@@ -22,7 +22,9 @@ from tools.proposals import to_document
 from tools.session_tools import Response, WrongResponse
 
 MAX_CARD = 32_768
-"""A proposal is sent whole up to so many characters of JSON; of a larger one its words and its link."""
+"""A proposal is sent whole up to so many characters of JSON; of a larger one its words
+and its link.
+"""
 MAX_CARDS = 8 * MAX_CARD
 """And so many characters of all proposals of a turn."""
 
@@ -34,15 +36,17 @@ Links = Callable[[Approval], str]
 
 
 class ProtocolForm(RequestBody):
-    """What an AG-UI client sends: fields that are not ours are left out, as the protocol demands."""
+    """What an AG-UI client sends: fields that are not ours are left out, as
+    the protocol demands.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
 
 class ResumeAnswer(ProtocolForm):
-    """The answer to one interrupt. `payload`: of a proposal `{approved, feedback, editedAction}`, of a limit
-    `{approved}`, of a question `{response}`; a plain value stands for its first field. A proposal that is
-    `cancelled` is rejected, a limit is not raised, a question gets no answer.
+    """The answer to one interrupt. `payload`: of a proposal `{approved, feedback, editedAction}`,
+    of a limit `{approved}`, of a question `{response}`; a plain value stands for its first field. A
+    proposal that is `cancelled` is rejected, a limit is not raised, a question gets no answer.
     """
 
     interrupt_id: Id
@@ -58,14 +62,20 @@ class DecisionPayload(RequestBody):
 
 _REFUSED = DecisionPayload.model_validate({"approved": False})
 _DECISION_SCHEMA = DecisionPayload.model_json_schema()
-_GRANT_SCHEMA = {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]}
+_GRANT_SCHEMA = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean"}},
+    "required": ["approved"],
+}
 
 
 def decision_payload(answer: ResumeAnswer) -> DecisionPayload:
     """Return the decision in an answer. Raises: WrongResponse."""
     if answer.status == "cancelled":
         return _REFUSED
-    given: Any = {"approved": answer.payload} if isinstance(answer.payload, bool) else answer.payload
+    given: Any = (
+        {"approved": answer.payload} if isinstance(answer.payload, bool) else answer.payload
+    )
     try:
         return DecisionPayload.model_validate(given)
     except ValidationError:
@@ -92,7 +102,9 @@ def limit_id(turn: int) -> str:
 
 
 def json_size(value: Any, most: int) -> int | None:
-    """Return how many characters a value has as JSON; None for more than `most`, which are not written."""
+    """Return how many characters a value has as JSON; None for more than `most`, which
+    are not written.
+    """
     size = 0
     for piece in json.JSONEncoder().iterencode(value):
         size += len(piece)
@@ -111,7 +123,12 @@ def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> l
         whole = {**card, "action": to_document(approval.action), "preview": approval.preview}
         size = json_size(whole, min(room, MAX_CARD))
         if size is None:
-            whole = {"id": approval.id, "link": card["link"], "title": words["title"], "shortened": True}
+            whole = {
+                "id": approval.id,
+                "link": card["link"],
+                "title": words["title"],
+                "shortened": True,
+            }
         else:
             room -= size
         found.append(
@@ -152,7 +169,9 @@ def of_limit(waiting: ToolLimit, turn: int, language: Language) -> Interrupt:
     return Interrupt(
         id=limit_id(turn),
         reason="tool_limit",
-        message=text("agui_tool_limit", language, used=waiting.rounds_used, most=waiting.max_extended),
+        message=text(
+            "agui_tool_limit", language, used=waiting.rounds_used, most=waiting.max_extended
+        ),
         response_schema=_GRANT_SCHEMA,
         metadata={"nodius": facts},
     )

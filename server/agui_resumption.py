@@ -10,7 +10,14 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import AlreadyDecided, ApprovalError, ApprovalNotFound, Decision
 from graphrag.i18n import Language
 from graphrag.llm.base import ToolMessage
-from server.agui_interrupts import LIMIT, QUESTION, ResumeAnswer, decision_payload, limit_id, response_of
+from server.agui_interrupts import (
+    LIMIT,
+    QUESTION,
+    ResumeAnswer,
+    decision_payload,
+    limit_id,
+    response_of,
+)
 from server.error_responses import error_response
 from server.rest_ai import decided_alike, decision_of
 from server.workspaces import WorkspaceContext
@@ -20,11 +27,14 @@ from tools.proposals import MalformedProposal
 class Resumption:
     """The answers of one run. What cannot be carried out beside others is kept, to be sent.
 
-    An answer that was taken before, in the same way, is taken as answered: its sender may not have learnt of
-    it, or the model failed after it. One that contradicts what was taken is refused with what that was.
+    An answer that was taken before, in the same way, is taken as answered: its sender may not have
+    learnt of it, or the model failed after it. One that contradicts what was taken is refused with
+    what that was.
     """
 
-    def __init__(self, place: WorkspaceContext, given: Sequence[ResumeAnswer], language: Language) -> None:
+    def __init__(
+        self, place: WorkspaceContext, given: Sequence[ResumeAnswer], language: Language
+    ) -> None:
         self._place = place
         self._language: Language = language
         self._given = {one.interrupt_id: one for one in given}
@@ -55,10 +65,11 @@ class Resumption:
         return True
 
     async def answer(self, thread: Thread) -> tuple[Decision | None, bool | None]:
-        """Decides what is answered; called while the thread is held, and answers as `Agent.resume` wants it.
+        """Decides what is answered; called while the thread is held, and answers as
+        `Agent.resume` wants it.
 
-        Nothing is decided when an answer has a wrong form or names nothing that waits or waited here. Where
-        all are refused, the first refusal is raised, and the turn waits as it did.
+        Nothing is decided when an answer has a wrong form or names nothing that waits or waited
+        here. Where all are refused, the first refusal is raised, and the turn waits as it did.
         Raises: WrongResponse, ApprovalError, AlreadyAnswered, MalformedProposal.
         """
         granted = self._given.get(limit_id(thread.turn.number))
@@ -82,11 +93,9 @@ class Resumption:
 
     async def _decide(self, thread: Thread, answer: ResumeAnswer) -> None:
         """Decides one proposal, unless that was done elsewhere in the same way."""
-        approvals, person, payload = (
-            self._place.services.approvals,
-            self._place.person,
-            decision_payload(answer),
-        )
+        approvals = self._place.services.approvals
+        person = self._place.person
+        payload = decision_payload(answer)
         approval = await approvals.get(answer.interrupt_id, person)
         if decided_alike(approval, payload):
             return
@@ -94,8 +103,9 @@ class Resumption:
         await approvals.decide(approval.id, decision, person, thread_id=thread.key)
 
     async def _check_taken(self, thread: Thread, answer: ResumeAnswer) -> None:
-        """Raises: ApprovalNotFound for what never waited here; AlreadyDecided, AlreadyAnswered for another
-        answer than the one that was taken; WrongResponse."""
+        """Raises: ApprovalNotFound for what never waited here; AlreadyDecided, AlreadyAnswered for
+        another answer than the one that was taken; WrongResponse.
+        """
         key = answer.interrupt_id
         if key.startswith(QUESTION):
             self._check_question(thread, answer)
@@ -112,11 +122,18 @@ class Resumption:
 
     def _check_question(self, thread: Thread, answer: ResumeAnswer) -> None:
         call_id = answer.interrupt_id.removeprefix(QUESTION)
-        answers = (m.content for m in thread.messages if isinstance(m, ToolMessage) and m.call_id == call_id)
+        answers = (
+            m.content
+            for m in thread.messages
+            if isinstance(m, ToolMessage) and m.call_id == call_id
+        )
         standing = next(answers, None)
         if standing is None:
             raise ApprovalNotFound(approval_id=answer.interrupt_id)
-        if answer.status == "resolved" and in_words(response_of(answer), self._language) not in standing:
+        if (
+            answer.status == "resolved"
+            and in_words(response_of(answer), self._language) not in standing
+        ):
             raise AlreadyAnswered(thread_id=thread.key, answer=standing)
 
     def _check_limit(self, thread: Thread, answer: ResumeAnswer) -> None:
@@ -124,4 +141,6 @@ class Resumption:
             raise ApprovalNotFound(approval_id=answer.interrupt_id)
         was_granted = thread.turn.rounds_allowed >= self._place.agent.limits.max_rounds
         if decision_payload(answer).approved != was_granted:
-            raise AlreadyAnswered(thread_id=thread.key, answer=in_words(was_granted, self._language))
+            raise AlreadyAnswered(
+                thread_id=thread.key, answer=in_words(was_granted, self._language)
+            )

@@ -1,7 +1,8 @@
-"""Serves `/docs`: the API's pages, by Swagger UI from the package `fastapi-offline`, under the page's policy.
+"""Serves `/docs`: the API's pages, by Swagger UI from the package `fastapi-offline`, under
+the page's policy.
 
-Nothing of it is loaded from elsewhere; what programs read is at `/openapi.json`, `/api/ws-messages.json` and
-`/llms.txt`.
+Nothing of it is loaded from elsewhere; what programs read is at `/openapi.json`,
+`/api/ws-messages.json` and `/llms.txt`.
 """
 
 from __future__ import annotations
@@ -59,16 +60,21 @@ def _add(operation: dict[str, Any], example: Mapping[str, Any]) -> None:
     named = api_examples()["parameters"]
     given = {**example.get("query", {}), **example.get("header", {})}
     for parameter in operation.get("parameters", []):
-        name, schema = parameter["name"], parameter["schema"]
+        name = parameter["name"]
+        schema = parameter["schema"]
         parameter["example"] = given.get(name, named.get(name, schema.get("default")))
     for content in operation.get("requestBody", {}).get("content", {}).values():
         kind = "examples" if "examples" in example else "example"
         content[kind] = example["examples"] if kind == "examples" else example["body"]
-    answer = next(answer for status, answer in operation["responses"].items() if status.startswith("2"))
+    answer = next(
+        answer for status, answer in operation["responses"].items() if status.startswith("2")
+    )
     kinds = answer.get("content", {})
     if "answer" in example and kinds:
         is_text = isinstance(example["answer"], str)
-        kind = next((kind for kind in kinds if (kind != "application/json") == is_text), next(iter(kinds)))
+        kind = next(
+            (kind for kind in kinds if (kind != "application/json") == is_text), next(iter(kinds))
+        )
         kinds[kind]["example"] = example["answer"]
 
 
@@ -111,7 +117,13 @@ def llms_text(described: Mapping[str, Any], routes: list[BaseRoute]) -> str:
 
 
 def _is_served(path: str, routes: Iterable[BaseRoute]) -> bool:
-    asked: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "root_path": "", "headers": []}
+    asked: dict[str, Any] = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "root_path": "",
+        "headers": [],
+    }
     return any(route.matches(asked)[0] is Match.FULL for route in routes)
 
 

@@ -85,7 +85,9 @@ DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person a
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Return the endpoints of every application of this process: reading their signatures takes 0.7 s."""
+    """Return the endpoints of every application of this process: reading their signatures
+    takes 0.7 s.
+    """
     joined = APIRouter()
     for module in ROUTERS:
         joined.include_router(module.router)
@@ -93,7 +95,10 @@ def _routes() -> list[BaseRoute]:
 
 
 def create_app(
-    settings: Settings, *, provider: LLMProvider | None = None, recorded: RecordedAnswers | None = None
+    settings: Settings,
+    *,
+    provider: LLMProvider | None = None,
+    recorded: RecordedAnswers | None = None,
 ) -> FastAPI:
     """Return the application; its lifespan opens the database and closes it. `provider` stays open.
 

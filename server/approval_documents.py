@@ -27,12 +27,16 @@ from tools.proposals import to_document
 _INNER = ("mutation", "inverse", "irregular", "conversion", "counts")
 """Of a result only an undo and the clients that apply it need these."""
 MAX_LISTED = 4 * 1024 * 1024
-"""So many bytes of actions, previews and what came of them are in one list; of others it has the words."""
+"""So many bytes of actions, previews and what came of them are in one list; of others it
+has the words.
+"""
 MAX_SHORTENED_PARTS = 20
 
 
 class CodeError(AnswerBody):
-    """Code that cannot be parsed: of the node of this key, or of `type/NAME`. Lines count from 1."""
+    """Code that cannot be parsed: of the node of this key, or of `type/NAME`. Lines
+    count from 1.
+    """
 
     key: str
     line: int
@@ -41,12 +45,13 @@ class CodeError(AnswerBody):
 class ApprovalDocument(ReviewWords):
     """An approval as stored, without what only an undo needs.
 
-    `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run that
-    proposed it, `codemodId` the replacement over many graphs that it is a part of, `spokenCode` what a caller
-    on the telephone names it by. `client`: the program that proposed it (`channel`, `name`, `version`,
-    `keyId`), `program`: what its rules know it by. `objection`: why who asks may not decide it; without it
-    they may. `codeErrors`: new code that cannot be parsed, also said in `warnings`. `shortened`: a list was
-    long, or the change is large, and this one is without what it changes: read it by its id.
+    `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run
+    that proposed it, `codemodId` the replacement over many graphs that it is a part of,
+    `spokenCode` what a caller on the telephone names it by. `client`: the program that proposed it
+    (`channel`, `name`, `version`, `keyId`), `program`: what its rules know it by. `objection`: why
+    who asks may not decide it; without it they may. `codeErrors`: new code that cannot be parsed,
+    also said in `warnings`. `shortened`: a list was long, or the change is large, and this one is
+    without what it changes: read it by its id.
     """
 
     id: str
@@ -85,7 +90,9 @@ class ApprovalDocument(ReviewWords):
     shortened: bool | None = None
 
 
-def approval_document(place: WorkspaceContext, approval: Approval, language: Language) -> ApprovalDocument:
+def approval_document(
+    place: WorkspaceContext, approval: Approval, language: Language
+) -> ApprovalDocument:
     """Return an approval as a person sees it."""
     person = place.person
     code = place.services.approvals.objection(approval, person)
@@ -102,13 +109,17 @@ def approval_document(place: WorkspaceContext, approval: Approval, language: Lan
         ],
         **review_words(approval, language),
         "outcome": outcome_text(approval, language, to_person=True),
-        "objection": text_of(code, language, user=person.user_id, role=person.role) if code else None,
+        "objection": text_of(code, language, user=person.user_id, role=person.role)
+        if code
+        else None,
     }
     return ApprovalDocument.model_validate({**document, **more})
 
 
 class ApprovalListing:
-    """The documents of one answer that has several: whole as far as there is room, then shortened."""
+    """The documents of one answer that has several: whole as far as there is
+    room, then shortened.
+    """
 
     def __init__(self, language: Language) -> None:
         self._language: Language = language
@@ -119,7 +130,13 @@ class ApprovalListing:
         document = approval_document(place, approval, self._language)
         if SHOWN in approval.apart:  # lists do not read it
             return _shortened(document)
-        parts = (document.action, document.preview, document.code_diffs, document.decision, document.result)
+        parts = (
+            document.action,
+            document.preview,
+            document.code_diffs,
+            document.decision,
+            document.result,
+        )
         size = len(orjson.dumps(parts, option=orjson.OPT_NON_STR_KEYS))
         if size > self._left:
             return _shortened(document)
@@ -148,8 +165,8 @@ def _without(document: dict[str, Any] | None, *names: str) -> dict[str, Any] | N
 async def large_answer(answer: AnswerBody, *, is_list: bool = False) -> Response:
     """Return an answer with approvals as JSON, written in a thread.
 
-    One approval is written part by part, since it may hold thousands of documents. An approval of a list
-    (`ApprovalListing`) is written at once, since a list is bounded by `MAX_LISTED`.
+    One approval is written part by part, since it may hold thousands of documents. An approval of a
+    list (`ApprovalListing`) is written at once, since a list is bounded by `MAX_LISTED`.
     """
 
     def written() -> bytes:
@@ -161,9 +178,15 @@ async def large_answer(answer: AnswerBody, *, is_list: bool = False) -> Response
 def _plain(value: Any) -> Any:
     if isinstance(value, ApprovalDocument):
         large = {"action": value.action, "preview": value.preview}
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=set(large)) | large
+        return (
+            value.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=set(large))
+            | large
+        )
     if isinstance(value, AnswerBody):
-        named = {info.alias or name: getattr(value, name) for name, info in type(value).model_fields.items()}
+        named = {
+            info.alias or name: getattr(value, name)
+            for name, info in type(value).model_fields.items()
+        }
         return {name: _plain(one) for name, one in named.items() if one is not None}
     return [_plain(one) for one in cast(list[Any], value)] if isinstance(value, list) else value
 

@@ -1,10 +1,12 @@
-"""Who is calling: a signed token becomes an identity; without sign-in configured it is the local admin.
+"""Who is calling: a signed token becomes an identity; without sign-in configured it is
+the local admin.
 
-Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the key, never the token.
+Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the key,
+never the token.
 
-A server without sign-in answers this computer's own pages alone. A site that somebody visits can make their
-browser call an address of this computer. The name it called (Host) and the page that called (Origin) give it
-away, also when a name was made to point here.
+A server without sign-in answers this computer's own pages alone. A site that somebody visits can
+make their browser call an address of this computer. The name it called (Host) and the page that
+called (Origin) give it away, also when a name was made to point here.
 """
 
 from __future__ import annotations
@@ -84,7 +86,9 @@ class Authenticator:
         self._settings = settings
         secret = settings.auth_secret
         self._secret = secret.get_secret_value() if secret else None
-        self._public_key = _public_key(settings.auth_public_key) if settings.auth_public_key else None
+        self._public_key = (
+            _public_key(settings.auth_public_key) if settings.auth_public_key else None
+        )
         self._key_set = KeySet(settings.auth_jwks) if settings.auth_jwks else None
         self.keys: ApiKeys | None = None
         """Those of programs, once the database is open."""
@@ -95,16 +99,19 @@ class Authenticator:
         return any(key is not None for key in (self._secret, self._public_key, self._key_set))
 
     async def authenticate(self, token: str | None, channel: Channel = "api") -> Identity:
-        """Return who carries a token, and comes by that channel. Raises: AuthError, KeysUnavailable.
+        """Return who carries a token, and comes by that channel. Raises: AuthError,
+        KeysUnavailable.
 
-        Where nothing is configured everybody is the local admin: let `check_own_page` see to it that
-        they are at this computer.
+        Where nothing is configured everybody is the local admin: let `check_own_page` see to it
+        that they are at this computer.
         """
         if token is not None and is_api_key(token):
             return await self._of_key(token, channel)
         if not self.is_configured:
             workspaces = (self._settings.workspace,)
-            local = Identity(user_id=LOCAL_USER, role="admin", workspaces=workspaces, username=LOCAL_USER)
+            local = Identity(
+                user_id=LOCAL_USER, role="admin", workspaces=workspaces, username=LOCAL_USER
+            )
             return local.through(channel)
         if not token:
             raise AuthError(code="no_token")
@@ -113,7 +120,9 @@ class Authenticator:
         return replace(identity_of(claims), expires=expires).through(channel)
 
     async def _of_key(self, token: str, channel: Channel) -> Identity:
-        key = await self.keys.find(token, channel) if self.keys and len(token) <= MAX_TOKEN else None
+        key = (
+            await self.keys.find(token, channel) if self.keys and len(token) <= MAX_TOKEN else None
+        )
         if key is None:
             raise AuthError(code="key_refused")
         return Identity(
@@ -188,8 +197,8 @@ def _refusal(exc: jwt.PyJWTError) -> AuthError:
 def identity_of(claims: dict[str, Any]) -> Identity:
     """Read the claims of a token that was checked. Raises: AuthError.
 
-    User: `sub`, else `userId`. Workspaces: `workspaces`, else `workspace`. Role: the highest of `roles`
-    or `role`; without a role that we know a person reads only.
+    User: `sub`, else `userId`. Workspaces: `workspaces`, else `workspace`. Role: the highest of
+    `roles` or `role`; without a role that we know a person reads only.
     """
     user = next((_name(claims[name]) for name in ("sub", "userId") if name in claims), None)
     if user is None or user.startswith(CALLER):  # that is who is on the telephone, and has no token
@@ -231,14 +240,18 @@ def _public_key(text: str) -> RSAPublicKey:
     """Read PEM text, or the file of that name. Raises: SettingsError."""
     try:
         pem = (
-            text.encode() if text.lstrip().startswith("-----BEGIN") else Path(text).expanduser().read_bytes()
+            text.encode()
+            if text.lstrip().startswith("-----BEGIN")
+            else Path(text).expanduser().read_bytes()
         )
         key = load_pem_public_key(pem)
     except (OSError, ValueError, UnsupportedAlgorithm) as exc:
         reason = f"it is neither a PEM public key nor a file with one ({type(exc).__name__})"
         raise SettingsError(name="auth_public_key", origin="settings", reason=reason) from None
     if not isinstance(key, RSAPublicKey):
-        raise SettingsError(name="auth_public_key", origin="settings", reason="it is not an RSA key")
+        raise SettingsError(
+            name="auth_public_key", origin="settings", reason="it is not an RSA key"
+        )
     return key
 
 
@@ -283,14 +296,15 @@ async def sign_in(request: Request, token: str | None) -> Identity:
         coming = identity.client
         is_page = name == "page" and coming.channel == "api" and not is_api_key(token)
         identity = identity.through("page" if is_page else coming.channel, name, version)
-    request.state.identity, request.state.user_id = identity, identity.user_id
+    request.state.identity = identity
+    request.state.user_id = identity.user_id
     mark_signed(request, identity.user_id)
     return identity
 
 
 def mark_signed(connection: HTTPConnection, user_id: str | None) -> None:
-    """Counts a connection, where there is one, for the person who signed in, or for a telephone call (None),
-    and the work of the current task for the person.
+    """Counts a connection, where there is one, for the person who signed in, or for a telephone
+    call (None), and the work of the current task for the person.
 
     Raises: TooManyRequests if this person has as many connections as they may, and none is idle.
     """

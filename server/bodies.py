@@ -26,12 +26,15 @@ class Success(AnswerBody):
 
 
 def text_of_parts(content: Any) -> str:
-    """Return the text of a message: a text, or parts of which each is one. Raises: ValueError for others."""
+    """Return the text of a message: a text, or parts of which each is one. Raises:
+    ValueError for others.
+    """
     if isinstance(content, str):
         return content
     parts = cast(list[Any], content if isinstance(content, list) else [None])
     texts: list[Any] = [
-        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None for part in parts
+        cast(Mapping[str, Any], part).get("text") if isinstance(part, Mapping) else None
+        for part in parts
     ]
     if not all(isinstance(one, str) for one in texts):
         raise ValueError("only text is read")

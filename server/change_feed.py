@@ -1,4 +1,5 @@
-"""Watches documents of a workspace for all their readers: one look a second at what changed in the store.
+"""Watches documents of a workspace for all their readers: one look a second at what changed
+in the store.
 
 What another server works on is seen as it is stored. `RunFeed` watches runs of automations so.
 """
@@ -32,7 +33,9 @@ KEPT: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenDocument:
-    """A document as it was seen; `number` grows with each change. `about`: the key of what it belongs to."""
+    """A document as it was seen; `number` grows with each change. `about`: the key of what
+    it belongs to.
+    """
 
     key: str
     about: str
@@ -97,11 +100,15 @@ class ChangeFeed(StoreWatch):
         self._first = True
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
-        """Return what may have changed since the last look; at first, what is open. Raises: SourceError."""
+        """Return what may have changed since the last look; at first, what is
+        open. Raises: SourceError.
+        """
         raise NotImplementedError
 
     async def changes(self) -> AsyncGenerator[list[SeenDocument]]:
-        """Yield what is there, then what has changed each time; close it (`aclosing`) to look no more."""
+        """Yield what is there, then what has changed each time; close it (`aclosing`) to
+        look no more.
+        """
         seen = 0
         with self.watching():
             while True:
@@ -141,7 +148,8 @@ class RunFeed(ChangeFeed):
 
     def __init__(self, store: Automations) -> None:
         super().__init__()
-        self._store, self._since = store, 0
+        self._store = store
+        self._since = 0
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
         now = self._store.clock()
@@ -152,16 +160,30 @@ class RunFeed(ChangeFeed):
                 {}, order_by="lastUpdatedTime", at_least=self._since, limit=MAX_SEEN
             )
         self._since = now - SKEW_MS
-        runs = [stored.thread for stored in found if session_of(stored.thread).kind is SessionKind.AUTOMATION]
+        runs = [
+            stored.thread
+            for stored in found
+            if session_of(stored.thread).kind is SessionKind.AUTOMATION
+        ]
         return [
-            SeenDocument(key=run.key, owner=run.user_id, about=run.graph_key, document=state_document(run))
+            SeenDocument(
+                key=run.key, owner=run.user_id, about=run.graph_key, document=state_document(run)
+            )
             for run in runs
         ]
 
 
 def state_document(thread: Thread) -> Mapping[str, Any]:
     """Return where a run stands, as clients get it."""
-    shown = {"session_id", "automation_id", "graph_key", "phase", "roundtrips", "end_reason", "waiting"}
+    shown = {
+        "session_id",
+        "automation_id",
+        "graph_key",
+        "phase",
+        "roundtrips",
+        "end_reason",
+        "waiting",
+    }
     run = run_summary(thread)
     document = run.model_dump(mode="json", by_alias=True, exclude_none=True, include=shown)
     return {**document, "time": run.last_event_time}

@@ -1,4 +1,6 @@
-"""The REST answer to a turn: collects the events into one body; stops the turn when the client goes."""
+"""The REST answer to a turn: collects the events into one body; stops the turn when
+the client goes.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class ToolCallAsked(AnswerBody):
 
 
 class ReviewWords(AnswerBody):
-    """What a proposal does in a person's words, whole and by its actions; what to know before deciding.
+    """What a proposal does in a person's words, whole and by its actions; what to
+    know before deciding.
 
     `asked` names the levels and classes that want a person, as `graph: delete; session`.
     """
@@ -108,8 +111,9 @@ class ConversationEnd(AnswerBody):
 
 
 class ClaimsNotInGraph(AnswerBody):
-    """What an answer claims that the graph does not have: names of nodes, and from where to where edges would
-    lead. `note` says it to people."""
+    """What an answer claims that the graph does not have: names of nodes, and from where to where
+    edges would lead. `note` says it to people.
+    """
 
     nodes: list[str]
     edges: list[tuple[str, str]]
@@ -117,15 +121,16 @@ class ClaimsNotInGraph(AnswerBody):
 
 
 class ChatAnswer(AnswerBody):
-    """How a turn ended: with an answer, with proposals that wait, at the limit of tool rounds (if it is
-    `interactive`), or with a question (to a client with the feature `questions`).
+    """How a turn ended: with an answer, with proposals that wait, at the limit of tool rounds (if
+    it is `interactive`), or with a question (to a client with the feature `questions`).
 
-    `context` is what the model was shown of the graph, most relevant first; `words_only`: the embedding
-    service failed, so it was found by its words alone. `sources`: keys of the nodes that the answer names
-    (`nodes`), of a way in it (`path`) and of what lies behind one (`behind`, of which `runs` and `stops` say
-    what runs and what does not where it fails). `module` is a question's kind and fields, `card` what to show
-    of it. `ended`: the agent ended the conversation with this answer. `notInGraph`: absent where nothing that
-    the answer surely claims is missing in the graph.
+    `context` is what the model was shown of the graph, most relevant first; `words_only`: the
+    embedding service failed, so it was found by its words alone. `sources`: keys of the nodes
+    that the answer names (`nodes`), of a way in it (`path`) and of what lies behind one
+    (`behind`, of which `runs` and `stops` say what runs and what does not where it fails).
+    `module` is a question's kind and fields, `card` what to show of it. `ended`: the agent ended
+    the conversation with this answer. `notInGraph`: absent where nothing that the answer surely
+    claims is missing in the graph.
     """
 
     thread_id: str
@@ -150,7 +155,9 @@ class ChatAnswer(AnswerBody):
     not_in_graph: ClaimsNotInGraph | None = None
 
 
-async def collect(state: ServerState, request: Request, events: AsyncGenerator[Event]) -> ChatAnswer:
+async def collect(
+    state: ServerState, request: Request, events: AsyncGenerator[Event]
+) -> ChatAnswer:
     """Return how a turn ended. When the client goes away it is stopped and stored.
 
     Raises: TurnBroken, TurnStopped, and what the generator raises before its first event.
@@ -159,7 +166,9 @@ async def collect(state: ServerState, request: Request, events: AsyncGenerator[E
 
 
 async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what some work returns; when the client goes away it is cancelled. Raises: TurnStopped."""
+    """Return what some work returns; when the client goes away it is
+    cancelled. Raises: TurnStopped.
+    """
     turn = asyncio.create_task(work)
     gone = asyncio.create_task(_gone(request))
     try:
@@ -213,7 +222,9 @@ def _answer(events: list[Event], language: Language) -> ChatAnswer:
             "usage": _usage(events),
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
             "context": [
-                ContextNode(node_key=key, reasons=list(started.reasons.get(key, ()) if started else ()))
+                ContextNode(
+                    node_key=key, reasons=list(started.reasons.get(key, ()) if started else ())
+                )
                 for key in retrieved
             ],
             "wordsOnly": True if started and started.words_only else None,
@@ -228,7 +239,11 @@ def waiting_part(ending: Ending, language: Language) -> dict[str, Any]:
     if isinstance(ending, ProposalPending):
         return interrupt_document(ending.text, ending.approvals, language)
     if isinstance(ending, ToolLimit):
-        return {"type": "tool_limit", "roundsUsed": ending.rounds_used, "maxExtended": ending.max_extended}
+        return {
+            "type": "tool_limit",
+            "roundsUsed": ending.rounds_used,
+            "maxExtended": ending.max_extended,
+        }
     if isinstance(ending, QuestionAsked):
         return ending.asked.shown(ending.text)
     if isinstance(ending, Completed):
@@ -240,7 +255,10 @@ def waiting_part(ending: Ending, language: Language) -> dict[str, Any]:
 def _calls(events: list[Event]) -> list[ToolCallMade]:
     return [
         ToolCallMade(
-            name=event.name, args=_args(event.arguments), result=event.result_text, error=event.is_error
+            name=event.name,
+            args=_args(event.arguments),
+            result=event.result_text,
+            error=event.is_error,
         )
         for event in events
         if isinstance(event, ToolFinished)
@@ -255,7 +273,8 @@ def _args(written: str) -> dict[str, Any] | str:
 
 def _usage(events: list[Event]) -> TokensUsed:
     used = [event for event in events if isinstance(event, UsageReported)]
-    prompt, completion = sum(u.prompt for u in used), sum(u.completion for u in used)
+    prompt = sum(u.prompt for u in used)
+    completion = sum(u.completion for u in used)
     costs = [u.cost_usd for u in used]
     known = [cost for cost in costs if cost is not None]
     return TokensUsed(

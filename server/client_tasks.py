@@ -1,10 +1,13 @@
-"""What chat programs ask the chat's model for themselves: titles, tags, follow-up questions, search queries.
+"""What chat programs ask the chat's model for themselves: titles, tags, follow-up
+questions, search queries.
 
-They are no conversation about a graph: they are answered without tools, and nothing of them is stored but
-what they cost. Only a message that begins as the templates of these programs do is one; a question that Open
-WebUI wraps with documents (`Respond to the user query using the provided context`) is a question.
+They are no conversation about a graph: they are answered without tools, and nothing of them is
+stored but what they cost. Only a message that begins as the templates of these programs do is one;
+a question that Open WebUI wraps with documents (`Respond to the user query using the provided
+context`) is a question.
 
-Sources: Open WebUI's `DEFAULT_*_PROMPT_TEMPLATE` (0.3 to 0.11), LibreChat's title prompts (0.7, its agents).
+Sources: Open WebUI's `DEFAULT_*_PROMPT_TEMPLATE` (0.3 to 0.11), LibreChat's title prompts
+(0.7, its agents).
 """
 
 from __future__ import annotations
@@ -82,13 +85,16 @@ class ClientTask:
             self.text = _plain_answer(self.task)
         else:
             sent: list[Message] = [
-                UserMessage(content=one.content) if one.role == "user" else SystemMessage(content=one.content)
+                UserMessage(content=one.content)
+                if one.role == "user"
+                else SystemMessage(content=one.content)
                 for one in self.messages
                 if one.role in ("user", "system", "developer") and one.content.strip()
             ]
             self.text, used = await agent.answer_alone(sent, self.place.person)
             self.text = self.text.strip()
-            self.prompt, self.completion = used.prompt, used.completion
+            self.prompt = used.prompt
+            self.completion = used.completion
         yield self.text
 
 
@@ -100,5 +106,10 @@ def _plain_answer(task: str) -> str:
     title = " ".join((asked[1] if asked else "").strip(' "').split()[:TITLE_WORDS])
     if result is None:
         return title
-    values = {"title": title, "tags": list[str](), "follow_ups": list[str](), "queries": list[str]()}
+    values = {
+        "title": title,
+        "tags": list[str](),
+        "follow_ups": list[str](),
+        "queries": list[str](),
+    }
     return json.dumps({kind: values.get(kind, "")}, ensure_ascii=False)

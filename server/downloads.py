@@ -1,7 +1,8 @@
-"""Large JSON answers: written into a temporary file in steps, then sent as fast as the client takes them.
+"""Large JSON answers: written into a temporary file in steps, then sent as fast as the
+client takes them.
 
-Decision: an answer is whole before its first byte is sent. It can still become an error, all of it is of
-one moment, and a client that reads slowly holds a file instead of a graph in memory.
+Decision: an answer is whole before its first byte is sent. It can still become an error, all of it
+is of one moment, and a client that reads slowly holds a file instead of a graph in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ IN_MEMORY = 1 << 20
 AT_ONCE, OF_ONE = 12, 4
 """So many large answers at once, and of one person."""
 STEPS = 1
-"""So many of them go on at the same moment, the others take turns: two would only share the interpreter."""
+"""So many of them go on at the same moment, the others take turns: two would only
+share the interpreter.
+"""
 PIECE = 1 << 18
 STALLED_S = 30.0
 """A client that takes nothing for so long is given up."""
@@ -44,8 +47,8 @@ class Downloads:
     ) -> Download:
         """Write an answer; it is to be returned or closed.
 
-        Raises: WorkersBusy, ClientDisconnect, SourceUnavailable without room for the file, and what the
-        steps raise.
+        Raises: WorkersBusy, ClientDisconnect, SourceUnavailable without room for the file, and what
+        the steps raise.
         """
         made = Download(self, str(request.state.user_id), headers)
         try:
@@ -83,9 +86,12 @@ class Download(Response):
 
     media_type = "application/json"
 
-    def __init__(self, downloads: Downloads, user_id: str, headers: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, downloads: Downloads, user_id: str, headers: Mapping[str, str] | None
+    ) -> None:
         super().__init__(headers=headers)
-        self._downloads, self._user_id = downloads, user_id
+        self._downloads = downloads
+        self._user_id = user_id
         self._file = SpooledTemporaryFile[bytes](IN_MEMORY)
         self._is_large, self._size = False, 0
 

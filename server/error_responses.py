@@ -1,8 +1,9 @@
 """Turns any exception into the answer of a request that failed.
 
-A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. No trace, no statement
-and no text of an error that nobody foresaw reaches a client; addresses, paths and statements are taken out of
-what does (the log has them, under the request's id). Also describes these answers for OpenAPI.
+A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. No trace, no
+statement and no text of an error that nobody foresaw reaches a client; addresses, paths and
+statements are taken out of what does (the log has them, under the request's id). Also describes
+these answers for OpenAPI.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _FRAMEWORK = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """What a client reads of an error. `warnings`: what is no error of the document that is refused."""
+    """What a client reads of an error. `warnings`: what is no error of the document
+    that is refused.
+    """
 
     status: int
     code: str
@@ -81,10 +84,15 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
     known = describe(exc, language)
     if known is None:
         sentence = text("unforeseen", language, request=request_id)
-        return ErrorResponse(status=500, code="internal", message=headed("internal", sentence, language))
-    details, warnings = None, list[dict[str, Any]]()
+        return ErrorResponse(
+            status=500, code="internal", message=headed("internal", sentence, language)
+        )
+    details = None
+    warnings = list[dict[str, Any]]()
     if isinstance(exc, ProposalRefused):
-        details = [{"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]]
+        details = [
+            {"where": problem.where, "what": problem.what} for problem in exc.problems[:MAX_DETAILS]
+        ]
     elif isinstance(exc, MalformedProposal):
         details = [{"where": exc.where, "what": exc.reason}]
     elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
@@ -92,7 +100,9 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
     elif isinstance(exc, InvalidAgent):
         details = [each.to_document() for each in exc.errors]
         warnings = [each.to_document() for each in exc.warnings]
-    elif known.details and known.http_status < 500:  # of the service's own troubles clients learn no more
+    elif (
+        known.details and known.http_status < 500
+    ):  # of the service's own troubles clients learn no more
         details = {"reason": known.details}
     message = known.message
     if isinstance(exc, INTERNAL):
@@ -130,7 +140,10 @@ def _turn(exc: TurnBroken, language: Language) -> ErrorResponse:
 def _invalid(exc: RequestValidationError, language: Language) -> ErrorResponse:
     """Name each fault with its place; what was sent is not repeated."""
     details = [
-        {"where": ".".join(str(part) for part in fault["loc"])[:200], "what": str(fault["msg"])[:500]}
+        {
+            "where": ".".join(str(part) for part in fault["loc"])[:200],
+            "what": str(fault["msg"])[:500],
+        }
         for fault in exc.errors()[:MAX_DETAILS]
     ]
     first = details[0]["where"] if details else "?"
@@ -146,7 +159,9 @@ def _invalid(exc: RequestValidationError, language: Language) -> ErrorResponse:
 
 
 def _framework(exc: HTTPException, language: Language) -> ErrorResponse:
-    code = _FRAMEWORK.get(exc.status_code, "invalid_message" if exc.status_code < 500 else "internal")
+    code = _FRAMEWORK.get(
+        exc.status_code, "invalid_message" if exc.status_code < 500 else "internal"
+    )
     message = text(code, language)
     if code == "not_found":
         message = headed(code, text("no_such_address", language), language)
@@ -199,7 +214,9 @@ def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
     async def handle(request: Request, exc: Exception) -> JSONResponse:
         answer = respond(request, exc)
         if answer.status_code == 405:  # the framework names the methods of the first endpoint alone
-            first = next((r.path for r in routes if r.matches(request.scope)[0] is not Match.NONE), None)
+            first = next(
+                (r.path for r in routes if r.matches(request.scope)[0] is not Match.NONE), None
+            )
             methods = {method for r in routes if r.path == first for method in r.methods or ()}
             answer.headers["allow"] = ", ".join(sorted(methods)) or answer.headers.get("allow", "")
         return answer

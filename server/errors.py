@@ -33,7 +33,8 @@ class ServerError(LocalizedError):
 
 class AuthError(ServerError):
     def __init__(self, *, code: str, claim: str = "") -> None:
-        self.code, self.claim = code, claim
+        self.code = code
+        self.claim = claim
         super().__init__(claim=claim)
 
 
@@ -95,7 +96,8 @@ class TurnStopped(ServerError): ...
 
 class TurnBroken(ServerError):
     def __init__(self, *, thread_id: str, fault: TurnFault) -> None:
-        self.thread_id, self.fault = thread_id, fault
+        self.thread_id = thread_id
+        self.fault = fault
         super().__init__()
 
     def text(self, language: Language) -> str:

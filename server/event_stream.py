@@ -12,7 +12,9 @@ from starlette.types import Message, Receive, Scope, Send
 from graphrag.workers import end_tasks
 
 KEEP_ALIVE_S = 15.0
-"""So often a comment is sent, also while nothing happens: what stands between would end a silent answer."""
+"""So often a comment is sent, also while nothing happens: what stands between would
+end a silent answer.
+"""
 STALLED_S = 30.0
 """A client that takes nothing for so long is gone."""
 
@@ -20,12 +22,18 @@ STALLED_S = 30.0
 class EventStream(StreamingResponse):
     """Sends the frames of a generator as they come, and closes it however the answer ends.
 
-    `failed` gives the last frames of an answer that breaks off, whatever fails, so that no body is cut.
-    `first`: what the generator gave already, so that what failed before it was an error of the request.
+    `failed` gives the last frames of an answer that breaks off, whatever fails, so that no
+    body is cut.
+    `first`: what the generator gave already, so that what failed before it was an error
+    of the request.
     """
 
     def __init__(
-        self, frames: AsyncGenerator[str], *, failed: Callable[[Exception], Iterable[str]], first: str = ""
+        self,
+        frames: AsyncGenerator[str],
+        *,
+        failed: Callable[[Exception], Iterable[str]],
+        first: str = "",
     ) -> None:
         whole = _guarded(first, frames, failed)
         super().__init__(whole, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

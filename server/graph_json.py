@@ -1,4 +1,6 @@
-"""Answers with a whole graph as JSON: read page by page, written by worker threads, never all in memory."""
+"""Answers with a whole graph as JSON: read page by page, written by worker threads, never
+all in memory.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from fastapi import Request, Response
 from datasources.base import GraphDataSource
 from datasources.errors import RevisionConflict
 from datasources.types import Document, Edge, Graph, Node
-from graphrag.importers.nodius import FORMAT, FORMAT_VERSION, config_documents, graph_document, node_document
+from graphrag.importers.nodius import (
+    FORMAT,
+    FORMAT_VERSION,
+    config_documents,
+    graph_document,
+    node_document,
+)
 from graphrag.workers import run_limited
 from server.downloads import Step
 from server.requests import state_of
@@ -48,7 +56,9 @@ class GraphPages:
 
     @staticmethod
     def stored(source: GraphDataSource, graph: Graph) -> GraphPages:
-        """Read from a source. Pages are of different moments: compare the revision before and after."""
+        """Read from a source. Pages are of different moments: compare the revision
+        before and after.
+        """
         return GraphPages(
             graph=graph,
             nodes=_read(partial(source.get_nodes, graph.key)),
@@ -74,7 +84,10 @@ async def _read(page_after: _ReadPage[E]) -> AsyncIterator[list[E]]:
 
 async def _ordered(elements: Sequence[E]) -> AsyncIterator[list[E]]:
     key = attrgetter("key")
-    runs = [await run_limited(sorted, elements[i : i + RUN], key=key) for i in range(0, len(elements), RUN)]
+    runs = [
+        await run_limited(sorted, elements[i : i + RUN], key=key)
+        for i in range(0, len(elements), RUN)
+    ]
     merged = heapq.merge(*runs, key=key)
     while page := await run_limited(lambda: list(islice(merged, PAGE))):
         yield page
@@ -83,11 +96,13 @@ async def _ordered(elements: Sequence[E]) -> AsyncIterator[list[E]]:
 async def json_steps(members: Mapping[str, Any]) -> AsyncIterator[Step]:
     """Yield the steps that write an object: of each member's value, of Pages a list.
 
-    A value that is a function is called when it is its turn; a member whose value then is None is left out.
+    A value that is a function is called when it is its turn; a member whose value then is None
+    is left out.
     """
     mark = b"{"
     for name, value in members.items():
-        start, mark = mark + orjson.dumps(name) + b":", b","
+        start = mark + orjson.dumps(name) + b":"
+        mark = b","
         if isinstance(value, Pages):
             start += b"["
             async for page in value.pages:
@@ -145,20 +160,25 @@ async def whole_graph(
     steps: Callable[[GraphPages, int], AsyncIterator[Step]],
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Answer with what `steps` make of a graph and of the time up to which it holds live edits (or 0).
+    """Answer with what `steps` make of a graph and of the time up to which it holds live
+    edits (or 0).
 
     Raises: RevisionConflict where others store changes faster than the graph can be read.
     """
-    source, state = place.services.source, state_of(request)
+    source = place.services.source
+    state = state_of(request)
     graph = now = place.graph
     for _ in range(ATTEMPTS):
         graph = now
         live = state.live.get(source.workspace, graph.key)
         if live is not None:
             # Nothing is awaited between these: the time is that of all of it.
-            content, seen = GraphPages.held(live.document(), live.nodes, live.edges), live.timestamp
+            content = GraphPages.held(live.document(), live.nodes, live.edges)
+            seen = live.timestamp
             return await state.downloads.answer(request, steps(content, seen), headers)
-        answer = await state.downloads.answer(request, steps(GraphPages.stored(source, graph), 0), headers)
+        answer = await state.downloads.answer(
+            request, steps(GraphPages.stored(source, graph), 0), headers
+        )
         try:
             now = await source.get_graph(graph.key)
         except BaseException:

@@ -33,12 +33,18 @@ async def alive() -> dict[str, str]:
 
 
 class WriteProbe:
-    """Tries whether the database takes a small write; asked more often, it says what it found last."""
+    """Tries whether the database takes a small write; asked more often, it says what
+    it found last.
+    """
 
-    def __init__(self, *, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._every_s, self._clock = every_s, clock
+    def __init__(
+        self, *, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._every_s = every_s
+        self._clock = clock
         self._lock = asyncio.Lock()
-        self._tried_at, self._failure = -math.inf, ""
+        self._tried_at = -math.inf
+        self._failure = ""
 
     async def failure(self, records: RecordStore) -> str:
         """Return the name of the error; empty where the write went well."""
@@ -61,7 +67,9 @@ class WriteProbe:
         return ""
 
 
-@router.get("/readyz", responses={503: {"description": "The database does not answer, or takes no write"}})
+@router.get(
+    "/readyz", responses={503: {"description": "The database does not answer, or takes no write"}}
+)
 async def ready(request: Request) -> JSONResponse:
     """Answer 200 when the database takes a small write in time; tried every 5 s at most."""
     state = state_of(request)
@@ -75,5 +83,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=TEXT_ERRORS, **ADMINS)
 async def metrics(request: Request) -> Response:
-    """Return the counters in Prometheus's form. For admins: they tell how much the service is used."""
+    """Return the counters in Prometheus's form. For admins: they tell how much the
+    service is used.
+    """
     return Response(state_of(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,12 +1,14 @@
-"""Bounds the connections of an address, of a person who has signed in, and of all strangers together.
+"""Bounds the connections of an address, of a person who has signed in, and of
+all strangers together.
 
-Before sign-in a connection is counted for its address, and its seconds and bytes are bounded as well. A new
-one is always taken: where the address has no place left, the oldest one that has sent no request makes room.
-A request or a sign-in moves the connection to the places of the person. Where these are taken, the person's
-quietest connection that answers no request and runs no turn is closed; if there is none, the sign-in is
-refused.
+Before sign-in a connection is counted for its address, and its seconds and bytes are bounded as
+well. A new one is always taken: where the address has no place left, the oldest one that has sent
+no request makes room. A request or a sign-in moves the connection to the places of the person.
+Where these are taken, the person's quietest connection that answers no request and runs no turn is
+closed; if there is none, the sign-in is refused.
 
-Decision: HTTP is read by h11, also where another parser is installed: only one class has our bounds.
+Decision: HTTP is read by h11, also where another parser is installed: only one class
+has our bounds.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ FULL_RETRY_S = 5.0  # until a person whose connections all answer requests may t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Units: seconds for a request's header, connections without sign-in and of one person, bytes of a
-    message before sign-in."""
+    """Units: seconds for a request's header, connections without sign-in and of one person, bytes
+    of a message before sign-in.
+    """
 
     header_s: float = 10.0
     of_address: int = 64
@@ -44,9 +47,13 @@ class ConnectionLimits:
 class OpenConnections:
     """The connections of a server; `proxies` stand for many addresses."""
 
-    def __init__(self, limits: ConnectionLimits | None = None, *, forwarded_allow_ips: str = "") -> None:
+    def __init__(
+        self, limits: ConnectionLimits | None = None, *, forwarded_allow_ips: str = ""
+    ) -> None:
         self.limits = limits or ConnectionLimits()
-        self._proxies: Container[str] = ProxyHeadersMiddleware(_no_app, forwarded_allow_ips).trusted_hosts
+        self._proxies: Container[str] = ProxyHeadersMiddleware(
+            _no_app, forwarded_allow_ips
+        ).trusted_hosts
         self._unsigned: dict[HttpConnection, str] = {}
         self._of_address: dict[str, dict[HttpConnection, None]] = {}
         self._person: dict[HttpConnection, str] = {}
@@ -87,7 +94,9 @@ class OpenConnections:
         self._of_person.setdefault(user_id, {})[connection] = None
 
     def use(self, connection: HttpConnection) -> None:
-        """Records that something came on a connection: others of the same person make room before it."""
+        """Records that something came on a connection: others of the same person make
+        room before it.
+        """
         if (user_id := self._person.get(connection)) is not None:
             own = self._of_person[user_id]
             own[connection] = own.pop(connection)
@@ -129,12 +138,16 @@ def network_of(host: str) -> str:
 
 
 def connection_of(arrived: HTTPConnection) -> HttpConnection | None:
-    """Returns the connection that a request or a WebSocket came on; None without a network, as in tests."""
+    """Returns the connection that a request or a WebSocket came on; None without a network,
+    as in tests.
+    """
     return getattr(arrived.state, "connection", None)
 
 
 class HttpConnection(H11Protocol):
-    """An HTTP connection that may become a WebSocket's. A request finds it as `state.connection`."""
+    """An HTTP connection that may become a WebSocket's. A request finds
+    it as `state.connection`.
+    """
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
@@ -154,7 +167,9 @@ class HttpConnection(H11Protocol):
         return self._turns > 0 if self.socket else not self.cycle.response_complete
 
     def turn_began(self) -> None:
-        """Counts a turn whose events a WebSocket sends; the model may think for long without any."""
+        """Counts a turn whose events a WebSocket sends; the model may think for
+        long without any.
+        """
         self._turns += 1
 
     def turn_ended(self) -> None:

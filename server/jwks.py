@@ -1,4 +1,6 @@
-"""The public keys that check tokens, from a key set that is published at an address or stands in a file."""
+"""The public keys that check tokens, from a key set that is published at an address or stands
+in a file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FRESH_S = 300.0
 """A key set is read again when it is older: keys that were withdrawn stop working."""
 
 PAUSE_S = 15.0
-"""Between two looks for a key that is not in the set: forged key ids must not call the issuer each time."""
+"""Between two looks for a key that is not in the set: forged key ids must not call the
+issuer each time.
+"""
 
 TIMEOUT_S = 5.0
 """For a whole key set, however it comes."""
@@ -41,7 +45,10 @@ class KeySet:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Raises: SettingsError for an address that strangers on the way could answer for."""
-        self._address, self._kinds, self._clock, self._timeout_s = address, kinds, clock, timeout_s
+        self._address = address
+        self._kinds = kinds
+        self._clock = clock
+        self._timeout_s = timeout_s
         self._is_remote = "://" in address
         if self._is_remote and not is_private_way(address):
             reason = "a key set is read from a file, an https address or this computer"
@@ -52,7 +59,9 @@ class KeySet:
         self._reading = asyncio.Lock()
 
     async def key(self, key_id: str | None) -> Any:
-        """Return the public key of an id; None is the only key's. Raises: AuthError, KeysUnavailable."""
+        """Return the public key of an id; None is the only key's.
+        Raises: AuthError, KeysUnavailable.
+        """
         # While somebody else reads the set again, a key that is known need not wait for it.
         if self._is_due(key_id) and not (self._reading.locked() and key_id in self._keys):
             async with self._reading:
@@ -90,8 +99,11 @@ class KeySet:
             jwt.PyJWTError,
             ValueError,
         ) as exc:
-            # The keys that are known go on working: an issuer that is down must not lock everybody out.
-            log.warning("keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)})
+            # The keys that are known go on working: an issuer that is down must not
+            # lock everybody out.
+            log.warning(
+                "keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)}
+            )
         finally:
             self._tried_at = self._clock()  # not before: until then others wait for it
 
@@ -104,4 +116,8 @@ def _keys(raw: bytes, kinds: Collection[str]) -> dict[str | None, Any]:
     if not isinstance(document, dict):
         raise ValueError("a key set is an object")  # noqa: TRY004 - it is the value of what was read
     found = jwt.PyJWKSet.from_dict(document).keys  # pyright: ignore[reportUnknownArgumentType]
-    return {key.key_id: key.key for key in found if key.key_type in kinds and key.public_key_use != "enc"}
+    return {
+        key.key_id: key.key
+        for key in found
+        if key.key_type in kinds and key.public_key_use != "enc"
+    }

@@ -40,17 +40,23 @@ LINGER_S, LINGERING = 2.0, 4
 
 
 class RateLimiter:
-    """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or bytes, a minute.
+    """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or
+    bytes, a minute.
 
     A call may cost more than is left, and is paid for before the next one. `burst` is what a full
-    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has a
-    full bucket.
+    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has
+    a full bucket.
     """
 
     def __init__(
-        self, per_minute: int, *, burst: int | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        per_minute: int,
+        *,
+        burst: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._per_minute, self._clock = per_minute, clock
+        self._per_minute = per_minute
+        self._clock = clock
         self._burst = float(per_minute if burst is None else burst)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -86,7 +92,8 @@ class BodyLimit:
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
-        self._app, self._max_bytes = app, max_bytes
+        self._app = app
+        self._max_bytes = max_bytes
         self._held: Counter[str] = Counter()
         self._lingering = asyncio.Semaphore(LINGERING)
 
@@ -98,7 +105,8 @@ class BodyLimit:
         limit = self._max_bytes * (IMPORT_FACTOR if scope["path"] == IMPORT_PATH else 1)
         is_other = scope["path"].startswith(OTHER_PATHS)
         limit = OTHER_BYTES if is_other else limit
-        user_id, pieces = "", list[Message]()
+        user_id = ""
+        pieces = list[Message]()
         try:
             try:
                 if not is_other:
@@ -113,9 +121,15 @@ class BodyLimit:
             if not self._held[user_id]:
                 del self._held[user_id]
 
-    async def _read(self, receive: Receive, limit: int, user_id: str, pieces: list[Message]) -> None:
-        """Add the pieces of a body. Raises: RequestTooLarge, RequestTooSlow, ServerFull, ClientDisconnect."""
-        began, size, more = time.monotonic(), 0, True
+    async def _read(
+        self, receive: Receive, limit: int, user_id: str, pieces: list[Message]
+    ) -> None:
+        """Add the pieces of a body. Raises: RequestTooLarge,
+        RequestTooSlow, ServerFull, ClientDisconnect.
+        """
+        began = time.monotonic()
+        size = 0
+        more = True
         most = self._max_bytes * IMPORT_FACTOR
         while more:
             try:
@@ -135,8 +149,9 @@ class BodyLimit:
             more = piece.get("more_body", False)
 
     async def _refuse(self, answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer before the body has come, then close. What still comes is thrown away for a moment:
-        a connection that is closed on unread bytes may take the answer with it."""
+        """Answer before the body has come, then close. What still comes is thrown away for a
+        moment: a connection that is closed on unread bytes may take the answer with it.
+        """
         answer.headers["Connection"] = "close"
 
         async def lingering(message: Message) -> None:

@@ -32,7 +32,8 @@ _METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS")
 MAX_AGENT_TOOLS, MAX_AGENTS = 200, 200
 MAX_VOICE_CODES, MAX_CODE_CHARS = 50, 60
 
-# Their names begin with `nodius_`, those of times end with `_seconds`. After the meaning come the labels.
+# Their names begin with `nodius_`, those of times end with `_seconds`. After the meaning
+# come the labels.
 COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "http_requests": ("Requests answered", "method", "route", "status"),
     "model_calls": ("Calls of models and embedders", "kind", "provider"),
@@ -79,8 +80,12 @@ class Metrics(CallWatch, LiveWatch):
 
     def __init__(self) -> None:
         self.registry = made = CollectorRegistry()
-        self._counters = {n: Counter(f"nodius_{n}", m, ls, registry=made) for n, (m, *ls) in COUNTERS.items()}
-        self._gauges = {n: Gauge(f"nodius_{n}", m, ls, registry=made) for n, (m, *ls) in GAUGES.items()}
+        self._counters = {
+            n: Counter(f"nodius_{n}", m, ls, registry=made) for n, (m, *ls) in COUNTERS.items()
+        }
+        self._gauges = {
+            n: Gauge(f"nodius_{n}", m, ls, registry=made) for n, (m, *ls) in GAUGES.items()
+        }
         self._times = {name: self._histogram(name) for name in TIMES}
         self._agent_tools: set[tuple[str, str]] = set()
         self._voice_codes: set[str] = set()
@@ -90,7 +95,9 @@ class Metrics(CallWatch, LiveWatch):
     def _histogram(self, name: str) -> Histogram:
         meaning, *labels = TIMES[name]
         buckets = _CALL_SECONDS if f"{name}_seconds" in CALL_SECONDS else _SECONDS
-        return Histogram(f"nodius_{name}_seconds", meaning, labels, buckets=buckets, registry=self.registry)
+        return Histogram(
+            f"nodius_{name}_seconds", meaning, labels, buckets=buckets, registry=self.registry
+        )
 
     def count(self, name: str, *labels: str | bool, by: float = 1) -> None:
         """Add to a counter of COUNTERS."""
@@ -125,7 +132,11 @@ class Metrics(CallWatch, LiveWatch):
         """Count an event of a turn; a tool that a model made up is `other`."""
         match event:
             case ToolFinished():
-                self.count("tool_calls", event.name if event.name in known_tools else "other", event.is_error)
+                self.count(
+                    "tool_calls",
+                    event.name if event.name in known_tools else "other",
+                    event.is_error,
+                )
             case ProposalPending():
                 self.count("proposals", by=len(event.approvals))
                 self.count("turns", "proposal")
@@ -152,7 +163,9 @@ class Metrics(CallWatch, LiveWatch):
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         """Count or measure something of a call (see CallWatch)."""
         if name == "voice_errors":  # a model's server has codes of its own
-            known = _is_known(self._voice_codes, code, MAX_VOICE_CODES) and len(code) <= MAX_CODE_CHARS
+            known = (
+                _is_known(self._voice_codes, code, MAX_VOICE_CODES) and len(code) <= MAX_CODE_CHARS
+            )
             self.count(name, (known and code) or "other", by=value)
         elif name in CALL_COUNTS:
             self.count(name, by=value)
@@ -160,7 +173,9 @@ class Metrics(CallWatch, LiveWatch):
             self.observe(name.removesuffix("_seconds"), value)
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
-        """Count a call under its status; those of the first MAX_AGENTS agents have labels of their own."""
+        """Count a call under its status; those of the first MAX_AGENTS agents have labels
+        of their own.
+        """
         agent = agent_id if _is_known(self._voice_agents, agent_id, MAX_AGENTS) else "other"
         before = self._voice_open.pop(call_id, None)
         if before is not None:

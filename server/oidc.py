@@ -1,9 +1,11 @@
-"""Signs people in at an OpenID Connect provider: authorization code with PKCE, all of it on the server.
+"""Signs people in at an OpenID Connect provider: authorization code with PKCE, all of it
+on the server.
 
-Who somebody is comes from the ID token; role and workspaces come from its claims by the tables of the
-settings, and from nothing else.
+Who somebody is comes from the ID token; role and workspaces come from its claims by the tables of
+the settings, and from nothing else.
 
-Source: OpenID Connect Core 1.0; RFC 7636 (PKCE); RFC 9700 (safe use); RFC 9207 (`iss` of an answer).
+Source: OpenID Connect Core 1.0; RFC 7636 (PKCE); RFC 9700 (safe use); RFC 9207
+(`iss` of an answer).
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ class Attempt:
 class PageSession:
     """Somebody who signed in at the provider. Units: seconds since 1970.
 
-    `checked`: when the provider last said who they are. Without a `refresh` token, with which it is asked
-    again, that holds until `ends`.
+    `checked`: when the provider last said who they are. Without a `refresh` token, with which it is
+    asked again, that holds until `ends`.
     """
 
     user_id: str
@@ -97,7 +99,8 @@ class IdentityProvider:
 
         self._client_kind: Any = AsyncOAuth2Client
         self._url_kind: Any = OAuth2Client
-        self._settings, self._clock = settings, clock
+        self._settings = settings
+        self._clock = clock
         self._issuer = settings.oidc_issuer or ""
         self._known: tuple[ProviderFacts, KeySet] | None = None
         self._read_next = 0.0
@@ -133,7 +136,8 @@ class IdentityProvider:
         return url, attempt
 
     async def finish(self, attempt: Attempt, code: str, *, network: str) -> PageSession:
-        """Returns who signed in. `network`: where the browser's request comes from, whose share it takes.
+        """Returns who signed in. `network`: where the browser's request comes from, whose
+        share it takes.
 
         Raises: AuthError, IdentityProviderDown.
         """
@@ -146,12 +150,16 @@ class IdentityProvider:
                 code_verifier=attempt.verifier,
             )
         claims = await self._claims(answer.get("id_token"), facts, keys)
-        if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), attempt.nonce.encode()):
+        if not secrets.compare_digest(
+            str(claims.get("nonce", "")).encode(), attempt.nonce.encode()
+        ):
             raise _refused("nonce")
         return self._session(claims, str(answer.get("refresh_token") or ""))
 
     async def renew(self, session: PageSession) -> PageSession:
-        """Ask whether a session goes on. Raises: AuthError where it does not, IdentityProviderDown."""
+        """Ask whether a session goes on. Raises: AuthError where it
+        does not, IdentityProviderDown.
+        """
         if not session.refresh:
             raise AuthError(code="sign_in_ended")
         facts, keys = await self._published()
@@ -166,7 +174,8 @@ class IdentityProvider:
         return renewed
 
     async def end(self, session: PageSession, back_to: str) -> str:
-        """Withdraws a session's refresh token; returns where the browser signs out of the provider, or "".
+        """Withdraws a session's refresh token; returns where the browser signs out of the
+        provider, or "".
 
         Raises: IdentityProviderDown.
         """
@@ -175,11 +184,16 @@ class IdentityProvider:
             with suppress(AuthError, IdentityProviderDown):
                 async with self._asked(facts, session.user_id) as client:
                     await client.revoke_token(
-                        facts.revocation_endpoint, token=session.refresh, token_type_hint="refresh_token"
+                        facts.revocation_endpoint,
+                        token=session.refresh,
+                        token_type_hint="refresh_token",
                     )
         if not facts.end_session_endpoint:
             return ""
-        asked = {"client_id": self._settings.oidc_client_id or "", "post_logout_redirect_uri": back_to}
+        asked = {
+            "client_id": self._settings.oidc_client_id or "",
+            "post_logout_redirect_uri": back_to,
+        }
         mark = "&" if "?" in facts.end_session_endpoint else "?"
         return f"{facts.end_session_endpoint}{mark}{urlencode(asked)}"
 
@@ -190,10 +204,13 @@ class IdentityProvider:
             if now >= self._read_next:
                 try:
                     facts = await discover(self._issuer)
-                    self._known, self._read_next = (facts, KeySet(facts.jwks_uri, kinds=KINDS)), now + FRESH_S
+                    self._known = (facts, KeySet(facts.jwks_uri, kinds=KINDS))
+                    self._read_next = now + FRESH_S
                 except IdentityProviderDown as exc:
                     log.warning("sign_in_provider_down", extra={"reason": exc.why})
-                    self._read_next = self._clock() + PAUSE_S  # or many would wait one after the other
+                    self._read_next = (
+                        self._clock() + PAUSE_S
+                    )  # or many would wait one after the other
             if self._known is None:
                 raise IdentityProviderDown(why="it did not answer")
             return self._known
@@ -201,7 +218,9 @@ class IdentityProvider:
     async def _client(self, facts: ProviderFacts, **more: Any) -> Any:
         secret = self._settings.oidc_client_secret
         method = (
-            "client_secret_basic" if "client_secret_basic" in facts.auth_methods else "client_secret_post"
+            "client_secret_basic"
+            if "client_secret_basic" in facts.auth_methods
+            else "client_secret_post"
         )
         return self._client_kind(
             client_id=self._settings.oidc_client_id,
@@ -236,11 +255,14 @@ class IdentityProvider:
             raise _down(exc) from exc
 
     async def _claims(self, token: object, facts: ProviderFacts, keys: KeySet) -> dict[str, Any]:
-        """Return the claims of an ID token that this provider signed for this client. Raises: AuthError."""
+        """Return the claims of an ID token that this provider signed for this
+        client. Raises: AuthError.
+        """
         settings = self._settings
         try:
             header = jwt.get_unverified_header(str(token))
-            algorithm, key_id = header.get("alg"), header.get("kid")
+            algorithm = header.get("alg")
+            key_id = header.get("kid")
             if algorithm not in facts.algorithms:
                 raise _refused("alg")
             claims = jwt.decode(
@@ -261,16 +283,21 @@ class IdentityProvider:
         return claims
 
     def _session(self, claims: Mapping[str, Any], refresh: str) -> PageSession:
-        settings, now = self._settings, self._clock()
+        settings = self._settings
+        now = self._clock()
         roles = granted(claims, settings.oidc_roles)
         places = (
-            granted(claims, settings.oidc_workspaces) if settings.oidc_workspaces else [settings.workspace]
+            granted(claims, settings.oidc_workspaces)
+            if settings.oidc_workspaces
+            else [settings.workspace]
         )
         if not roles or not places:
             log.warning("sign_in_without_role", extra={"claims": sorted(claims)})
             raise AuthError(code="sign_in_no_role", claim=str(claims["sub"])[:MAX_NAME])
         shown = next((claims[name] for name in SHOWN if claims.get(name)), None)
-        who = identity_of({"sub": claims["sub"], "username": shown, "roles": roles, "workspaces": places})
+        who = identity_of(
+            {"sub": claims["sub"], "username": shown, "roles": roles, "workspaces": places}
+        )
         return PageSession(
             user_id=who.user_id,
             username=who.username,
@@ -285,15 +312,19 @@ class IdentityProvider:
 def granted(claims: Mapping[str, Any], table: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Return what a table of the settings gives for claims; each once.
 
-    A claim is named as it stands, or as a path with dots (`realm_access.roles`). An address of mail that the
-    provider says it did not verify counts for nothing.
+    A claim is named as it stands, or as a path with dots (`realm_access.roles`). An address of mail
+    that the provider says it did not verify counts for nothing.
     """
     found: dict[str, None] = {}
     for claim, grants in table.items():
         if claim == "email" and claims.get("email_verified") in (False, "false"):
             continue
         held = _texts(_claim(claims, claim))
-        found |= {grant: None for value, grant in grants.items() if value in held or (value == "*" and held)}
+        found |= {
+            grant: None
+            for value, grant in grants.items()
+            if value in held or (value == "*" and held)
+        }
     return list(found)
 
 
@@ -302,13 +333,18 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
         return claims[name]
     first, _, rest = name.partition(".")
     inner = claims.get(first)
-    return _claim(cast(Mapping[str, Any], inner), rest) if rest and isinstance(inner, dict) else None
+    return (
+        _claim(cast(Mapping[str, Any], inner), rest) if rest and isinstance(inner, dict) else None
+    )
 
 
 def _texts(value: Any) -> set[str]:
     if isinstance(value, list):
         return {
-            text for item in cast(list[Any], value) if not isinstance(item, list) for text in _texts(item)
+            text
+            for item in cast(list[Any], value)
+            if not isinstance(item, list)
+            for text in _texts(item)
         }
     if isinstance(value, bool):
         return {"true"} if value else {"false"}

@@ -1,12 +1,13 @@
 """The OpenAI-compatible API: `/v1/models`, `/v1/chat/completions`, `/v1/responses`.
 
-A graph or an agent is a model. Its answers may propose changes: a proposal is text with the link where a
-person decides it, and nothing that a client sends decides one.
+A graph or an agent is a model. Its answers may propose changes: a proposal is text with the link
+where a person decides it, and nothing that a client sends decides one.
 
-Decision: a client of chat completions sends all that was said each time and names no conversation. What was
-said up to an answer of ours is hashed with the person and the model, and a record under that hash names our
-conversation, so nobody can name one of somebody else. Where no record fits (the history was edited, or is of
-another service) a new conversation begins, and its first message reports what was said before.
+Decision: a client of chat completions sends all that was said each time and names no conversation.
+What was said up to an answer of ours is hashed with the person and the model, and a record under
+that hash names our conversation, so nobody can name one of somebody else. Where no record fits (the
+history was edited, or is of another service) a new conversation begins, and its first message
+reports what was said before.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ _PROGRAM = re.compile(r"[^/\s]{1,60}")
 
 @router.get("/models")
 async def models(workspaces: Workspaces) -> JSONResponse:
-    """List what can be asked: all graphs together, each graph, and each agent that answers in chats."""
+    """List what can be asked: all graphs together, each graph, and each agent that
+    answers in chats.
+    """
     found = [_model(ALL_GRAPHS, 0, "nodius")] if len(workspaces.names) == 1 else []
     for place in await workspaces.all():
         owner = place.person.workspace
@@ -105,12 +108,18 @@ def _model(name: str, created_ms: int, owner: str) -> dict[str, Any]:
 async def chat_completions(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ChatForm
 ) -> HttpResponse:
-    """Answer the last message, as the chat completions of OpenAI; streamed where `stream` says so."""
+    """Answer the last message, as the chat completions of OpenAI; streamed where
+    `stream` says so.
+    """
     asked = await find_model(_coming(request, workspaces), body.model)
     turn = _turn(asked, body, language)
     if isinstance(turn, OpenAITurn):
         await turn.find_thread()
-    head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": body.model}
+    head = {
+        "id": f"chatcmpl-{secrets.token_hex(12)}",
+        "created": int(time.time()),
+        "model": body.model,
+    }
     if not body.stream:
         await _answered(request, turn)
         return JSONResponse(whole_answer(head, turn.text, usage(turn.prompt, turn.completion)))
@@ -148,11 +157,15 @@ async def responses(
     return await _streamed(_response_events(request, turn, body, created, numbers), failed)
 
 
-def _turn(asked: AskedModel, body: ChatForm | ResponsesForm, language: Language) -> OpenAITurn | ClientTask:
+def _turn(
+    asked: AskedModel, body: ChatForm | ResponsesForm, language: Language
+) -> OpenAITurn | ClientTask:
     """Return what answers: a conversation, or what a program asks for itself."""
     if (task := task_of(body.messages)) is not None:
         return ClientTask(place=asked.place, messages=body.messages, task=task)
-    return OpenAITurn(asked=asked, messages=body.messages, language=language, is_streamed=body.stream)
+    return OpenAITurn(
+        asked=asked, messages=body.messages, language=language, is_streamed=body.stream
+    )
 
 
 def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolver:
@@ -172,7 +185,9 @@ async def _answered(request: Request, turn: OpenAITurn | ClientTask) -> None:
     await until_gone(request, write())
 
 
-async def _streamed(frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]) -> EventStream:
+async def _streamed(
+    frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]
+) -> EventStream:
     """Return an answer that is sent as it is written. What fails before it begins is raised."""
     return EventStream(frames, failed=failed, first=await anext(frames))
 
@@ -195,14 +210,23 @@ async def _chunks(
 
 
 async def _response_events(
-    request: Request, turn: OpenAITurn | ClientTask, body: ResponsesForm, created: int, numbers: Iterator[int]
+    request: Request,
+    turn: OpenAITurn | ClientTask,
+    body: ResponsesForm,
+    created: int,
+    numbers: Iterator[int],
 ) -> AsyncGenerator[str]:
     event = partial(_numbered, numbers)
-    is_first, place = True, dict[str, Any]()
+    is_first = True
+    place = dict[str, Any]()
     async with aclosing(turn.pieces(request)) as pieces:
         async for piece in pieces:
             named = turn.response_id
-            place = {"item_id": message_item(named, "", "")["id"], "output_index": 0, "content_index": 0}
+            place = {
+                "item_id": message_item(named, "", "")["id"],
+                "output_index": 0,
+                "content_index": 0,
+            }
             if is_first:
                 begun = response(body, named, created, None, None)
                 yield event("response.created", response=begun)
@@ -217,7 +241,9 @@ async def _response_events(
     yield event("response.content_part.done", **place, part=item["content"][0])
     yield event("response.output_item.done", output_index=0, item=item)
     used = usage(turn.prompt, turn.completion)
-    yield event("response.completed", response=response(body, turn.response_id, created, turn.text, used))
+    yield event(
+        "response.completed", response=response(body, turn.response_id, created, turn.text, used)
+    )
 
 
 def _numbered(numbers: Iterator[int], kind: str, **fields: Any) -> str:
@@ -268,7 +294,9 @@ async def find_model(workspaces: WorkspaceResolver, name: str) -> AskedModel:
 
 @dataclass(slots=True, kw_only=True)
 class OpenAITurn:
-    """One question and its answer. `is_streamed`: what was sent cannot be taken back. Units: tokens."""
+    """One question and its answer. `is_streamed`: what was sent cannot be taken
+    back. Units: tokens.
+    """
 
     asked: AskedModel
     messages: Sequence[GivenMessage]
@@ -304,14 +332,17 @@ class OpenAITurn:
                 self._record = record
 
     async def go_on(self, response_id: str | None) -> None:
-        """Take up the conversation of an answer. Raises: ThreadNotFound for none of this person's."""
+        """Take up the conversation of an answer. Raises: ThreadNotFound for none
+        of this person's.
+        """
         if response_id is not None:
             await self._take(response_id.removeprefix(RESPONSE))
 
     async def _take(self, thread_id: str) -> None:
         threads = self.asked.place.services.threads
         await threads.get(thread_id, self.asked.place.person)
-        self.thread_id, self.is_new = thread_id, False
+        self.thread_id = thread_id
+        self.is_new = False
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:
         """Yield the answer as it is written; at the end, proposals with their links.
@@ -334,7 +365,9 @@ class OpenAITurn:
         data = {"threadId": self.thread_id, "time": time}
         writes = [RecordWrite(kind=KIND, key=self._hash(said), data=data, expected_version=None)]
         if (old := self._record) is not None:
-            writes.append(RecordWrite(kind=KIND, key=old.key, data=None, expected_version=old.version))
+            writes.append(
+                RecordWrite(kind=KIND, key=old.key, data=None, expected_version=old.version)
+            )
         with suppress(RecordConflict):  # the same was said twice: either conversation will do
             await self._records.write(writes)
 
@@ -380,7 +413,11 @@ class OpenAITurn:
                 return [self._proposed(approval) for approval in event.approvals]
             case Completed():
                 said = [without_links(event.text)] if not self.text and event.text else []
-                return said if event.not_in_graph is None else [*said, f"\n\n{event.not_in_graph['note']}"]
+                return (
+                    said
+                    if event.not_in_graph is None
+                    else [*said, f"\n\n{event.not_in_graph['note']}"]
+                )
             case Failed():
                 raise TurnBroken(thread_id=event.thread_id, fault=event.fault)
             case _:
@@ -389,6 +426,10 @@ class OpenAITurn:
     def _proposed(self, approval: Approval) -> str:
         link = review_link(self.asked.place.services.settings, approval)
         said = text(
-            "mcp_proposed", self.language, title=title(approval, self.language), id=approval.id, link=link
+            "mcp_proposed",
+            self.language,
+            title=title(approval, self.language),
+            id=approval.id,
+            link=link,
         )
         return f"\n\n{said}" if self.text else said

@@ -1,6 +1,7 @@
 """What a client of the OpenAI API sends, and what it is sent. Pure.
 
-The package `openai` has these shapes as classes; reading it takes longer than all else at the start.
+The package `openai` has these shapes as classes; reading it takes longer than all
+else at the start.
 
 Sources: OpenAI API reference, chat completions and responses; openai-python's types.
 """
@@ -18,7 +19,9 @@ from server.rest_ai import MAX_MESSAGE
 
 MAX_MESSAGES = 10_000
 MAX_HISTORY = 20_000
-"""Of a conversation that we do not have, so many characters of the client's report are shown to the model."""
+"""Of a conversation that we do not have, so many characters of the client's report are shown
+to the model.
+"""
 _LINK = re.compile(r"\{\{[A-Za-z]+:([^{}]+)\}\}")
 
 
@@ -65,7 +68,9 @@ class ChatForm(OpenAIForm):
 
 
 class ResponsesForm(OpenAIForm):
-    """A question as the responses API asks it; `previous_response_id` goes on with a conversation."""
+    """A question as the responses API asks it; `previous_response_id` goes on
+    with a conversation.
+    """
 
     model: Annotated[str, Field(min_length=1, max_length=240)]
     input: Annotated[str, Field(min_length=1, max_length=MAX_MESSAGE)] | list[GivenMessage]
@@ -76,20 +81,30 @@ class ResponsesForm(OpenAIForm):
     @field_validator("input")
     @classmethod
     def _asks(cls, given: str | list[GivenMessage]) -> str | list[GivenMessage]:
-        if isinstance(given, list) and not (given and given[-1].role == "user" and given[-1].content.strip()):
+        if isinstance(given, list) and not (
+            given and given[-1].role == "user" and given[-1].content.strip()
+        ):
             raise ValueError("the last message must be of the user, and hold text")
         return given
 
     @property
     def messages(self) -> list[GivenMessage]:
-        given = [GivenMessage(role="user", content=self.input)] if isinstance(self.input, str) else self.input
-        first = [GivenMessage(role="system", content=self.instructions)] if self.instructions else []
+        given = (
+            [GivenMessage(role="user", content=self.input)]
+            if isinstance(self.input, str)
+            else self.input
+        )
+        first = (
+            [GivenMessage(role="system", content=self.instructions)] if self.instructions else []
+        )
         return [*first, *given]
 
 
 def dialogue(messages: Sequence[GivenMessage]) -> list[tuple[str, str]]:
     """Return who said what, without what only programs say."""
-    return [(one.role, one.content.strip()) for one in messages if one.role in ("user", "assistant")]
+    return [
+        (one.role, one.content.strip()) for one in messages if one.role in ("user", "assistant")
+    ]
 
 
 def question(messages: Sequence[GivenMessage], *, with_history: bool) -> str:
@@ -130,7 +145,11 @@ def chunk(
 ) -> dict[str, Any]:
     """Return a piece of an answer; without `delta` one that holds the usage alone."""
     choice = {"index": 0, "delta": delta, "finish_reason": "stop" if ends else None}
-    piece = {**head, "object": "chat.completion.chunk", "choices": [] if delta is None else [choice]}
+    piece = {
+        **head,
+        "object": "chat.completion.chunk",
+        "choices": [] if delta is None else [choice],
+    }
     return piece if used is None else {**piece, "usage": used}
 
 
@@ -141,14 +160,24 @@ def output_text(text: str) -> dict[str, Any]:
 def message_item(response_id: str, text: str, status: str) -> dict[str, Any]:
     """Return the message of a response."""
     parts = [output_text(text)] if status == "completed" else []
-    named = {"id": f"msg_{response_id.removeprefix('resp_')}", "type": "message", "role": "assistant"}
+    named = {
+        "id": f"msg_{response_id.removeprefix('resp_')}",
+        "type": "message",
+        "role": "assistant",
+    }
     return {**named, "status": status, "content": parts}
 
 
 def response(
-    form: ResponsesForm, response_id: str, created: int, text: str | None, used: Mapping[str, int] | None
+    form: ResponsesForm,
+    response_id: str,
+    created: int,
+    text: str | None,
+    used: Mapping[str, int] | None,
 ) -> dict[str, Any]:
-    """Return a response; without `text` one that is being written. Units: seconds since 1970, tokens."""
+    """Return a response; without `text` one that is being written. Units: seconds
+    since 1970, tokens.
+    """
     done = text is not None
     counted = used and {
         "input_tokens": used["prompt_tokens"],

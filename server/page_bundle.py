@@ -1,8 +1,10 @@
-"""Joins the page's modules, styles and texts into few files, compressed and named by what they hold.
+"""Joins the page's modules, styles and texts into few files, compressed and named by
+what they hold.
 
-The modules stay plain JavaScript, and nothing is built beforehand. In a joined file each is a function that
-returns what it exports, after those that it imports. What a script loads later (`import("./chat/index.js")`)
-is in a file of its own. Only the forms of import and export that the page uses are known; others raise.
+The modules stay plain JavaScript, and nothing is built beforehand. In a joined file each is a
+function that returns what it exports, after those that it imports. What a script loads later
+(`import("./chat/index.js")`) is in a file of its own. Only the forms of import and export that the
+page uses are known; others raise.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ FILES = {
     "editing.js": ("canvas/editing.js",),
     "review.js": ("review/index.js", "chat/proposals.js"),
 }
-"""The joined files and the modules that each is for; one that several need is in the first of them."""
+"""The joined files and the modules that each is for; one that several need is in the
+first of them.
+"""
 LATER = "later.js"
 """What scripts load when it is first used, and no other file has."""
 
@@ -49,7 +53,9 @@ _STYLE = re.compile(r'<link rel="stylesheet" href="/web/(css/[^"]+)">\n')
 
 
 class PageNotJoined(ValueError):
-    """Raised for a module with an import or export of a form that is not known, or modules in a circle."""
+    """Raised for a module with an import or export of a form that is not known, or modules
+    in a circle.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,9 @@ def page_file(content: bytes, suffix: str) -> PageFile:
 
 
 def joined_page() -> tuple[str, Mapping[str, PageFile]]:
-    """Return the hash of all files, and the files by name; joined again when one of them was changed."""
+    """Return the hash of all files, and the files by name; joined again when one of
+    them was changed.
+    """
     paths = (path for path in ROOT.rglob("*") if path.suffix in KINDS)
     return _joined(tuple(sorted((path.as_posix(), path.stat().st_mtime_ns) for path in paths)))
 
@@ -77,7 +85,9 @@ def joined_page() -> tuple[str, Mapping[str, PageFile]]:
 def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]]:
     index = (ROOT / "index.html").read_text(encoding="utf-8")
     made = joined_scripts()
-    made["page.css"] = "".join((ROOT / name).read_text(encoding="utf-8") for name in _STYLE.findall(index))
+    made["page.css"] = "".join(
+        (ROOT / name).read_text(encoding="utf-8") for name in _STYLE.findall(index)
+    )
     made["icon.svg"] = (ROOT / "icon.svg").read_text(encoding="utf-8")
     made |= {f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES}
     build = hashlib.sha256("\0".join(made.values()).encode()).hexdigest()[:16]
@@ -86,18 +96,26 @@ def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]
 
 
 def _index(index: str, language: str, base: str) -> str:
-    """Return the page that names the joined files; texts are read ahead in the language that is likely."""
+    """Return the page that names the joined files; texts are read ahead in the language
+    that is likely.
+    """
     head = f'<link rel="preload" as="fetch" crossorigin href="{base}/{language}.json">\n</head>'
     first = _STYLE.search(index)
     assert first is not None, "the page has styles"
     named = index.replace(first[0], f'<link rel="stylesheet" href="{base}/page.css">\n')
-    named = _STYLE.sub("", named).replace("/web/icon.svg", f"{base}/icon.svg").replace("/web/js/", f"{base}/")
+    named = (
+        _STYLE.sub("", named)
+        .replace("/web/icon.svg", f"{base}/icon.svg")
+        .replace("/web/js/", f"{base}/")
+    )
     return named.replace("</head>", head, 1).replace(
         '<html lang="en">', f'<html lang="{language}" data-built="{base}">', 1
     )
 
 
-def joined_scripts(root: Path = ROOT / "js", files: Mapping[str, Iterable[str]] = FILES) -> dict[str, str]:
+def joined_scripts(
+    root: Path = ROOT / "js", files: Mapping[str, Iterable[str]] = FILES
+) -> dict[str, str]:
     """Return the joined scripts by name. Raises: PageNotJoined."""
     home: dict[str, str] = {}  # module -> the joined file that it is in
     parts: dict[str, list[str]] = {}
@@ -106,20 +124,32 @@ def joined_scripts(root: Path = ROOT / "js", files: Mapping[str, Iterable[str]] 
         for entry in entries:
             _collect(root, entry, file, home, parts[file], ())
     parts[LATER] = []
-    while left := [name for module in home for name in _loaded_later(root, module) if name not in home]:
+    while left := [
+        name for module in home for name in _loaded_later(root, module) if name not in home
+    ]:
         _collect(root, left[0], LATER, home, parts[LATER], ())
     first = next(iter(files))
     made: dict[str, str] = {}
     for file, modules in parts.items():
         head = "const $m = {};\n" if file == first else f'import {{ $m }} from "./{first}";\n'
-        needed = {home[name] for module in modules for name in _imported(root, module)} - {file, first}
+        needed = {home[name] for module in modules for name in _imported(root, module)} - {
+            file,
+            first,
+        }
         head += "".join(f'import "./{other}";\n' for other in made if other in needed)
-        made[file] = head + "".join(_function(root, module, home) for module in modules) + "export { $m };\n"
+        made[file] = (
+            head + "".join(_function(root, module, home) for module in modules) + "export { $m };\n"
+        )
     return made
 
 
 def _collect(
-    root: Path, module: str, file: str, home: dict[str, str], order: list[str], trail: tuple[str, ...]
+    root: Path,
+    module: str,
+    file: str,
+    home: dict[str, str],
+    order: list[str],
+    trail: tuple[str, ...],
 ) -> None:
     if module in trail:
         raise PageNotJoined(f"modules import one another: {' -> '.join((*trail, module))}")
@@ -137,7 +167,10 @@ def _imported(root: Path, module: str) -> list[str]:
 
 
 def _loaded_later(root: Path, module: str) -> list[str]:
-    return [_resolved(module, name) for name in _LATER.findall((root / module).read_text(encoding="utf-8"))]
+    return [
+        _resolved(module, name)
+        for name in _LATER.findall((root / module).read_text(encoding="utf-8"))
+    ]
 
 
 def _resolved(module: str, name: str) -> str:
@@ -145,7 +178,9 @@ def _resolved(module: str, name: str) -> str:
 
 
 def _function(root: Path, module: str, home: Mapping[str, str]) -> str:
-    """Return a module as an entry of `$m`: a function, called at once, that returns what it exports."""
+    """Return a module as an entry of `$m`: a function, called at once, that returns
+    what it exports.
+    """
 
     def imported(found: re.Match[str]) -> str:
         whole, names, name = found.groups()

@@ -1,7 +1,9 @@
-"""Serves the page: its HTML, scripts, styles, pictures and texts, and nothing else of this computer.
+"""Serves the page: its HTML, scripts, styles, pictures and texts, and nothing else
+of this computer.
 
-The page loads only what stands here: its policy forbids every other source, inline code included. Browsers
-get few joined files, compressed, that never change under their names; `/?plain` loads the modules one by one.
+The page loads only what stands here: its policy forbids every other source, inline code included.
+Browsers get few joined files, compressed, that never change under their names; `/?plain` loads the
+modules one by one.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ def _file(request: Request, name: str) -> Response:
     return file_answer(request, page_file(path.read_bytes(), path.suffix))
 
 
-def file_answer(request: Request, file: PageFile, more: Mapping[str, str] = MappingProxyType({})) -> Response:
+def file_answer(
+    request: Request, file: PageFile, more: Mapping[str, str] = MappingProxyType({})
+) -> Response:
     """Return a file, compressed where the client takes that; 304 to one that has it."""
     headers = {**HEADERS, **more, "ETag": file.etag}
     asked = request.headers.get("if-none-match", "")
@@ -93,4 +97,6 @@ def file_answer(request: Request, file: PageFile, more: Mapping[str, str] = Mapp
         return Response(status_code=304, headers=headers)
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response(file.content, media_type=file.kind, headers=headers)
-    return Response(file.packed, media_type=file.kind, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(
+        file.packed, media_type=file.kind, headers={**headers, "Content-Encoding": "gzip"}
+    )

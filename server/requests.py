@@ -1,4 +1,6 @@
-"""What endpoints share: options of their routes, and what they take from a request beside its body."""
+"""What endpoints share: options of their routes, and what they take from a request
+beside its body.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def _workspaces(
     request: Request,
     caller: Caller,
     workspace: Annotated[
-        str | None, text_query("One of the caller's workspaces; without it, all of them are looked through.")
+        str | None,
+        text_query("One of the caller's workspaces; without it, all of them are looked through."),
     ] = None,
 ) -> WorkspaceResolver:
     return WorkspaceResolver(state_of(request), caller, workspace)
@@ -45,7 +48,9 @@ Workspaces = Annotated[WorkspaceResolver, Depends(_workspaces)]
 
 
 def _only_for(role: Role) -> dict[str, Any]:
-    """Return options of a route that people of a lesser role may not call: RoleNeeded is raised for them."""
+    """Return options of a route that people of a lesser role may not call: RoleNeeded is
+    raised for them.
+    """
 
     def check(caller: Caller) -> None:
         caller.require(role)
@@ -53,7 +58,9 @@ def _only_for(role: Role) -> dict[str, Any]:
     return {"dependencies": [Depends(check)]}
 
 
-EDITORS, REVIEWERS, ADMINS = _only_for("editor"), _only_for("reviewer"), _only_for("admin")
+EDITORS = _only_for("editor")
+REVIEWERS = _only_for("reviewer")
+ADMINS = _only_for("admin")
 
 
 async def _graph(workspaces: Workspaces, graph_key: Id) -> GraphContext:
@@ -61,7 +68,9 @@ async def _graph(workspaces: Workspaces, graph_key: Id) -> GraphContext:
 
 
 NamedGraph = Annotated[GraphContext, Depends(_graph)]
-"""An endpoint's parameter: the graph that the path names, and its workspace. Raises: GraphNotFound."""
+"""An endpoint's parameter: the graph that the path names, and its
+workspace. Raises: GraphNotFound.
+"""
 
 InLanguage = Annotated[Language, Depends(language_of)]
 """An endpoint's parameter: the language that the client prefers."""

@@ -50,7 +50,9 @@ class AgentDetail(AnswerBody):
 
 
 class DocumentRequest(RequestBody):
-    """A document as an object, or as text (JSON or YAML). `variables` replace `${NAME}` in its texts."""
+    """A document as an object, or as text (JSON or YAML). `variables` replace
+    `${NAME}` in its texts.
+    """
 
     document: Document
     variables: Variables = Field(default_factory=dict[str, str])
@@ -58,7 +60,9 @@ class DocumentRequest(RequestBody):
 
 
 class AgentChecked(AnswerBody):
-    """A document without errors. One with errors is refused: 422 `invalid_agent`, with warnings too."""
+    """A document without errors. One with errors is refused: 422 `invalid_agent`,
+    with warnings too.
+    """
 
     ok: Literal[True] = True
     warnings: tuple[DocumentProblem, ...]
@@ -92,7 +96,9 @@ class TryRequest(RequestBody):
 
 
 class TryAnswer(AnswerBody):
-    """Of a dry run `requests`, with secrets masked; else what the tool gave the model, and what it stored."""
+    """Of a dry run `requests`, with secrets masked; else what the tool gave the model, and
+    what it stored.
+    """
 
     requests: list[dict[str, Any]] | None = None
     ok: bool | None = None
@@ -109,7 +115,10 @@ class DeliveryList(AnswerBody):
 
 IfMatch = Annotated[
     str | None,
-    Header(pattern=r'^"?(0|[1-9][0-9]{0,8})"?$', description="The version that was read; 0: there is none."),
+    Header(
+        pattern=r'^"?(0|[1-9][0-9]{0,8})"?$',
+        description="The version that was read; 0: there is none.",
+    ),
 ]
 
 
@@ -144,7 +153,9 @@ async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
 async def agent(
     workspaces: Workspaces,
     agent_id: Id,
-    version: Annotated[int | None, Query(ge=1, description="Another version than the current one.")] = None,
+    version: Annotated[
+        int | None, Query(ge=1, description="Another version than the current one.")
+    ] = None,
 ) -> AgentDetail:
     """Return an agent with its document."""
     place, stored = await workspaces.of_agent(agent_id)
@@ -162,7 +173,9 @@ async def agent(
 async def put(
     workspaces: Workspaces, agent_id: Id, body: DocumentRequest, if_match: IfMatch = None
 ) -> AgentApplied:
-    """Store a document as the agent's new version, for conversations that begin from now on. For admins."""
+    """Store a document as the agent's new version, for conversations that begin from now
+    on. For admins.
+    """
     place = await workspaces.one()
     done = await place.services.agents.apply(
         body.document,
@@ -186,14 +199,18 @@ async def delete(workspaces: Workspaces, agent_id: Id) -> Success:
 
 @router.post("/agents/{agent_id}/start", **EXCLUDE_NONE, **ADMINS)
 async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
-    """Let an agent take conversations. What it lacks is said, and looked for each minute. For admins."""
+    """Let an agent take conversations. What it lacks is said, and looked for each
+    minute. For admins.
+    """
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.start(agent_id)
     return await place.services.agents.view(agent_id)
 
 
 @router.post("/agents/{agent_id}/stop", **EXCLUDE_NONE, **ADMINS)
-async def stop(workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None) -> AgentSummary:
+async def stop(
+    workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None
+) -> AgentSummary:
     """Let no new conversation begin; with `now`, end those that are open. For admins."""
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.stop(agent_id)
@@ -212,7 +229,9 @@ async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) 
 
 @router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE, **ADMINS)
 async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryRequest) -> TryAnswer:
-    """Run one HTTP tool by itself. By default nothing is sent, and the requests are shown. For admins."""
+    """Run one HTTP tool by itself. By default nothing is sent, and the requests are
+    shown. For admins.
+    """
     place, _ = await workspaces.of_agent(agent_id)
     found = await try_tool(
         place.services.agents,

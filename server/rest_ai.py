@@ -1,4 +1,6 @@
-"""REST of turns: ask, decide, answer a question, and what the blocks of a message weigh before it is sent."""
+"""REST of turns: ask, decide, answer a question, and what the blocks of a message weigh before
+it is sent.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,14 @@ MAX_MESSAGE = 100_000
 
 
 class ChatRequest(RequestBody):
-    """A message of a person about a graph; without `threadId` a new conversation, with `agentId` one with
-    that agent. With an empty `graphKey` and no agent it is about all graphs of the workspace.
+    """A message of a person about a graph; without `threadId` a new conversation, with
+    `agentId` one with that agent. With an empty `graphKey` and no agent it is about all
+    graphs of the workspace.
 
-    `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in place of
-    answering without tools. `features`: what else the client can show; `questions`: the model may ask
-    (`type: "question"`). `callerPhone` (E.164): on whose behalf an editor writes, with the first message.
+    `interactive`: when the rounds of tools are used up, ask for more (`type: "tool_limit"`) in
+    place of answering without tools. `features`: what else the client can show; `questions`: the
+    model may ask (`type: "question"`). `callerPhone` (E.164): on whose behalf an editor writes,
+    with the first message.
     """
 
     thread_id: Id | None = None
@@ -103,8 +107,8 @@ def asked_turn(
     interactive: bool = True,
     new_key: str | None = None,
 ) -> AsyncGenerator[Event]:
-    """Return the events of a message, or of a decision of what a thread waits for: a yes or no decides a
-    proposal, grants more rounds of tools, or retries. `new_key`: of a new thread.
+    """Return the events of a message, or of a decision of what a thread waits for: a yes or no
+    decides a proposal, grants more rounds of tools, or retries. `new_key`: of a new thread.
 
     Raises: as `Agent.run`, `Agent.resume`.
     """
@@ -118,7 +122,9 @@ def asked_turn(
         async def answer(thread: Thread) -> tuple[Decision | None, bool | None]:
             if thread.turn.status == "limit":
                 return None, asked.approved
-            if _is_retry(thread, asked) or await is_decided(place, thread, asked, asked.approval_id):
+            if _is_retry(thread, asked) or await is_decided(
+                place, thread, asked, asked.approval_id
+            ):
                 return None, None
             return decision_of(asked.approved, asked.feedback, asked.edited_action), None
 
@@ -152,8 +158,9 @@ async def is_decided(
     asked: ResumeRequest | AiResume | DecisionPayload,
     named: str | None,
 ) -> bool:
-    """Return whether the same decision was made already, elsewhere or before the model failed: the thread
-    then only goes on."""
+    """Return whether the same decision was made already, elsewhere or before the model failed: the
+    thread then only goes on.
+    """
     if named is None or (named not in thread.turn.open.values() and thread.turn.status != "failed"):
         return False
     with suppress(ApprovalNotFound):
@@ -186,7 +193,9 @@ async def standing(
         return ToolLimit(thread_id=thread.key, text=turn.text, **rounds)
     if turn.status != "waiting":
         return None
-    if not turn.open and thread.user_id == place.person.user_id:  # the editor's: not proposed here yet
+    if (
+        not turn.open and thread.user_id == place.person.user_id
+    ):  # the editor's: not proposed here yet
         with suppress(ThreadBusy):
             turn = (await place.agent.propose_waiting(thread.key, place.person)).turn
     known = set(turn.open.values())
@@ -198,11 +207,17 @@ async def standing(
     return ProposalPending(thread_id=thread.key, text=turn.text, approvals=tuple(waiting))
 
 
-def decision_of(approved: bool, feedback: str | None, edited_action: dict[str, Any] | None) -> Decision:
+def decision_of(
+    approved: bool, feedback: str | None, edited_action: dict[str, Any] | None
+) -> Decision:
     """Return the decision that a request asks for."""
     if not approved:
         return Reject(feedback or "")
-    return Approve(feedback or "") if edited_action is None else ApproveEdited(edited_action, feedback or "")
+    return (
+        Approve(feedback or "")
+        if edited_action is None
+        else ApproveEdited(edited_action, feedback or "")
+    )
 
 
 class AnswerRequest(RequestBody):
@@ -214,10 +229,15 @@ class AnswerRequest(RequestBody):
 
 @router.post("/ai/thread/{thread_id}/answer", responses=MODEL_ERRORS, **EXCLUDE_NONE)
 async def answer(
-    request: Request, workspaces: Workspaces, language: InLanguage, thread_id: Id, body: AnswerRequest
+    request: Request,
+    workspaces: Workspaces,
+    language: InLanguage,
+    thread_id: Id,
+    body: AnswerRequest,
 ) -> ChatAnswer:
     """Answer the question that a conversation waits with, once, and let it go on."""
-    place, state = await workspaces.with_thread(thread_id), state_of(request)
+    place = await workspaces.with_thread(thread_id)
+    state = state_of(request)
     state.limiter.spend(place.person.user_id)
     events = place.agent.resume(
         thread_id,
@@ -245,8 +265,12 @@ class PreviewAnswer(AnswerBody):
 
 
 @router.post("/enrichments/preview")
-async def preview(workspaces: Workspaces, language: InLanguage, body: PreviewRequest) -> PreviewAnswer:
-    """Say what the blocks of a message are about, and how many tokens they find. Nothing is stored."""
+async def preview(
+    workspaces: Workspaces, language: InLanguage, body: PreviewRequest
+) -> PreviewAnswer:
+    """Say what the blocks of a message are about, and how many tokens they find.
+    Nothing is stored.
+    """
     place = await workspaces.of_graph(body.graph_key)
     blocks = place.agent.blocks
     found = await blocks.preview(place.graph.key, body.blocks, place.person.role, language)

@@ -1,4 +1,6 @@
-"""REST of automations: make, list, change, run them, look at their schedules, and events that start them."""
+"""REST of automations: make, list, change, run them, look at their schedules, and events
+that start them.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,13 @@ class AutomationList(AnswerBody):
 
 
 @router.post("/automations", status_code=201, **EXCLUDE_NONE)
-async def add(workspaces: Workspaces, language: InLanguage, body: AutomationDraft) -> AutomationAnswer:
+async def add(
+    workspaces: Workspaces, language: InLanguage, body: AutomationDraft
+) -> AutomationAnswer:
     """Make an automation of a graph. For editors.
 
-    `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs when
-    a person starts it. `fromThreadId` takes over what the caller said in a conversation.
+    `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs
+    when a person starts it. `fromThreadId` takes over what the caller said in a conversation.
     """
     place = await workspaces.of_graph(body.graph_key)
     return await place.automations.add(body, place.person, language)
@@ -49,7 +53,9 @@ async def add(workspaces: Workspaces, language: InLanguage, body: AutomationDraf
 async def automations(
     workspaces: Workspaces, language: InLanguage, graph_key: GraphKey = None, limit: Limit = 100
 ) -> AutomationList:
-    """List automations by graph and name: when each runs next, how it ended last, what waits and its cost."""
+    """List automations by graph and name: when each runs next, how it ended last, what waits
+    and its cost.
+    """
     found = await workspaces.each(
         lambda place: place.automations.list(
             place.person, graph_key=graph_key, limit=limit, language=language
@@ -59,7 +65,9 @@ async def automations(
 
 
 @router.get("/automations/{automation_id}", **EXCLUDE_NONE)
-async def automation(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationDetail:
+async def automation(
+    workspaces: Workspaces, automation_id: Id, language: InLanguage
+) -> AutomationDetail:
     """Return an automation with its message and its next five times."""
     place, view = await workspaces.of_automation(automation_id, language)
     said = to_stored(await place.automations.messages(automation_id, place.person))
@@ -94,7 +102,9 @@ async def run(
     workspaces: Workspaces,
     automation_id: Id,
     language: InLanguage,
-    supersede: Annotated[bool, Query(description="Stop a run that is still open, and replace it.")] = False,
+    supersede: Annotated[
+        bool, Query(description="Stop a run that is still open, and replace it.")
+    ] = False,
 ) -> RunStarted:
     """Start a run now. It is queued while another automation works on the graph."""
     place, _ = await workspaces.of_automation(automation_id, language)
@@ -104,21 +114,27 @@ async def run(
 
 
 @router.post("/automations/{automation_id}/enable", **EXCLUDE_NONE)
-async def enable(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+async def enable(
+    workspaces: Workspaces, automation_id: Id, language: InLanguage
+) -> AutomationAnswer:
     """Let an automation run at its times, counted from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.enable(automation_id, place.person, language)
 
 
 @router.post("/automations/{automation_id}/pause", **EXCLUDE_NONE)
-async def pause(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+async def pause(
+    workspaces: Workspaces, automation_id: Id, language: InLanguage
+) -> AutomationAnswer:
     """Let an automation begin no run until it is enabled."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.pause(automation_id, place.person, language)
 
 
 @router.post("/automations/{automation_id}/take-over", **EXCLUDE_NONE)
-async def take_over(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> AutomationAnswer:
+async def take_over(
+    workspaces: Workspaces, automation_id: Id, language: InLanguage
+) -> AutomationAnswer:
     """Make the caller the owner of an automation. For admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.take_over(automation_id, place.person, language)
@@ -169,7 +185,9 @@ async def preview(
     state = state_of(request)
     name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
     service = (await state.workspace(name)).automations
-    return ScheduleAnswer.model_validate(service.preview(body.cron, body.dates, body.timezone, language))
+    return ScheduleAnswer.model_validate(
+        service.preview(body.cron, body.dates, body.timezone, language)
+    )
 
 
 @router.post("/events/{name}", responses=MODEL_ERRORS, **EXCLUDE_NONE)
@@ -183,11 +201,15 @@ async def take(
         str | None, Header(min_length=1, max_length=200, description="As `key`.")
     ] = None,
 ) -> EventAnswer:
-    """Start the caller's automations that wait for this event, each once; admins start all. For editors.
+    """Start the caller's automations that wait for this event, each once; admins start
+    all. For editors.
 
-    Of the only workspace of the caller, or the one that `workspace` names. Keys are known for seven days.
+    Of the only workspace of the caller, or the one that `workspace` names. Keys are known
+    for seven days.
     """
     place = await workspaces.one()
     state_of(request).limiter.spend(place.person.user_id)
     key = body.key or idempotency_key
-    return await start_by_event(place.automations, name, body.data, place.person, key=key, language=language)
+    return await start_by_event(
+        place.automations, name, body.data, place.person, key=key, language=language
+    )

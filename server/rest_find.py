@@ -1,5 +1,6 @@
-"""REST of finding: what a question needs of one graph, the best graphs for it, and one search field for
-everything (graphs, nodes of all graphs, one's conversations, proposals)."""
+"""REST of finding: what a question needs of one graph, the best graphs for it, and one search field
+for everything (graphs, nodes of all graphs, one's conversations, proposals).
+"""
 
 from __future__ import annotations
 
@@ -43,8 +44,11 @@ class NodeHit(AnswerBody):
 
     @staticmethod
     def of(hit: ScoredNode) -> NodeHit:
-        node, name = hit.node, node_label(hit.node)
-        return NodeHit(key=node.key, name=name, type=node.type, score=hit.score, reasons=hit.reasons)
+        node = hit.node
+        name = node_label(hit.node)
+        return NodeHit(
+            key=node.key, name=name, type=node.type, score=hit.score, reasons=hit.reasons
+        )
 
 
 class GraphFound(AnswerBody):
@@ -72,24 +76,31 @@ async def search(
     for place in await workspaces.all():
         for graph in await place.services.search_all(q, limit=limit, hits=HITS):
             hits = [NodeHit.of(hit) for hit in graph.hits]
-            workspace, score = place.person.workspace, graph.score
+            workspace = place.person.workspace
+            score = graph.score
             found.append(
-                GraphFound(key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits)
+                GraphFound(
+                    key=graph.key, name=graph.name, workspace=workspace, score=score, hits=hits
+                )
             )
     found.sort(key=lambda graph: (-graph.score, graph.key))
     return GraphsFound(graphs=found[:limit])
 
 
 class NodeDocument(NodeHit):
-    """A node with what it holds as one line of JSON, secrets masked. `weak`: it barely fits the question."""
+    """A node with what it holds as one line of JSON, secrets masked. `weak`: it barely
+    fits the question.
+    """
 
     text: str
     weak: bool
 
 
 class RetrievalAnswer(AnswerBody):
-    """The best nodes first. `context` is what a model would be given for the question: a small graph whole,
-    else these nodes and what is around them; units: `tokens` of it. `notes` name what was not available."""
+    """The best nodes first. `context` is what a model would be given for the question: a small
+    graph whole, else these nodes and what is around them; units: `tokens` of it. `notes` name what
+    was not available.
+    """
 
     documents: list[NodeDocument]
     context: str
@@ -104,14 +115,26 @@ async def retrieval(
     q: Annotated[str, text_query("Words or a question.", most=2_000, pattern=r"\S")],
     limit: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS, description="At most so many nodes.")] = 20,
     budget: Annotated[
-        int, Query(ge=0, le=MAX_CONTEXT_TOKENS, description="The context's length, in tokens; 0: without it.")
+        int,
+        Query(
+            ge=0,
+            le=MAX_CONTEXT_TOKENS,
+            description="The context's length, in tokens; 0: without it.",
+        ),
     ] = 4_000,
 ) -> RetrievalAnswer:
     """Find what a question needs of a graph: by words, meaning and edges, without a model."""
-    retriever, options = place.services.retriever, place.services.context_options
-    found = await retriever.retrieve(place.graph.key, q, replace(retriever.options, max_nodes=limit))
+    retriever = place.services.retriever
+    options = place.services.context_options
+    found = await retriever.retrieve(
+        place.graph.key, q, replace(retriever.options, max_nodes=limit)
+    )
     shown = replace(options, budget_tokens=budget, language=language)
-    context = await context_for(place.services.source, found, shown) if budget else Context(text="", tokens=0)
+    context = (
+        await context_for(place.services.source, found, shown)
+        if budget
+        else Context(text="", tokens=0)
+    )
     return await run_limited(_answer, found, shown, context)
 
 
@@ -130,7 +153,9 @@ def _answer(found: Retrieval, options: ContextOptions, context: Context) -> Retr
         hit = NodeHit.of(scored).model_dump()
         documents.append(NodeDocument(**hit, text=text, weak=scored.weak))
     notes = list(found.notes)
-    return RetrievalAnswer(documents=documents, context=context.text, tokens=context.tokens, notes=notes)
+    return RetrievalAnswer(
+        documents=documents, context=context.text, tokens=context.tokens, notes=notes
+    )
 
 
 MAX_READ: Final = 200
@@ -141,8 +166,9 @@ _KINDS: Final[tuple[Kind, ...]] = ("graph", "node", "thread", "proposal")
 
 
 class FindHit(AnswerBody):
-    """`graph` is the key of the graph that a node, conversation or proposal is about; `detail` says where the
-    words were, or what it belongs to."""
+    """`graph` is the key of the graph that a node, conversation or proposal is about; `detail` says
+    where the words were, or what it belongs to.
+    """
 
     kind: Kind
     key: str
@@ -180,7 +206,8 @@ async def find(
 async def _in(
     place: WorkspaceContext, q: str, words: list[str], language: Language, limit: int
 ) -> list[FindHit]:
-    source, person = place.services.source, place.person
+    source = place.services.source
+    person = place.person
     graphs, wide, threads, approvals = await asyncio.gather(
         source.list_graphs(),
         source.search_everywhere(BatchRequest(query=q, limit=limit)),
@@ -197,7 +224,13 @@ async def _in(
         one = wide.nodes[name]
         label = node_label(one.node)
         found.append(
-            FindHit(kind="node", key=one.node.key, graph=one.graph_key, label=label, detail=one.graph_name)
+            FindHit(
+                kind="node",
+                key=one.node.key,
+                graph=one.graph_key,
+                label=label,
+                detail=one.graph_name,
+            )
         )
 
     def read() -> list[FindHit]:
@@ -222,11 +255,17 @@ def _thread(thread: Thread, words: list[str]) -> FindHit | None:
         return None
     detail = "" if held is thread.title else _around(held, words[0] if words else "")
     return FindHit(
-        kind="thread", key=thread.key, graph=thread.graph_key or None, label=thread.title, detail=detail
+        kind="thread",
+        key=thread.key,
+        graph=thread.graph_key or None,
+        label=thread.title,
+        detail=detail,
     )
 
 
-def _proposals(approvals: Iterable[Approval], words: list[str], language: Language) -> Iterable[FindHit]:
+def _proposals(
+    approvals: Iterable[Approval], words: list[str], language: Language
+) -> Iterable[FindHit]:
     for approval in approvals:
         label = title(approval, language)
         if _holds(f"{label} {approval.reason} {approval.asker} {approval.voice_code or ''}", words):

@@ -23,7 +23,15 @@ from server.bodies import AnswerBody, Id, RequestBody
 from server.downloads import Step
 from server.error_responses import ERRORS
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
-from server.requests import EDITORS, EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces, state_of, text_query
+from server.requests import (
+    EDITORS,
+    EXCLUDE_NONE,
+    InLanguage,
+    NamedGraph,
+    Workspaces,
+    state_of,
+    text_query,
+)
 from server.workspaces import WorkspaceContext
 from tools.write_tools.field_changes import json_document
 
@@ -63,7 +71,9 @@ async def graphs(workspaces: Workspaces) -> GraphList:
     """List the graphs of the caller's workspaces."""
     found: list[GraphSummary] = []
     for place in await workspaces.all():
-        waiting = Counter(approval.graph_key for approval in await place.services.approvals.waiting())
+        waiting = Counter(
+            approval.graph_key for approval in await place.services.approvals.waiting()
+        )
         for graph in await place.services.source.list_graphs():
             try:
                 summary = await _summary(place, graph)
@@ -99,8 +109,8 @@ async def _summary(place: WorkspaceContext, graph: Graph) -> dict[str, Any]:
 class ImportAnswer(AnswerBody):
     """`remarks` say what was dropped or repaired, and what a merge left as it was.
 
-    Of an update: `taken` documents changed, `kept` are otherwise than in the file because people changed
-    them, `conflicts` were changed by both; `approval` proposes the file's version of these.
+    Of an update: `taken` documents changed, `kept` are otherwise than in the file because people
+    changed them, `conflicts` were changed by both; `approval` proposes the file's version of these.
     """
 
     graph_key: str
@@ -129,17 +139,23 @@ async def import_graph(
     request: Request,
     workspaces: Workspaces,
     language: InLanguage,
-    graph_key: Annotated[str | None, text_query("Key of the graph it becomes.", alias="graphKey")] = None,
-    file_name: Annotated[str, text_query("What the file is called.", alias="fileName")] = "workflow.json",
+    graph_key: Annotated[
+        str | None, text_query("Key of the graph it becomes.", alias="graphKey")
+    ] = None,
+    file_name: Annotated[
+        str, text_query("What the file is called.", alias="fileName")
+    ] = "workflow.json",
     replace: Annotated[
         bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
     ] = False,
 ) -> ImportAnswer:
-    """Import a workflow as a new graph, or merge it into the graph that it made before. For editors.
+    """Import a workflow as a new graph, or merge it into the graph that it made
+    before. For editors.
 
-    Of a graph that is there, what only the file changed is taken and what people changed stays; where
-    both changed the same, `approval` proposes the file's version. `replace` takes the file as it is.
-    Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey` of the answer.
+    Of a graph that is there, what only the file changed is taken and what people changed stays;
+    where both changed the same, `approval` proposes the file's version. `replace` takes the file as
+    it is. Where people sign in, a new graph's key ends with a mark of its workspace: see `graphKey`
+    of the answer.
     """
     place = await workspaces.one()
     done = await import_bytes(
@@ -156,7 +172,9 @@ async def import_graph(
 
 
 class GraphDetail(GraphSummary):
-    """`types` counts the nodes of each type; `configs` are the node types that the graph can use."""
+    """`types` counts the nodes of each type; `configs` are the node types that the
+    graph can use.
+    """
 
     types: dict[str, int]
     configs: list[dict[str, Any]]
@@ -167,7 +185,10 @@ async def graph(place: NamedGraph) -> GraphDetail:
     """Return a graph with its counts and the node types that it can use."""
     configs = await place.services.source.get_node_configs()
     return GraphDetail.model_validate(
-        {**await _summary(place, place.graph), "configs": [config.to_document() for config in configs]}
+        {
+            **await _summary(place, place.graph),
+            "configs": [config.to_document() for config in configs],
+        }
     )
 
 
@@ -188,7 +209,8 @@ async def suggestions(place: NamedGraph, language: InLanguage) -> FirstQuestions
 
 Sheet = Annotated[str | None, text_query("Of one sheet only.")]
 After = Annotated[
-    str | None, Query(max_length=200, description="Elements of greater keys: `next` of the page before.")
+    str | None,
+    Query(max_length=200, description="Elements of greater keys: `next` of the page before."),
 ]
 PageLimit = Annotated[int, Query(ge=1, le=PAGE, description="At most so many.")]
 
@@ -202,10 +224,16 @@ class NodePage(AnswerBody):
 
 @router.get("/{graph_key}/nodes", response_model=NodePage, **EXCLUDE_NONE)
 async def nodes(
-    request: Request, place: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
+    request: Request,
+    place: NamedGraph,
+    sheet: Sheet = None,
+    after: After = None,
+    limit: PageLimit = PAGE,
 ) -> Response:
     """Return the nodes of a graph, by key, in pages."""
-    page = await place.services.source.get_nodes(place.graph.key, sheet=sheet, after=after, limit=limit + 1)
+    page = await place.services.source.get_nodes(
+        place.graph.key, sheet=sheet, after=after, limit=limit + 1
+    )
     return await _page(request, "nodes", page, limit)
 
 
@@ -218,10 +246,16 @@ class EdgePage(AnswerBody):
 
 @router.get("/{graph_key}/edges", response_model=EdgePage, **EXCLUDE_NONE)
 async def edges(
-    request: Request, place: NamedGraph, sheet: Sheet = None, after: After = None, limit: PageLimit = PAGE
+    request: Request,
+    place: NamedGraph,
+    sheet: Sheet = None,
+    after: After = None,
+    limit: PageLimit = PAGE,
 ) -> Response:
     """Return the edges of a graph, by key, in pages."""
-    page = await place.services.source.get_edges(place.graph.key, sheet=sheet, after=after, limit=limit + 1)
+    page = await place.services.source.get_edges(
+        place.graph.key, sheet=sheet, after=after, limit=limit + 1
+    )
     return await _page(request, "edges", page, limit)
 
 
@@ -246,18 +280,21 @@ async def export(
     place: NamedGraph,
     form: Annotated[ExportFormat, Query(alias="format", description="Of which tool.")] = "nodius",
 ) -> Response:
-    """Return a graph as a file, which `import` takes: Nodius JSON, an n8n workflow or a Node-RED flow.
+    """Return a graph as a file, which `import` takes: Nodius JSON, an n8n workflow
+    or a Node-RED flow.
 
-    A file of another tool is the one that the graph was read from, with what changed since; a graph that
-    was none has to consist of that tool's types (422). `X-Left-Out` counts the kinds of things that the
-    format has no place for: `copy` names them.
+    A file of another tool is the one that the graph was read from, with what changed since; a graph
+    that was none has to consist of that tool's types (422). `X-Left-Out` counts the kinds of things
+    that the format has no place for: `copy` names them.
     """
     name = f"attachment; filename*=UTF-8''{quote(place.graph.key, safe='')}.json"
     headers = {"Content-Disposition": name}
     if form != "nodius":
         made = await export_file(place.services.approvals, place.graph.key, form)
         headers["X-Left-Out"] = str(len(made.report.notices))
-        return Response(await run_limited(made.text), media_type="application/json", headers=headers)
+        return Response(
+            await run_limited(made.text), media_type="application/json", headers=headers
+        )
 
     def steps(content: GraphPages, _: int) -> AsyncIterator[Step]:
         return export_steps(place.services.source, content)
@@ -285,11 +322,14 @@ class CopyAnswer(AnswerBody):
 
 @router.post("/{graph_key}/copy", response_model=CopyAnswer)
 async def copy(place: NamedGraph, body: CopyRequest, language: InLanguage) -> Response:
-    """Return nodes of a graph with the edges between them as text that a tool takes when it is pasted there.
+    """Return nodes of a graph with the edges between them as text that a tool takes when it
+    is pasted there.
 
     Refused (422) where the graph was never a file of that tool and has nodes of other types.
     """
-    made = await export_file(place.services.approvals, place.graph.key, body.format, only=body.nodes)
+    made = await export_file(
+        place.services.approvals, place.graph.key, body.format, only=body.nodes
+    )
 
     def answer() -> bytes:
         return orjson.dumps({"text": made.text().decode(), "remarks": made.report.lines(language)})
@@ -298,7 +338,9 @@ async def copy(place: NamedGraph, body: CopyRequest, language: InLanguage) -> Re
 
 
 class PasteRequest(RequestBody):
-    """Text that was copied in a tool, or a file's, and where its nodes go. Units: the editor's pixels."""
+    """Text that was copied in a tool, or a file's, and where its nodes go. Units:
+    the editor's pixels.
+    """
 
     text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
     x: Coordinate
@@ -307,7 +349,9 @@ class PasteRequest(RequestBody):
 
 
 class PasteAnswer(AnswerBody):
-    """Documents to be added by one live edit, under keys of their own; `types` are new in the workspace."""
+    """Documents to be added by one live edit, under keys of their own; `types` are new
+    in the workspace.
+    """
 
     nodes: list[dict[str, Any]]
     edges: list[dict[str, Any]]
@@ -365,10 +409,11 @@ class FreeNamesAnswer(AnswerBody):
 
 @router.post("/{graph_key}/free-names", **EDITORS)
 async def free_names(place: NamedGraph, body: FreeNamesRequest) -> FreeNamesAnswer:
-    """Return nodes that are to be added to a graph, under names that no node of it has. For editors.
+    """Return nodes that are to be added to a graph, under names that no node of it
+    has. For editors.
 
-    References by name between the nodes follow. Only where nodes call each other by name (n8n); elsewhere
-    all stays as it is. Nothing is stored.
+    References by name between the nodes follow. Only where nodes call each other by name (n8n);
+    elsewhere all stays as it is. Nothing is stored.
     """
     here = await place.services.source.get_nodes(place.graph.key)
     new = [Node(graph_key=place.graph.key, **node.model_dump()) for node in body.nodes]

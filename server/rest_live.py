@@ -1,6 +1,8 @@
-"""REST of a graph as people edit it: all of it at one moment, who is there, the latest edits, undoing one.
+"""REST of a graph as people edit it: all of it at one moment, who is there, the latest
+edits, undoing one.
 
-A view names its time, so that a client that then listens on the WebSocket knows which messages it has.
+A view names its time, so that a client that then listens on the WebSocket knows which
+messages it has.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ _SHOWN = (
 class GraphSnapshot(AnswerBody):
     """A graph as it is at one moment.
 
-    `timestamp`: it holds every live edit up to then (0: nobody edits it). Units: milliseconds since 1970.
+    `timestamp`: it holds every live edit up to then (0: nobody edits it). Units:
+    milliseconds since 1970.
     """
 
     graph: dict[str, Any]
@@ -67,7 +70,9 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     """Return what is shown of a type; the page it draws, which can be large, is not."""
     document = config.to_document()
     shown = {name: document[name] for name in _SHOWN if document.get(name) is not None}
-    made = {name: document["node"][name] for name in ("handles", "size") if name in document["node"]}
+    made = {
+        name: document["node"][name] for name in ("handles", "size") if name in document["node"]
+    }
     origin = as_dict(document.get("origin")) or {}
     family = origin.get("format")
     return {**shown, **made, "type": config.type, "process": config.node.process, "family": family}
@@ -90,7 +95,9 @@ class EditorList(AnswerBody):
 
 @router.get("/{graph_key}/editors")
 async def editors(request: Request, place: NamedGraph) -> EditorList:
-    """Return who edits a graph through this server now, and how many of its nodes are left to embed."""
+    """Return who edits a graph through this server now, and how many of its nodes are
+    left to embed.
+    """
     live = state_of(request).live.get(place.person.workspace, place.graph.key)
     windows = Counter((member.user_id, member.sheet) for member in (live.members if live else ()))
     return EditorList(
@@ -127,7 +134,8 @@ class HistoryAnswer(AnswerBody):
 @router.get("/{graph_key}/history", **EXCLUDE_NONE)
 async def history(request: Request, place: NamedGraph, limit: Limit = 100) -> HistoryAnswer:
     """Return the latest live edits of a graph, newest first, also those that are not saved yet."""
-    state, name = state_of(request), place.person.workspace
+    state = state_of(request)
+    name = place.person.workspace
     live = state.live.get(name, place.graph.key)
     unsaved = () if live is None else live.unsaved_history
     edits: list[PastEdit] = []

@@ -51,14 +51,18 @@ async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
 
 
 class PeopleNames(AnswerBody):
-    """What people of the caller's workspaces are called, by their user ids, as their tokens said last."""
+    """What people of the caller's workspaces are called, by their user ids, as their
+    tokens said last.
+    """
 
     names: dict[str, str]
 
 
 @router.get("/people")
 async def people(workspaces: Workspaces) -> PeopleNames:
-    """Return the names of people who were seen lately; who has signed in under no name is left out."""
+    """Return the names of people who were seen lately; who has signed in under no name
+    is left out.
+    """
     found: dict[str, str] = {}
     for place in await workspaces.all():
         found |= await place.workspace.worker.runner.members.names()
@@ -70,9 +74,12 @@ async def usage(
     workspaces: Workspaces,
     graph_key: GraphKey = None,
     by: Annotated[By | None, Query(description="For admins: what calls are added up by.")] = None,
-    days: Annotated[int, Query(ge=1, le=365, description="With `by`: the latest days, in UTC.")] = 30,
+    days: Annotated[
+        int, Query(ge=1, le=365, description="With `by`: the latest days, in UTC.")
+    ] = 30,
 ) -> UsageAnswer:
-    """Return tokens and known cost of the caller's own stored conversations, and the month's limits.
+    """Return tokens and known cost of the caller's own stored conversations,
+    and the month's limits.
 
     An admin also gets what each person used, and with `by` what the calls of each group did.
     """
@@ -80,14 +87,19 @@ async def usage(
     if by is not None:
         workspaces.identity.require("admin")
     report = await usage_report(found, graph_key=graph_key)
-    return report if by is None else report.model_copy(update={"groups": await usage_by(found, by, days)})
+    return (
+        report
+        if by is None
+        else report.model_copy(update={"groups": await usage_by(found, by, days)})
+    )
 
 
 class ToolCallRecord(AnswerBody):
     """One call. Units: `time` in milliseconds since 1970, `ms` as the tool took.
 
-    `outcome`: ok, error, unchanged (the same error again), reused (answered from memory), timeout, broke; not
-    run: duplicate, repeated, cut, over_limit, not_alone. `error` is the code of an error.
+    `outcome`: ok, error, unchanged (the same error again), reused (answered from memory),
+    timeout, broke; not run: duplicate, repeated, cut, over_limit, not_alone. `error` is the code
+    of an error.
     """
 
     time: int
@@ -106,6 +118,8 @@ class ToolCallList(AnswerBody):
 
 @router.get("/tool-calls", **EXCLUDE_NONE, **ADMINS)
 async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
-    """Return the last calls of tools by models in this server's process, newest first. For admins."""
+    """Return the last calls of tools by models in this server's process, newest
+    first. For admins.
+    """
     found = state_of(request).shared.call_log.of(workspaces.names)
     return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in found])

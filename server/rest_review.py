@@ -1,4 +1,6 @@
-"""REST of review: what waits for a decision, deciding, undoing, the audit log, programs that propose."""
+"""REST of review: what waits for a decision, deciding, undoing, the audit log,
+programs that propose.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +49,21 @@ MAX_AT_ONCE: Final = 100
 
 
 class ApprovalList(AnswerBody):
-    """Proposals with their `conflicts`, as far as both of a pair are listed. Of a long list the later ones
-    are `shortened`: without what they change."""
+    """Proposals with their `conflicts`, as far as both of a pair are listed. Of a long list the
+    later ones are `shortened`: without what they change.
+    """
 
     approvals: list[ApprovalDocument]
     conflicts: list[Conflict] = Field(default_factory=list[Conflict])
 
 
-OfThread = Annotated[str | None, text_query("Of one conversation or run only.", most=400, alias="threadId")]
+OfThread = Annotated[
+    str | None, text_query("Of one conversation or run only.", most=400, alias="threadId")
+]
 AskedBy = Annotated[str | None, text_query("Asked for by one person only.")]
 VoiceCode = Annotated[
-    str | None, text_query("Named so on the telephone: amber river 42.", most=60, alias="spokenCode")
+    str | None,
+    text_query("Named so on the telephone: amber river 42.", most=60, alias="spokenCode"),
 ]
 
 
@@ -72,7 +78,9 @@ async def approvals(
     voice_code: VoiceCode = None,
     limit: Limit = 100,
 ) -> Response:
-    """List proposed changes: what waits for a decision first, then what was decided, newest first."""
+    """List proposed changes: what waits for a decision first, then what was
+    decided, newest first.
+    """
     found: list[tuple[WorkspaceContext, Approval]] = []
     for place in await workspaces.all():
         listed = await place.services.approvals.list(
@@ -92,15 +100,17 @@ async def approvals(
         conflicts = conflicts_of(approval for _, approval in shown if approval.is_open)
         listing = ApprovalListing(language)
         return ApprovalList(
-            approvals=[listing.document(place, approval) for place, approval in shown], conflicts=conflicts
+            approvals=[listing.document(place, approval) for place, approval in shown],
+            conflicts=conflicts,
         )
 
     return await large_answer(await asyncio.to_thread(answer), is_list=True)
 
 
 class DecisionRequest(RequestBody):
-    """`editedAction` is carried out in place of the proposed one; only with an approval. The audit log and
-    the model get the `feedback` of either verdict."""
+    """`editedAction` is carried out in place of the proposed one; only with an approval. The audit
+    log and the model get the `feedback` of either verdict.
+    """
 
     verdict: Literal["approve", "reject"]
     feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
@@ -111,7 +121,8 @@ class DecisionRequest(RequestBody):
 async def decide(
     workspaces: Workspaces, approval_id: Id, language: InLanguage, body: DecisionRequest
 ) -> Response:
-    """Decide a proposed change, once. What comes back may also be out of date or failed: see `status`.
+    """Decide a proposed change, once. What comes back may also be out of date or
+    failed: see `status`.
 
     Its conversation goes on when it is next resumed.
     """
@@ -148,9 +159,12 @@ class Decisions(AnswerBody):
 
 
 @router.post("/approvals/decisions", response_model=Decisions, **EXCLUDE_NONE)
-async def decide_all(workspaces: Workspaces, language: InLanguage, body: DecisionsRequest) -> Response:
-    """Decide several proposed changes, each once and by itself, after those it builds on. Where a person may
-    decide none of them, the answer is 403."""
+async def decide_all(
+    workspaces: Workspaces, language: InLanguage, body: DecisionsRequest
+) -> Response:
+    """Decide several proposed changes, each once and by itself, after those it builds on. Where a
+    person may decide none of them, the answer is 403.
+    """
     places: dict[str, tuple[WorkspaceContext, list[Approval]]] = {}
     for approval_id in dict.fromkeys(body.approval_ids):
         place, approval = await workspaces.of_approval(approval_id)
@@ -207,7 +221,9 @@ async def check_code(workspaces: Workspaces, approval_id: Id, body: EditedCode) 
 
 
 class CommentRequest(RequestBody):
-    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_COMMENT_CHARS)]
+    text: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_COMMENT_CHARS)
+    ]
 
 
 @router.post("/approvals/{approval_id}/comments", **EXCLUDE_NONE)
@@ -221,8 +237,9 @@ async def comment(
 
 
 class UndoRequest(RequestBody):
-    """Which change is undone; by default the graph's last that stands. With `turn`, everything that was
-    applied of the change's turn, in one step."""
+    """Which change is undone; by default the graph's last that stands. With `turn`, everything that
+    was applied of the change's turn, in one step.
+    """
 
     approval_id: Id | None = None
     turn: bool = False
@@ -248,8 +265,9 @@ async def policy(workspaces: Workspaces, graph_key: GraphOfPolicy = None) -> Pol
 
 
 class PolicyRequest(RequestBody):
-    """`classes` of the workspace (for admins); with `graphKey` of this graph (for reviewers), with `typeKey`
-    also, of a node type that the graph's workspace has."""
+    """`classes` of the workspace (for admins); with `graphKey` of this graph (for reviewers), with
+    `typeKey` also, of a node type that the graph's workspace has.
+    """
 
     classes: Annotated[list[ActionClass], Field(max_length=6)]
     graph_key: Id | None = None
@@ -264,7 +282,9 @@ class PolicyRequest(RequestBody):
 
 @router.put("/policy", **EXCLUDE_NONE)
 async def set_policy(workspaces: Workspaces, body: PolicyRequest) -> PolicyView:
-    """Say for which changes people must be asked. It can only demand more than the other levels do."""
+    """Say for which changes people must be asked. It can only demand more than the
+    other levels do.
+    """
     place = await workspaces.one()
     return await place.services.approvals.set_policy(
         body.classes, place.person, graph_key=body.graph_key, type_name=body.type_key
@@ -276,7 +296,9 @@ class AuditList(AnswerBody):
 
 
 @router.get("/audit", **REVIEWERS)
-async def audit(workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100) -> AuditList:
+async def audit(
+    workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100
+) -> AuditList:
     """Return who asked for what, who decided and what changed, newest first. For reviewers."""
     found: list[dict[str, Any]] = []
     for place in await workspaces.all():
@@ -297,9 +319,13 @@ class AuditVerdict(AnswerBody):
 @router.get("/audit/verify", **REVIEWERS)
 async def verify(
     workspaces: Workspaces,
-    head: Annotated[str | None, text_query("A head noted earlier; it must be in the chain.", most=64)] = None,
+    head: Annotated[
+        str | None, text_query("A head noted earlier; it must be in the chain.", most=64)
+    ] = None,
 ) -> AuditVerdict:
-    """Check that no entry of a workspace's audit log was changed, removed or added. For reviewers."""
+    """Check that no entry of a workspace's audit log was changed, removed or
+    added. For reviewers.
+    """
     place = await workspaces.one()
     found = await place.services.approvals.audit.verify(noted=head)
     return AuditVerdict(
@@ -315,9 +341,10 @@ ProgramId = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
 
 
 class ProgramDocument(AnswerBody):
-    """A program that proposed, or that a rule is for; `client` as it named itself last (`channel`, `name`,
-    `version`, `keyId`). `today`: what counted against its rule's `daily`. Units: times in milliseconds since
-    1970."""
+    """A program that proposed, or that a rule is for; `client` as it named itself last (`channel`,
+    `name`, `version`, `keyId`). `today`: what counted against its rule's `daily`. Units: times in
+    milliseconds since 1970.
+    """
 
     id: str
     client: dict[str, str]
@@ -338,14 +365,17 @@ def _listed(found: list[Program]) -> ProgramList:
 
 @router.get("/programs", **EXCLUDE_NONE)
 async def programs(workspaces: Workspaces) -> ProgramList:
-    """List the programs that proposed from outside (MCP, AG-UI, OpenAI's interface, REST) or have a rule."""
+    """List the programs that proposed from outside (MCP, AG-UI, OpenAI's interface, REST) or
+    have a rule.
+    """
     place = await workspaces.one()
     return _listed(await place.services.approvals.programs(place.person))
 
 
 class RuleRequest(RequestBody):
-    """`program`: `key:ID` of an API key, `CHANNEL/NAME` or `CHANNEL`; the most special rule holds alone.
-    Without `rule` its rule is removed."""
+    """`program`: `key:ID` of an API key, `CHANNEL/NAME` or `CHANNEL`; the most special rule holds
+    alone. Without `rule` its rule is removed.
+    """
 
     class Rule(RequestBody):
         classes: Annotated[list[ActionClass], Field(max_length=6)] | None = None
@@ -363,8 +393,14 @@ async def set_rule(workspaces: Workspaces, body: RuleRequest) -> ProgramList:
     place = await workspaces.one()
     given = body.rule
     classes = None if given is None or given.classes is None else tuple(given.classes)
-    rule = None if given is None else ProgramRule(**given.model_dump(exclude={"classes"}), classes=classes)
-    return _listed(await place.services.approvals.set_program_rule(body.program, rule, place.person))
+    rule = (
+        None
+        if given is None
+        else ProgramRule(**given.model_dump(exclude={"classes"}), classes=classes)
+    )
+    return _listed(
+        await place.services.approvals.set_program_rule(body.program, rule, place.person)
+    )
 
 
 class ProgramUndone(AnswerBody):
@@ -387,4 +423,6 @@ async def undo_program(
     found = await place.services.approvals.undo_program(body.program, place.person)
     refused = [_refused(approval.id, exc, language) for approval, exc in found.refused]
     listing = ApprovalListing(language)
-    return ProgramUndone(undone=[listing.document(place, one) for one in found.done], refused=refused)
+    return ProgramUndone(
+        undone=[listing.document(place, one) for one in found.done], refused=refused
+    )

@@ -1,4 +1,6 @@
-"""REST of a graph's history: what was done, by whom and why; the graph as it was, and back to it."""
+"""REST of a graph's history: what was done, by whom and why; the graph as it was, and
+back to it.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,15 @@ from tools.write_tools import Snapshot
 
 router = APIRouter(prefix="/api/graphs", tags=["history"], responses=ERRORS)
 LATEST = 2**48
-Moment = Annotated[int, Path(ge=0, le=LATEST, description="A revision: its time in milliseconds since 1970.")]
+Moment = Annotated[
+    int, Path(ge=0, le=LATEST, description="A revision: its time in milliseconds since 1970.")
+]
 
 
 class ChangeDocument(AnswerBody):
-    """`kind`: `edit` by hand, applied `change`, `import`, `undo` of one; or the graph was `created`,
-    `renamed` or `restored`."""
+    """`kind`: `edit` by hand, applied `change`, `import`, `undo` of one; or the graph was
+    `created`, `renamed` or `restored`.
+    """
 
     kind: str
     by: str
@@ -64,7 +69,9 @@ class RevisionDocument(ChangeDocument):
 
 
 def _document(revision: Revision, language: Language) -> RevisionDocument:
-    facts, approval, edit = revision.facts, revision.approval, revision.edit
+    facts = revision.facts
+    approval = revision.approval
+    edit = revision.edit
     reasons = (approval.reason if approval else "", str(facts.get("feedback") or ""))
     return RevisionDocument(
         revision=revision.at,
@@ -84,7 +91,9 @@ def _document(revision: Revision, language: Language) -> RevisionDocument:
 
 
 class RevisionList(AnswerBody):
-    """Changes, newest first; `cursor` asks for those before. `cut`: edits before this time were deleted."""
+    """Changes, newest first; `cursor` asks for those before. `cut`: edits before this
+    time were deleted.
+    """
 
     revisions: list[RevisionDocument]
     cursor: str | None = None
@@ -95,11 +104,16 @@ class RevisionList(AnswerBody):
 async def revisions(
     place: NamedGraph,
     language: InLanguage,
-    cursor: Annotated[str | None, Query(pattern=r"^\d{1,15}$", description="Of the list before.")] = None,
+    cursor: Annotated[
+        str | None, Query(pattern=r"^\d{1,15}$", description="Of the list before.")
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="At most so many.")] = 100,
 ) -> RevisionList:
-    """Return what was done to a graph, newest first: edits, applied changes, imports, runs and undos."""
-    records, key = place.services.approvals.records, place.graph.key
+    """Return what was done to a graph, newest first: edits, applied changes, imports,
+    runs and undos.
+    """
+    records = place.services.approvals.records
+    key = place.graph.key
     history = Revisions(records, key, await journalled_history(records, key))
     shown: list[Revision] = []
     before = None if cursor is None else int(cursor)
@@ -118,7 +132,9 @@ async def revisions(
 
 
 class FieldOrigin(ChangeDocument):
-    """Who gave a field, as `data.name`, the value it has. Units: `time` in milliseconds since 1970."""
+    """Who gave a field, as `data.name`, the value it has. Units: `time` in
+    milliseconds since 1970.
+    """
 
     field: str
     time: int
@@ -139,7 +155,9 @@ async def blame_of(
     language: InLanguage,
     node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
 ) -> BlameAnswer:
-    """Return for each field of a node who set it, when, in which turn, by which approval and why."""
+    """Return for each field of a node who set it, when, in which turn, by which
+    approval and why.
+    """
     live = state_of(request).live.get(place.person.workspace, place.graph.key)
     now = await present(place.services.source, live, place.graph.key, only=node)
     if (known := now.state.node(node)) is None:
@@ -161,11 +179,13 @@ async def blame_of(
 async def graph_as_it_was(request: Request, place: NamedGraph, revision: Moment) -> Response:
     """Return the graph as it was after a revision: `{graph, nodes, edges, timestamp, gaps}`.
 
-    `timestamp` is later than asked for where the history does not reach so far back; `gaps` counts changes
-    that could not be taken back.
+    `timestamp` is later than asked for where the history does not reach so far back; `gaps` counts
+    changes that could not be taken back.
     """
     past = await _past(request, place, revision)
-    content = GraphPages.held(past.state.graph, [*past.state.iter_nodes()], [*past.state.iter_edges()])
+    content = GraphPages.held(
+        past.state.graph, [*past.state.iter_nodes()], [*past.state.iter_edges()]
+    )
     steps = view_steps(content, timestamp=past.at, gaps=past.gaps)
     return await state_of(request).downloads.answer(request, steps)
 
@@ -175,7 +195,9 @@ async def compare(
     request: Request,
     place: NamedGraph,
     start: Annotated[int, Query(alias="from", ge=0, le=LATEST, description="A revision.")],
-    end: Annotated[int, Query(alias="to", ge=0, le=LATEST, description="Another; default: now.")] = LATEST,
+    end: Annotated[
+        int, Query(alias="to", ge=0, le=LATEST, description="Another; default: now.")
+    ] = LATEST,
 ) -> Response:
     """Return what differs between two revisions, as a proposal's preview: `{preview, from, to}`."""
     one = await _past(request, place, start)
@@ -186,7 +208,8 @@ async def compare(
 
 
 def _compared(one: PastGraph, other: PastGraph, types: Any) -> bytes:
-    old, changes = one.state, difference(one.state, other.state)
+    old = one.state
+    changes = difference(one.state, other.state)
     changes.graph = other.state.graph
     mutation = changes.mutation(old.graph.key)
     before = Snapshot(graph=old.graph, nodes=old.nodes, edges=old.edges, types=types)
@@ -208,7 +231,9 @@ class Restored(AnswerBody):
     approval: ApprovalDocument | None = None
 
 
-@router.post("/{graph_key}/revisions/{revision}/restore", response_model=Restored, **EXCLUDE_NONE, **EDITORS)
+@router.post(
+    "/{graph_key}/revisions/{revision}/restore", response_model=Restored, **EXCLUDE_NONE, **EDITORS
+)
 async def restore_revision(
     request: Request,
     place: NamedGraph,
@@ -222,7 +247,9 @@ async def restore_revision(
     """
     past = await _past(request, place, revision)
     if body.propose:
-        return await large_answer(Restored(approval=await _propose(place, past, body.nodes, language)))
+        return await large_answer(
+            Restored(approval=await _propose(place, past, body.nodes, language))
+        )
     live = await state_of(request).live.open(place.person.workspace, place.graph.key)
     done = await live.edit(place.person.user_id, None, restore, past.state, body.nodes)
     return await large_answer(Restored(id=str(done.timestamp)))
@@ -231,7 +258,8 @@ async def restore_revision(
 async def _propose(
     place: WorkspaceContext, past: PastGraph, nodes: Sequence[str] | None, language: Language
 ) -> ApprovalDocument:
-    source, key = place.services.source, past.state.graph.key
+    source = place.services.source
+    key = past.state.graph.key
     now = await present(source, None, key)
     name = text("history_state", language, time=place.services.history.iso(past.at))
     action = await run_limited(as_action, now.state, past.state, nodes, name)

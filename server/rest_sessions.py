@@ -1,4 +1,6 @@
-"""REST of runs of automations: see, stop, resume, decide and confirm them, and go on with one by hand."""
+"""REST of runs of automations: see, stop, resume, decide and confirm them, and go on with
+one by hand.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from server.rest_automations import RunList
 
 
 class _SessionKey(Convertor[str]):
-    """A key of a session as it stands in an address: `auto/ID/TIME`, `seed/ID`, or a word that is none."""
+    """A key of a session as it stands in an address: `auto/ID/TIME`, `seed/ID`, or a word
+    that is none.
+    """
 
     regex = "auto/[^/]+/[^/]+|seed/[^/]+|[^/]+"
 
@@ -39,7 +43,9 @@ router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=ERRORS)
 
 
 class RunDetail(RunSummary):
-    """`messages` in OpenAI's form; `notes` are those of the service, each `after` so many messages."""
+    """`messages` in OpenAI's form; `notes` are those of the service, each `after`
+    so many messages.
+    """
 
     messages: list[dict[str, Any]]
     notes: list[dict[str, Any]]
@@ -84,7 +90,9 @@ async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
 
 
 class RunAnswerRequest(RequestBody):
-    """`approved` decides every proposal of the run that is open; `response` answers its question."""
+    """`approved` decides every proposal of the run that is open; `response`
+    answers its question.
+    """
 
     approved: bool | None = None
     feedback: Annotated[str, Field(max_length=MAX_FEEDBACK)] = ""
@@ -126,7 +134,9 @@ class ConfirmRequest(RequestBody):
 async def confirm(workspaces: Workspaces, session_id: Id, body: ConfirmRequest) -> RunSummary:
     """End a run that is about to end at once, or let it go on with ten more calls of the model."""
     place, _ = await workspaces.of_session(session_id)
-    return run_summary(await place.automations.sessions.confirm(session_id, place.person, end=body.end))
+    return run_summary(
+        await place.automations.sessions.confirm(session_id, place.person, end=body.end)
+    )
 
 
 class ChatCopy(AnswerBody):
@@ -150,7 +160,9 @@ async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
 
 
 def said_and_notes(thread: Thread) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what was said, in OpenAI's form, and the notes of the service, each `after` so many of it."""
+    """Return what was said, in OpenAI's form, and the notes of the service, each `after` so
+    many of it.
+    """
     said: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
     for message in thread.conversation_history:

@@ -29,7 +29,14 @@ router = APIRouter(prefix="/api", tags=["settings"], responses=ERRORS, **ADMINS)
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 GROUPS: dict[str, tuple[str, ...]] = {
-    "model": ("provider", "model", "llm_base_url", "llm_api_key", "llm_context_window", "llm_max_tokens"),
+    "model": (
+        "provider",
+        "model",
+        "llm_base_url",
+        "llm_api_key",
+        "llm_context_window",
+        "llm_max_tokens",
+    ),
     "embeddings": (
         "embeddings",
         "embeddings_model",
@@ -45,7 +52,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "decisions": ("deciders", "require_validation", "agent_http_allow", "agent_http_only"),
     "notices": ("notify_url", "notify_secret", "notify_secret_before"),
     "sign_in": (
-        *("auth_secret", "auth_public_key", "auth_jwks", "auth_issuer", "auth_audience", "oidc_issuer"),
+        *(
+            "auth_secret",
+            "auth_public_key",
+            "auth_jwks",
+            "auth_issuer",
+            "auth_audience",
+            "oidc_issuer",
+        ),
         *("oidc_client_id", "oidc_client_secret", "oidc_scopes", "oidc_roles", "oidc_workspaces"),
     ),
     "storage": ("db", "workspace", "language"),
@@ -94,14 +108,17 @@ class SettingsView(AnswerBody):
 async def configured(request: Request) -> SettingsView:
     """Return what is configured. Of secrets it says only whether they are set. For admins."""
     state = state_of(request)
-    settings, embedder = state.settings, state.shared.embedder
+    settings = state.settings
+    embedder = state.shared.embedder
     variables = setting_variables()
     return SettingsView(
         provider=state.model.name,
         model=state.model.model,
         embedder=embedder.model if embedder else None,
         groups=[
-            SettingGroup(name=group, settings=[_row(settings, name, variables[name]) for name in names])
+            SettingGroup(
+                name=group, settings=[_row(settings, name, variables[name]) for name in names]
+            )
             for group, names in GROUPS.items()
         ],
         providers=[
@@ -110,7 +127,8 @@ async def configured(request: Request) -> SettingsView:
                 model=entry.model,
                 key_variable=entry.key_variable,
                 address=entry.base_url is not None,
-                has_key=entry.key_variable is not None and settings.key_of(entry.key_variable) is not None,
+                has_key=entry.key_variable is not None
+                and settings.key_of(entry.key_variable) is not None,
             )
             for entry in ENTRIES.values()
             if entry.kind != "offline"
@@ -146,23 +164,30 @@ class SettingsTrial(RequestBody):
 
     provider: Line
     model: Line | None = None
-    base_url: Annotated[str, Field(pattern=r"^https?://[\x21-\x7e]+$", max_length=500)] | None = None
+    base_url: Annotated[str, Field(pattern=r"^https?://[\x21-\x7e]+$", max_length=500)] | None = (
+        None
+    )
     key: Annotated[SecretStr, Field(min_length=1, max_length=1_000)] | None = None
 
 
 @router.post("/settings/test", responses=MODEL_ERRORS)
-async def tried(request: Request, caller: Caller, body: SettingsTrial, language: InLanguage) -> TrialResult:
-    """Ask a model one short question with a key. Nothing is stored, and the key is shown nowhere. For admins.
+async def tried(
+    request: Request, caller: Caller, body: SettingsTrial, language: InLanguage
+) -> TrialResult:
+    """Ask a model one short question with a key. Nothing is stored, and the key is shown
+    nowhere. For admins.
 
-    An address must be public, or one that agents may reach as well (`NODIUS_AGENT_HTTP_ALLOW`); where no
-    sign-in is configured, also one of this computer.
+    An address must be public, or one that agents may reach as well (`NODIUS_AGENT_HTTP_ALLOW`);
+    where no sign-in is configured, also one of this computer.
     """
     state = state_of(request)
     state.trials.spend(caller.user_id)
     rules = rules_of(state.settings)
     if not state.authenticator.is_configured:
         rules = replace(rules, allow=(*rules.allow, *LOOPBACK))
-    candidate = ModelCandidate(provider=body.provider, model=body.model, base_url=body.base_url, key=body.key)
+    candidate = ModelCandidate(
+        provider=body.provider, model=body.model, base_url=body.base_url, key=body.key
+    )
     return await try_model(state.settings, candidate, rules, language)
 
 
@@ -182,14 +207,17 @@ class KeyMade(ApiKey):
 
 
 class KeyRequest(RequestBody):
-    """A key for the caller, or for somebody else with no more rights than the caller has. By the usual
-    `channels` a program reads and proposes; with [] it may do by any what its person may."""
+    """A key for the caller, or for somebody else with no more rights than the caller has. By the
+    usual `channels` a program reads and proposes; with [] it may do by any what its person may.
+    """
 
     name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     user: NameLine | None = None
     role: Role = "editor"
     workspaces: Annotated[list[NameLine], Field(min_length=1, max_length=100)] | None = None
-    channels: Annotated[list[Channel], Field(max_length=9)] = Field(default_factory=lambda: list(PROPOSING))
+    channels: Annotated[list[Channel], Field(max_length=9)] = Field(
+        default_factory=lambda: list(PROPOSING)
+    )
     days: Annotated[float, Field(gt=0, le=KEY_DAYS)] = 90.0
 
 
@@ -237,7 +265,9 @@ async def revoke(request: Request, caller: Caller, key_id: Id) -> ApiKey:
 
 
 class WebhookDocument(AnswerBody):
-    """One request. Units: times in milliseconds since 1970; `nextTime`: when it is tried or removed."""
+    """One request. Units: times in milliseconds since 1970; `nextTime`: when it is
+    tried or removed.
+    """
 
     id: str
     event: str
@@ -275,7 +305,9 @@ class WebhooksRetried(AnswerBody):
 
 @router.post("/webhooks/retry")
 async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
-    """Have all sent again at once that did not arrive: refused ones, given up ones, and those that wait."""
+    """Have all sent again at once that did not arrive: refused ones, given up ones, and
+    those that wait.
+    """
     return WebhooksRetried(count=await state_of(request).webhooks.retry_all(caller.workspaces))
 
 

@@ -1,4 +1,6 @@
-"""REST of conversations: list, read, rename, end, delete, each as a file, and how its answers came about."""
+"""REST of conversations: list, read, rename, end, delete, each as a file, and how its
+answers came about.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ router = APIRouter(prefix="/api/ai", tags=["conversations"], responses=ERRORS)
 
 
 class AgentToolRun(AnswerBody):
-    """A tool call of a conversation. `ok` is absent where it was interrupted and may have been carried out.
+    """A tool call of a conversation. `ok` is absent where it was interrupted and may have
+    been carried out.
 
     Units: `ms`; `status` of HTTP.
     """
@@ -79,8 +82,10 @@ class ThreadsRequest(RequestBody):
 
 
 class ThreadSummary(AnswerBody):
-    """Units: times in milliseconds since 1970, cost in US dollars; `total_cost` None: a part is unknown.
-    `status`: where the last turn stands. `ended`: the conversation with its agent is over."""
+    """Units: times in milliseconds since 1970, cost in US dollars; `total_cost` None: a
+    part is unknown.
+    `status`: where the last turn stands. `ended`: the conversation with its agent is over.
+    """
 
     thread_id: str
     graph_key: str
@@ -113,14 +118,16 @@ async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
         )
         found += [await place.effective_status(thread) for thread in stored]
     found.sort(key=lambda thread: thread.last_updated_time, reverse=True)
-    return ThreadList(threads=[ThreadSummary.model_validate(t.summary()) for t in found[: body.limit]])
+    return ThreadList(
+        threads=[ThreadSummary.model_validate(t.summary()) for t in found[: body.limit]]
+    )
 
 
 class ThreadMessages(AnswerBody):
     """Messages in OpenAI's form; `status` says where the last turn stands.
 
-    `notes` are those of the service between them, each `after` so many of the messages. `agent`: of a
-    conversation with one.
+    `notes` are those of the service between them, each `after` so many of the messages. `agent`: of
+    a conversation with one.
     """
 
     thread_id: str
@@ -132,7 +139,9 @@ class ThreadMessages(AnswerBody):
 
 
 _FEATURES = "What the client can show; `questions`: also a question that waits."
-_SOME_WORDS = {"anyOf": [{"type": "array", "items": {"type": "string"}, "maxItems": 20}, {"type": "string"}]}
+_SOME_WORDS = {
+    "anyOf": [{"type": "array", "items": {"type": "string"}, "maxItems": 20}, {"type": "string"}]
+}
 """In an address a list of one word is that word."""
 
 
@@ -153,7 +162,9 @@ async def messages(
         thread_id=thread.key,
         conversation_history=said,
         notes=notes,
-        pending_interrupt=await _pending(place, thread, language, asks=QUESTIONS in (features or ())),
+        pending_interrupt=await _pending(
+            place, thread, language, asks=QUESTIONS in (features or ())
+        ),
         status=thread.turn.status,
         agent=ThreadAgentView.of(thread),
     )
@@ -161,7 +172,9 @@ async def messages(
 
 @router.post("/thread/{thread_id}/end", **EXCLUDE_NONE)
 async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
-    """End a conversation with an agent; a turn of it is stopped first. Return what it knew at its end."""
+    """End a conversation with an agent; a turn of it is stopped first. Return what it knew
+    at its end.
+    """
     place, _ = await workspaces.of_thread(thread_id)
     shown = ThreadAgentView.of(await place.agent.end(thread_id, place.person))
     assert shown is not None
@@ -171,7 +184,9 @@ async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
 async def _pending(
     place: WorkspaceContext, thread: Thread, language: Language, *, asks: bool
 ) -> dict[str, Any] | None:
-    """Return what waits as it was first sent, as long as it waits; a question to who `asks` for it."""
+    """Return what waits as it was first sent, as long as it waits; a question to who
+    `asks` for it.
+    """
     waits = await standing(place, thread)
     if waits is None or (isinstance(waits, QuestionAsked) and not asks):
         return None
@@ -179,7 +194,8 @@ async def _pending(
 
 
 class TraceSpan(AnswerBody):
-    """What was done: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`, with its facts.
+    """What was done: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`,
+    with its facts.
 
     Units: `start` in milliseconds since 1970, `ms` in milliseconds.
     """
@@ -193,8 +209,9 @@ class TraceSpan(AnswerBody):
 
 
 class TurnTraced(AnswerBody):
-    """How one answer came about. `context`: what the model was sent first, `{role, text, chars}`, long texts
-    cut. Units: `time` in milliseconds since 1970."""
+    """How one answer came about. `context`: what the model was sent first, `{role, text, chars}`,
+    long texts cut. Units: `time` in milliseconds since 1970.
+    """
 
     turn: int
     time: int
@@ -212,11 +229,15 @@ async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
     """Return how the answers of a conversation came about. For whose it is, and for admins."""
     place = await _place_of(workspaces, thread_id)
     turns = await place.services.traces.of_thread(thread_id)
-    return ThreadTrace(thread_id=thread_id, turns=[TurnTraced.model_validate(turn) for turn in turns])
+    return ThreadTrace(
+        thread_id=thread_id, turns=[TurnTraced.model_validate(turn) for turn in turns]
+    )
 
 
 async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceContext:
-    """Return the workspace of a person's own thread, or for an admin of anybody's. Raises: ThreadNotFound."""
+    """Return the workspace of a person's own thread, or for an admin of
+    anybody's. Raises: ThreadNotFound.
+    """
     for place in await workspaces.all():
         person = place.person
         if person.at_least("admin"):
@@ -242,7 +263,9 @@ _SAID_BY = {"user": "## {who}", "assistant": "## Nodius"}
 
 
 class RenameRequest(RequestBody):
-    title: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=TITLE_CHARS)]
+    title: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=TITLE_CHARS)
+    ]
 
 
 @router.patch("/thread/{thread_id}")
@@ -258,14 +281,18 @@ async def rename(workspaces: Workspaces, thread_id: Id, body: RenameRequest) -> 
 async def export(
     workspaces: Workspaces,
     thread_id: Id,
-    format: Annotated[Literal["markdown", "json"], Query(description="To read, or all of it.")] = "markdown",
+    format: Annotated[
+        Literal["markdown", "json"], Query(description="To read, or all of it.")
+    ] = "markdown",
 ) -> Response:
     """Return a conversation as a file: what both said, or the messages as they are stored."""
     _, thread = await workspaces.of_thread(thread_id)
     kind, suffix = _KINDS[format]
     whole = {**thread.summary(), "messages": thread.conversation_history}
     text = _markdown(thread) if format == "markdown" else json.dumps(whole, ensure_ascii=False)
-    headers = {"Content-Disposition": f'attachment; filename="conversation-{thread.key[:12]}.{suffix}"'}
+    headers = {
+        "Content-Disposition": f'attachment; filename="conversation-{thread.key[:12]}.{suffix}"'
+    }
     return Response(text.encode("utf-8", "replace"), media_type=kind, headers=headers)
 
 
@@ -273,7 +300,8 @@ def _markdown(thread: Thread) -> str:
     parts = [f"# {thread.title or thread.key}"]
     for message in thread.conversation_history:
         said = cast(dict[str, Any], message if isinstance(message, dict) else {})
-        head, content = _SAID_BY.get(str(said.get("role"))), said.get("content")
+        head = _SAID_BY.get(str(said.get("role")))
+        content = said.get("content")
         if head and isinstance(content, str) and content.strip():
             parts += [head.format(who=thread.user_id), content]
     return "\n\n".join(parts) + "\n"

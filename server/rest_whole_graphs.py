@@ -1,4 +1,6 @@
-"""REST of graphs as wholes: new, renamed, copied, deleted and restored; and small pictures of them."""
+"""REST of graphs as wholes: new, renamed, copied, deleted and restored; and small
+pictures of them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ Name = Annotated[
 
 
 class NewGraph(RequestBody):
-    """`type`: whose node types it is to be built of. `language`: of its texts, where it is not English."""
+    """`type`: whose node types it is to be built of. `language`: of its texts, where
+    it is not English.
+    """
 
     name: Name
     type: Family = "nodius"
@@ -75,14 +79,20 @@ async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
 @router.patch("/graphs/{graph_key}", **EDITORS)
 async def rename(place: NamedGraph, body: GraphName) -> GraphMade:
     """Rename a graph. For editors."""
-    new = await whole.rename_graph(place.services.approvals, place.graph.key, body.name, place.person)
+    new = await whole.rename_graph(
+        place.services.approvals, place.graph.key, body.name, place.person
+    )
     return GraphMade(graph_key=new.key, name=new.name, workspace=new.workspace)
 
 
 @router.post("/graphs/{graph_key}/duplicate", **EDITORS)
 async def duplicate(place: NamedGraph, body: GraphName) -> GraphMade:
-    """Copy a graph as it is now, with edits that are not saved yet, under a new key. For editors."""
-    made = await whole.copy_graph(place.services.approvals, place.graph.key, body.name, place.person)
+    """Copy a graph as it is now, with edits that are not saved yet, under a new
+    key. For editors.
+    """
+    made = await whole.copy_graph(
+        place.services.approvals, place.graph.key, body.name, place.person
+    )
     return _made(place, made)
 
 
@@ -108,7 +118,8 @@ async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
 
 @router.post("/graphs/{graph_key}/restore", **EDITORS)
 async def restore(workspaces: Workspaces, graph_key: Id) -> GraphMade:
-    """Restore the graph that was deleted last under this key, under a new key where it is taken. For editors.
+    """Restore the graph that was deleted last under this key, under a new key where it is
+    taken. For editors.
 
     Its automations stay paused.
     """
@@ -133,7 +144,9 @@ class Thumbnails(AnswerBody):
 @router.get("/thumbnails")
 async def thumbnails(
     workspaces: Workspaces,
-    limit: Annotated[int, Query(ge=1, le=PICTURES, description="Of the graphs changed last.")] = PICTURES,
+    limit: Annotated[
+        int, Query(ge=1, le=PICTURES, description="Of the graphs changed last.")
+    ] = PICTURES,
 ) -> Thumbnails:
     """Return where nodes stand in the graphs that were changed last, to draw them small."""
     graphs = [
@@ -152,7 +165,9 @@ async def _thumbnail(place: WorkspaceContext, graph: Graph) -> Thumbnail | None:
         nodes = await place.services.source.get_nodes(graph.key, sheet=sheet, limit=DRAWN)
     except GraphNotFound:  # deleted meanwhile
         return None
-    boxes = [(float(n.pos_x), float(n.pos_y), float(n.size.width), float(n.size.height)) for n in nodes]
+    boxes = [
+        (float(n.pos_x), float(n.pos_y), float(n.size.width), float(n.size.height)) for n in nodes
+    ]
     return Thumbnail(graph_key=graph.key, boxes=boxes)
 
 
@@ -183,11 +198,12 @@ class TidyAnswer(AnswerBody):
 
 @router.post("/graphs/{graph_key}/tidy", response_model=TidyAnswer, **EXCLUDE_NONE)
 async def tidy(place: NamedGraph, body: TidyRequest) -> Response:
-    """Return where nodes would stand in order, with the unsaved edits of the graph. Nothing is stored.
+    """Return where nodes would stand in order, with the unsaved edits of the graph.
+    Nothing is stored.
 
-    Refused (422) for more than 5,000 nodes or 10,000 edges: name a sheet then.
-    Nodes stay in their notes, notes grow or shrink to what they hold, and pinned nodes (`pinned: true`)
-    stay where they are with the notes around them.
+    Refused (422) for more than 5,000 nodes or 10,000 edges: name a sheet then. Nodes stay in their
+    notes, notes grow or shrink to what they hold, and pinned nodes (`pinned: true`) stay where they
+    are with the notes around them.
     """
     source = place.services.source
     nodes = await source.get_nodes(place.graph.key, sheet=body.sheet, limit=MAX_NODES + 1)
@@ -218,6 +234,8 @@ def _tidied(nodes: list[Node], edges: list[Edge], body: TidyRequest) -> str:
             spots[key] = Spot(x=box.x, y=box.y, **(size if is_resized else {}))
             after[key] = old.replace(pos_x=box.x, pos_y=box.y, size=size)
     answer = TidyAnswer(
-        positions=spots, crossings_before=crossings(known, edges), crossings_after=crossings(after, edges)
+        positions=spots,
+        crossings_before=crossings(known, edges),
+        crossings_after=crossings(after, edges),
     )
     return answer.model_dump_json(by_alias=True, exclude_none=True)

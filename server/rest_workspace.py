@@ -26,7 +26,9 @@ MAX_VALUES = 20
 
 
 class NodeUse(AnswerBody):
-    """A node that refers to the value: as which kind, how it is written there, and in which fields."""
+    """A node that refers to the value: as which kind, how it is written there,
+    and in which fields.
+    """
 
     graph: str
     graph_name: str
@@ -48,11 +50,16 @@ class Uses(AnswerBody):
 @router.get("/uses")
 async def uses(
     workspaces: Workspaces,
-    value: Annotated[str, Query(min_length=1, max_length=MAX_VALUE, description="Taken literally.")],
+    value: Annotated[
+        str, Query(min_length=1, max_length=MAX_VALUE, description="Taken literally.")
+    ],
     kind: Annotated[UseKind | None, Query(description="As one kind of reference only.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_USES, description="At most so many nodes.")] = MAX_USES,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_USES, description="At most so many nodes.")
+    ] = MAX_USES,
 ) -> Uses:
-    """Find the nodes of all graphs that refer to a value: a credential, address, table, queue, file, model.
+    """Find the nodes of all graphs that refer to a value: a credential, address, table,
+    queue, file, model.
 
     An address finds what is below it as well: `api.example.com/v1`.
     """
@@ -91,7 +98,9 @@ async def uses_of_node(place: NamedGraph, node_key: Id) -> NodeValues:
     for kind, value in list(values)[:MAX_VALUES]:
         if len(value) <= MAX_VALUE:
             users = await source.find_users(entries_for(value, kind), limit=MAX_USES)
-            others = sum((one.graph_key, one.node.key) != (place.graph.key, node_key) for one in users)
+            others = sum(
+                (one.graph_key, one.node.key) != (place.graph.key, node_key) for one in users
+            )
             shown.append(NodeValue(value=redacted(value).text, kind=kind, others=others))
     return NodeValues(values=shown)
 
@@ -103,8 +112,9 @@ class CodemodGraphs(RequestBody):
 
 
 class CodemodRequest(CodemodGraphs):
-    """`old` is replaced by `new` where nodes refer to it. With the `codemodId` of one that was interrupted,
-    the graphs that it left out follow."""
+    """`old` is replaced by `new` where nodes refer to it. With the `codemodId` of one that was
+    interrupted, the graphs that it left out follow.
+    """
 
     old: Annotated[str, Field(min_length=1, max_length=MAX_VALUE)]
     new: Annotated[str, Field(min_length=1, max_length=MAX_VALUE)]
@@ -113,7 +123,9 @@ class CodemodRequest(CodemodGraphs):
 
 
 class CodemodPart(AnswerBody):
-    """The proposal of one graph; `error` and `message`: why there is none, or why it was not carried out."""
+    """The proposal of one graph; `error` and `message`: why there is none, or why it was
+    not carried out.
+    """
 
     graph_key: str
     approval: ApprovalDocument | None = None
@@ -145,7 +157,9 @@ def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> 
 
 
 @router.post("/codemods", **EXCLUDE_NONE)
-async def propose(workspaces: Workspaces, language: InLanguage, body: CodemodRequest) -> CodemodDocument:
+async def propose(
+    workspaces: Workspaces, language: InLanguage, body: CodemodRequest
+) -> CodemodDocument:
     """Propose a replacement in many graphs: one proposal a graph, each with its preview."""
     graphs = None if body.graphs is None else tuple(body.graphs)
     wanted = Replacement(old=body.old, new=body.new, kind=body.kind, graphs=graphs)
@@ -167,8 +181,12 @@ class CodemodDecision(CodemodGraphs):
 
 
 @router.post("/codemods/{codemod_id}/decision", **EXCLUDE_NONE)
-async def decide(named: NamedCodemod, language: InLanguage, body: CodemodDecision) -> CodemodDocument:
-    """Decide the parts that wait, each by itself; asked again, it goes on with those that are left."""
+async def decide(
+    named: NamedCodemod, language: InLanguage, body: CodemodDecision
+) -> CodemodDocument:
+    """Decide the parts that wait, each by itself; asked again, it goes on with those
+    that are left.
+    """
     place, found = named
     decision = Approve(body.feedback) if body.verdict == "approve" else Reject(body.feedback)
     done = await place.services.codemods.decide(found.id, decision, place.person, body.graphs)
@@ -177,7 +195,9 @@ async def decide(named: NamedCodemod, language: InLanguage, body: CodemodDecisio
 
 @router.post("/codemods/{codemod_id}/undo", **EXCLUDE_NONE)
 async def undo(named: NamedCodemod, language: InLanguage, body: CodemodGraphs) -> CodemodDocument:
-    """Take back what was applied: in all graphs, or in some. A graph that was changed since says so."""
+    """Take back what was applied: in all graphs, or in some. A graph that was changed
+    since says so.
+    """
     place, found = named
     done = await place.services.codemods.undo(found.id, place.person, body.graphs)
     return _document(place, done, language)

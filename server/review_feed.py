@@ -1,6 +1,8 @@
-"""Changes of a workspace's approvals: read once a second from the store, however many wait for them.
+"""Changes of a workspace's approvals: read once a second from the store, however many
+wait for them.
 
-The store is read, and not this process alone: a decision may be made by another server or a command.
+The store is read, and not this process alone: a decision may be made by another
+server or a command.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ KEPT = 64
 DECIDED = 100
 """Decisions that one look may find."""
 ANYWAY_S = 60.0
-"""A thread is read again after so long without a change: it may be deleted, and a slow reader misses some."""
+"""A thread is read again after so long without a change: it may be deleted, and a slow
+reader misses some.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,8 @@ class ReviewChange:
     """`waiting` counts what waits for a decision, by graph, asker and the rule for its program;
     `decided` are decisions since the last change.
 
-    `changed` are the ids of approvals that are new or another since then, `conflicts` all that there are now.
+    `changed` are the ids of approvals that are new or another since then, `conflicts` all that
+    there are now.
     `is_complete`: nothing else has changed since what the reader was given before.
     """
 
@@ -51,7 +56,9 @@ class ReviewChange:
     def waiting_by_graph(
         self, counted: Callable[[str, ProgramDeciders | None], bool] | None = None
     ) -> dict[str, int]:
-        """Return how many wait in each graph: all, or those that `counted` accepts by asker and rule."""
+        """Return how many wait in each graph: all, or those that `counted` accepts by
+        asker and rule.
+        """
         found = Counter[str]()
         for (graph_key, asker, deciders), count in self.waiting.items():
             found[graph_key] += count if counted is None or counted(asker, deciders) else 0
@@ -86,7 +93,8 @@ class ReviewFeed(StoreWatch):
                 new = [change for change in self._log if change.number > seen]
                 if new:
                     found = new[0] if seen >= 0 else replace(new[-1], decided=(), changed=())
-                    is_next, seen = found.number == seen + 1 and seen >= 0, found.number
+                    is_next = found.number == seen + 1 and seen >= 0
+                    seen = found.number
                     return found if is_next else replace(found, is_complete=False)
                 await changed.wait()
 
@@ -98,7 +106,8 @@ class ReviewFeed(StoreWatch):
         self._stamp = None
 
     async def see(self) -> bool:
-        earlier, stamp = self._stamp, await self._approvals.stamp()
+        earlier = self._stamp
+        stamp = await self._approvals.stamp()
         # Two proposals of one millisecond have one stamp: after a change it is counted once more.
         if stamp == earlier and not self._is_unsettled:
             return False
@@ -106,10 +115,13 @@ class ReviewFeed(StoreWatch):
         entries: list[Entry] = []
         if earlier is not None and stamp[0] > earlier[0]:
             found = await self._approvals.audit.entries(limit=min(DECIDED, stamp[0] - earlier[0]))
-            entries = [entry for entry in reversed(found) if earlier[0] < entry.sequence <= stamp[0]]
+            entries = [
+                entry for entry in reversed(found) if earlier[0] < entry.sequence <= stamp[0]
+            ]
         waiting = await self._approvals.waiting()
         conflicts = await asyncio.to_thread(conflicts_of, waiting)
-        was_open, self._open = self._open, frozenset(approval.id for approval in waiting)
+        was_open = self._open
+        self._open = frozenset(approval.id for approval in waiting)
         self._stamp = stamp
         last = self._log[-1] if self._log else None
         if last is not None and not entries and self._open == was_open:
@@ -128,7 +140,9 @@ class ReviewFeed(StoreWatch):
 
 
 def _named(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the ids of the approvals that entries are about; an undo changes what it takes back, too."""
+    """Yield the ids of the approvals that entries are about; an undo changes what it
+    takes back, too.
+    """
     for facts in (entry.facts for entry in entries):
         named = [facts.get("approvalId"), facts.get("undoes"), *(facts.get("undoesAlso") or ())]
         yield from (one for one in named if isinstance(one, str))
@@ -148,8 +162,8 @@ async def decided_elsewhere(
     """Return True when one of the approvals is decided and nobody has resumed the thread since;
     False when the thread went on, or is gone. While it `is_busy` here nothing is read.
 
-    The store is read at each change of these approvals, and otherwise seldom. A decision in the thread
-    itself resumes it at once: after a decision the thread is read twice, `poll_s` apart.
+    The store is read at each change of these approvals, and otherwise seldom. A decision in the
+    thread itself resumes it at once: after a decision the thread is read twice, `poll_s` apart.
     """
     seen = False
     with reviews.reading() as next_change:
@@ -168,7 +182,9 @@ async def decided_elsewhere(
             except ThreadError:
                 return False
             except SourceError as exc:  # the store may be back at the next look
-                log.warning("wait_unreadable", extra={"thread_id": thread_id, "error": type(exc).__name__})
+                log.warning(
+                    "wait_unreadable", extra={"thread_id": thread_id, "error": type(exc).__name__}
+                )
                 await asyncio.sleep(max(poll_s, LOOK_S))
                 continue
             if thread.turn.status != "waiting":
@@ -180,7 +196,9 @@ async def decided_elsewhere(
 
 
 async def _changed(next_change: NextChange, approval_ids: Sequence[str] | None) -> None:
-    """Return when one of the approvals (None: anything) was decided, at the latest after ANYWAY_S."""
+    """Return when one of the approvals (None: anything) was decided, at the
+    latest after ANYWAY_S.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(ANYWAY_S):
             while True:

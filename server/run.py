@@ -45,16 +45,19 @@ CONNECTIONS = 1000
 FLUSH_S = 5.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 SWITCH_S = 0.001
-"""So long a thread computes while the event loop waits for the interpreter; Python's 5 ms add up."""
-ARENAS, _M_ARENA_MAX = 2, -8
+"""So long a thread computes while the event loop waits for the interpreter; Python's 5
+ms add up.
+"""
+ARENAS = 2
+_M_ARENA_MAX = -8
 
 
 class _StoringServer(uvicorn.Server):
-    """Ends at a signal. Uvicorn itself raises the signal again at the end of `serve`: that kills the
-    process before the turns it stopped are stored.
+    """Ends at a signal. Uvicorn itself raises the signal again at the end of `serve`: that kills
+    the process before the turns it stopped are stored.
 
-    Where people are on the telephone it goes on until they are not, at most as long as the settings say;
-    a second signal waits for no call.
+    Where people are on the telephone it goes on until they are not, at most as long as the settings
+    say; a second signal waits for no call.
     """
 
     def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
@@ -110,20 +113,24 @@ def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
         ws_max_size=MAX_FRAME,
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=grace_s,
-        # Pieces of answers are short: compressing them costs more than it saves, and memory for each client.
+        # Pieces of answers are short: compressing them costs more than it saves, and memory
+        # for each client.
         ws_per_message_deflate=False,
     )
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns, on uvloop where it is to be had: a call costs a seventh less time."""
+    """Return what `work` returns, on uvloop where it is to be had: a call costs a
+    seventh less time.
+    """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
 
 
 @asynccontextmanager
 async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator[None]:
-    """Send spans to where `OTEL_EXPORTER_OTLP_ENDPOINT` says until the block ends, then what is left.
+    """Send spans to where `OTEL_EXPORTER_OTLP_ENDPOINT` says until the block ends, then
+    what is left.
 
     A provider that OpenTelemetry's own launcher has set up already is kept.
     """
@@ -151,7 +158,9 @@ async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator
     )
 
     class WithoutQueries(SpanProcessor):
-        """Takes the queries of addresses out of the framework's spans: some hold what signs a person in."""
+        """Takes the queries of addresses out of the framework's spans: some hold what
+        signs a person in.
+        """
 
         def on_start(self, span: Span, parent_context: context.Context | None = None) -> None:
             del parent_context
@@ -169,14 +178,23 @@ async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator
 
 
 def make_routes(app: FastAPI) -> None:
-    """Have the framework make all of its routes now: it would in the event loop, at the first requests."""
-    nowhere: dict[str, Any] = {"type": "http", "method": "GET", "path": "/-", "root_path": "", "headers": []}
+    """Have the framework make all of its routes now: it would in the event loop, at
+    the first requests.
+    """
+    nowhere: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/-",
+        "root_path": "",
+        "headers": [],
+    }
     for route in app.routes:
         route.matches(nowhere)
 
 
 def limit_arenas() -> None:
-    """Have threads share the arenas that glibc takes memory from: each keeps what was once needed in it.
+    """Have threads share the arenas that glibc takes memory from: each keeps what was once
+    needed in it.
 
     It makes one a thread, up to eight a processor. Source: mallopt(3).
     """
@@ -188,7 +206,8 @@ def limit_arenas() -> None:
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second SIGINT waits for no turn. `ready` is called at the start.
+    """Serve until SIGINT or SIGTERM; a second SIGINT waits for no turn. `ready` is called
+    at the start.
 
     Raises: what opening the database raises, and SettingsError.
     """
@@ -199,7 +218,8 @@ async def run_server(
         gc.collect()
         collect_only_young()
         sys.setswitchinterval(SWITCH_S)
-        # Connections inherit it: a small message that waits for the last one's receipt comes 40 ms late.
+        # Connections inherit it: a small message that waits for the last one's receipt comes
+        # 40 ms late.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ready()
         await server.serve(sockets=[listening])

@@ -1,7 +1,8 @@
-"""What a running server holds: the database and, for each workspace that somebody asked for, its services.
+"""What a running server holds: the database and, for each workspace that somebody asked
+for, its services.
 
-A workspace is opened when a person who may work in it first asks. Of those that nobody works with the
-KEPT that were asked for last stay open.
+A workspace is opened when a person who may work in it first asks. Of those that nobody works with
+the KEPT that were asked for last stay open.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Workspace:
 
 
 class ServerState:
-    """Lives from a server's start to its end; `provider`, where given, answers in place of the settings'.
+    """Lives from a server's start to its end; `provider`, where given, answers in place
+    of the settings'.
 
     Raises, when it is made: SettingsError for keys of sign-in that are none.
     """
@@ -96,14 +98,16 @@ class ServerState:
         provider: LLMProvider | None = None,
         recorded: RecordedAnswers | None = None,
     ) -> None:
-        self.settings, self._recorded = settings, recorded
+        self.settings = settings
+        self._recorded = recorded
         self.authenticator = Authenticator(settings)
         self.identity_provider = IdentityProvider(settings) if settings.oidc_issuer else None
         self.limiter = RateLimiter(settings.rate_limit)
         self.trials = RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE))
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
         self.metrics = Metrics()
-        secret, before = settings.notify_secret, settings.notify_secret_before
+        secret = settings.notify_secret
+        before = settings.notify_secret_before
         self.webhooks = Webhooks(
             settings.notify_url,
             secret=secret.get_secret_value() if secret else None,
@@ -139,11 +143,15 @@ class ServerState:
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def workspace(self, name: str) -> Workspace:
-        """Return an opened workspace. Raises: SettingsError where the model's key or address is missing."""
+        """Return an opened workspace. Raises: SettingsError where the model's key or
+        address is missing.
+        """
         found = self._open.get(name)
         if found is None:
             opening = self._opening.setdefault(name, asyncio.Lock())
-            async with opening:  # of this workspace alone: what another has to recover is not waited for
+            async with (
+                opening
+            ):  # of this workspace alone: what another has to recover is not waited for
                 found = self._open.get(name) or await self._opened(name)
                 self._open[name] = found
         self._kept[name] = found
@@ -157,7 +165,9 @@ class ServerState:
         return (await self.workspace(name)).services
 
     async def calls(self, name: str) -> Calls | None:
-        """Return the calls of a workspace; None where nobody has an agent in it, and it is not opened."""
+        """Return the calls of a workspace; None where nobody has an agent in it, and
+        it is not opened.
+        """
         if name not in self._open and name not in await self._workspaces_of_agents():
             return None
         return (await self.workspace(name)).calls
@@ -195,7 +205,10 @@ class ServerState:
             automations=automations,
             runs=RunFeed(automations.store),
             agents=WorkspaceAgents(
-                manager=services.agents, life=services.life, source=services.source, calls=calls.ends.tick
+                manager=services.agents,
+                life=services.life,
+                source=services.source,
+                calls=calls.ends.tick,
             ),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
@@ -240,7 +253,9 @@ class ServerState:
                 for name, workspace in list(due.items()):
                     closed = 0
                     try:
-                        closed = len(await workspace.services.approvals.expire_due(limit=EXPIRED_AT_ONCE))
+                        closed = len(
+                            await workspace.services.approvals.expire_due(limit=EXPIRED_AT_ONCE)
+                        )
                     except Exception:
                         log.exception("expiry_failed", extra={"workspace": name})
                     if closed < EXPIRED_AT_ONCE:
@@ -248,14 +263,16 @@ class ServerState:
                     await asyncio.sleep(0)
 
     async def _purge(self) -> None:
-        """Removes deleted graphs for good whose time is over, and ends deletions that a kill interrupted.
+        """Removes deleted graphs for good whose time is over, and ends deletions
+        that a kill interrupted.
 
-        Then removes what undoes changes beyond its term, and the records of people who were not seen for as
-        long: their names are shown beside these changes.
+        Then removes what undoes changes beyond its term, and the records of people who were not
+        seen for as long: their names are shown beside these changes.
         """
         for name in await self.shared.database.workspaces(KIND):
             await purge((await self.services(name)).approvals)
-        days, max_mb = self.settings.undo_days, self.settings.undo_mb
+        days = self.settings.undo_days
+        max_mb = self.settings.undo_mb
         for name in await self.shared.database.workspaces(UNDO):
             records = self.shared.database.records(name)
             await compact_history(records, now=now_ms(), days=days, max_mb=max_mb)
@@ -274,8 +291,11 @@ class ServerState:
 
     async def __aenter__(self) -> Self:
         enter = self._stack.enter_async_context
-        self.shared = await enter(wiring.open_shared(self.settings, on_call=self.metrics.model_call))
-        database, embed = self.shared.database, self.shared.embedding_queue.add
+        self.shared = await enter(
+            wiring.open_shared(self.settings, on_call=self.metrics.model_call)
+        )
+        database = self.shared.database
+        embed = self.shared.embedding_queue.add
         self.authenticator.keys = ApiKeys(database.records(ROOT_WORKSPACE))
         self.webhooks.open(database.records(ROOT_WORKSPACE))
         self._stack.push_async_callback(self.webhooks.aclose)
@@ -290,7 +310,9 @@ class ServerState:
         )
         model = wiring.open_model(self.settings, self._provider, embedder=self.shared.embedder)
         self._answering = await enter(model)
-        first = await self.workspace(self.settings.workspace)  # what cannot work is said at the start
+        first = await self.workspace(
+            self.settings.workspace
+        )  # what cannot work is said at the start
         self.tools = first.services.box.names
         self.shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
         purging = repeat(self._purge, PURGE_S, log, "purge_failed")

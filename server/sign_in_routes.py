@@ -1,11 +1,11 @@
 """The page's way in and out through an OpenID Connect provider.
 
-The browser keeps what it cannot read: an attempt until its end, then a session. A script of the page gets
-short-lived tokens of this service for it, and uses them as any other token. The cookies are sent to `/auth`
-alone, so that no other request depends on one.
+The browser keeps what it cannot read: an attempt until its end, then a session. A script of the
+page gets short-lived tokens of this service for it, and uses them as any other token. The cookies
+are sent to `/auth` alone, so that no other request depends on one.
 
-Decision: the session is in its cookie, sealed, and nowhere else: any server of the same secret goes on with
-it, and what ends it is the provider, asked every few minutes.
+Decision: the session is in its cookie, sealed, and nowhere else: any server of the same secret goes
+on with it, and what ends it is the provider, asked every few minutes.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ router = APIRouter(prefix="/auth", include_in_schema=False)
 
 PATH = "/auth"
 ATTEMPT, SESSION, SIGNED = "nodius_login_", "nodius_session", "nodius_signed"
-"""Cookies. `nodius_signed` only tells the page that there is a session, and is good for nothing else."""
+"""Cookies. `nodius_signed` only tells the page that there is a session, and is good
+for nothing else.
+"""
 ATTEMPT_S = 600
 ATTEMPTS = 5
-"""Sign-ins that a browser may have begun side by side; with more, the earlier ones are forgotten."""
+"""Sign-ins that a browser may have begun side by side; with more, the earlier
+ones are forgotten.
+"""
 TOKEN_S = 600
 MAX_COOKIE = 3_800
 """Bytes of a cookie that browsers keep; the limit is 4,096 with its name and attributes."""
@@ -68,7 +72,9 @@ def _cookies(request: Request) -> SealedCookies:
 
 
 @router.get("/login")
-async def login(request: Request, next: Annotated[str, Query(max_length=MAX_NEXT)] = "") -> Response:
+async def login(
+    request: Request, next: Annotated[str, Query(max_length=MAX_NEXT)] = ""
+) -> Response:
     """Send a browser to the provider. `next`: where to come back to; only its fragment counts."""
     provider = _provider(request)
     try:
@@ -101,14 +107,17 @@ async def callback(
 ) -> Response:
     """Take a browser back that the provider sends, once for each attempt."""
     provider = _provider(request)
-    name, fragment = _name(state), ""
+    name = _name(state)
+    fragment = ""
     try:
         attempt = _cookies(request).open(Attempt, request.cookies.get(name, ""), within_s=ATTEMPT_S)
         if attempt is None or not state or attempt.state != state:
             raise AuthError(code="sign_in_stale")
         fragment = attempt.fragment
         if error or not code or iss not in (None, state_of(request).settings.oidc_issuer):
-            raise AuthError(code="sign_in_denied" if error == "access_denied" else "sign_in_refused")
+            raise AuthError(
+                code="sign_in_denied" if error == "access_denied" else "sign_in_refused"
+            )
         host = request.client.host if request.client else ""
         session = await provider.finish(attempt, code, network=network_of(host))
         answer: Response = RedirectResponse(f"/#{fragment}" if fragment else "/", 303)
@@ -121,7 +130,9 @@ async def callback(
 
 @router.post("/token")
 async def token(request: Request) -> Response:
-    """Return a token for a session, and how many seconds it is good; nothing where there is no provider."""
+    """Return a token for a session, and how many seconds it is good; nothing where there
+    is no provider.
+    """
     provider = state_of(request).identity_provider
     if provider is None:
         return Response(status_code=204)
@@ -177,7 +188,9 @@ def _name(state: str) -> str:
 
 
 def _fragment(address: str) -> str:
-    """Return what shows the same view again: whatever else an address says, nobody is led to another site."""
+    """Return what shows the same view again: whatever else an address says, nobody is led
+    to another site.
+    """
     try:
         return quote(urlsplit(address).fragment, safe="/?:@!$&'()*+,;=-._~%")
     except ValueError:
@@ -218,7 +231,9 @@ def _failed(request: Request, exc: LocalizedError, back: str) -> HTMLResponse:
     """Return a page that says what went wrong, with a way to try again."""
     language = language_of(request)
     said = error_response(exc, language, getattr(request.state, "request_id", ""))
-    facts = {name: text(name, language) for name in ("sign_in_failed", "sign_in_again", "sign_in_page")}
+    facts = {
+        name: text(name, language) for name in ("sign_in_failed", "sign_in_again", "sign_in_page")
+    }
     again = f"/auth/login?next={quote('/#' + _fragment(back), safe='')}"
     given = {**facts, "language": language, "message": said.message, "again": again}
     page = FAILED.substitute({name: html.escape(value) for name, value in given.items()})
@@ -246,7 +261,9 @@ class SealedCookies:
     def open(self, kind: type[T], sealed: str, *, within_s: int | None = None) -> T | None:
         """Return what was sealed; None where it was not by us, not as this kind, or longer ago."""
         try:
-            found: Any = orjson.loads(self._box(kind.__name__).decrypt(sealed.encode(), ttl=within_s))
+            found: Any = orjson.loads(
+                self._box(kind.__name__).decrypt(sealed.encode(), ttl=within_s)
+            )
             known = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
             return kind(**{name: value for name, value in found.items() if name in known})
         except (InvalidToken, UnicodeError, TypeError):

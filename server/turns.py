@@ -1,7 +1,8 @@
-"""The turns and runs that this process works on, each with a log of the messages that were sent of it.
+"""The turns and runs that this process works on, each with a log of the messages that were
+sent of it.
 
-Other connections read the log at their own pace: a slow one delays neither the turn nor another reader,
-and nothing is stored twice for them.
+Other connections read the log at their own pace: a slow one delays neither the turn nor another
+reader, and nothing is stored twice for them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ SHOWN_CHARS = 20_000
 
 
 class TurnLog:
-    """Stores what was sent of a turn: messages without their `_id`, and between them pieces of the answer."""
+    """Stores what was sent of a turn: messages without their `_id`, and between them pieces
+    of the answer.
+    """
 
     def __init__(self) -> None:
         self._parts: list[Message | list[str]] = []
@@ -62,7 +65,9 @@ class TurnLog:
             changed.set()
 
     async def read(self) -> AsyncGenerator[Message]:
-        """Yield it from its beginning to its end; what is there already of the answer comes in one piece."""
+        """Yield it from its beginning to its end; what is there already of the answer comes
+        in one piece.
+        """
         changed = asyncio.Event()
         self._readers.add(changed)
         try:
@@ -75,11 +80,13 @@ class TurnLog:
                         at += 1
                         yield part
                         continue
-                    text, piece = "".join(part[piece:]), len(part)
+                    text = "".join(part[piece:])
+                    piece = len(part)
                     if text:
                         yield {"type": "ai:token", "token": text}
                     elif at + 1 < len(self._parts):
-                        at, piece = at + 1, 0
+                        at = at + 1
+                        piece = 0
                     else:
                         break
                 if self._ended and not changed.is_set():
@@ -93,9 +100,9 @@ class TurnLog:
 class ActiveTurn:
     """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
 
-    Its messages are sent as long as the `sign_in` lasts that asked for it. `question` is what a person asked,
-    None where it goes on after a decision. `owner` is the connection that runs it, `features` what its client
-    can show.
+    Its messages are sent as long as the `sign_in` lasts that asked for it. `question` is what a
+    person asked, None where it goes on after a decision. `owner` is the connection that runs it,
+    `features` what its client can show.
     """
 
     wire: WireTurn
@@ -121,7 +128,9 @@ class ActiveTurn:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ActiveRun:
-    """A run of an automation under way here; nobody's connection owns it, and nobody asked in words."""
+    """A run of an automation under way here; nobody's connection owns it, and nobody
+    asked in words.
+    """
 
     thread: Thread
     log: TurnLog = field(default_factory=TurnLog)
@@ -139,7 +148,9 @@ class ActiveRun:
 
 
 class RunningTurns:
-    """The turns of this process, which a person may stop and follow from another connection, and its runs."""
+    """The turns of this process, which a person may stop and follow from another connection,
+    and its runs.
+    """
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -175,7 +186,9 @@ class RunningTurns:
     async def next_of(
         self, identity: Identity, thread_id: str, seen: int, wait_s: float
     ) -> tuple[int, ActiveTurn | ActiveRun] | None:
-        """Return the first turn of a thread whose number is above `seen`; None when none began in a while."""
+        """Return the first turn of a thread whose number is above `seen`; None when none began
+        in a while.
+        """
         try:
             async with asyncio.timeout(wait_s):
                 while True:
@@ -188,7 +201,9 @@ class RunningTurns:
             return None
 
     async def until_stopped(self, turn: ActiveTurn) -> None:
-        """Wait for the turns of the same conversation that a person has stopped: they are being stored."""
+        """Wait for the turns of the same conversation that a person has stopped: they
+        are being stored.
+        """
         same = [one for one in self._turns if one is not turn and one.thread_id == turn.thread_id]
         leaving = {one.task for one in same if one.interrupted and one.task is not None}
         if leaving and turn.thread_id:
@@ -196,12 +211,15 @@ class RunningTurns:
 
     def interrupt(self, identity: Identity, thread_id: str) -> bool:
         """Stop a person's turn in a thread; say whether there was one."""
-        return stop(turn for turn in self._turns if turn.thread_id == thread_id and turn.is_of(identity))
+        return stop(
+            turn for turn in self._turns if turn.thread_id == thread_id and turn.is_of(identity)
+        )
 
     @contextmanager
     def following(self, thread: Thread, language: Language) -> Generator[Callable[[Event], None]]:
         """Keep what comes of a run within the block for those who follow it."""
-        run, wire = ActiveRun(thread=thread), WireTurn(0, language)
+        run = ActiveRun(thread=thread)
+        wire = WireTurn(0, language)
 
         def take(event: Event) -> None:
             if isinstance(event, TurnStarted):  # until then it may be another process's

@@ -1,11 +1,11 @@
-"""Sends to the address of `notify_url` what happens: proposals wait, expire or are decided, automations end
-or are paused, graphs change.
+"""Sends to the address of `notify_url` what happens: proposals wait, expire or are decided,
+automations end or are paused, graphs change.
 
-One POST each, with keys and names and nothing of a graph. Each is stored first and sent until it is taken,
-for a day, whichever server does it and whatever is killed meanwhile: at least once, each time with the same
-`webhook-id`. Of a conversation one says all that an answer proposed, of a graph all that changed in a while:
-the first is stored at once, and what comes until it is sent is added to what is stored. With a secret each is
-signed as Standard Webhooks 1.0 says.
+One POST each, with keys and names and nothing of a graph. Each is stored first and sent until it is
+taken, for a day, whichever server does it and whatever is killed meanwhile: at least once, each
+time with the same `webhook-id`. Of a conversation one says all that an answer proposed, of a graph
+all that changed in a while: the first is stored at once, and what comes until it is sent is added
+to what is stored. With a secret each is signed as Standard Webhooks 1.0 says.
 """
 
 from __future__ import annotations
@@ -52,14 +52,20 @@ STORED_S: Final = 5.0
 """So long it is waited at most until something is stored."""
 STORING: Final = "store "
 MAX_TRIED: Final = 1_000
-"""While so many are sent here, what comes is stored and sent when it is looked next: the address is slow."""
+"""While so many are sent here, what comes is stored and sent when it is looked next: the
+address is slow.
+"""
 MAX_STORING: Final = 10_000
-"""More that wait to be stored here are dropped, and that is logged: the database does not answer."""
+"""More that wait to be stored here are dropped, and that is logged: the database
+does not answer.
+"""
 CHANGES_KEPT_MS: Final = 86_400_000
 """So long it is kept that a graph changed: there are many of these."""
 REFUSALS: Final = frozenset((400, 411, 413, 414, 415, 422, 431))
-"""Answers after which nothing is tried again: the request itself is wrong. Any other may be another answer
-once somebody has set up the receiver: its path (404, 410), its key (401, 403), its address (3xx)."""
+"""Answers after which nothing is tried again: the request itself is wrong. Any other may be
+another answer once somebody has set up the receiver: its path (404, 410), its key (401, 403),
+its address (3xx).
+"""
 
 WebhookEvent = Literal[
     "proposals_wait",
@@ -82,9 +88,10 @@ class _Gathering:
 class Webhooks:
     """Stores and sends in the background; without an address it does nothing.
 
-    `records` are those of the root workspace, once the database is open. `clock`: milliseconds since 1970.
-    `page_url`: with it links begin. With `secret_before` each is signed, too: a receiver that knows either
-    secret takes it. Raises: SettingsError for a secret that is none.
+    `records` are those of the root workspace, once the database is open. `clock`:
+    milliseconds since 1970.
+    `page_url`: with it links begin. With `secret_before` each is signed, too: a receiver that knows
+    either secret takes it. Raises: SettingsError for a secret that is none.
     """
 
     def __init__(
@@ -97,7 +104,10 @@ class Webhooks:
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self._url, self._page_url, self._gather_s, self._clock = url, page_url, gather_s, clock
+        self._url = url
+        self._page_url = page_url
+        self._gather_s = gather_s
+        self._clock = clock
         given = {"notify_secret": secret, "notify_secret_before": secret_before}
         self._keys = [_key(name, each) for name, each in given.items() if each is not None]
         self._storing = 0
@@ -116,12 +126,18 @@ class Webhooks:
         if self._url is None or approval.automation_id is not None:  # a run says so when it is left
             return
         facts = {"asker": approval.asker, "threadId": approval.thread_id, "waiting": 1}
-        body = self._body("proposals_wait", approval.workspace, approval.graph_key, facts, panel="review")
+        body = self._body(
+            "proposals_wait", approval.workspace, approval.graph_key, facts, panel="review"
+        )
         self._gather(body, "waiting", approval.thread_id, approval.turn)
 
     def decided(self, approval: Approval) -> None:
         """Send what became of a proposal."""
-        facts = {"approvalId": approval.id, "status": approval.status, "threadId": approval.thread_id}
+        facts = {
+            "approvalId": approval.id,
+            "status": approval.status,
+            "threadId": approval.thread_id,
+        }
         place = approval.workspace, approval.graph_key
         self._send("proposal_decided", *place, facts, panel="review", approval=approval.id)
 
@@ -158,7 +174,12 @@ class Webhooks:
         """Send that the service paused an automation."""
         named = {"id": automation.key, "name": automation.name}
         place = automation.workspace, automation.graph_key
-        self._send("automation_paused", *place, {"automation": named, "reason": reason}, panel="automations")
+        self._send(
+            "automation_paused",
+            *place,
+            {"automation": named, "reason": reason},
+            panel="automations",
+        )
 
     def graph_changed(self, workspace: str, graph_key: str, nodes: int) -> None:
         """Send, once for a while, that a graph was saved, and how many nodes were."""
@@ -178,16 +199,25 @@ class Webhooks:
     ) -> asyncio.Future[bool]:
         if self._url is None:
             return _at_once(True)
-        return self._begin(key or _new_key(), self._body(event, workspace, graph_key, facts, **link))
+        return self._begin(
+            key or _new_key(), self._body(event, workspace, graph_key, facts, **link)
+        )
 
     def _body(
-        self, event: WebhookEvent, workspace: str, graph_key: str, facts: Mapping[str, Any], **link: str
+        self,
+        event: WebhookEvent,
+        workspace: str,
+        graph_key: str,
+        facts: Mapping[str, Any],
+        **link: str,
     ) -> dict[str, Any]:
         link = {"link": f"{self._page_url}/#" + urlencode({"graph": graph_key, **link})}
         named = {"event": event, "workspace": workspace, "graphKey": graph_key}
         return {**named, **facts, **link, "time": self._clock()}
 
-    def _begin(self, key: str, body: Mapping[str, Any], *, wait_ms: int = 0) -> asyncio.Future[bool]:
+    def _begin(
+        self, key: str, body: Mapping[str, Any], *, wait_ms: int = 0
+    ) -> asyncio.Future[bool]:
         """Store a request and, unless it waits, send it. Returns whether it is stored."""
         if self._storing >= MAX_STORING:
             log.warning("webhook_dropped", extra={"waiting": MAX_STORING})
@@ -211,7 +241,9 @@ class Webhooks:
         group = (body["event"], *of)
         if (gathering := self._gathering.get(group)) is not None:
             if not gathering.count:
-                self._queue.begin(STORING + gathering.key, partial(self._add, gathering, counted, body))
+                self._queue.begin(
+                    STORING + gathering.key, partial(self._add, gathering, counted, body)
+                )
             gathering.count += body[counted]
         else:
             self._gathering[group] = _Gathering(key := _new_key())
@@ -220,10 +252,15 @@ class Webhooks:
 
     async def _add(self, gathering: _Gathering, counted: str, body: Mapping[str, Any]) -> None:
         """Add what came to what is stored; where that was tried already, send it as another one."""
-        count, gathering.count = gathering.count, 0
-        while (found := await self._queue.records.get(KIND, gathering.key)) and "lastTime" not in found.data:
+        count = gathering.count
+        gathering.count = 0
+        while (
+            found := await self._queue.records.get(KIND, gathering.key)
+        ) and "lastTime" not in found.data:
             stored = found.data["body"]
-            if await self._queue.change(found, {"body": {**stored, counted: stored[counted] + count}}):
+            if await self._queue.change(
+                found, {"body": {**stored, counted: stored[counted] + count}}
+            ):
                 return
         self._begin(_new_key(), {**body, counted: count})
 
@@ -239,17 +276,25 @@ class Webhooks:
         return self._url is not None
 
     async def stored(self, workspaces: Sequence[str], *, limit: int) -> list[dict[str, Any]]:
-        """Return the requests of these workspaces with their ids, the latest first. Raises: SourceError."""
+        """Return the requests of these workspaces with their ids, the latest
+        first. Raises: SourceError.
+        """
         found: list[Record] = []
         for workspace in workspaces:
             found += await self._queue.records.query(
-                KIND, {"inWorkspace": workspace}, order_by="createdTime", descending=True, limit=limit
+                KIND,
+                {"inWorkspace": workspace},
+                order_by="createdTime",
+                descending=True,
+                limit=limit,
             )
         found.sort(key=lambda record: record.data["createdTime"], reverse=True)
         return [_shown(record) for record in found[:limit]]
 
     async def retry(self, key: str, workspaces: Sequence[str]) -> dict[str, Any]:
-        """Have one tried at once, for a day again. Raises: WebhookNotFound, WebhookBusy, SourceError."""
+        """Have one tried at once, for a day again. Raises:
+        WebhookNotFound, WebhookBusy, SourceError.
+        """
         record = await self._queue.records.get(KIND, key)
         if record is None or record.data["inWorkspace"] not in workspaces:
             raise WebhookNotFound
@@ -261,13 +306,16 @@ class Webhooks:
         return _shown(again)
 
     async def retry_all(self, workspaces: Sequence[str]) -> int:
-        """Have all of these workspaces that did not arrive tried at once, for a day again; return how many.
+        """Have all of these workspaces that did not arrive tried at once, for a day again;
+        return how many.
 
         Raises: SourceError.
         """
         count = 0
         for workspace in workspaces:
-            found = await self._queue.records.query(KIND, {"inWorkspace": workspace}, limit=MAX_RETRIED)
+            found = await self._queue.records.query(
+                KIND, {"inWorkspace": workspace}, limit=MAX_RETRIED
+            )
             for record in found:
                 if record.data["status"] != "done" and await self._queue.retry(record) is not None:
                     count += 1
@@ -289,7 +337,9 @@ class Webhooks:
             log.info("webhooks_not_read", extra={"error": type(exc).__name__})
 
     async def send_due(self) -> int:
-        """Send what is due and remove what was kept long enough; return how many. Raises: SourceError."""
+        """Send what is due and remove what was kept long enough; return how
+        many. Raises: SourceError.
+        """
         return await self._queue.send_due(self._try)
 
     async def _try(self, records: Sequence[Record]) -> None:
@@ -298,7 +348,8 @@ class Webhooks:
 
     async def _outcome(self, record: Record) -> dict[str, Any]:
         """Send one, and return what changes of it."""
-        event, outcome = record.data["event"], await self._posted(record.key, record.data["body"])
+        event = record.data["event"]
+        outcome = await self._posted(record.key, record.data["body"])
         if isinstance(outcome, str):
             return {"error": outcome}
         if outcome < 300:
@@ -310,8 +361,13 @@ class Webhooks:
         return {"httpStatus": outcome}
 
     async def _posted(self, key: str, body: Mapping[str, Any]) -> int | str:
-        content, sent_s = orjson.dumps(dict(body)), str(self._clock() // 1000)
-        headers = {"Content-Type": "application/json", "webhook-id": key, "webhook-timestamp": sent_s}
+        content = orjson.dumps(dict(body))
+        sent_s = str(self._clock() // 1000)
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": key,
+            "webhook-timestamp": sent_s,
+        }
         if self._keys:
             signed = b".".join((key.encode(), sent_s.encode(), content))
             digests = (hmac.digest(each, signed, "sha256") for each in self._keys)
@@ -331,7 +387,9 @@ class Webhooks:
             return type(exc).__name__
 
     async def aclose(self) -> None:
-        """Store what is not stored yet, and leave what is being sent; it is found again when it is due."""
+        """Store what is not stored yet, and leave what is being sent; it is found again when
+        it is due.
+        """
         storing = [group for group in self._queue.sending if group.startswith(STORING)]
         await self._queue.wait_until_sent(storing, timeout_s=STORED_S)
         await self._queue.close()
@@ -364,5 +422,7 @@ def _key(name: str, secret: str) -> bytes:
 
 
 def page_url(settings: Settings) -> str:
-    """Return the address of the page, as other programs are given it; without a slash at its end."""
+    """Return the address of the page, as other programs are given it; without a slash
+    at its end.
+    """
     return (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

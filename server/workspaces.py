@@ -74,13 +74,17 @@ class GraphContext(WorkspaceContext):
 class WorkspaceResolver:
     """The workspaces of one caller; `workspace` narrows them to one of theirs, or to none."""
 
-    def __init__(self, state: ServerState, identity: Identity, workspace: str | None = None) -> None:
-        self._state, self.identity = state, identity
+    def __init__(
+        self, state: ServerState, identity: Identity, workspace: str | None = None
+    ) -> None:
+        self._state = state
+        self.identity = identity
         self.names = [name for name in identity.workspaces if workspace in (None, name)]
 
     def through(self, channel: Channel, name: str = "") -> WorkspaceResolver:
-        """Return the same for somebody who comes by that channel, through the program that they named, else
-        `name`."""
+        """Return the same for somebody who comes by that channel, through the program that they
+        named, else `name`.
+        """
         client = self.identity.client
         coming = self.identity.through(channel, client.name or name, client.version)
         found = WorkspaceResolver(self._state, coming)
@@ -107,14 +111,19 @@ class WorkspaceResolver:
     async def of_graph(self, graph_key: str) -> GraphContext:
         """Return a graph and where it is. Raises: GraphNotFound."""
         missing = GraphNotFound(graph_key=graph_key)
-        place, graph = await self.first_of(lambda it: it.services.source.get_graph(graph_key), missing)
+        place, graph = await self.first_of(
+            lambda it: it.services.source.get_graph(graph_key), missing
+        )
         return GraphContext(workspace=place.workspace, person=place.person, graph=graph)
 
-    async def of_chat(self, graph_key: str, thread_id: str | None, agent_id: str | None) -> WorkspaceContext:
-        """Return where a message belongs: where its graph is, else its conversation, its agent, or all
-        graphs of a workspace.
+    async def of_chat(
+        self, graph_key: str, thread_id: str | None, agent_id: str | None
+    ) -> WorkspaceContext:
+        """Return where a message belongs: where its graph is, else its conversation, its agent, or
+        all graphs of a workspace.
 
-        Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument, WorkspaceUnclear.
+        Raises: GraphNotFound, ThreadNotFound, AgentNotFound,
+        ThreadVersion, BadDocument, WorkspaceUnclear.
         """
         if graph_key:
             return await self.of_graph(graph_key)
@@ -125,7 +134,9 @@ class WorkspaceResolver:
         return (await self.of_agent(agent_id))[0]
 
     async def of_thread(self, thread_id: str) -> tuple[WorkspaceContext, Thread]:
-        """Return where a thread of this person is. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
+        """Return where a thread of this person is. Raises:
+        ThreadNotFound, ThreadVersion, BadDocument.
+        """
 
         async def find(place: WorkspaceContext) -> Thread:
             return (await place.services.threads.get(thread_id, place.person)).thread
@@ -133,21 +144,28 @@ class WorkspaceResolver:
         return await self.first_of(find, ThreadNotFound(thread_id=thread_id))
 
     async def with_thread(self, thread_id: str) -> WorkspaceContext:
-        """Return the workspace to look for a thread in: the only one there is, else where the thread is.
+        """Return the workspace to look for a thread in: the only one there is, else where
+        the thread is.
 
         Raises: ThreadNotFound, ThreadVersion, BadDocument.
         """
         return await self.one() if len(self.names) == 1 else (await self.of_thread(thread_id))[0]
 
-    async def of_automation(self, id: str, language: Language) -> tuple[WorkspaceContext, AutomationAnswer]:
+    async def of_automation(
+        self, id: str, language: Language
+    ) -> tuple[WorkspaceContext, AutomationAnswer]:
         """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
         missing = AutomationNotFound(id=id)
-        return await self.first_of(lambda place: place.automations.get(id, place.person, language), missing)
+        return await self.first_of(
+            lambda place: place.automations.get(id, place.person, language), missing
+        )
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
         """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
         missing = AgentNotFound(agent_id=agent_id)
-        return await self.first_of(lambda place: place.services.agents.agents.get(agent_id), missing)
+        return await self.first_of(
+            lambda place: place.services.agents.agents.get(agent_id), missing
+        )
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
         """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
@@ -155,7 +173,9 @@ class WorkspaceResolver:
         return await self.first_of(lambda place: place.calls.get(call_id, place.person), missing)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
-        """Return where a run or a template is. Raises: AutomationError, ThreadVersion, BadDocument."""
+        """Return where a run or a template is. Raises: AutomationError, ThreadVersion,
+        BadDocument.
+        """
         missing = SessionNotFound(id=session_id)
         return await self.first_of(
             lambda place: place.automations.sessions.get(session_id, place.person), missing
@@ -171,7 +191,9 @@ class WorkspaceResolver:
     async def of_approval(self, id: str) -> tuple[WorkspaceContext, Approval]:
         """Return where an approval is. Raises: ApprovalNotFound."""
         missing = ApprovalNotFound(approval_id=id)
-        return await self.first_of(lambda place: place.services.approvals.get(id, place.person), missing)
+        return await self.first_of(
+            lambda place: place.services.approvals.get(id, place.person), missing
+        )
 
     async def first_of(
         self, find: Callable[[WorkspaceContext], Awaitable[T]], missing: Exception

@@ -69,7 +69,9 @@ class WsOptions:
 
 @router.websocket("/ws")
 async def serve(socket: WebSocket) -> None:
-    """Serve one client. Without sign-in configured it must be a page or program of this computer."""
+    """Serve one client. Without sign-in configured it must be a page or program
+    of this computer.
+    """
     state: ServerState = socket.app.state.server
     if not state.authenticator.is_configured:
         try:
@@ -86,13 +88,17 @@ class Connection:
     """One client. It ends when the client goes, does not read, or has to be turned away."""
 
     def __init__(self, socket: WebSocket, state: ServerState, options: WsOptions) -> None:
-        self._socket, self._state, self._options = socket, state, options
+        self._socket = socket
+        self._state = state
+        self._options = options
         self._language: Language = language_of(socket)
         self._sign_in = SignIn()
         bind_log_context(sessionId=secrets.token_hex(8))
         self._outbox = Outbox(socket.send_text, options.outbox)
         connection = connection_of(socket)
-        self._conversations = Conversations(state, self._outbox, self._language, options.ai, connection)
+        self._conversations = Conversations(
+            state, self._outbox, self._language, options.ai, connection
+        )
         self._subscriptions = {
             kind: Subscription(self._outbox, self._language)
             for kind in ws_messages.SubscribeMessage.__subclasses__()
@@ -144,7 +150,9 @@ class Connection:
             async with self._deadline:
                 if not self._state.authenticator.is_configured:
                     try:
-                        await self._signed_in(await self._state.authenticator.authenticate(None, "websocket"))
+                        await self._signed_in(
+                            await self._state.authenticator.authenticate(None, "websocket")
+                        )
                     except TooManyRequests as exc:
                         return await self._refused(exc)
                 while True:
@@ -171,7 +179,9 @@ class Connection:
             else:
                 message, sent = ws_messages.parse_message(text)
         except ws_messages.InvalidMessage as exc:
-            known = self._sign_in.identity is not None or (exc.type or "").startswith(ws_messages.AI_PREFIXES)
+            known = self._sign_in.identity is not None or (exc.type or "").startswith(
+                ws_messages.AI_PREFIXES
+            )
             await self._outbox.put(refusal(exc) if known else auth_result(exc.id, error=exc.reason))
             return None
         if isinstance(message, ws_messages.Authenticate):
@@ -201,11 +211,15 @@ class Connection:
                 await self._editing.aclose()
 
     async def _expire(self) -> None:
-        """When the token expires, end what it gave access to; the client may sign in again for a while."""
+        """When the token expires, end what it gave access to; the client may sign in again
+        for a while.
+        """
         with suppress(ClientGone):
             while True:
                 await self._sign_in.expired()
-                self._deadline.reschedule(asyncio.get_running_loop().time() + self._options.sign_in_s)
+                self._deadline.reschedule(
+                    asyncio.get_running_loop().time() + self._options.sign_in_s
+                )
                 await self._editing.aclose()
                 await self._outbox.put(auth_result(error=self._say("token_expired")))
 
@@ -229,7 +243,9 @@ class Connection:
             log.info("ws_refused", extra=facts, exc_info=exc if is_unforeseen(exc) else None)
             await self._outbox.put(fault_message(message.id, exc, self._language))
 
-    async def _ai_of(self, message: ws_messages.AiMessage, identity: Identity, sign_in: SignIn) -> None:
+    async def _ai_of(
+        self, message: ws_messages.AiMessage, identity: Identity, sign_in: SignIn
+    ) -> None:
         if isinstance(message, ws_messages.AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
@@ -270,10 +286,14 @@ class Connection:
             case ws_messages.AiWatch():
                 first = {"type": "ai:watching"}
                 found = await places.all()
-                sources = [review_messages(place, message, sign_in, self._language) for place in found]
+                sources = [
+                    review_messages(place, message, sign_in, self._language) for place in found
+                ]
             case ws_messages.AiSessions():
                 first = {"type": "ai:sessions"}
-                sources = [session_messages(place, message, sign_in) for place in await places.all()]
+                sources = [
+                    session_messages(place, message, sign_in) for place in await places.all()
+                ]
             case ws_messages.CallsWatch():
                 places.identity.require("reviewer")
                 first = {"type": "calls:watching"}
@@ -294,7 +314,8 @@ class Connection:
     ) -> AsyncGenerator[Message]:
         is_run = message.thread_id.startswith(RUN)
         place, _ = await (places.of_session if is_run else places.of_thread)(message.thread_id)
-        owner, look_s = self._conversations, self._options.ai.look_s
+        owner = self._conversations
+        look_s = self._options.ai.look_s
         return turn_messages(place, message, sign_in, self._state.turns, owner=owner, look_s=look_s)
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
@@ -311,7 +332,8 @@ class Connection:
     async def _signed_in(self, identity: Identity) -> None:
         """Take somebody in; what a newer token gives no access to any more is left.
 
-        Raises: TooManyRequests if this person has as many connections as they may, and none is idle.
+        Raises: TooManyRequests if this person has as many connections as they may, and
+        none is idle.
         """
         mark_signed(self._socket, identity.user_id)
         self._sign_in.set(identity)
@@ -323,7 +345,9 @@ class Connection:
             identity = await self._state.authenticator.authenticate(message.token, "websocket")
             earlier = self._sign_in.last
             if earlier is not None and earlier.user_id != identity.user_id:
-                await self._outbox.put(auth_result(message.id, error=self._say("signed_in_as_other")))
+                await self._outbox.put(
+                    auth_result(message.id, error=self._say("signed_in_as_other"))
+                )
                 return None
             await self._signed_in(identity)
         except ServerError as exc:

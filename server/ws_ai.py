@@ -1,7 +1,8 @@
 """The conversations of one WebSocket connection: several turns side by side, each under its `_id`.
 
-A turn's messages end with exactly one `ai:complete` or `ai:error`. When the client goes, every turn
-is stopped and stored; when a waiting proposal is decided elsewhere, its turn goes on under its `_id`.
+A turn's messages end with exactly one `ai:complete` or `ai:error`. When the client goes,
+every turn is stopped and stored; when a waiting proposal is decided elsewhere, its turn goes
+on under its `_id`.
 """
 
 from __future__ import annotations
@@ -40,8 +41,9 @@ Events = AsyncGenerator[Event]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AiLimits:
-    """Turns under way and waits for decisions of one connection; seconds between looks at a decision,
-    and at whether a conversation that is followed is run elsewhere."""
+    """Turns under way and waits for decisions of one connection; seconds between looks at a
+    decision, and at whether a conversation that is followed is run elsewhere.
+    """
 
     turns: int = 16
     waits: int = 64
@@ -60,7 +62,10 @@ class Conversations:
         limits: AiLimits,
         connection: HttpConnection | None,
     ) -> None:
-        self._state, self._outbox, self.limits, self._connection = state, outbox, limits, connection
+        self._state = state
+        self._outbox = outbox
+        self.limits = limits
+        self._connection = connection
         self._language: Language = language
         self._running: set[ActiveTurn] = set()
         self._waits: dict[str, asyncio.Task[None]] = {}
@@ -135,7 +140,12 @@ class Conversations:
             await self._outbox.put(wire.error("busy", text, retryable=True))
             return
         turn = ActiveTurn(
-            wire=wire, place=place, sign_in=sign_in, owner=self, question=question, features=features
+            wire=wire,
+            place=place,
+            sign_in=sign_in,
+            owner=self,
+            question=question,
+            features=features,
         )
         wire.thread_id = thread_id
         self._state.turns.add(turn)
@@ -220,10 +230,13 @@ class Conversations:
             earlier.cancel()
         if len(self._waits) >= self.limits.waits:
             self._waits.pop(next(iter(self._waits))).cancel()
-        self._waits[pending.thread_id] = asyncio.create_task(self._go_on_when_decided(turn, pending))
+        self._waits[pending.thread_id] = asyncio.create_task(
+            self._go_on_when_decided(turn, pending)
+        )
 
     async def _go_on_when_decided(self, turn: ActiveTurn, pending: ProposalPending) -> None:
-        place, thread_id = turn.place, pending.thread_id
+        place = turn.place
+        thread_id = pending.thread_id
         decided = await decided_elsewhere(
             reviews=place.workspace.reviews,
             approvals=place.services.approvals,
@@ -238,12 +251,20 @@ class Conversations:
         if decided:
             features = turn.features
             events = self._going_on(place, thread_id, features)
-            await self._begin(turn.wire.id, place, events, thread_id, turn.sign_in, features=features)
+            await self._begin(
+                turn.wire.id, place, events, thread_id, turn.sign_in, features=features
+            )
 
-    async def _going_on(self, place: WorkspaceContext, thread_id: str, features: frozenset[str]) -> Events:
-        """Yield the events of a thread after a decision elsewhere; none if somebody else took it up."""
+    async def _going_on(
+        self, place: WorkspaceContext, thread_id: str, features: frozenset[str]
+    ) -> Events:
+        """Yield the events of a thread after a decision elsewhere; none if somebody else
+        took it up.
+        """
         try:
-            events = place.agent.resume(thread_id, place.person, language=self._language, features=features)
+            events = place.agent.resume(
+                thread_id, place.person, language=self._language, features=features
+            )
             async with aclosing(events) as stream:
                 async for event in stream:
                     yield event

@@ -31,7 +31,9 @@ _MEANT = {
     "stale": "stale conflict agent_state",
     "timeout": "timeout",
 }
-"""The codes that clients know, and what errors mean that are said by them; anything else is `internal`."""
+"""The codes that clients know, and what errors mean that are said by them; anything
+else is `internal`.
+"""
 _CODES = {code: known for known, codes in _MEANT.items() for code in codes.split()}
 
 
@@ -42,7 +44,9 @@ def ended_document(thread: Thread) -> Message:
 
 
 class WireTurn:
-    """One turn on its way to a client: gives every event its messages, all under the turn's `_id`."""
+    """One turn on its way to a client: gives every event its messages, all under
+    the turn's `_id`.
+    """
 
     def __init__(self, id: float, language: Language) -> None:
         self.id = id
@@ -60,7 +64,8 @@ class WireTurn:
         match event:
             case agent_events.TurnStarted():
                 self.thread_id = event.thread_id
-                self.retrieved, self.words_only = event.retrieved, event.words_only
+                self.retrieved = event.retrieved
+                self.words_only = event.words_only
             case agent_events.Token():
                 self.text.append(event.text)
                 yield self._of("ai:token", token=event.text)
@@ -68,7 +73,9 @@ class WireTurn:
                 del self.text[self.said_before :]  # `ai:complete` has the answer
             case agent_events.PromptRead():
                 more = {"loading": True} if event.loading else {}
-                yield self._of("ai:progress", promptRead=event.done, promptTokens=event.total, **more)
+                yield self._of(
+                    "ai:progress", promptRead=event.done, promptTokens=event.total, **more
+                )
             case agent_events.ToolStarted():
                 yield self._of("ai:tool_start", toolCallId=event.call_id, toolName=event.name)
             case agent_events.ToolFinished():
@@ -114,7 +121,9 @@ class WireTurn:
         yield self.complete(event.thread_id, encode(document))
 
     def stopped(self) -> Message:
-        """Return the end of a turn that a person stopped: what was said of its answer until then."""
+        """Return the end of a turn that a person stopped: what was said of its
+        answer until then.
+        """
         return {**self.complete(self.thread_id or "", "".join(self.text)), "stopped": True}
 
     def complete(self, thread_id: str, full_text: str) -> Message:
@@ -126,7 +135,12 @@ class WireTurn:
         return self._of("ai:complete", threadId=thread_id, fullText=full_text, **shown)
 
     def error(
-        self, code: str, text: str, *, retryable: bool = False, details: Mapping[str, Any] | None = None
+        self,
+        code: str,
+        text: str,
+        *,
+        retryable: bool = False,
+        details: Mapping[str, Any] | None = None,
     ) -> Message:
         return error_message(self.id, code, text, retryable=retryable, details=details)
 
@@ -179,7 +193,9 @@ def error_message(
 
 
 def interrupt_document(text: str, approvals: Sequence[Approval], language: Language) -> Message:
-    """Return what a client shows while proposals wait; the oldest stands where there is room for one."""
+    """Return what a client shows while proposals wait; the oldest stands where there is
+    room for one.
+    """
     first = approvals[0]
     action = to_document(first.action)
     document: Message = {

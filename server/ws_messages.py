@@ -1,4 +1,6 @@
-"""The messages a WebSocket client may send, strict: an unknown key, type or form is refused by name."""
+"""The messages a WebSocket client may send, strict: an unknown key, type or form is
+refused by name.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class InvalidMessage(Exception):
     """
 
     def __init__(self, *, reason: str, type: str | None = None, id: float | None = None) -> None:
-        self.reason, self.type, self.id = reason, type, id
+        self.reason = reason
+        self.type = type
+        self.id = id
         super().__init__(reason)
 
 
@@ -136,8 +140,10 @@ class AiFollow(SubscribeMessage):
 
 
 class AiWatch(SubscribeMessage):
-    """Ours: receive what waits for a decision, and decisions; also those on one's own proposals since a
-    time. With `approvals`, proposals that are new or changed as well. Units: milliseconds since 1970."""
+    """Ours: receive what waits for a decision, and decisions; also those on one's own proposals
+    since a time. With `approvals`, proposals that are new or changed as well. Units:
+    milliseconds since 1970.
+    """
 
     type: Literal["ai:watch"]
     approvals: bool = False
@@ -145,7 +151,9 @@ class AiWatch(SubscribeMessage):
 
 
 class AiSessions(SubscribeMessage):
-    """Ours: receive where runs of automations stand, now and at each change; of one graph, or all."""
+    """Ours: receive where runs of automations stand, now and at each change; of one
+    graph, or all.
+    """
 
     type: Literal["ai:sessions"]
     graph_key: Key | None = None
@@ -159,7 +167,9 @@ class CallFollow(SubscribeMessage):
 
 
 class CallsWatch(SubscribeMessage):
-    """Ours: receive the telephone calls that are open, and each call at each change; of one agent, or all."""
+    """Ours: receive the telephone calls that are open, and each call at each change; of one
+    agent, or all.
+    """
 
     type: Literal["calls:watch"]
     agent_id: Key | None = None
@@ -193,7 +203,9 @@ class DisconnectUser(SyncMessage):
 
 
 class ApplyInstructions(SyncMessage):
-    """Edit nodes and edges: all of the instructions, or none. Others are sent at most 20 a message."""
+    """Edit nodes and edges: all of the instructions, or none. Others are sent at most
+    20 a message.
+    """
 
     type: Literal["applyInstructionToGraph"]
     instructions: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=MAX_INSTRUCTIONS)]
@@ -261,7 +273,9 @@ class ToggleAutoSave(SyncMessage):
 
 
 class UndoEdit(SyncMessage):
-    """Ours: take back the sender's latest edit of the graph, also one of before they came, or latest undo."""
+    """Ours: take back the sender's latest edit of the graph, also one of before they came,
+    or latest undo.
+    """
 
     type: Literal["undoEdit", "redoEdit"]
 
@@ -278,7 +292,9 @@ class Presence(SyncMessage):
 class EditNodeType(SyncMessage):
     """What Nodius edits node types with; always refused here."""
 
-    type: Literal["registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"]
+    type: Literal[
+        "registerUserOnNodeConfig", "disconnedUserOnNodeConfig", "applyInstructionToNodeConfig"
+    ]
 
 
 ClientMessage = Authenticate | Ping | AiMessage | SyncMessage
@@ -300,7 +316,9 @@ def parse_message(raw: str | bytes) -> tuple[ClientMessage, dict[str, Any]]:
     if isinstance(raw, bytes):
         raise InvalidMessage(reason="a binary frame: send JSON in text frames")
     if len(raw) > MAX_CHARS:
-        raise InvalidMessage(reason=f"the message is longer than {MAX_CHARS} characters: send less at once")
+        raise InvalidMessage(
+            reason=f"the message is longer than {MAX_CHARS} characters: send less at once"
+        )
     try:
         loaded: Any = orjson.loads(raw)
     except (orjson.JSONDecodeError, UnicodeEncodeError) as exc:
@@ -311,7 +329,8 @@ def parse_message(raw: str | bytes) -> tuple[ClientMessage, dict[str, Any]]:
 
 
 def _read(document: dict[str, Any]) -> tuple[ClientMessage, dict[str, Any]]:
-    type_, id_ = document.get("type"), _number(document.get("_id"))
+    type_ = document.get("type")
+    id_ = _number(document.get("_id"))
     if not isinstance(type_, str):
         raise InvalidMessage(reason="`type` is missing or no text", id=id_)
     form = FORMS.get(type_)

@@ -1,4 +1,5 @@
-"""Queue of messages to one WebSocket client: in order, bounded, closed when the client does not read.
+"""Queue of messages to one WebSocket client: in order, bounded, closed when the client
+does not read.
 
 `put` waits while the queue is full, so that a turn goes no faster than it is read.
 """
@@ -18,7 +19,9 @@ Wire = Mapping[str, Any]
 
 
 class ClientGone(Exception):
-    """The client closed the connection, or did not read for `waited_s` seconds (None: it closed)."""
+    """The client closed the connection, or did not read for `waited_s` seconds
+    (None: it closed).
+    """
 
     def __init__(self, *, waited_s: float | None = None) -> None:
         self.waited_s = waited_s
@@ -58,7 +61,9 @@ class _QueuedMessage:
 class Outbox:
     """Holds messages until `send` has taken them; `run` does the sending."""
 
-    def __init__(self, send: Callable[[str], Awaitable[None]], limits: OutboxLimits | None = None) -> None:
+    def __init__(
+        self, send: Callable[[str], Awaitable[None]], limits: OutboxLimits | None = None
+    ) -> None:
         self.limits = limits or OutboxLimits()
         self._send = send
         self._waiting: deque[_QueuedMessage] = deque()
@@ -81,13 +86,17 @@ class Outbox:
 
     async def _put(self, message: Wire, text: str) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: self._closed is not None or self._has_room(len(text)))
+            await self._changed.wait_for(
+                lambda: self._closed is not None or self._has_room(len(text))
+            )
             self._add(message, text)
 
     def _has_room(self, chars: int) -> bool:
         if not self._chars:
             return True  # whatever its size: what is larger than the box goes alone
-        return len(self._waiting) < self.limits.messages and self._chars + chars <= self.limits.chars
+        return (
+            len(self._waiting) < self.limits.messages and self._chars + chars <= self.limits.chars
+        )
 
     def _add(self, message: Wire, text: str) -> None:
         if self._closed is not None:
@@ -98,15 +107,21 @@ class Outbox:
             last.more.append(message["token"])
             last.chars += len(text)
         else:
-            self._waiting.append(_QueuedMessage(message=message, text=text, chars=len(text), more=[]))
+            self._waiting.append(
+                _QueuedMessage(message=message, text=text, chars=len(text), more=[])
+            )
         self._chars += len(text)
         self._changed.notify_all()
 
     async def run(self) -> None:
-        """Send until closed. Raises: ClientGone when the client does not read; nothing is sent after it."""
+        """Send until closed. Raises: ClientGone when the client does not read; nothing is
+        sent after it.
+        """
         while True:
             async with self._changed:
-                await self._changed.wait_for(lambda: bool(self._waiting) or self._closed is not None)
+                await self._changed.wait_for(
+                    lambda: bool(self._waiting) or self._closed is not None
+                )
                 if not self._waiting:
                     return
                 item = self._waiting.popleft()
@@ -122,7 +137,9 @@ class Outbox:
                 self._changed.notify_all()
 
     async def close(self, why: ClientGone | None = None) -> None:
-        """Take no more. With `why` the client is gone and what waits is dropped; else it is still sent."""
+        """Take no more. With `why` the client is gone and what waits is dropped; else it
+        is still sent.
+        """
         async with self._changed:
             if self._closed is None:
                 self._closed = why or ClientGone()
@@ -133,8 +150,14 @@ class Outbox:
 
 
 def encode(message: Wire) -> str:
-    """Return a message as JSON; half a surrogate pair becomes a question mark, for it is no character."""
+    """Return a message as JSON; half a surrogate pair becomes a question mark, for it
+    is no character.
+    """
     try:
         return orjson.dumps(message).decode()
     except TypeError:  # orjson knows neither such text nor numbers beyond 64 bits
-        return json.dumps(message, allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return (
+            json.dumps(message, allow_nan=False, ensure_ascii=False)
+            .encode("utf-8", "replace")
+            .decode()
+        )

@@ -18,11 +18,16 @@ LONGEST_S = 3600.0
 class SignIn:
     """Who is signed in, until their token expires. Units: `clock` in seconds since 1970."""
 
-    def __init__(self, identity: Identity | None = None, *, clock: Callable[[], float] = time.time) -> None:
-        self._identity, self._clock = identity, clock
+    def __init__(
+        self, identity: Identity | None = None, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._identity = identity
+        self._clock = clock
         self._signed = asyncio.Event()
         self.last = identity
-        """Who signed in last, also when their token has expired: nobody else takes a connection over."""
+        """Who signed in last, also when their token has expired: nobody else
+        takes a connection over.
+        """
 
     @property
     def identity(self) -> Identity | None:

@@ -1,10 +1,11 @@
-"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces (`ai:watch`),
-where runs of automations stand (`ai:sessions`), a call (`call:follow`) and the list of calls (`calls:watch`).
+"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces
+(`ai:watch`), where runs of automations stand (`ai:sessions`), a call (`call:follow`) and the list
+of calls (`calls:watch`).
 
 A subscription's messages carry the `_id` that it was asked for under: first `ai:following` or
-`ai:watching`. Then of a thread, for each turn that another connection runs, `ai:follow_turn` and the
-turn's messages from its beginning; of a turn that another server or an HTTP request runs, only that it
-runs. Of reviews, for each workspace `ai:review`: the state now, and then each change.
+`ai:watching`. Then of a thread, for each turn that another connection runs, `ai:follow_turn` and
+the turn's messages from its beginning; of a turn that another server or an HTTP request runs, only
+that it runs. Of reviews, for each workspace `ai:review`: the state now, and then each change.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Subscription:
         self._tasks = [asyncio.create_task(self._send(first, source)) for source in sources]
 
     async def aclose(self) -> None:
-        tasks, self._tasks = self._tasks, []
+        tasks = self._tasks
+        self._tasks = []
         await end_tasks(*tasks)
 
     async def _send(self, first: Message, source: Messages) -> None:
@@ -66,7 +68,10 @@ class Subscription:
                 async with aclosing(source):
                     async for message in source:
                         await self._outbox.put(message)
-            except (ClientGone, AuthError):  # of an expired token the connection itself informs the client
+            except (
+                ClientGone,
+                AuthError,
+            ):  # of an expired token the connection itself informs the client
                 return
             except Exception as exc:  # every failure becomes an answer
                 log.info("ws_refused", extra={"type": first["type"], "error": type(exc).__name__},
@@ -77,8 +82,11 @@ class Subscription:
 async def review_messages(
     place: WorkspaceContext, asked: AiWatch, sign_in: SignIn, language: Language
 ) -> Messages:
-    """Yield the reviews of a workspace: how many proposals wait, and what was decided. Raises: AuthError."""
-    workspace, approvals = place.person.workspace, place.services.approvals
+    """Yield the reviews of a workspace: how many proposals wait, and what was
+    decided. Raises: AuthError.
+    """
+    workspace = place.person.workspace
+    approvals = place.services.approvals
 
     def may_decide(asker: str, deciders: ProgramDeciders | None) -> bool:
         return approvals.objection_to(asker, deciders, place.person) is None
@@ -89,7 +97,10 @@ async def review_messages(
             change = await next_change()
             sign_in.check(workspace)
             decided = [
-                {**{name: entry.facts[name] for name in _REVIEW_FACTS if name in entry.facts}, "at": entry.at}
+                {
+                    **{name: entry.facts[name] for name in _REVIEW_FACTS if name in entry.facts},
+                    "at": entry.at,
+                }
                 for entry in (*missed, *change.decided)
             ]
             missed = ()
@@ -107,7 +118,9 @@ async def review_messages(
 
 
 async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Language) -> Message:
-    """Return the approvals that changed, as they are now; `complete` says whether it is all of them."""
+    """Return the approvals that changed, as they are now; `complete` says whether it is
+    all of them.
+    """
     found: list[Approval] = []
     is_complete = change.is_complete and len(change.changed) <= MAX_PUSHED
     for approval_id in change.changed[:MAX_PUSHED]:
@@ -119,7 +132,8 @@ async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Langu
             is_complete = False
 
     def documents() -> tuple[list[Message], bool]:
-        shown, left = list[Message](), MAX_PUSHED_BYTES
+        shown = list[Message]()
+        left = MAX_PUSHED_BYTES
         for approval in found:
             made = approval_document(place, approval, language)
             document = made.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -161,12 +175,14 @@ async def turn_messages(
     owner: object,
     look_s: float,
 ) -> Messages:
-    """Yield the turns of a thread, or the work on a run, by others than `owner`, until the token expires.
+    """Yield the turns of a thread, or the work on a run, by others than `owner`, until
+    the token expires.
 
     Every `look_s` seconds it is read whether another server runs one. Raises: AuthError.
     """
     numbered = {"_id": asked.id, "threadId": asked.thread_id}
-    seen, is_announced = -1, False
+    seen = -1
+    is_announced = False
     while (identity := sign_in.identity) is not None:
         found = await turns.next_of(identity, asked.thread_id, seen, look_s)
         if found is None:
@@ -192,7 +208,9 @@ async def turn_messages(
 async def _runs_elsewhere(
     place: WorkspaceContext, thread_id: str, turns: RunningTurns, *, earlier: bool
 ) -> bool:
-    """Return whether a turn runs that this process does not see; where that is unknown, `earlier`."""
+    """Return whether a turn runs that this process does not see; where that
+    is unknown, `earlier`.
+    """
     if turns.is_here(thread_id):
         return earlier
     try:
@@ -203,7 +221,9 @@ async def _runs_elsewhere(
 
 
 async def session_messages(place: WorkspaceContext, asked: AiSessions, sign_in: SignIn) -> Messages:
-    """Yield where the runs stand that a person may see, now and at each change. Raises: AuthError."""
+    """Yield where the runs stand that a person may see, now and at each
+    change. Raises: AuthError.
+    """
     async with aclosing(place.workspace.runs.changes()) as changes:
         async for states in changes:
             sign_in.check(place.person.workspace)
@@ -214,7 +234,9 @@ async def session_messages(place: WorkspaceContext, asked: AiSessions, sign_in: 
 
 
 async def call_messages(place: WorkspaceContext, asked: CallFollow, sign_in: SignIn) -> Messages:
-    """Yield what happens in a call, from its beginning on, to its end. Raises: AuthError, CallNotFound."""
+    """Yield what happens in a call, from its beginning on, to its end.
+    Raises: AuthError, CallNotFound.
+    """
     numbered = {"_id": asked.id, "callId": asked.call_id}
     async with aclosing(place.calls.follow(asked.call_id, place.person)) as messages:
         async for message in messages:

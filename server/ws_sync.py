@@ -1,7 +1,8 @@
-"""Live editing on one WebSocket connection: an editor's requests to a live graph, and others' edits of it.
+"""Live editing on one WebSocket connection: an editor's requests to a live graph, and others'
+edits of it.
 
-A connection is on one sheet of one graph at a time. Messages are sent in the order in which the edits
-happened, its own answers among the others' messages.
+A connection is on one sheet of one graph at a time. Messages are sent in the order in which the
+edits happened, its own answers among the others' messages.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ class _Registered:
 
 
 class LiveEditing:
-    """One client's part in a live graph. `lost` is set when it has to come back: it fell behind, or the
-    graph was closed."""
+    """One client's part in a live graph. `lost` is set when it has to come back: it fell behind, or
+    the graph was closed.
+    """
 
     def __init__(self, state: ServerState, outbox: Outbox, *, language: Language) -> None:
-        self._state, self._outbox = state, outbox
+        self._state = state
+        self._outbox = outbox
         self._language: Language = language
         self._here: _Registered | None = None
         self._in_order = asyncio.Lock()
@@ -77,7 +80,8 @@ class LiveEditing:
         if isinstance(message, ws_messages.Presence):
             self._show(message)
             return
-        # What comes meanwhile waits: only with the answer is it known which of it was before the request.
+        # What comes meanwhile waits: only with the answer is it known which of it was
+        # before the request.
         async with self._in_order:
             try:
                 await self._wait_for_rate(identity.user_id, size)
@@ -87,9 +91,12 @@ class LiveEditing:
                 raise
             except Exception as exc:  # every failure becomes an answer
                 kind = {"type": message.type, "error": type(exc).__name__}
-                log.info("ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None)
+                log.info(
+                    "ws_edit_refused", extra=kind, exc_info=exc if is_unforeseen(exc) else None
+                )
                 why = error_response(exc, self._language)
-                reply, timestamp = answer(sent, message.id, problem=why.message, code=why.code), None
+                reply = answer(sent, message.id, problem=why.message, code=why.code)
+                timestamp = None
             self._state.metrics.count("live_edits", message.type, reply["_response"]["status"])
             if self._here is not None:
                 await self._drain(self._here, timestamp)
@@ -99,11 +106,14 @@ class LiveEditing:
 
     def _show(self, message: ws_messages.Presence) -> None:
         """Let the others on the sheet see where this client is."""
-        here, now = self._here, time.monotonic()
+        here = self._here
+        now = time.monotonic()
         if here is None or now - self._shown < PRESENCE_GAP_S:
             return
         self._shown = now
-        here.live.show(here.member, {"x": message.x, "y": message.y, "selection": message.selection})
+        here.live.show(
+            here.member, {"x": message.x, "y": message.y, "selection": message.selection}
+        )
 
     async def keep_to(self, identity: Identity) -> None:
         """Leave a graph of a workspace that is not somebody's (any more)."""
@@ -112,13 +122,16 @@ class LiveEditing:
 
     async def aclose(self) -> None:
         """Leave: the client is gone, or may not see it any more."""
-        here, self._here = self._here, None
+        here = self._here
+        self._here = None
         if here is not None:
             here.live.leave(here.member)
             await end_tasks(here.forwarding)
 
     async def _wait_for_rate(self, user_id: str, size: int) -> None:
-        """Read on no faster than a person may send. Raises: TooManyRequests after EDIT_PATIENCE_S."""
+        """Read on no faster than a person may send. Raises:
+        TooManyRequests after EDIT_PATIENCE_S.
+        """
         until = time.monotonic() + EDIT_PATIENCE_S
         while True:
             try:
@@ -159,7 +172,11 @@ class LiveEditing:
                 if done is None:
                     return {"edit": None}, None
                 undone, applied = done
-                facts = {"id": str(applied.timestamp), "takesBack": undone.id, "steps": undone.steps()}
+                facts = {
+                    "id": str(applied.timestamp),
+                    "takesBack": undone.id,
+                    "steps": undone.steps(),
+                }
                 return {"edit": facts}, None
             case _:
                 applied = await _edit(here, message, identity.user_id)
@@ -191,7 +208,8 @@ class LiveEditing:
         """Pass on what the others do, until there is nothing more."""
         try:
             while True:
-                # Between the queue and `pending` nothing else runs: no message is ever out of sight.
+                # Between the queue and `pending` nothing else runs: no message is ever
+                # out of sight.
                 here.pending.append(await here.member.next())
                 async with self._in_order:
                     await self._drain(here, None)
@@ -226,7 +244,9 @@ async def _edit(here: _Registered, message: ws_messages.SyncMessage, user_id: st
     if (work := _EDITS.get(type(message))) is None:
         raise EditRefused(where=message.type, reason="this is no edit")
     given = {
-        name: getattr(message, name) for name in type(message).model_fields if name not in ("id", "type")
+        name: getattr(message, name)
+        for name in type(message).model_fields
+        if name not in ("id", "type")
     }
     return await here.live.edit(user_id, here.member, work, **given)
 

@@ -1,4 +1,6 @@
-"""What the whole suite shares: how hard properties are tried, its fixtures, and that no skip goes unsaid."""
+"""What the whole suite shares: how hard properties are tried, its fixtures, and that no
+skip goes unsaid.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,20 @@ from hypothesis import HealthCheck, settings
 gc.set_threshold(20_000, 20, 20)
 gc.disable()  # until all is collected
 
-# A database file in memory is made in 15 ms instead of 75: nothing waits for a disk. What the tests write
-# in all is below 1 GiB.
+# A database file in memory is made in 15 ms instead of 75: nothing waits for a disk. What the tests
+# write in all is below 1 GiB.
 _IN_MEMORY = Path("/dev/shm")
-if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free > 4 << 30:
+if (
+    _IN_MEMORY.is_dir()
+    and os.access(_IN_MEMORY, os.W_OK)
+    and shutil.disk_usage(_IN_MEMORY).free > 4 << 30
+):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
 
 # A shared machine may be slow at any moment: time is no reason to fail a property.
 _UNHURRIED = [HealthCheck.too_slow]
-# The usual run tries the same examples every time, the quick one a third; the thorough one looks for
-# new ones.
+# The usual run tries the same examples every time, the quick one a third; the thorough one looks
+# for new ones.
 settings.register_profile(
     "default",
     derandomize=True,
@@ -35,13 +41,18 @@ settings.register_profile(
 )
 settings.register_profile("quick", settings.get_profile("default"), max_examples=7)
 settings.register_profile(
-    "thorough", max_examples=1000, stateful_step_count=60, deadline=None, suppress_health_check=_UNHURRIED
+    "thorough",
+    max_examples=1000,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=_UNHURRIED,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Print why a test was skipped; load the fixtures where tests run; try less where nothing is slow.
+    """Print why a test was skipped; load the fixtures where tests run; try less where
+    nothing is slow.
 
     A process that only hands tests out to others needs no fixtures, which import the whole service.
     """

@@ -29,10 +29,13 @@ class Example:
 
 
 def examples_of(document: str) -> list[Example]:
-    """Return the examples of a document in order. Raises: ValueError where output has no command."""
+    """Return the examples of a document in order. Raises: ValueError where output
+    has no command.
+    """
     found: list[Example] = []
     for block in _BLOCK.findall(document):
-        command, output = "", list[str]()
+        command = ""
+        output = list[str]()
         for line in [*block.splitlines(), _PROMPT]:
             if not line.startswith(_PROMPT):
                 output.append(line.rstrip())
@@ -41,7 +44,8 @@ def examples_of(document: str) -> list[Example]:
                 found.append(Example(command=command, output=tuple(_trimmed(output))))
             elif output:
                 raise ValueError(f"an example must start with {_PROMPT!r}, not with {output[0]!r}")
-            command, output = line.removeprefix("$ "), []
+            command = line.removeprefix("$ ")
+            output = []
     return found
 
 

@@ -69,19 +69,28 @@ def copy_of(document: Path, folder: Path) -> Path:
     ],
 )
 def test_check_names_what_drifted_and_writes_nothing(
-    document: Path, part: str, written: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: Path,
+    part: str,
+    written: str,
+    wrong: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     copy = copy_of(document, tmp_path)
     drifted = copy.read_text(encoding="utf-8").replace(written, wrong)
     copy.write_text(drifted, encoding="utf-8")
     assert main(["--check"], [copy]) == 1
-    assert capsys.readouterr().err == f"{copy.name}: {part} drifted from its source; run `make docs`\n"
+    assert (
+        capsys.readouterr().err == f"{copy.name}: {part} drifted from its source; run `make docs`\n"
+    )
     assert copy.read_text(encoding="utf-8") == drifted
     assert main([], [copy]) == 0
     assert main(["--check"], [copy]) == 0
 
 
-def test_measured_parts_take_a_commands_output(benchmarks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_parts_take_a_commands_output(
+    benchmarks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for printed, written in [
         ("\n2 cores\n\n| nodes |\n|---:|\n| 7 |\n", "2 cores\n\n| nodes |\n|---:|\n| 7 |"),
         ("retrieval  MRR\nhybrid     0.7\n", "```text\nretrieval  MRR\nhybrid     0.7\n```"),
@@ -94,7 +103,9 @@ def test_measured_parts_take_a_commands_output(benchmarks: Path, monkeypatch: py
 
 
 def test_every_document_is_up_to_date_and_every_part_is_shown_once() -> None:
-    shown = [name for path in DOCUMENTS for name in names_of_parts(path.read_text(encoding="utf-8"))]
+    shown = [
+        name for path in DOCUMENTS for name in names_of_parts(path.read_text(encoding="utf-8"))
+    ]
     assert sorted(name for name in shown if name in KNOWN_PARTS) == sorted(KNOWN_PARTS)
     assert len(shown) == len(set(shown))
 
@@ -105,7 +116,9 @@ def test_the_description_of_the_service_is_compared(
     for name in DESCRIPTIONS:
         (tmp_path / name).parent.mkdir()
     assert main(["--check"], [], tmp_path) == 1
-    said = "".join(f"{Path(name).name}: drifted from its source; run `make docs`\n" for name in DESCRIPTIONS)
+    said = "".join(
+        f"{Path(name).name}: drifted from its source; run `make docs`\n" for name in DESCRIPTIONS
+    )
     assert capsys.readouterr().err == said
     assert main([], [], tmp_path) == 0
     assert main(["--check"], [], tmp_path) == 0
@@ -156,8 +169,12 @@ def test_outputs_are_compared_without_times_and_elisions(
     assert matches(shown, printed) is same
 
 
-def test_the_readmes_examples_print_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("NODIUS_") or name.endswith("_API_KEY")]:
+def test_the_readmes_examples_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [
+        name for name in os.environ if name.startswith("NODIUS_") or name.endswith("_API_KEY")
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.chdir(tmp_path)

@@ -21,7 +21,9 @@ def _files() -> list[Path]:
 
 
 def _stores(places: set[str]) -> bool:
-    """Tell whether all places are stores: twins of one seam, as sqlite/source.py and arango/source.py."""
+    """Tell whether all places are stores: twins of one seam, as
+    sqlite/source.py and arango/source.py.
+    """
     return all(place.startswith("datasources/") for place in places)
 
 
@@ -35,7 +37,9 @@ def test_no_module_has_the_name_of_another() -> None:
         if len(places) > 1 and name not in EVERYWHERE and not _stores(places)
     }
     # A command's file is named after the command, and what it calls after what it is.
-    commands = {name: {p for p in places if not p.startswith("cli/")} for name, places in twice.items()}
+    commands = {
+        name: {p for p in places if not p.startswith("cli/")} for name, places in twice.items()
+    }
     assert {name: places for name, places in commands.items() if len(places) > 1} == {}
 
 
@@ -57,7 +61,9 @@ def _init(package: str) -> ast.Module:
 
 def _said(package: str) -> set[str]:
     """Return the modules that stand in the paragraph `From outside: …`."""
-    paragraph = (ast.get_docstring(_init(package)) or "").partition("From outside:")[2].partition("\n\n")[0]
+    paragraph = (
+        (ast.get_docstring(_init(package)) or "").partition("From outside:")[2].partition("\n\n")[0]
+    )
     return set(re.findall(r"`([\w.]+)`", paragraph)) - {"__all__"}
 
 
@@ -75,13 +81,18 @@ IMPORT = re.compile(r"^ *from (graphrag\.[\w.]+) import (?:\(([^)]*)\)|([^#\n]+)
 def _imports(file: Path) -> list[tuple[str, list[str]]]:
     """Return the modules of `graphrag` that a file imports from, and the names that it takes."""
     found = IMPORT.findall(file.read_text(encoding="utf-8"))
-    return [(module, re.findall(r"(\w+)(?: as \w+)?", several or one)) for module, several, one in found]
+    return [
+        (module, re.findall(r"(\w+)(?: as \w+)?", several or one)) for module, several, one in found
+    ]
 
 
 @cache
 def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """Return which modules and names of each package others import, without the wiring, which may use all."""
-    modules, names = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    """Return which modules and names of each package others import, without the wiring, which
+    may use all.
+    """
+    modules = defaultdict[str, set[str]](set)
+    names = defaultdict[str, set[str]](set)
     for file in (file for room in CALLERS for file in (ROOT / room).rglob("*.py")):
         home = file.relative_to(ROOT).parts[1]
         for source, taken in _imports(file):
@@ -103,7 +114,9 @@ def test_a_package_says_what_others_use_of_it(package: str) -> None:
     modules, names = _used()
     said = _said(package)
     # What is said of a package within holds for its modules.
-    used = {next((name for name in said if one.startswith(f"{name}.")), one) for one in modules[package]}
+    used = {
+        next((name for name in said if one.startswith(f"{name}.")), one) for one in modules[package]
+    }
     assert used == said
     if package != "i18n":  # it is one module
         assert names[package] <= _exported(package)

@@ -20,4 +20,6 @@ def _is_there(file: str, name: str) -> bool:
     path = ROOT / file
     if not path.is_file():
         return False
-    return re.search(rf"^ *(async )?def {name}\(", path.read_text("utf-8"), re.MULTILINE) is not None
+    return (
+        re.search(rf"^ *(async )?def {name}\(", path.read_text("utf-8"), re.MULTILINE) is not None
+    )

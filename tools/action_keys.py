@@ -1,7 +1,7 @@
 """Reads which nodes, edges and node types an action names, from the marks of its schema (`Names`).
 
-A field of an action that holds a key is marked where it is declared, in `proposal_parts`: what an action
-names needs no list of its own.
+A field of an action that holds a key is marked where it is declared, in `proposal_parts`: what an
+action names needs no list of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ P = TypeVar("P", bound=Part)
 
 
 def keys_named(part: Part, kind: Named) -> set[str]:
-    """Return every key of a kind in an action, of what exists and of what it creates; of types, names."""
+    """Return every key of a kind in an action, of what exists and of what it creates;
+    of types, names.
+    """
     return {key for mark, key in _named(part) if mark.kind == kind}
 
 
@@ -66,11 +68,17 @@ def _keys(value: Any, members: tuple[str, ...]) -> Iterator[str]:
 
 @cache
 def marks_of(part: type[Part]) -> tuple[tuple[str, tuple[Names, ...]], ...]:
-    """Return the fields of a part, each with its marks, also those inside a list or an optional value."""
+    """Return the fields of a part, each with its marks, also those inside a list
+    or an optional value.
+    """
     return tuple(
         (
             name,
-            tuple(mark for mark in (*field.metadata, *_inside(field.annotation)) if isinstance(mark, Names)),
+            tuple(
+                mark
+                for mark in (*field.metadata, *_inside(field.annotation))
+                if isinstance(mark, Names)
+            ),
         )
         for name, field in part.model_fields.items()
     )

@@ -64,7 +64,8 @@ def parse_answer(
     lines = text.split("\n")
     at = 0
     while at < len(lines):
-        line, at = lines[at], at + 1
+        line = lines[at]
+        at = at + 1
         header = _HEADER.match(line)
         if header is not None:
             start = at
@@ -74,7 +75,9 @@ def parse_answer(
             tables.setdefault(header["name"] or "", rows)
         elif _FIELD.match(line):
             value = _decoded(line)
-            fields = {**cast(dict[str, Any], value), **fields} if isinstance(value, dict) else fields
+            fields = (
+                {**cast(dict[str, Any], value), **fields} if isinstance(value, dict) else fields
+            )
         elif line.strip():
             notes.append(line)
     return ToolTables(
@@ -118,14 +121,17 @@ def edges_of(answer: ToolTables, nodes: Collection[str] | None = None) -> list[E
     keys = {key_of(row) for row in answer.rows("nodes")} if nodes is None else nodes
     found: list[EdgeEnds] = []
     for row in answer.rows("edges"):
-        source, target = _end(cell(row.get("from")), keys), _end(cell(row.get("to")), keys)
+        source = _end(cell(row.get("from")), keys)
+        target = _end(cell(row.get("to")), keys)
         if source and target:
             found.append(EdgeEnds(*source, *target, cell(row.get("label")), row))
     return found
 
 
 def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
-    """Split `key:handle`; keys and handles may hold colons themselves, so the longest known key counts."""
+    """Split `key:handle`; keys and handles may hold colons themselves, so the longest
+    known key counts.
+    """
     at = text.rfind(":")
     while at > 0:
         if text[:at] in keys:
@@ -155,15 +161,23 @@ def handles_of_node(detail: ToolTables) -> list[Handle]:
     """Return the handles that `read_node_detail` shows."""
     columns = ("handle", "direction", "accept", "display")
     cells = [[cell(row.get(column)) for column in columns] for row in detail.rows("handles")]
-    return [Handle(id=i, direction=d, accept=accept or "any", label=label) for i, d, accept, label in cells]
+    return [
+        Handle(id=i, direction=d, accept=accept or "any", label=label)
+        for i, d, accept, label in cells
+    ]
 
 
 def handles_of_type(config: ToolTables) -> list[Handle]:
-    """Return the handles that `read_node_config` shows, as `in L:0; out R:0 success,R:1<number>`."""
+    """Return the handles that `read_node_config` shows, as `in L:0; out R:0
+    success,R:1<number>`.
+    """
     sides = re.findall(r"(?:^|; )(in|out) ((?:'(?:[^']|'')*'|[^;'])*)", config.text_of("handles"))
     return [
         Handle(
-            id=p["id"], direction=direction, accept=p["accept"] or "any", label=(p["label"] or "").strip("'")
+            id=p["id"],
+            direction=direction,
+            accept=p["accept"] or "any",
+            label=(p["label"] or "").strip("'"),
         )
         for direction, part in sides
         for p in _POINT.finditer(part)
@@ -177,10 +191,14 @@ def of_direction(handles: Sequence[Handle], direction: str) -> list[Handle]:
 def named_handles(handles: Sequence[Handle], name: str) -> list[Handle]:
     """Return the handles of an id or a label."""
     low = letters(name)
-    return [h for h in handles if h.id == name] or [h for h in handles if low and letters(h.label) == low]
+    return [h for h in handles if h.id == name] or [
+        h for h in handles if low and letters(h.label) == low
+    ]
 
 
-def fitting_pair(source: Sequence[Handle], target: Sequence[Handle]) -> tuple[Handle, Handle] | None:
+def fitting_pair(
+    source: Sequence[Handle], target: Sequence[Handle]
+) -> tuple[Handle, Handle] | None:
     """Return the first output of one node and input of the other that accept the same."""
     for pair in product(of_direction(source, "out"), of_direction(target, "in")):
         if pair[0].accept == pair[1].accept or "any" in (pair[0].accept, pair[1].accept):

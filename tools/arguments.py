@@ -1,13 +1,13 @@
 """The arguments of tools: the schema that a model gets, and reading what a model wrote.
 
-Every call of a model pays for the schemas of all tools, so they leave out bounds, defaults and unknown
-fields; these are checked when a call comes, and an error then says what is allowed. Arguments are strict
-JSON, repaired only where nothing else can be meant: a string or a number that was cut off could have gone
-on, so it is refused.
+Every call of a model pays for the schemas of all tools, so they leave out bounds, defaults and
+unknown fields; these are checked when a call comes, and an error then says what is allowed.
+Arguments are strict JSON, repaired only where nothing else can be meant: a string or a number that
+was cut off could have gone on, so it is refused.
 
-The schema of a tool that a document describes may come from a stranger's server: a check against it is
-bounded by its computing time, which every keyword reads, regular expressions have a time limit, and a `$ref`
-finds only what stands in the schema itself.
+The schema of a tool that a document describes may come from a stranger's server: a check against it
+is bounded by its computing time, which every keyword reads, regular expressions have a time limit,
+and a `$ref` finds only what stands in the schema itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class MalformedArguments(ValueError):
     """The arguments are not one JSON object; `reason` says why, `near` shows where."""
 
     def __init__(self, *, reason: str, near: str = "") -> None:
-        self.reason, self.near = reason, near
+        self.reason = reason
+        self.near = near
         super().__init__(reason + (f" near {near!r}" if near else ""))
 
 
@@ -59,7 +60,9 @@ def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
     """
     parsed = Arguments(values=raw) if isinstance(raw, dict) else _parse(raw)
     if is_deeper(parsed.values, MAX_DEPTH):
-        raise MalformedArguments(reason=f"the arguments are nested more than {MAX_DEPTH} levels deep")
+        raise MalformedArguments(
+            reason=f"the arguments are nested more than {MAX_DEPTH} levels deep"
+        )
     try:
         json.dumps(parsed.values, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
@@ -71,15 +74,20 @@ def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
 
 def _parse(raw: str) -> Arguments:
     if len(raw) > MAX_ARGUMENT_CHARS:
-        raise MalformedArguments(reason=f"the arguments are longer than {MAX_ARGUMENT_CHARS} characters")
+        raise MalformedArguments(
+            reason=f"the arguments are longer than {MAX_ARGUMENT_CHARS} characters"
+        )
     if not raw.strip():
         return Arguments(values={})
     try:
-        value, repaired = _load(raw), False
+        value = _load(raw)
+        repaired = False
         if isinstance(value, str):  # some models send the object as a string
-            value, repaired = _load(value), True
+            value = _load(value)
+            repaired = True
     except json.JSONDecodeError as exc:
-        value, repaired = _repair(raw, exc), True
+        value = _repair(raw, exc)
+        repaired = True
     except RecursionError as exc:
         raise MalformedArguments(
             reason=f"the arguments are nested more than {MAX_DEPTH} levels deep"
@@ -120,7 +128,9 @@ def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """Returns the object that a text is as JSON; None for anything else, and for one nested too deeply."""
+    """Returns the object that a text is as JSON; None for anything else, and for one
+    nested too deeply.
+    """
     try:
         value = json.loads(text, parse_constant=_constant)
     except (ValueError, RecursionError):
@@ -134,7 +144,9 @@ def is_deeper(value: Any, levels: int) -> bool:
     level: list[Any] = [value]
     for _ in range(levels + 1):
         inner = [
-            list(cast(Mapping[Any, Any], one).values()) if isinstance(one, Mapping) else cast(list[Any], one)
+            list(cast(Mapping[Any, Any], one).values())
+            if isinstance(one, Mapping)
+            else cast(list[Any], one)
             for one in level
             if isinstance(one, Mapping | list | tuple)
         ]
@@ -151,7 +163,8 @@ _SAID = ("type", "description", "enum", "items", "properties", "required", "anyO
 
 @cache
 def parameters_of(arguments: type[BaseModel]) -> Schema:
-    """Return the schema of some arguments with its definitions in place and only what a caller needs.
+    """Return the schema of some arguments with its definitions in place and only
+    what a caller needs.
 
     All callers share it: to make those of all tools takes 20 ms.
     """
@@ -188,7 +201,9 @@ def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
 
 
 MAX_CHECK_S = 0.03
-"""Seconds that a check may compute, however busy the machine is; what is not found wrong by then passes."""
+"""Seconds that a check may compute, however busy the machine is; what is not found wrong
+by then passes.
+"""
 MAX_SHOWN = 5
 MAX_UNIQUE = 200
 """Elements of a list that are compared with one another."""
@@ -203,7 +218,9 @@ class _OutOfTime(Exception): ...
 
 
 def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return where and what is wrong, at most MAX_SHOWN; a schema that cannot be applied finds nothing."""
+    """Return where and what is wrong, at most MAX_SHOWN; a schema that cannot be
+    applied finds nothing.
+    """
     nothing_else: Registry[Any] = Registry()
     validator = _BOUNDED(_plain(schema), registry=nothing_else)
     token = _ENDS.set(time.thread_time() + MAX_CHECK_S)
@@ -214,15 +231,16 @@ def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> lis
     finally:
         _ENDS.reset(token)
     return [
-        (".".join(map(str, cast(Any, e).absolute_path))[:200], str(cast(Any, e).message)[:300]) for e in found
+        (".".join(map(str, cast(Any, e).absolute_path))[:200], str(cast(Any, e).message)[:300])
+        for e in found
     ]
 
 
 def _plain(part: Any) -> Any:
     """Return a schema without what cannot be bounded.
 
-    `$schema` in a part would choose another validator for it; names of properties are not matched with
-    regular expressions, nor are other properties refused where a schema does so.
+    `$schema` in a part would choose another validator for it; names of properties are not matched
+    with regular expressions, nor are other properties refused where a schema does so.
     """
     if isinstance(part, Mapping):
         pairs = dict(cast(Mapping[str, Any], part))
@@ -249,7 +267,9 @@ def _timed(keyword: _Keyword) -> _Keyword:
     return check
 
 
-def _pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+def _pattern(
+    _validator: Any, pattern: str, instance: Any, _schema: Any
+) -> Iterator[ValidationError]:
     left = max(0.001, _ENDS.get() - time.thread_time())
     if isinstance(instance, str) and not regex.search(pattern, instance, timeout=left):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")

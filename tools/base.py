@@ -29,12 +29,19 @@ Role = Literal["viewer", "editor", "reviewer", "admin"]
 EVERYONE: frozenset[Role] = frozenset(("viewer", "editor", "reviewer", "admin"))
 SessionKind = Literal["chat", "automation"]
 Effect = Literal["read", "proposes", "acts"]
-"""What a call does: read, propose a change that a person decides, or act outside the graph at once."""
+"""What a call does: read, propose a change that a person decides, or act outside the
+graph at once.
+"""
 ANY_SESSION: frozenset[SessionKind] = frozenset(("chat", "automation"))
 NO_FEATURES: frozenset[str] = frozenset()
 
 ErrorCode = Literal[
-    "unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments", "not_found", "unavailable"
+    "unknown_tool",
+    "not_permitted",
+    "malformed_arguments",
+    "invalid_arguments",
+    "not_found",
+    "unavailable",
 ]
 _OLDER = (
     ("key", "nodeKey"),
@@ -48,8 +55,8 @@ _OLDER = (
 
 
 class ToolArguments(BaseModel):
-    """Base of what a model writes: no unknown field, and no conversion but where nothing else can be meant
-    (`read_by_schema`).
+    """Base of what a model writes: no unknown field, and no conversion but where nothing else can
+    be meant (`read_by_schema`).
 
     An older name of an argument is taken where the tool has no argument of that name.
     """
@@ -65,13 +72,17 @@ class ToolArguments(BaseModel):
             return values
         pairs = cast(dict[str, Any], values)
         names = {info.alias or name for name, info in cls.model_fields.items()}
-        renamed = {old: new for old, new in _OLDER if old not in names and new in names - pairs.keys()}
+        renamed = {
+            old: new for old, new in _OLDER if old not in names and new in names - pairs.keys()
+        }
         named = {renamed.get(name, name): value for name, value in pairs.items()}
         return read_by_schema(schema_of(cls), named)
 
 
 class DescribedArguments(ToolArguments):
-    """Arguments of a tool whose `parameters` are a JSON Schema, against which `values` were checked."""
+    """Arguments of a tool whose `parameters` are a JSON Schema, against which
+    `values` were checked.
+    """
 
     values: dict[str, Any]
 
@@ -83,7 +94,9 @@ class Search(Protocol):
 
 
 class SearchAll(Protocol):
-    """Ranks nodes of all graphs for a query; graphrag's search of a workspace is passed in as this."""
+    """Ranks nodes of all graphs for a query; graphrag's search of a workspace is
+    passed in as this.
+    """
 
     async def __call__(
         self, query: str, *, limit: int, hits: int, graphs: Sequence[str] | None = None
@@ -130,7 +143,9 @@ class PastChanges:
 
 
 class History(Protocol):
-    """Reads what changed in a graph; graphrag's history of edits and approvals is passed in as this."""
+    """Reads what changed in a graph; graphrag's history of edits and approvals is passed
+    in as this.
+    """
 
     async def __call__(self, graph_key: str, past: Past) -> PastChanges:
         """Return the changes asked for. Raises: ValueError where the period is none."""
@@ -219,13 +234,16 @@ A = TypeVar("A", bound=ToolArguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
-    """One tool. `description` tells a model when to call it and when not; `example` is a right call.
+    """One tool. `description` tells a model when to call it and when not; `example`
+    is a right call.
 
-    It is offered in `sessions` of these kinds, to clients that have its `feature`, where it names one.
-    `alone`: it is refused beside another call. `parameters` is the JSON Schema of a tool that a document
-    describes, which gets DescribedArguments. `timeout_s` takes the place of the limit of other tools.
-    `reusable`: the same read may be answered from memory for a while. `essential`: also a model with a small
-    window is offered it.
+    It is offered in `sessions` of these kinds, to clients that have its `feature`, where
+    it names one.
+    `alone`: it is refused beside another call. `parameters` is the JSON Schema of a tool that a
+    document describes, which gets DescribedArguments. `timeout_s` takes the place of the limit
+    of other tools.
+    `reusable`: the same read may be answered from memory for a while. `essential`: also a model
+    with a small window is offered it.
     """
 
     name: str
@@ -250,7 +268,9 @@ class Tool(Generic[A]):
 
     def schema(self) -> dict[str, Any]:
         """Return the tool in OpenAI's function form."""
-        parameters = self.parameters if self.parameters is not None else parameters_of(self.arguments)
+        parameters = (
+            self.parameters if self.parameters is not None else parameters_of(self.arguments)
+        )
         description = self.description
         if self.example:
             description += f" Example: {compact_json(dict(self.example))}"
@@ -265,7 +285,9 @@ def read_tool(
     reusable: bool = True,
     essential: bool = False,
 ) -> Callable[[Callable[[A, ToolContext], Awaitable[ToolResult]]], Tool[A]]:
-    """Return what makes a function a tool that reads, with the function's name and its arguments."""
+    """Return what makes a function a tool that reads, with the function's name
+    and its arguments.
+    """
 
     def made(run: Callable[[A, ToolContext], Awaitable[ToolResult]]) -> Tool[A]:
         return Tool(
@@ -313,7 +335,9 @@ class ToolBox:
         return self._tools.get(name)
 
     def accepts(self, name: str, raw_arguments: str) -> bool:
-        """Returns whether a call has the arguments that its tool takes; only a run tells whether they fit."""
+        """Returns whether a call has the arguments that its tool takes; only a run tells
+        whether they fit.
+        """
         tool = self._tools.get(name)
         try:
             return tool is not None and not isinstance(
@@ -322,8 +346,12 @@ class ToolBox:
         except (MalformedArguments, ValidationError):
             return False
 
-    async def run(self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call as the model wrote it. Whatever the model or the store does, a result comes back."""
+    async def run(
+        self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext
+    ) -> ToolResult:
+        """Run a call as the model wrote it. Whatever the model or the store does, a
+        result comes back.
+        """
         tool = self._tools.get(name)
         if tool is None or not tool.is_for(context.role, context.session_kind, context.features):
             return self._refused(name, tool, context)
@@ -343,7 +371,9 @@ class ToolBox:
             log.warning("tool_failed", extra={"tool": name, "error": type(exc).__name__})
             return _source_failed(exc)
         except ToonError as exc:
-            return failure("unavailable", Problem(what=f"the result cannot be written: {exc.reason}"))
+            return failure(
+                "unavailable", Problem(what=f"the result cannot be written: {exc.reason}")
+            )
         if not parsed.repaired:
             return result
         log.warning("malformed_json", extra=_malformed(tool, raw_arguments, corrected=True))
@@ -352,10 +382,16 @@ class ToolBox:
 
     def _refused(self, name: str, tool: Tool[Any] | None, context: ToolContext) -> ToolResult:
         role = context.role
-        names = [offered.name for offered in self.offered(role, context.session_kind, context.features)]
+        names = [
+            offered.name for offered in self.offered(role, context.session_kind, context.features)
+        ]
         allowed = ", ".join(names)
         if tool is not None:
-            what = f"{name} is not offered here" if role in tool.roles else f"a {role} may not call {name}"
+            what = (
+                f"{name} is not offered here"
+                if role in tool.roles
+                else f"a {role} may not call {name}"
+            )
             return failure("not_permitted", Problem(what=what, allowed=allowed))
         what = f"unknown function: {name[:100]}"
         near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
@@ -364,7 +400,9 @@ class ToolBox:
         return ToolResult(text=compact_json(said), error=error)
 
 
-def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None) -> ToolResult:
+def failure(
+    code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None
+) -> ToolResult:
     """Return a result that says what went wrong, in words a model can act on."""
     lines = [f"ERROR {code}"]
     for problem in problems:
@@ -374,7 +412,9 @@ def failure(code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | No
             lines.append(f"  allowed: {problem.allowed}")
     if example:
         lines.append(f"example: {compact_json(dict(example))}")
-    return ToolResult(text="\n".join(lines), error=ToolError(code=code, problems=problems, example=example))
+    return ToolResult(
+        text="\n".join(lines), error=ToolError(code=code, problems=problems, example=example)
+    )
 
 
 def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
@@ -382,13 +422,17 @@ def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
     if tool.parameters is None:
         return tool.arguments.model_validate(values)
     values = read_by_schema(tool.parameters, values)
-    if problems := [Problem(where=at, what=what) for at, what in wrong_arguments(tool.parameters, values)]:
+    if problems := [
+        Problem(where=at, what=what) for at, what in wrong_arguments(tool.parameters, values)
+    ]:
         return failure("invalid_arguments", *problems, example=tool.example)
     return DescribedArguments(values=values)
 
 
 def _malformed(tool: Tool[Any], raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
-    """Return what is logged of malformed arguments; those of a document's tool may hold what callers said."""
+    """Return what is logged of malformed arguments; those of a document's tool may hold
+    what callers said.
+    """
     shown = str(raw)[:500] if tool.parameters is None else ""
     return {"tool": tool.name, "raw": shown, "corrected": corrected}
 
@@ -398,7 +442,8 @@ def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:
     problems: list[Problem] = []
     for found in exc.errors(include_url=False)[:5]:
         where = ".".join(str(part) for part in found["loc"])[:200]
-        what, allowed = found["msg"], None
+        what = found["msg"]
+        allowed = None
         if found["type"] == "extra_forbidden":
             name = str(found["loc"][-1])[:100]
             near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6)

@@ -32,12 +32,16 @@ def compact_value(value: Any) -> str:
 
 
 def without_empty(value: Any, depth: int = 0) -> Any:
-    """Return a JSON-like value without its nulls, empty strings, lists and objects; None if none is left."""
+    """Return a JSON-like value without its nulls, empty strings, lists and objects; None if
+    none is left.
+    """
     if depth > MAX_DEPTH:
         return ELLIPSIS
     if isinstance(value, Mapping):
         pairs = cast(Mapping[Any, Any], value).items()
-        kept = {key: left for key, item in pairs if (left := without_empty(item, depth + 1)) is not None}
+        kept = {
+            key: left for key, item in pairs if (left := without_empty(item, depth + 1)) is not None
+        }
         return kept or None
     if isinstance(value, list | tuple):
         items = [without_empty(item, depth + 1) for item in cast(Sequence[Any], value)]
@@ -65,9 +69,14 @@ def _pairs(mapping: Mapping[Any, Any], depth: int) -> str:
 
 def _pair(key: str, value: Any, depth: int) -> str:
     name = _name(key)
-    while isinstance(value, Mapping) and len(cast(Mapping[Any, Any], value)) == 1 and depth < MAX_DEPTH:
+    while (
+        isinstance(value, Mapping)
+        and len(cast(Mapping[Any, Any], value)) == 1
+        and depth < MAX_DEPTH
+    ):
         inner, value = next(iter(cast(Mapping[Any, Any], value).items()))
-        name, depth = f"{name}.{_name(str(inner))}", depth + 1
+        name = f"{name}.{_name(str(inner))}"
+        depth = depth + 1
     return f"{name}:{_flow(value, depth + 1)}"
 
 
@@ -76,7 +85,9 @@ def _name(key: str) -> str:
 
 
 def other_cells(node: Node, limit: int) -> dict[str, str]:
-    """Return the fields that `Node` declares as shown and that no table of nodes has a column for."""
+    """Return the fields that `Node` declares as shown and that no table of nodes
+    has a column for.
+    """
     others = other_values(node, "shown", _WITH_A_CELL)
     return {name: cut(compact_value(value), limit) for name, value in others.items()}
 
@@ -110,13 +121,16 @@ def _quoted(text: str) -> str:
 
 
 def compact_handles(handles: Handles) -> str:
-    """Return handles as `in L:0; out R:0 success,R:1<number>`: side, point id, label, accepted type.
+    """Return handles as `in L:0; out R:0 success,R:1<number>`: side, point id,
+    label, accepted type.
 
     `any` is not written as an accepted type.
     """
     parts: list[str] = []
     for direction in ("in", "out"):
-        points = [_point(s, p) for s, group in handles.items() for p in group.point if p.type == direction]
+        points = [
+            _point(s, p) for s, group in handles.items() for p in group.point if p.type == direction
+        ]
         if points:
             parts.append(f"{direction} {','.join(points)}")
     return "; ".join(parts)
@@ -129,7 +143,9 @@ def _point(side: str, point: HandlePoint) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text, or its first `limit` characters and how many are missing: `abc…+1200 chars`."""
+    """Return the text, or its first `limit` characters and how many are
+    missing: `abc…+1200 chars`.
+    """
     missing = len(text) - limit
     if missing <= 0:
         return text

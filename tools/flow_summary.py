@@ -1,4 +1,6 @@
-"""Finds what a graph does without a model: its starts, its longest way, its ends, what its notes say."""
+"""Finds what a graph does without a model: its starts, its longest way, its ends, what
+its notes say.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,16 @@ MAX_STARTS = 50
 SERVING = "ai_"
 """Handles of this beginning take what serves a node: a model, a tool."""
 
-_MARKS = re.compile(r"!\[[^]]*\]\([^)]*\)|<[^<>]{1,200}>|\]\([^)]*\)|[*`\[]{1,3}|^[#>\s\d.•-]+", re.MULTILINE)
+_MARKS = re.compile(
+    r"!\[[^]]*\]\([^)]*\)|<[^<>]{1,200}>|\]\([^)]*\)|[*`\[]{1,3}|^[#>\s\d.•-]+", re.MULTILINE
+)
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """Keys of steps: those that begin, the longest of the shortest ways from one, those where a way ends.
+    """Keys of steps: those that begin, the longest of the shortest ways from one, those where
+    a way ends.
 
     `notes` are the notes' keys with their text without marks, the fullest first.
     """
@@ -37,7 +42,10 @@ def summarize_flow(nodes: Sequence[Node], edges: Sequence[Edge]) -> FlowSummary:
     steps = {node.key: node for node in nodes if node.type not in NO_STEPS}
     onward: dict[str, list[str]] = {}
     for edge in edges:
-        if not edge.target_handle.startswith(SERVING) and {edge.source, edge.target} <= steps.keys():
+        if (
+            not edge.target_handle.startswith(SERVING)
+            and {edge.source, edge.target} <= steps.keys()
+        ):
             onward.setdefault(edge.source, []).append(edge.target)
     entered = {target for targets in onward.values() for target in targets}
     first = [key for key in steps if key in onward and key not in entered]
@@ -57,7 +65,8 @@ def summarize_flow(nodes: Sequence[Node], edges: Sequence[Edge]) -> FlowSummary:
 
 def _longest(onward: Mapping[str, Sequence[str]], start: str) -> list[str]:
     """Return the shortest way to the step that is the most steps away."""
-    came, queue = {start: ""}, deque([start])
+    came = {start: ""}
+    queue = deque([start])
     key = start
     while queue:
         key = queue.popleft()

@@ -1,11 +1,13 @@
-"""Reads JSON with the plain mistakes that models make, where nothing else can be meant; guesses nothing.
+"""Reads JSON with the plain mistakes that models make, where nothing else can be
+meant; guesses nothing.
 
-Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a closing
-bracket or missing before a quoted name, a backslash that is no escape, closing brackets missing at the
-end. One pass over the text: a model cannot make it slow.
+Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a
+closing bracket or missing before a quoted name, a backslash that is no escape, closing brackets
+missing at the end. One pass over the text: a model cannot make it slow.
 
-Decision: a reader of ours and no library that repairs JSON: those guess what was meant, so that a proposal
-could say what no model wrote, and the one tried takes time with the square of a text's length.
+Decision: a reader of ours and no library that repairs JSON: those guess what was meant, so
+that a proposal could say what no model wrote, and the one tried takes time with the square of
+a text's length.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class _JsonToken:
 
 
 def read(text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any] = dict) -> Any:
-    """Return the one value that a text means; `object_of` makes an object of its fields, in their order and
-    as often as they stand there.
+    """Return the one value that a text means; `object_of` makes an object of its fields, in their
+    order and as often as they stand there.
 
     Raises: ValueError, for all else, and what `object_of` raises.
     """
@@ -60,12 +62,14 @@ def read(text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any] = dict
 
 class _Reader:
     def __init__(self, text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any]) -> None:
-        self._tokens, self._object_of = _tokens_of(text), object_of
+        self._tokens = _tokens_of(text)
+        self._object_of = object_of
         self._ahead: _JsonToken | None = None
         self._last = _JsonToken("end")
 
     def next(self) -> _JsonToken:
-        token, self._ahead = self._ahead or next(self._tokens), None
+        token = self._ahead or next(self._tokens)
+        self._ahead = None
         if token.kind != "end":
             self._last = token
         return token
@@ -108,7 +112,9 @@ class _Reader:
         return self._object_of(found)
 
     def _ends(self, bracket: str) -> bool:
-        """Tell whether the value ends here; at the end of the text it does if nothing could go on."""
+        """Tell whether the value ends here; at the end of the text it does if nothing
+        could go on.
+        """
         if self.peek().kind == "end":
             last = self._last
             is_number = isinstance(last.value, int | float) and not isinstance(last.value, bool)
@@ -129,7 +135,8 @@ class _Reader:
 
 
 def _tokens_of(text: str) -> Iterator[_JsonToken]:
-    place, end = 0, len(text.rstrip())
+    place = 0
+    end = len(text.rstrip())
     while place < end:
         match = _TOKEN.match(text, place)
         if match is None:

@@ -1,7 +1,9 @@
-"""Selects all nodes of a graph that have something in common: a type, what they use, a setting, no edges.
+"""Selects all nodes of a graph that have something in common: a type, what they use, a
+setting, no edges.
 
-`select` takes what is asked for by name and is exact; `sets_in` finds what a question names. Values come
-from `datasources.uses` (credentials, hosts, tables…) and from the facts of `tools.node_meaning`.
+`select` takes what is asked for by name and is exact; `sets_in` finds what a question
+names. Values come from `datasources.uses` (credentials, hosts, tables…) and from the
+facts of `tools.node_meaning`.
 """
 
 from __future__ import annotations
@@ -22,12 +24,18 @@ from tools.secret_texts import redacted
 MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
 
 FLAGS: Final[Mapping[str, frozenset[str]]] = {
-    "disabled": frozenset(("disabled", "deactivated", "inactive", "desactive", "desactivee", "inactif")),
-    "unconnected": frozenset(("unconnected", "disconnected", "isolated", "orphan", "isole", "orphelin")),
+    "disabled": frozenset(
+        ("disabled", "deactivated", "inactive", "desactive", "desactivee", "inactif")
+    ),
+    "unconnected": frozenset(
+        ("unconnected", "disconnected", "isolated", "orphan", "isole", "orphelin")
+    ),
     "no_error_path": frozenset(),
     "code": frozenset(("code", "javascript", "python", "script")),
 }
-"""What a node is or lacks as a whole, with words (English, French) by which a question asks for it."""
+"""What a node is or lacks as a whole, with words (English, French) by which a question
+asks for it.
+"""
 
 _LACKED: Final[Mapping[str, frozenset[str]]] = {
     "unconnected": frozenset(
@@ -36,7 +44,9 @@ _LACKED: Final[Mapping[str, frozenset[str]]] = {
     "no_error_path": frozenset(("error", "erreur", "failure", "echec")),
 }
 """Words that name a flag only beside a negation."""
-_NEGATIONS: Final = frozenset(("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas"))
+_NEGATIONS: Final = frozenset(
+    ("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas")
+)
 _GENERIC: Final = frozenset(
     re.findall(
         r"\w+",
@@ -57,7 +67,8 @@ MAX_RUN: Final = 3  # words that name one thing together
 class NodeSet:
     """Nodes with something in common, and by which value each is one of them.
 
-    `kind` is `type`, a kind of `datasources.uses`, `setting` or a flag; `value` is what was asked for.
+    `kind` is `type`, a kind of `datasources.uses`, `setting` or a flag; `value` is what
+    was asked for.
     """
 
     kind: str
@@ -66,7 +77,9 @@ class NodeSet:
 
 
 def select(nodes: Iterable[Node], edges: Sequence[Edge], kind: str, value: str = "") -> NodeSet:
-    """Returns all nodes of a kind of thing whose value holds `value`, whatever its case and accents."""
+    """Returns all nodes of a kind of thing whose value holds `value`, whatever its
+    case and accents.
+    """
     wanted = fold(value)
     members: dict[str, str] = {}
     for node in nodes:
@@ -107,7 +120,9 @@ def _has_flag(node: Node, edges: Sequence[Edge], flag: str) -> bool:
     if flag == "unconnected":
         return not own
     errors = {
-        point.id for _, point in node.points("out") if point.display == "error" or point.id == "onError"
+        point.id
+        for _, point in node.points("out")
+        if point.display == "error" or point.id == "onError"
     }
     return not any(edge.source == node.key and edge.source_handle in errors for edge in own)
 
@@ -129,7 +144,9 @@ def _flags_in(words: Sequence[str]) -> list[str]:
     """Returns the flags that a question asks for."""
     asked = set(words)
     lacked = _LACKED if asked & _NEGATIONS else {}
-    return [flag for flag, names in FLAGS.items() if asked & (names | lacked.get(flag, frozenset()))]
+    return [
+        flag for flag, names in FLAGS.items() if asked & (names | lacked.get(flag, frozenset()))
+    ]
 
 
 def _identity(node: Node) -> list[tuple[str, str]]:
@@ -137,7 +154,9 @@ def _identity(node: Node) -> list[tuple[str, str]]:
     return [("type", node.type), *_used(node)]
 
 
-def _named_by(words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, str]]]]) -> list[NodeSet]:
+def _named_by(
+    words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, str]]]]
+) -> list[NodeSet]:
     """Returns a set for each run of words in a question that a type or a used value holds."""
     found: list[tuple[int, NodeSet]] = []
     taken: dict[int, set[str]] = {}  # by place of a word: the kinds of things that it named already
@@ -152,9 +171,13 @@ def _named_by(words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, s
             members: dict[str, str] = {}
             kinds: dict[str, None] = {}
             for key, identity in steps:
-                held = [one for one in identity if one[0] not in named and _holds(one[1], run, beside)]
+                held = [
+                    one for one in identity if one[0] not in named and _holds(one[1], run, beside)
+                ]
                 if held:
-                    members[key] = "; ".join(dict.fromkeys(value for _, value in held))[:MAX_SHOWN_CHARS]
+                    members[key] = "; ".join(dict.fromkeys(value for _, value in held))[
+                        :MAX_SHOWN_CHARS
+                    ]
                     kinds |= dict.fromkeys(kind for kind, _ in held)
             if members:
                 for place in places:
@@ -165,10 +188,14 @@ def _named_by(words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, s
 
 
 def _holds(value: str, run: Sequence[str], beside: Sequence[str]) -> bool:
-    """Returns whether a value holds the words of a run: short words as a whole, `if` only before `nodes`."""
+    """Returns whether a value holds the words of a run: short words as a whole, `if`
+    only before `nodes`.
+    """
     if all(len(word) >= _SHORT for word in run):
         return "".join(run) in letters(value)
-    is_type = bool(beside) and beside[0] in _GENERIC and value.rpartition(".")[2].lower() == "".join(run)
+    is_type = (
+        bool(beside) and beside[0] in _GENERIC and value.rpartition(".")[2].lower() == "".join(run)
+    )
     return is_type or (len("".join(run)) >= _SHORT and "".join(run) in letters(value))
 
 
@@ -177,7 +204,11 @@ def _set_by(stems: frozenset[str], steps: Sequence[Node]) -> list[NodeSet]:
     found: dict[str, dict[str, str]] = {}
     for node in steps:
         for fact in facts_of(node):
-            name = fact.label or fact.value.partition(" = ")[0] if " = " in fact.text or fact.label else ""
+            name = (
+                fact.label or fact.value.partition(" = ")[0]
+                if " = " in fact.text or fact.label
+                else ""
+            )
             label = set(tokenize_prose(words_of(name))) if name else set[str]()
             if label and label <= stems and any(len(stem) >= _SHORT for stem in label):
                 found.setdefault(name, {})[node.key] = fact.text[:MAX_SHOWN_CHARS]

@@ -1,4 +1,6 @@
-"""Finds what nodes are set to: credentials, models, prompts and the like, and the text that holds words."""
+"""Finds what nodes are set to: credentials, models, prompts and the like, and the text
+that holds words.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ _PIECES = re.compile(r"\n+|(?<=[.!?]) +")
 
 
 def leaves(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield every text, number and switch of JSON data with its dotted path, of a chosen item its name."""
+    """Yield every text, number and switch of JSON data with its dotted path, of a chosen
+    item its name.
+    """
     stack: list[tuple[str, Any]] = [("", value)]
     for _ in range(MAX_LEAVES):
         if not stack:
@@ -62,15 +66,21 @@ def leaves(value: Any) -> Iterator[tuple[str, str]]:
             pairs = cast(Mapping[str, Any], item)
             if "__rl" in pairs:
                 pairs = {"value": pairs.get("cachedResultName") or pairs.get("value")}
-            stack += [(f"{path}.{k}".removeprefix("."), v) for k, v in reversed(list(pairs.items()))]
+            stack += [
+                (f"{path}.{k}".removeprefix("."), v) for k, v in reversed(list(pairs.items()))
+            ]
         elif isinstance(item, list | tuple):
-            stack += [(f"{path}.{i}", v) for i, v in reversed(list(enumerate(cast(Sequence[Any], item))))]
+            stack += [
+                (f"{path}.{i}", v) for i, v in reversed(list(enumerate(cast(Sequence[Any], item))))
+            ]
         elif item is not None and item != "" and not _SKIPPED.search(path):
             yield _VALUE.sub("", path), str(item)
 
 
 def values_of(node: Node, kind: str) -> list[str] | None:
-    """Return what a node holds of a kind; None where it holds none, empty where it is one of the kind."""
+    """Return what a node holds of a kind; None where it holds none, empty where it is one
+    of the kind.
+    """
     if node.type in NO_STEPS:
         return None
     data = data_of(node)
@@ -81,7 +91,11 @@ def values_of(node: Node, kind: str) -> list[str] | None:
     is_store = kind == "table" and _STORE.search(node.type) is not None
     serves = is_store or any(point.id in _SERVES.get(kind, ()) for _, point in node.points("out"))
     pattern = _LEAVES.get(kind)
-    found = [] if pattern is None else [v for path, v in leaves(data) if _is_of(kind, pattern, path, v, node)]
+    found = (
+        []
+        if pattern is None
+        else [v for path, v in leaves(data) if _is_of(kind, pattern, path, v, node)]
+    )
     return list(dict.fromkeys(value[:MAX_CHARS] for value in found)) or ([] if serves else None)
 
 
@@ -104,7 +118,8 @@ def schedule_of(kind: str, data: Mapping[str, Any]) -> list[str]:
     groups = cast(Mapping[str, Any], rule).values() if isinstance(rule, Mapping) else ()
     items = [one for group in groups if isinstance(group, list) for one in cast(list[Any], group)]
     found = [_interval(cast(Mapping[str, Any], one)) for one in items if isinstance(one, Mapping)]
-    crontab, repeat = settings.get("crontab"), settings.get("repeat")
+    crontab = settings.get("crontab")
+    repeat = settings.get("repeat")
     return found + [str(crontab)] * bool(crontab) + [f"every {repeat} s"] * bool(repeat)
 
 
@@ -117,20 +132,29 @@ def _interval(item: Mapping[str, Any]) -> str:
     count = item.get(f"{unit}Interval") or 1
     said = f"every {unit.removesuffix('s')}" if count == 1 else f"every {count} {unit}"
     days = item.get("triggerAtDay")
-    said += f" (day {', '.join(map(str, cast(list[Any], days)))})" if isinstance(days, list) and days else ""
-    hour, minute = item.get("triggerAtHour"), item.get("triggerAtMinute") or 0
+    said += (
+        f" (day {', '.join(map(str, cast(list[Any], days)))})"
+        if isinstance(days, list) and days
+        else ""
+    )
+    hour = item.get("triggerAtHour")
+    minute = item.get("triggerAtMinute") or 0
     if hour is None and unit in ("minutes", "hours", "seconds"):
         return said
     return f"{said} at {hour or 0:0>2}:{minute:0>2}"
 
 
 def best_text(node: Node, words: frozenset[str], limit: int) -> str | None:
-    """Return the sentence or setting of a node that shares most with words (stems); None where none does."""
+    """Return the sentence or setting of a node that shares most with words (stems); None
+    where none does.
+    """
 
     def shared(found: tuple[str, str]) -> tuple[int, int]:
         return len(words.intersection(tokenize_prose(" ".join(found)))), -len(found[1])
 
-    found = [(path, piece) for path, text in leaves(node.data) for piece in _PIECES.split(text[:20_000])]
+    found = [
+        (path, piece) for path, text in leaves(node.data) for piece in _PIECES.split(text[:20_000])
+    ]
     found += [("", line) for line in (node.process or "")[:20_000].split("\n")]
     path, piece = max((one for one in found if one[1].strip()), key=shared, default=("", ""))
     if not shared((path, piece))[0]:

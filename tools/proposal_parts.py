@@ -23,7 +23,9 @@ from tools.schema_values import read_by_schema, schema_of
 
 MAX_COORDINATE = 10_000_000
 AS_STORED: Final = "as stored"
-"""Validation context of an action that was read by its schema before it was stored, and need not be again."""
+"""Validation context of an action that was read by its schema before it was stored, and need
+not be again.
+"""
 
 
 def _json(value: Any) -> Any:
@@ -44,10 +46,11 @@ Named = Literal["node", "edge", "type"]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Marks a field that holds keys of nodes or edges, or names of node types; `tools.action_keys` reads it.
+    """Marks a field that holds keys of nodes or edges, or names of node types;
+    `tools.action_keys` reads it.
 
-    `new`: the key of what the action creates. `members`: where the field holds JSON objects, their members
-    that hold the keys.
+    `new`: the key of what the action creates. `members`: where the field holds JSON objects, their
+    members that hold the keys.
     """
 
     kind: Named
@@ -86,8 +89,9 @@ class Part(BaseModel):
 
 OBJECT = WithJsonSchema({"type": "object"})
 OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "minItems": 1})
-"""What a schema says of nested arguments; no list may be empty. The system prompt tells their fields, once
-for all tools."""
+"""What a schema says of nested arguments; no list may be empty. The system prompt tells their
+fields, once for all tools.
+"""
 
 
 class ProposedHandle(Part):
@@ -176,7 +180,9 @@ class UpdateNode(Part):
     node_key: NodeKey
     changes: Annotated[
         dict[Name, Json],
-        Field(max_length=100, description="New values by path: data.name, data.url, process (code)."),
+        Field(
+            max_length=100, description="New values by path: data.name, data.url, process (code)."
+        ),
         Names("type", members=("type",)),
     ] = {}
     patches: Patches = None
@@ -254,25 +260,38 @@ def _changeable(fields: dict[str, Any]) -> dict[str, Any]:
 class ImportFile(Part):
     """Documents as a file has them, where the graph has them otherwise. No model is offered this.
 
-    `put_graph` holds fields of the graph itself, null for one that goes; of `sheetsList` only the names that
-    differ. `counted` says in a list how many documents it is about, which are kept apart from it.
+    `put_graph` holds fields of the graph itself, null for one that goes; of `sheetsList` only
+    the names that differ. `counted` says in a list how many documents it is about, which are
+    kept apart from it.
     """
 
     file: Annotated[str, AfterValidator(_json)]
-    put_nodes: Annotated[list[Json], Names("node", members=("_key",)), Names("type", members=("type",))] = []
+    put_nodes: Annotated[
+        list[Json], Names("node", members=("_key",)), Names("type", members=("type",))
+    ] = []
     put_edges: Annotated[
         list[Json], Names("edge", members=("_key",)), Names("node", members=("source", "target"))
     ] = []
     delete_nodes: list[NodeKey] = []
     delete_edges: list[EdgeKey] = []
     put_types: Annotated[list[Json] | None, Names("type", members=("_key",))] = None
-    put_graph: Annotated[dict[Name, Json] | None, AfterValidator(lambda v: v and _changeable(v))] = None
+    put_graph: Annotated[
+        dict[Name, Json] | None, AfterValidator(lambda v: v and _changeable(v))
+    ] = None
     counted: int | None = None
 
     @property
     def count(self) -> int:
-        """How many documents it is about; none for a file that was taken over without a question."""
+        """How many documents it is about; none for a file that was taken over
+        without a question.
+        """
         if self.counted is not None:
             return self.counted
-        lists = (self.put_nodes, self.put_edges, self.delete_nodes, self.delete_edges, self.put_types or [])
+        lists = (
+            self.put_nodes,
+            self.put_edges,
+            self.delete_nodes,
+            self.delete_edges,
+            self.put_types or [],
+        )
         return sum(map(len, lists)) + bool(self.put_graph)

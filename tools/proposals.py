@@ -1,4 +1,5 @@
-"""What a model may propose: ten kinds of action, as they are stored, shown, hashed and sent to clients.
+"""What a model may propose: ten kinds of action, as they are stored, shown, hashed and
+sent to clients.
 
 An action says what is meant, not how it is done: an unset sheet, position or key is chosen later.
 A batch may name the nodes it creates by keys of its own choice, such as `$1`.
@@ -25,7 +26,8 @@ class MalformedProposal(ValueError):
     """A stored or edited action does not have the shape of one; `where` is the field."""
 
     def __init__(self, *, where: str, reason: str) -> None:
-        self.where, self.reason = where, reason
+        self.where = where
+        self.reason = reason
         super().__init__(f"the action's {where or 'shape'} is wrong: {reason}")
 
 
@@ -124,7 +126,9 @@ def parse_action(raw: Any) -> Action:
     if isinstance(raw, Action):
         return raw
     if is_deeper(raw, MAX_DEPTH + WRAPPED):
-        raise MalformedProposal(where="", reason=f"it is nested more than {MAX_DEPTH + WRAPPED} deep")
+        raise MalformedProposal(
+            where="", reason=f"it is nested more than {MAX_DEPTH + WRAPPED} deep"
+        )
     try:
         return _READER.validate_python(raw)
     except ValidationError as exc:
@@ -135,10 +139,14 @@ def parse_action(raw: Any) -> Action:
 
 
 def to_document(action: Action) -> dict[str, Any]:
-    """Return the action as stored and sent; what is unset is left out. A file's documents are shared."""
+    """Return the action as stored and sent; what is unset is left out. A file's
+    documents are shared.
+    """
     if not isinstance(action, ImportFileAction):
         return action.model_dump(by_alias=True, exclude_none=True)
-    left_out = {"payload": {"put_nodes", "put_edges"}}  # to copy thousands would keep the interpreter
+    left_out = {
+        "payload": {"put_nodes", "put_edges"}
+    }  # to copy thousands would keep the interpreter
     document = action.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
     shared = {"putNodes": action.payload.put_nodes, "putEdges": action.payload.put_edges}
     return {**document, "payload": {**document["payload"], **shared}}
@@ -155,14 +163,20 @@ def single_actions(action: Action, where: str = "") -> Iterator[tuple[str, Singl
 
 
 def canonical_json(value: Any) -> str:
-    """Return a JSON value in its one form: keys sorted, no blanks, whole numbers without a fraction."""
+    """Return a JSON value in its one form: keys sorted, no blanks, whole numbers
+    without a fraction.
+    """
     return "".join(_canonical(_plain(value), 4))
 
 
 def _canonical(value: Any, depth: int) -> Iterator[str]:
-    """Yield the parts of the upper levels one by one: all at once would keep the interpreter for too long."""
+    """Yield the parts of the upper levels one by one: all at once would keep the interpreter
+    for too long.
+    """
     if depth and isinstance(value, dict) and value:
-        for mark, (key, item) in zip(_marks("{"), sorted(cast(dict[str, Any], value).items()), strict=False):
+        for mark, (key, item) in zip(
+            _marks("{"), sorted(cast(dict[str, Any], value).items()), strict=False
+        ):
             yield f"{mark}{_one_form(key)}:"
             yield from _canonical(item, depth - 1)
         yield "}"

@@ -1,9 +1,10 @@
 """References by name: expressions and code of n8n call another node by what it is called.
 
-Understood are `$('Name')`, `$node["Name"]`, `$node.Name` and `$items("Name")`, with `_` for `$` in Python,
-single, double or back quotes, also where the expression stands inside a JSON string and its quotes are
-escaped. Source: n8n, "Reference previous nodes" (docs.n8n.io/data/referencing-previous-nodes). Node-RED
-refers by id. Texts are read once: what no quote closes within `MAX_NAME_CHARS` is no reference.
+Understood are `$('Name')`, `$node["Name"]`, `$node.Name` and `$items("Name")`, with `_` for `$` in
+Python, single, double or back quotes, also where the expression stands inside a JSON string and its
+quotes are escaped. Source: n8n, "Reference previous nodes"
+(docs.n8n.io/data/referencing-previous-nodes). Node-RED refers by id. Texts are read once: what no
+quote closes within `MAX_NAME_CHARS` is no reference.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameReference:
-    """One reference in a text. `start` and `end` are where its name is written, `name` what it says.
+    """One reference in a text. `start` and `end` are where its name is written, `name`
+    what it says.
 
     `quote` is what encloses the name, "" in `$node.Name`; `level` how often the text is escaped.
     """
@@ -48,7 +50,9 @@ class NameReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A mention of a node in a field of another; `path` leads from the node's document to the text."""
+    """A mention of a node in a field of another; `path` leads from the node's document
+    to the text.
+    """
 
     node_key: str
     path: Path
@@ -56,7 +60,9 @@ class Reference:
 
 
 def mentions(text: str) -> Iterator[NameReference]:
-    """Yield the names that a text calls nodes by, in order; whether there are such nodes is not asked."""
+    """Yield the names that a text calls nodes by, in order; whether there are such nodes
+    is not asked.
+    """
     for found in _OPENING.finditer(text):
         if found["name"]:
             start, end = found.span("name")
@@ -69,12 +75,15 @@ def mentions(text: str) -> Iterator[NameReference]:
         name = text[found.end() : end]
         for _ in range(level + 1):
             name = _ESCAPED.sub(r"\1", name)
-        yield NameReference(start=found.end(), end=end, name=name, quote=found["quote"], level=level)
+        yield NameReference(
+            start=found.end(), end=end, name=name, quote=found["quote"], level=level
+        )
 
 
 def _closing(text: str, start: int, token: str) -> int | None:
     """Return where the token stands that no further backslash escapes."""
-    end, last = start, start + MAX_NAME_CHARS
+    end = start
+    last = start + MAX_NAME_CHARS
     while (end := text.find(token, end, last)) >= 0:
         before = end
         while before > start and text[before - 1] == "\\":
@@ -86,7 +95,9 @@ def _closing(text: str, start: int, token: str) -> int | None:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return the text with its mentions of the old names written with the new ones, as its quotes need."""
+    """Return the text with its mentions of the old names written with the new ones, as
+    its quotes need.
+    """
     parts: list[str] = []
     done = 0
     for mention in mentions(text):
@@ -107,7 +118,9 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def texts_of(node: Node) -> Iterator[tuple[Path, str]]:
-    """Yield the texts of a node's data and code that may refer to others, each with its path, in no order."""
+    """Yield the texts of a node's data and code that may refer to others, each with its path,
+    in no order.
+    """
     if node.type == NOTE_TYPE:
         return
     yield from (found for found in node_texts(node) if found[0] != ("data", "name"))
@@ -122,7 +135,8 @@ def calls_by_name(graph: Graph) -> bool:
 
 
 def by_name(graph: Graph, nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return the node that each name means; nothing in a graph whose nodes do not call each other so.
+    """Return the node that each name means; nothing in a graph whose nodes do not call
+    each other so.
 
     Of several nodes of one name the first that was imported is meant; a note never is.
     """

@@ -1,4 +1,6 @@
-"""Reads arguments by their schema: what a client wrapped in a string becomes what it is, null an absence."""
+"""Reads arguments by their schema: what a client wrapped in a string becomes what it is,
+null an absence.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,11 @@ def schema_of(arguments: type[BaseModel]) -> Schema:
 def read_by_schema(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns arguments as their schema wants them, where nothing else can be meant.
 
-    A string becomes the one array, object, number or boolean that it holds, where one is wanted and no string
-    is; `null` of an optional property that takes none is its absence, and so is an empty array where one is
-    not allowed. Everything else stays for the check.
-    Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is not given;
-    small models that fill in every property.
+    A string becomes the one array, object, number or boolean that it holds, where one is wanted and
+    no string is; `null` of an optional property that takes none is its absence, and so is an empty
+    array where one is not allowed. Everything else stays for the check.
+    Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is
+    not given; small models that fill in every property.
     """
     whole = _RootSchema(schema)
     return cast(dict[str, Any], whole.read(schema, dict(values)))
@@ -56,20 +58,24 @@ class _RootSchema:
         if isinstance(value, dict):
             return self._object(options, cast(dict[str, Any], value))
         if isinstance(value, list):
-            items = [option["items"] for option in options if isinstance(option.get("items"), Mapping)]
+            items = [
+                option["items"] for option in options if isinstance(option.get("items"), Mapping)
+            ]
             if len(items) == 1:
                 return [self.read(items[0], item) for item in cast(list[Any], value)]
         return cast(object, value)
 
     def _object(self, options: list[Schema], value: dict[str, Any]) -> dict[str, Any]:
-        """Returns an object read by the option that it is of: of several, by their constant properties."""
-        objects = [o for o in options if isinstance(o.get("properties"), Mapping) and _may_be(o, value)]
+        """Returns an object read by the option that it is of: of several, by
+        their constant properties.
+        """
+        objects = [
+            o for o in options if isinstance(o.get("properties"), Mapping) and _may_be(o, value)
+        ]
         if len(objects) != 1:
             return value
-        properties, required = (
-            cast(Mapping[str, Any], objects[0]["properties"]),
-            objects[0].get("required") or (),
-        )
+        properties = cast(Mapping[str, Any], objects[0]["properties"])
+        required = objects[0].get("required") or ()
         read: dict[str, Any] = {}
         for name, item in value.items():
             if name not in properties:
@@ -86,7 +92,9 @@ class _RootSchema:
         return value == [] and bool(arrays) and all(array.get("minItems") for array in arrays)
 
     def _takes_null(self, schema: Any) -> bool:
-        return any("null" in _kinds_of(option) or not _kinds_of(option) for option in self._options(schema))
+        return any(
+            "null" in _kinds_of(option) or not _kinds_of(option) for option in self._options(schema)
+        )
 
     def _options(self, schema: Any, level: int = 0) -> Iterator[Schema]:
         """Yields what a value may be, references and unions resolved."""
@@ -113,7 +121,10 @@ def _kinds_of(schema: Schema) -> set[str]:
     if isinstance(kind, list):
         return {str(each) for each in cast(list[Any], kind)}
     values = cast(list[Any], schema.get("enum") or ([schema["const"]] if "const" in schema else []))
-    return {"string" if isinstance(value, str) else "null" if value is None else "other" for value in values}
+    return {
+        "string" if isinstance(value, str) else "null" if value is None else "other"
+        for value in values
+    }
 
 
 def _may_be(schema: Schema, value: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 """Recognises passwords, tokens and keys in texts and by the names of fields: obvious ones only.
 
-Decision: what people type into a graph is stored as they typed it, for their workflow needs it, and so it is
-in Nodius JSON. A placeholder stands in its place wherever it is read out: to a model, in answers of the
-rules, in lists of what refers to what; and in a file for another tool, which is made to be passed on. There
-credentials are names, as in that tool's own files.
+Decision: what people type into a graph is stored as they typed it, for their workflow needs it, and
+so it is in Nodius JSON. A placeholder stands in its place wherever it is read out: to a model, in
+answers of the rules, in lists of what refers to what; and in a file for another tool, which is made
+to be passed on. There credentials are names, as in that tool's own files.
 
 Each pattern reads a text once, whatever stands in it.
 """
@@ -34,10 +34,15 @@ _TOKEN = re.compile(
     r"|(?:sk|fw|jina|e2b|secret|sb_secret|whsec|lin_oauth)_[A-Za-z0-9]{24,}|ATAT[A-Za-z0-9_=-]{60,}"
     r"|(?:pa|al)-[A-Za-z0-9_-]{40,}|sl\.[A-Za-z0-9_-]{60,}|[sp]k\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{16,}"
     r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|tvly-[A-Za-z0-9_-]{20,}|[0-9a-f]{32}-us[0-9]{1,2}\b)"
-    r"|(?<![0-9])[0-9]{6,16}:[A-Za-z0-9_-]{32,}"  # Telegram's, which stand behind `/bot` in addresses
+    # Telegram's, which stand behind `/bot` in addresses
+    r"|(?<![0-9])[0-9]{6,16}:[A-Za-z0-9_-]{32,}"
 )
-_SIGNED = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{13,}+)\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+")
-"""Perhaps a JSON web token: from the beginning of a run of its letters, so that each is read once."""
+_SIGNED = re.compile(
+    r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{13,}+)\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"
+)
+"""Perhaps a JSON web token: from the beginning of a run of its letters, so that each
+is read once.
+"""
 _PREFIX = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}[_.-](?=[A-Za-z0-9_.+=-]{16})")
 """Perhaps the beginning of a token of a published shape."""
 _FIRST_PART = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}[_.-]")
@@ -74,14 +79,18 @@ REFERENCE = re.compile(
     r"|[\[<{]\s*(?i:your)[ _-]|(?i:\byour[ _-][\w-]{1,60}[_-]here\b)"
     r"|^YOUR[A-Z]{1,40}HERE$|^(?i:undefined|null|none)$"
 )
-"""Values that are no secret: expressions, variables (`$KEY`, `%KEY%`) and what stands in for a secret."""
+"""Values that are no secret: expressions, variables (`$KEY`, `%KEY%`) and what stands in
+for a secret.
+"""
 
 MAX_NAME = 100
 """What is longer is no field's name; long names are not remembered either."""
 
 
 def is_secret_name(name: str) -> bool:
-    """Say whether a field of this name holds a secret wherever it is met: `apiKey`, `X-API-Key`, …"""
+    """Say whether a field of this name holds a secret wherever it is met:
+    `apiKey`, `X-API-Key`, …
+    """
     return len(name) <= MAX_NAME and _names_secret(name)
 
 
@@ -100,14 +109,18 @@ class Redacted(NamedTuple):
 
 
 def redacted(text: str) -> Redacted:
-    """Return a text or code with a placeholder for each token, bearer header and secret of an address."""
+    """Return a text or code with a placeholder for each token, bearer header and
+    secret of an address.
+    """
     if len(text) < MIN_CHARS:
         return Redacted(text, 0, 0)
     text, in_addresses = _without_address_secrets(text)
     tokens = 0
 
     def replaced(match: re.Match[str]) -> str:
-        """Keep the first group, which says what stands there, and what only stands in for a secret."""
+        """Keep the first group, which says what stands there, and what only stands in
+        for a secret.
+        """
         nonlocal tokens
         kept = match[1] if match.re.groups else ""
         if _STAND_IN.search(match[0], len(kept)):
@@ -145,7 +158,9 @@ def _without_published(text: str) -> tuple[str, int]:
             continue
         body = _BODY.match(text, match.end())
         done = body.end() if body else match.end()
-        if _RANDOM.search(text, match.end(), done) and not _STAND_IN.search(text, match.end(), done):
+        if _RANDOM.search(text, match.end(), done) and not _STAND_IN.search(
+            text, match.end(), done
+        ):
             parts += (text[written : match.start()], PLACEHOLDER)
             written = done
             found += 1
@@ -172,7 +187,9 @@ def _beginnings() -> Mapping[str, Sequence[str]]:
 
 
 def _without_address_secrets(text: str) -> tuple[str, int]:
-    """Replace what lets somebody in at an address: the password before its host, secret parameters."""
+    """Replace what lets somebody in at an address: the password before its
+    host, secret parameters.
+    """
     found = 0
 
     def login(match: re.Match[str]) -> str:
@@ -184,7 +201,8 @@ def _without_address_secrets(text: str) -> tuple[str, int]:
 
     def parameter(match: re.Match[str]) -> str:
         nonlocal found
-        name, value = match[2].lower(), match[3]
+        name = match[2].lower()
+        value = match[3]
         is_key = name in _KEYS and len(value) >= _KEY_CHARS and any(map(str.isdigit, value))
         is_secret = is_key or name in _SIGNATURES or is_secret_name(name)
         is_kept = REFERENCE.search(match[3]) or match[3].startswith(PLACEHOLDER.split(" ")[0])

@@ -1,8 +1,9 @@
-"""The tools that concern the session itself: ask the person, finish a run. They read and change no graph.
+"""The tools that concern the session itself: ask the person, finish a run. They read and
+change no graph.
 
-Running one checks what the model wrote and returns it as `data`; the agent does what it says. A kind
-of question is one class below: its fields are the tool's parameters (`MODULES` has the JSON Schema of each),
-`card` is what a client shows, and `check` is what an answer must be.
+Running one checks what the model wrote and returns it as `data`; the agent does what it says. A
+kind of question is one class below: its fields are the tool's parameters (`MODULES` has the JSON
+Schema of each), `card` is what a client shows, and `check` is what an answer must be.
 """
 
 from __future__ import annotations
@@ -85,11 +86,15 @@ class AskPerson(ToolArguments):
     @classmethod
     def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
         module = MODULES.get(info.data.get("type", ""))
-        return value if module is None else module.model_validate(value)  # its errors stand under `data`
+        return (
+            value if module is None else module.model_validate(value)
+        )  # its errors stand under `data`
 
     @property
     def card(self) -> dict[str, Any]:
-        """What a client shows: `text`, the `responses` offered, and the longest `freeText` (0: none)."""
+        """What a client shows: `text`, the `responses` offered, and the longest
+        `freeText` (0: none).
+        """
         return self.data.card
 
     @property
@@ -104,7 +109,10 @@ class AskPerson(ToolArguments):
             return
         if isinstance(response, str) and response.strip() and len(response) <= card["freeText"]:
             return
-        shown = ["yes" if one is True else "no" if one is False else repr(one) for one in card["responses"]]
+        shown = [
+            "yes" if one is True else "no" if one is False else repr(one)
+            for one in card["responses"]
+        ]
         free = [f"a text of 1 to {card['freeText']} characters"] if card["freeText"] else []
         raise WrongResponse(allowed=", ".join([*shown, *free]))
 
@@ -147,7 +155,12 @@ class FinishAutomation(ToolArguments):
         ),
     ]
     report: Annotated[
-        str, Field(min_length=1, max_length=MAX_REPORT, description="What was looked at, found and proposed")
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_REPORT,
+            description="What was looked at, found and proposed",
+        ),
     ]
 
 
@@ -163,13 +176,18 @@ FINISH_AUTOMATION = Tool(
     ),
     arguments=FinishAutomation,
     run=_finish,
-    example={"outcome": "findings", "report": "Two nodes are not reachable. I proposed to connect them."},
+    example={
+        "outcome": "findings",
+        "report": "Two nodes are not reachable. I proposed to connect them.",
+    },
     sessions=frozenset({"automation"}),
 )
 
 
 Renew = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Queues what is missing or outdated of a graph; returns `nodes`, `missing`, `queued` and `model`."""
+"""Queues what is missing or outdated of a graph; returns `nodes`, `missing`,
+`queued` and `model`.
+"""
 
 
 class RefreshEmbeddings(ToolArguments): ...

@@ -1,11 +1,13 @@
-"""Writes and reads TOON, the compact notation that models read; the one module that uses `toon_format`.
+"""Writes and reads TOON, the compact notation that models read; the one module
+that uses `toon_format`.
 
-`toon_format` leaves three things to its caller: a lone surrogate (no TOON text can hold one) becomes
-U+FFFD; characters that some readers take for a line end or that reorder what is shown (U+0085, U+2028,
-bidirectional controls…) are written as `\\uXXXX`, so a row stays one line for everyone; and a cell that
-is a list or an object becomes its JSON, so that a table stays a table.
+`toon_format` leaves three things to its caller: a lone surrogate (no TOON text can hold one)
+becomes U+FFFD; characters that some readers take for a line end or that reorder what is shown
+(U+0085, U+2028, bidirectional controls…) are written as `\\uXXXX`, so a row stays one line for
+everyone; and a cell that is a list or an object becomes its JSON, so that a table stays a table.
 
-Tables of plain cells are written here, in a tenth of the time: 1 ms for a context of 20 nodes, not 9 ms.
+Tables of plain cells are written here, in a tenth of the time: 1 ms for a context of 20 nodes,
+not 9 ms.
 
 Source: TOON specification, https://github.com/toon-format/spec
 """
@@ -64,7 +66,9 @@ def encode(value: Any) -> str:
         raise ToonError(reason=str(exc)) from exc
 
 
-def encode_table(name: str | None, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def encode_table(
+    name: str | None, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> str:
     """Return rows as one table `name[N]{columns}:`, a line each; a missing cell is null.
 
     Without a name the table is a document of its own: `[N]{columns}:`.
@@ -130,7 +134,9 @@ def compact_json(value: Any) -> str:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, Mapping | list | tuple):
-        return compact_json(dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value)
+        return compact_json(
+            dict(cast(Mapping[str, Any], value)) if isinstance(value, Mapping) else value
+        )
     return value
 
 

@@ -1,4 +1,6 @@
-"""The W3C trace context of requests that leave, where a span is recorded. Source: W3C Trace Context."""
+"""The W3C trace context of requests that leave, where a span is recorded. Source:
+W3C Trace Context.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A LangChain retriever and tools over a nodius-graphrag service. What a tool proposes, a person decides.
+"""A LangChain retriever and tools over a nodius-graphrag service. What a tool
+proposes, a person decides.
 
-Each takes `url`, `token` and `graph`; without them NODIUS_URL and NODIUS_TOKEN are read. A refusal or a
-failure of the service raises `httpx.HTTPStatusError`, of which tools tell the model.
+Each takes `url`, `token` and `graph`; without them NODIUS_URL and NODIUS_TOKEN are read. A refusal
+or a failure of the service raises `httpx.HTTPStatusError`, of which tools tell the model.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ class _Tool(_Service, BaseTool):
 
 class NodiusContext(_Tool):
     name: str = "nodius_context"
-    description: str = "Read the nodes and edges of the workflow graph that a question needs, as tables."
+    description: str = (
+        "Read the nodes and edges of the workflow graph that a question needs, as tables."
+    )
 
     def _answer(self, message: str) -> str:
         return self._retrieval(message)["context"]
@@ -96,5 +99,7 @@ class NodiusAsk(_Tool):
         body = {"graphKey": self.graph, "message": message}
         said = self._request("POST", "/api/ai/chat", json=body)
         page = f"{self.url.rstrip('/')}/#{urlencode({'graph': self.graph, 'panel': 'review'})}"
-        links = [f"A person decides: {page}&approval={one['id']}" for one in said.get("approvals", [])]
+        links = [
+            f"A person decides: {page}&approval={one['id']}" for one in said.get("approvals", [])
+        ]
         return "\n".join([said["message"], *links])

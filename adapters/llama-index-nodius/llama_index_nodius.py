@@ -32,7 +32,9 @@ class NodiusRetriever(BaseRetriever):
         **base: Any,
     ) -> None:
         super().__init__(**base)
-        self.graph, self.similarity_top_k, self._timeout = graph, similarity_top_k, timeout
+        self.graph = graph
+        self.similarity_top_k = similarity_top_k
+        self._timeout = timeout
         self._url = url or os.environ.get("NODIUS_URL", "http://127.0.0.1:8426")
         self._headers = {"X-Nodius-Client": CLIENT}
         if token := token or os.environ.get("NODIUS_TOKEN"):
@@ -41,7 +43,9 @@ class NodiusRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         params = {"q": query_bundle.query_str, "limit": self.similarity_top_k, "budget": 0}
         path = f"/api/graphs/{quote(self.graph, safe='')}/retrieval"
-        with httpx.Client(base_url=self._url, headers=self._headers, timeout=self._timeout) as client:
+        with httpx.Client(
+            base_url=self._url, headers=self._headers, timeout=self._timeout
+        ) as client:
             answer = client.get(path, params=params)
         answer.raise_for_status()
         return [self._node(document) for document in answer.json()["documents"]]

@@ -1,7 +1,7 @@
 """ArangoDB: the database of production, shared by any number of servers and with Nodius itself.
 
-From outside: the names below. The driver is loaded when a database is first opened: it takes longer than
-most commands.
+From outside: the names below. The driver is loaded when a database is first opened: it takes longer
+than most commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The address of an ArangoDB database: `arango+http://user:pass@host:8529/name`, understood and shown."""
+"""The address of an ArangoDB database: `arango+http://user:pass@host:8529/name`,
+understood and shown.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ _PARTS = re.compile(
     r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
     re.DOTALL,
 )
-"""The parts of a URI (RFC 3986, appendix B). `urlsplit` of some versions of Python refuses several hosts of
-which one stands in brackets."""
+"""The parts of a URI (RFC 3986, appendix B). `urlsplit` of some versions of Python refuses several
+hosts of which one stands in brackets.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArangoAddress:
-    """Where a database is and who asks. Several hosts are servers of one deployment, tried in order.
+    """Where a database is and who asks. Several hosts are servers of one deployment,
+    tried in order.
 
     `verify` is False (any certificate is taken), True, or the file of a certificate authority.
     Units: `timeout_s` bounds the wait for one answer.
@@ -74,7 +78,9 @@ def _address(url: str) -> ArangoAddress:
     if scheme is None:
         raise ValueError(f"unknown scheme {parts['scheme']!r}")
     login, _, places = parts["netloc"].rpartition("@")
-    path, query, fragment = parts["path"], parts["query"] or "", parts["fragment"] or ""
+    path = parts["path"]
+    query = parts["query"] or ""
+    fragment = parts["fragment"] or ""
     if "@" in path or "@" in fragment or ("@" in query and not login):
         raise ValueError(_ENCODE)
     user, _, password = login.partition(":")
@@ -101,7 +107,8 @@ def _place(place: str) -> str:
         parts = urlsplit(f"//{place}")
     except ValueError as exc:  # brackets that enclose no address
         raise ValueError(f"it must read {_FORM}") from exc
-    host, port = parts.hostname, parts.port or DEFAULT_PORT
+    host = parts.hostname
+    port = parts.port or DEFAULT_PORT
     if not host:
         raise ValueError("a host is missing")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,4 +1,5 @@
-"""Applies a mutation: graph, nodes, edges, types, vectors and the records that join it, all or nothing.
+"""Applies a mutation: graph, nodes, edges, types, vectors and the records that join it,
+all or nothing.
 
 One stream transaction looks first at what is there, refuses what must not be, and then sends one
 statement for each kind of change, several for thousands of documents. Of two that change a graph
@@ -29,8 +30,20 @@ from datasources.arango.layout import CONFIGS, EDGES, GRAPHS, NODES, collection_
 from datasources.arango.records import PreparedWrite, write_records
 from datasources.arango.statements_read import ALL_NODES, LARGE_CHANGES
 from datasources.arango.transactions import CommitUnknown, Mark, Rows, Work, in_transaction
-from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RevisionConflict, SourceError
-from datasources.mutations import Existing, check_mutation, dropped_sheets, graph_after, keys_to_look_up
+from datasources.errors import (
+    BadDocument,
+    GraphNotFound,
+    InvalidMutation,
+    RevisionConflict,
+    SourceError,
+)
+from datasources.mutations import (
+    Existing,
+    check_mutation,
+    dropped_sheets,
+    graph_after,
+    keys_to_look_up,
+)
 from datasources.types import Graph, Mutation
 
 T = TypeVar("T")
@@ -47,7 +60,8 @@ PART = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphChange:
-    """A mutation and the record writes that join it. `create` is the document of a graph that is new.
+    """A mutation and the record writes that join it. `create` is the document of a graph
+    that is new.
 
     `indexed_dim` is the length of vectors that the server's vector index takes, None without one.
     """
@@ -60,7 +74,9 @@ class GraphChange:
     create: Mapping[str, Any] | None = None
 
     async def apply(self, connection: ArangoConnection) -> int:
-        """Apply it in one transaction; return the new revision. Raises: as MutableGraphDataSource.apply."""
+        """Apply it in one transaction; return the new revision. Raises: as
+        MutableGraphDataSource.apply.
+        """
         if self._is_large():
             return await self._apply_large(connection)
         return await self._in_one(connection, partial(self._carry_out, connection.source))
@@ -105,8 +121,11 @@ class GraphChange:
         return graph, graph_after(m, graph)
 
     def _is_large(self) -> bool:
-        """Returns whether the change may be more than one transaction takes. Stored words weigh most."""
-        m, weight = self.mutation, 0
+        """Returns whether the change may be more than one transaction takes. Stored
+        words weigh most.
+        """
+        m = self.mutation
+        weight = 0
         try:
             weight += sum(3 * len(node.to_json()) for node in m.put_nodes)
             weight += sum(2 * len(edge.to_json()) for edge in m.put_edges)
@@ -118,7 +137,8 @@ class GraphChange:
 
     async def _apply_large(self, connection: ArangoConnection) -> int:
         """Apply it in many transactions; the graph is absent meanwhile, see `large_changes`."""
-        m, name = self.mutation, documents.encoded(self.mutation.graph_key)
+        m = self.mutation
+        name = documents.encoded(self.mutation.graph_key)
         before = await self._before(connection)
         language = graph_after(m, before).language
         steps = [*self._deletes(), *self._puts(language, vectors_at_once=VECTORS_AT_ONCE)]
@@ -128,7 +148,9 @@ class GraphChange:
         def decide(rows: Rows, mark: Mark) -> int:
             graph, new = self._checked(connection.source, rows)
             if graph.revision != before.revision:
-                raise RevisionConflict(graph_key=m.graph_key, expected=before.revision, actual=graph.revision)
+                raise RevisionConflict(
+                    graph_key=m.graph_key, expected=before.revision, actual=graph.revision
+                )
             self._put_configs(rows)
             document = documents.graph_document(new)
             replaces = self.create is None
@@ -170,19 +192,28 @@ class GraphChange:
             yield "delete", of_graph | {"edgeKeys": documents.document_keys(m.graph_key, keys)}
         for keys in _parts(list(m.delete_nodes)):
             names = documents.document_keys(m.graph_key, keys)
-            yield "delete", of_graph | {"nodeKeys": names, "nodeIds": documents.node_ids(m.graph_key, keys)}
+            yield (
+                "delete",
+                of_graph | {"nodeKeys": names, "nodeIds": documents.node_ids(m.graph_key, keys)},
+            )
 
     def _look(self, source: str, rows: Rows) -> tuple[Graph, Existing, list[str]]:
         """Ask the one question that a transaction begins with.
 
-        Return the graph, what of the mutation is stored, and those of its keys that another graph's documents
-        have in the database. Raises: GraphNotFound, BadDocument.
+        Return the graph, what of the mutation is stored, and those of its keys that another graph's
+        documents have in the database. Raises: GraphNotFound, BadDocument.
         """
-        m, needed = self.mutation, keys_to_look_up(self.mutation)
-        put_nodes, put_edges = {n.key for n in m.put_nodes}, {e.key for e in m.put_edges}
+        m = self.mutation
+        needed = keys_to_look_up(self.mutation)
+        put_nodes = {n.key for n in m.put_nodes}
+        put_edges = {e.key for e in m.put_edges}
         nodes = {documents.document_key(m.graph_key, key): key for key in needed.nodes | put_nodes}
         edges = {documents.document_key(m.graph_key, key): key for key in needed.edges | put_edges}
-        configs = {name: key for key in needed.configs for name in documents.config_keys(self.workspace, key)}
+        configs = {
+            name: key
+            for key in needed.configs
+            for name in documents.config_keys(self.workspace, key)
+        }
         (found,) = rows(
             aql.APPLY_LOOK,
             graph=documents.encoded(m.graph_key),
@@ -207,11 +238,14 @@ class GraphChange:
 
     def _with_dropped(self, rows: Rows, graph: Graph, existing: Existing) -> Existing:
         """Add what stands on sheets that the mutation takes away."""
-        key, sheets = graph.key, sorted(dropped_sheets(self.mutation, graph))
+        key = graph.key
+        sheets = sorted(dropped_sheets(self.mutation, graph))
         if not sheets:
             return existing
         (found,) = rows(aql.APPLY_ON_SHEETS, graphKey=key, sheets=sheets)
-        edges = {documents.local_key(row, key): documents.read_link(row, key) for row in found["edges"]}
+        edges = {
+            documents.local_key(row, key): documents.read_link(row, key) for row in found["edges"]
+        }
         nodes = {documents.local_key(row, key) for row in found["nodes"]}
         return replace(existing, on_dropped=nodes, edges_on_dropped=edges)
 
@@ -226,7 +260,9 @@ class GraphChange:
                 nodeIds=documents.node_ids(m.graph_key, m.delete_nodes),
                 edgeKeys=documents.document_keys(m.graph_key, m.delete_edges),
                 configKeys=[
-                    name for key in m.delete_configs for name in documents.config_keys(self.workspace, key)
+                    name
+                    for key in m.delete_configs
+                    for name in documents.config_keys(self.workspace, key)
                 ],
             )
 
@@ -243,7 +279,9 @@ class GraphChange:
 
     def _put_configs(self, rows: Rows) -> None:
         if self.mutation.put_configs:
-            configs = [documents.config_row(self.workspace, config) for config in self.mutation.put_configs]
+            configs = [
+                documents.config_row(self.workspace, config) for config in self.mutation.put_configs
+            ]
             rows(aql.PUT_CONFIGS, docs=configs, workspace=self.workspace)
 
     def _puts(self, language: str | None, vectors_at_once: int | None = None) -> Iterator[Step]:
@@ -255,12 +293,16 @@ class GraphChange:
         for edges in _parts(m.put_edges):
             yield from bounded("edges", "documents", list(map(documents.edge_document, edges)))
         for vectors in _parts(m.put_vectors, vectors_at_once):
-            fields = [documents.vector_fields(m.graph_key, vector, self.indexed_dim) for vector in vectors]
+            fields = [
+                documents.vector_fields(m.graph_key, vector, self.indexed_dim) for vector in vectors
+            ]
             yield from bounded("vectors", "vectors", fields)
 
 
 def _parts(all_of_them: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]]:
-    """Cut what is written into statements that each stay far from the server's limits of time and size."""
+    """Cut what is written into statements that each stay far from the server's limits of
+    time and size.
+    """
     part = most or PART
     for start in range(0, len(all_of_them), part):
         yield all_of_them[start : start + part]

@@ -29,7 +29,12 @@ from arango.database import StandardDatabase, TransactionDatabase
 from arango.http import DefaultHTTPClient
 from arango.response import Response
 from requests.adapters import HTTPAdapter
-from urllib3.exceptions import ConnectTimeoutError, InsecureRequestWarning, MaxRetryError, NewConnectionError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    InsecureRequestWarning,
+    MaxRetryError,
+    NewConnectionError,
+)
 from urllib3.util.retry import Retry
 
 from datasources.arango.address import ArangoAddress
@@ -62,7 +67,9 @@ class BoundedHttp(DefaultHTTPClient):
         session.trust_env = False  # neither a proxy nor a .netrc may come between
         session.max_redirects = 0
         for scheme in ("http://", "https://"):
-            adapter = HTTPAdapter(pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False))
+            adapter = HTTPAdapter(
+                pool_connections=1, pool_maxsize=POOL, max_retries=Retry(0, read=False)
+            )
             session.mount(scheme, adapter)
         return session
 
@@ -71,7 +78,8 @@ class BoundedHttp(DefaultHTTPClient):
     ) -> Response:
         """Send once.
 
-        Raises: requests.ConnectionError where nothing was taken up, requests.Timeout, SourceUnavailable.
+        Raises: requests.ConnectionError where nothing was taken up, requests.Timeout,
+        SourceUnavailable.
         """
         # As text requests would write a name in Latin-1, and fail where it cannot.
         login: Any = None if auth is None else (auth[0].encode(), auth[1].encode())
@@ -83,7 +91,9 @@ class BoundedHttp(DefaultHTTPClient):
                 raise
             reason = "the connection broke before an answer came"
             if isinstance(exc, requests.exceptions.SSLError):
-                reason = "its certificate is not trusted; give the authority's file with `?verify=PATH`"
+                reason = (
+                    "its certificate is not trusted; give the authority's file with `?verify=PATH`"
+                )
             raise SourceUnavailable(source=self._source, reason=reason) from exc
         if answer.status_code == BUSY_STATUS:
             # It was not taken up: another host may.
@@ -118,13 +128,18 @@ class ArangoConnection:
     """
 
     def __init__(self, address: ArangoAddress) -> None:
-        self.address, self.source = address, address.shown
-        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(THREADS, thread_name_prefix="arango")
+        self.address = address
+        self.source = address.shown
+        self._threads: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            THREADS, thread_name_prefix="arango"
+        )
         self._client = ArangoClient(
             hosts=list(address.hosts),
             host_resolver="fallback",
             resolver_max_tries=len(address.hosts),
-            http_client=BoundedHttp(source=self.source, timeout_s=address.timeout_s, verify=address.verify),
+            http_client=BoundedHttp(
+                source=self.source, timeout_s=address.timeout_s, verify=address.verify
+            ),
             verify_override=address.verify,
             serializer=_to_json,
             deserializer=orjson.loads,
@@ -136,13 +151,18 @@ class ArangoConnection:
         return self._client.db(name, username=self.address.user, password=self.address.password)
 
     async def close(self) -> None:
-        threads, self._threads = self._threads, None
+        threads = self._threads
+        self._threads = None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
             self._client.close()
 
     async def run(
-        self, work: Callable[[StandardDatabase], T], *, idempotent: bool = False, repeatable: bool = False
+        self,
+        work: Callable[[StandardDatabase], T],
+        *,
+        idempotent: bool = False,
+        repeatable: bool = False,
     ) -> T:
         """Run blocking `work` in a thread.
 
@@ -150,7 +170,8 @@ class ArangoConnection:
         `repeatable` when others were first. What took too long is not tried again.
         Raises: SourceTimeout, SourceUnavailable.
         """
-        threads, database = self._threads, self._database
+        threads = self._threads
+        database = self._database
         if threads is None:
             raise SourceUnavailable(source=self.source, reason="the database is not open")
 
@@ -169,7 +190,8 @@ class ArangoConnection:
         return await asyncio.get_running_loop().run_in_executor(threads, patiently)
 
     async def query(self, statement: Statement, **values: Any) -> list[Any]:
-        """Run one statement and return its rows. Reads are tried again; a write that lost a race is too.
+        """Run one statement and return its rows. Reads are tried again; a write that lost a
+        race is too.
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
@@ -203,7 +225,9 @@ class RetryBudget:
         self._pause_s = FIRST_PAUSE_S
 
     def wait(self) -> bool:
-        """Pause before the next attempt; False when there is none left. Blocks: for worker threads."""
+        """Pause before the next attempt; False when there is none left. Blocks:
+        for worker threads.
+        """
         self._left -= 1
         pause = random.uniform(0, self._pause_s)
         if self._left <= 0 or time.monotonic() + pause > self._end:

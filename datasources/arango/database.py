@@ -27,7 +27,8 @@ from datasources.types import is_storable
 class ArangoDatabase:
     """Implements Database. Any number of servers may use it at the same time.
 
-    Opened to be `prepared`, it need not be there yet. Graphs of up to `exact_nodes` are searched exactly.
+    Opened to be `prepared`, it need not be there yet. Graphs of up to `exact_nodes`
+    are searched exactly.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class ArangoDatabase:
         return ArangoRecords(self.state.connection, workspace)
 
     async def set_up(self, *, dry_run: bool = False) -> list[str]:
-        """Make what is missing and migrate; return what was done, or would be. Raises: SourceError."""
+        """Make what is missing and migrate; return what was done, or would
+        be. Raises: SourceError.
+        """
         done = await setup.set_up(self.state.connection, dry_run=dry_run)
         if not dry_run:
             await self._look()
@@ -77,7 +80,8 @@ class ArangoDatabase:
             return [Finding(name="database", status="error", detail=str(exc))]
 
     async def _look(self) -> None:
-        state, connection = self.state, self.state.connection
+        state = self.state
+        connection = self.state.connection
         stored, by_code_point = await setup.stored_facts(connection)
         if stored < setup.VERSION:
             raise DatabaseUnprepared(source=self.url)
@@ -103,7 +107,8 @@ class ArangoDatabase:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        state, self._state = self._state, None
+        state = self._state
+        self._state = None
         if state is not None:
             await state.connection.close()
 
@@ -111,7 +116,9 @@ class ArangoDatabase:
 _SHOWN = 5
 _INIT = "run `nodius db init`"
 _BOUNDS = frozenset(("workspace", "workspaces", "graphKey"))
-"""Statements that bind none of these are meant to read a collection: of set-up, and over all workspaces."""
+"""Statements that bind none of these are meant to read a collection: of set-up, and
+over all workspaces.
+"""
 
 _SAMPLES: Mapping[str, Any] = {
     **dict.fromkeys(("depth", "limit", "most", "width", "enough", "next", "candidates", "links", "first"), 1),
@@ -124,13 +131,18 @@ _SAMPLES: Mapping[str, Any] = {
 
 def all_statements() -> dict[str, Statement]:
     """Return every statement by name."""
-    found = [item for module in (read, statements_search, statements_write) for item in vars(module).items()]
+    found = [
+        item
+        for module in (read, statements_search, statements_write)
+        for item in vars(module).items()
+    ]
     statements = {name: value for name, value in found if isinstance(value, Statement)}
     return dict(sorted(statements.items()))
 
 
 async def _examine(connection: ArangoConnection) -> list[Finding]:
-    """Look at server and database without changing them; return one finding a part, the server first.
+    """Look at server and database without changing them; return one finding a part,
+    the server first.
 
     Raises: SourceError where the server does not answer.
     """
@@ -139,7 +151,9 @@ async def _examine(connection: ArangoConnection) -> list[Finding]:
     version, by_code_point = await setup.stored_facts(connection)
     (numbers,) = await connection.query(read.COUNT_WITHOUT_WORDS, limit=1_000)
     looks = (look_at_server, _parts, _vectors, _statements)
-    server, *rest = await connection.run(lambda server: [look(server) for look in looks], idempotent=True)
+    server, *rest = await connection.run(
+        lambda server: [look(server) for look in looks], idempotent=True
+    )
     ms = (time.perf_counter() - began) * 1e3
     counts = f"{numbers['graphs']:,} graphs, {numbers['nodes']:,} nodes, {numbers['edges']:,} edges"
     detail = f"{connection.source}, version {version}: {counts}; looked at in {ms:,.0f} ms"
@@ -165,17 +179,22 @@ def _words(missing: int) -> Finding:
 def look_at_server(database: StandardDatabase) -> Finding:
     """Return which server it is, and what speaks against it."""
     details: Any = database.version(details=True)
-    version, edition = setup.version_of(database), f"{details.get('license', 'unknown')} edition"
+    version = setup.version_of(database)
+    edition = f"{details.get('license', 'unknown')} edition"
     if not version:
         name = f"ArangoDB of an unnamed version, {edition}"
         fix = "see with an administrator's sign-in which one it is; a hardened server names it to nobody else"
         return Finding("server", "warning", name, fix)
-    name, flaw = f"ArangoDB {details['version']}, {edition}", setup.flaw_of(version)
+    name = f"ArangoDB {details['version']}, {edition}"
+    flaw = setup.flaw_of(version)
     if flaw is None:
         return Finding("server", "ok", name)
     status, why = flaw
     return Finding(
-        "server", status, f"{name}{why}", f"upgrade the server to {setup.shown(setup.SAFE)} or later"
+        "server",
+        status,
+        f"{name}{why}",
+        f"upgrade the server to {setup.shown(setup.SAFE)} or later",
     )
 
 
@@ -194,7 +213,9 @@ def _vectors(database: StandardDatabase) -> Finding:
     indexes = setup.vector_indexes(database)
     least = setup.VECTOR_INDEX_FROM
     if layout.VECTOR_FIELDS[0] not in indexes:
-        how = "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
+        how = (
+            "" if setup.version_of(database) >= least else f" (an index needs {setup.shown(least)})"
+        )
         return Finding("vectors", "ok", f"exact cosine, no vector index{how}")
     trained = {field for field, index in indexes.items() if setup.is_trained(index)}
     detail = f"vector index of {setup.indexed_dimension(database)} dimensions on {layout.NODES}"
@@ -217,7 +238,9 @@ def _statements(database: StandardDatabase) -> Finding:
         except ArangoServerError as exc:
             refused.append(f"{name} (error {exc.error_code})")
     if refused:
-        fix = "report this with the server's version: no statement of this program should be refused"
+        fix = (
+            "report this with the server's version: no statement of this program should be refused"
+        )
         return Finding("statements", "error", f"refused: {', '.join(refused)}", fix)
     if scanning:
         detail = f"these read a whole collection: {', '.join(scanning)}"
@@ -226,7 +249,9 @@ def _statements(database: StandardDatabase) -> Finding:
 
 
 def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
-    """Validate and explain a statement; return whether its plan reads a collection without an index."""
+    """Validate and explain a statement; return whether its plan reads a collection
+    without an index.
+    """
     database.aql.validate(statement.text)
     plan: Any = database.aql.explain(statement.text, bind_vars=sample_binds(statement))
     return any(node["type"] == "EnumerateCollectionNode" for node in plan["nodes"])

@@ -15,7 +15,13 @@ from collections.abc import Mapping
 import requests
 from arango.exceptions import ArangoError, ArangoServerError
 
-from datasources.errors import DatabaseUnprepared, SourceBusy, SourceError, SourceTimeout, SourceUnavailable
+from datasources.errors import (
+    DatabaseUnprepared,
+    SourceBusy,
+    SourceError,
+    SourceTimeout,
+    SourceUnavailable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +31,9 @@ COLLECTION_MISSING, DATABASE_MISSING, DUPLICATE_NAME = 1203, 1228, 1207
 KILLED, CURSOR_LOST = 1500, 1600
 VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE = 1554, 1555, 1577
 NO_INDEX = frozenset({VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE, COLLECTION_MISSING})
-"""A statement that needs an index or View which is missing or not ready; another answers instead."""
+"""A statement that needs an index or View which is missing or not ready;
+another answers instead.
+"""
 
 EXPECTED = (ArangoError, requests.RequestException, OSError)
 """All that python-arango lets out when a request fails."""
@@ -65,7 +73,9 @@ def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:
     if not isinstance(exc, ArangoError):
         return SourceUnavailable(source=source, reason="no server answers there, or it is starting")
     if not isinstance(exc, ArangoServerError):
-        return SourceUnavailable(source=source, reason=f"its answer cannot be read ({type(exc).__name__})")
+        return SourceUnavailable(
+            source=source, reason=f"its answer cannot be read ({type(exc).__name__})"
+        )
     code = exc.error_code or exc.http_code or 0
     log.debug("refused", extra={"code": code, "said": exc.error_message})
     if code == KILLED:
@@ -73,4 +83,6 @@ def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:
     if code in (DATABASE_MISSING, COLLECTION_MISSING):
         return DatabaseUnprepared(source=source, code=code)
     kind = WriteConflict if code in _RETRIED else ServerRefused
-    return kind(source=source, code=code, reason=_REASONS.get(code, f"it answers with error {code}"))
+    return kind(
+        source=source, code=code, reason=_REASONS.get(code, f"it answers with error {code}")
+    )

@@ -1,18 +1,19 @@
-"""Converts documents between our form, with local keys, and ArangoDB's, with keys and fields of its own.
+"""Converts documents between our form, with local keys, and ArangoDB's, with keys and fields
+of its own.
 
 Decision: a key that the server takes is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
 other is percent-encoded, or where that is too long replaced by a digest; the document then holds
 its local key in `localKey`, which is what readers go by.
 
-Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then share
-a document key; the later write is refused by name, and neither reads or overwrites the other. To
-encode them would lose the documents of Nodius, which a key alone does not tell from ours, or cost
-two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
+Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then
+share a document key; the later write is refused by name, and neither reads or overwrites the other.
+To encode them would lose the documents of Nodius, which a key alone does not tell from ours, or
+cost two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
 before a hyphen and guess local keys: those made for editors and proposals are random.
 
-A node is stored with its own words; those of its type are counted in when a question is asked, so
-a type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares
-as searched and of the version of its words: where it no longer fits, another program wrote the node,
+A node is stored with its own words; those of its type are counted in when a question is asked, so a
+type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares as
+searched and of the version of its words: where it no longer fits, another program wrote the node,
 which is searched by its text until `nodius db init` gives it words.
 
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
@@ -72,7 +73,9 @@ def own_words(node: Node, language: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TypeWords:
-    """The words of a type: of its `name`, `description` and `process`. `letters` are those of its name."""
+    """The words of a type: of its `name`, `description` and `process`. `letters` are those
+    of its name.
+    """
 
     letters: str
     parts: Mapping[str, Counter[str]]
@@ -82,7 +85,9 @@ class TypeWords:
         return _type_words(config.display_name, config.description, config.node.process or "")
 
     def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
-        """Return what statements bind for a type: how often each part has the terms, and its length."""
+        """Return what statements bind for a type: how often each part has the terms,
+        and its length.
+        """
         counted = {
             name: {"counts": [part[term] for term in terms], "length": part.total()}
             for name, part in self.parts.items()
@@ -125,7 +130,9 @@ def encoded(key: str) -> str:
     written = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), key)
     if len(written) <= MAX_BYTES:
         return written
-    return "%%" + hashlib.sha256(_bytes(key)).hexdigest().upper()  # no other key is written with two %
+    return (
+        "%%" + hashlib.sha256(_bytes(key)).hexdigest().upper()
+    )  # no other key is written with two %
 
 
 def _bytes(text: str) -> bytes:
@@ -150,12 +157,16 @@ def vectors_key(graph_key: str) -> str:
 
 
 def config_keys(workspace: str, key: str) -> tuple[str, str]:
-    """Return the two keys under which a workspace's type may be stored: as it is, or as this workspace's."""
+    """Return the two keys under which a workspace's type may be stored: as it is, or
+    as this workspace's.
+    """
     return encoded(key), encoded(f"{workspace}\0{key}")
 
 
 def local_key(document: Stored, graph_key: str | None = None) -> str:
-    """Return our key of a stored document: of a node or an edge of a graph, or of what belongs to none."""
+    """Return our key of a stored document: of a node or an edge of a graph, or of what
+    belongs to none.
+    """
     return _local(document.get(LOCAL_KEY), str(document["_key"]), graph_key)
 
 
@@ -194,7 +205,9 @@ def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
 
 
 def node_document(node: Node, language: str | None) -> dict[str, Any]:
-    """Return a node as it is stored, with its words. Raises: BadDocument. `language`: of its graph."""
+    """Return a node as it is stored, with its words. Raises: BadDocument. `language`:
+    of its graph.
+    """
     stored = _stored(node, document_key(node.graph_key, node.key), node.graph_key)
     return {**stored, layout.TEXT: own_words(node, language)}
 
@@ -214,20 +227,27 @@ def _stored(document: Keyed, key: str, graph_key: str | None = None) -> dict[str
     """Return the document as JSON has it, with its local key where it cannot be read off `key`."""
     plain = orjson.loads(encode_document(document, _COLLECTIONS[type(document)], document.key))
     is_plain_key = local_key({"_key": key}, graph_key) == document.key
-    return {**plain, "_key": key} if is_plain_key else {**plain, "_key": key, LOCAL_KEY: document.key}
+    return (
+        {**plain, "_key": key} if is_plain_key else {**plain, "_key": key, LOCAL_KEY: document.key}
+    )
 
 
 def read_document(kind: type[D], stored: Stored, graph_key: str | None = None) -> D:
     """Return a stored document; a node or an edge is that of a graph. Raises: BadDocument."""
     ours = {name: value for name, value in stored.items() if name not in _SERVERS}
     if kind is Edge and graph_key is not None:
-        ours |= {"source": end_key(stored, "_from", graph_key), "target": end_key(stored, "_to", graph_key)}
+        ours |= {
+            "source": end_key(stored, "_from", graph_key),
+            "target": end_key(stored, "_to", graph_key),
+        }
     return parse_document(kind, {"_key": local_key(stored, graph_key), **ours}, _COLLECTIONS[kind])
 
 
 def read_documents(kind: type[D], rows: Sequence[Stored], graph_key: str) -> list[D]:
     """Return the nodes or edges of a graph in key order. Raises: BadDocument."""
-    return sorted((read_document(kind, row, graph_key) for row in rows), key=lambda document: document.key)
+    return sorted(
+        (read_document(kind, row, graph_key) for row in rows), key=lambda document: document.key
+    )
 
 
 def document_keys(graph_key: str, keys: Sequence[str]) -> list[str]:
@@ -241,7 +261,8 @@ def node_ids(graph_key: str, keys: Sequence[str]) -> list[str]:
 
 
 def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
-    """Return a node's `_key` and the fields that hold its vectors; null removes what an earlier one left.
+    """Return a node's `_key` and the fields that hold its vectors; null removes what an
+    earlier one left.
 
     `indexed_dim` is the length that the server's vector index takes, None where there is none.
     """
@@ -260,18 +281,24 @@ def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -
 
 
 def adopted_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
-    """Returns the same without the vector of the content, which stays as another program wrote it."""
+    """Returns the same without the vector of the content, which stays as another
+    program wrote it.
+    """
     contents = (layout.EMBEDDING, layout.OTHER_EMBEDDING)
     fields = vector_fields(graph_key, vector, indexed_dim).items()
     return {name: value for name, value in fields if name not in contents}
 
 
 def read_vector(row: Stored, key: str) -> NodeVector | None:
-    """Return a stored vector; None for what is none or names no model, as other programs may write it."""
+    """Return a stored vector; None for what is none or names no model, as other programs
+    may write it.
+    """
     content, name = (read_part(row.get(part)) for part in ("content", "name"))
     if content is None or row["model"] is None:
         return None
-    return NodeVector(key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name)
+    return NodeVector(
+        key=key, model=row["model"], hash=row.get("hash") or "", content=content, name=name
+    )
 
 
 def read_part(numbers: Any) -> Vector | None:

@@ -1,14 +1,16 @@
-"""Carries out changes that are too large for one transaction: written down first, then done in bounded steps.
+"""Carries out changes that are too large for one transaction: written down first, then done
+in bounded steps.
 
-The server limits what a stream transaction writes (error 32; 128 MiB by default before 3.12.4). So a large
-change is stored as steps, each a document. One small transaction then checks the change, writes the records
-that join it, and leaves of the graph's document a marker: from here on the change is certain, and the graph
-absent, or busy where it was there before. Each step is a transaction of its own, and the last one puts the
-graph's new document in the marker's place.
+The server limits what a stream transaction writes (error 32; 128 MiB by default before 3.12.4). So
+a large change is stored as steps, each a document. One small transaction then checks the change,
+writes the records that join it, and leaves of the graph's document a marker: from here on the
+change is certain, and the graph absent, or busy where it was there before. Each step is a
+transaction of its own, and the last one puts the graph's new document in the marker's place.
 
-A process that dies before the marker leaves steps that the server removes after a day. One that dies later
-leaves the marker: once its time is over, whoever opens the database or asks for the graph does the rest.
-Who does it writes so into the marker first, and each step writes it again: of two only one goes on.
+A process that dies before the marker leaves steps that the server removes after a day. One that
+dies later leaves the marker: once its time is over, whoever opens the database or asks for the
+graph does the rest. Who does it writes so into the marker first, and each step writes it again: of
+two only one goes on.
 
 Source: ArangoDB 3.12 documentation, "Stream Transactions": size limit, write-write conflicts.
 """
@@ -60,12 +62,14 @@ Step = tuple[str, dict[str, Any]]
 
 def bounded(name: str, field: str, documents: Sequence[Any]) -> Iterator[Step]:
     """Yields steps that each bind some of the documents as `field`, of about STEP_BYTES at most."""
-    part, size = list[Any](), 0
+    part = list[Any]()
+    size = 0
     for document in documents:
         weight = len(orjson.dumps(document))
         if part and size + weight > STEP_BYTES:
             yield name, {field: part}
-            part, size = [], 0
+            part = []
+            size = 0
         part.append(document)
         size += weight
     if part:
@@ -74,7 +78,8 @@ def bounded(name: str, field: str, documents: Sequence[Any]) -> Iterator[Step]:
 
 async def store_steps(connection: ArangoConnection, steps: Sequence[Step]) -> str:
     """Stores the steps of a change that is not certain yet; returns its name."""
-    change, until = uuid.uuid4().hex, int(time.time()) + KEPT_S
+    change = uuid.uuid4().hex
+    until = int(time.time()) + KEPT_S
     for number, (name, values) in enumerate(steps):
         step = {
             "_key": f"{change}-{number}",
@@ -90,7 +95,8 @@ async def store_steps(connection: ArangoConnection, steps: Sequence[Step]) -> st
 def marker(
     change: str, *, steps: int, document: Mapping[str, Any] | None, replaces: bool = False
 ) -> dict[str, Any]:
-    """Returns what stands in the place of a graph's document: `document` comes back, None: it is deleted.
+    """Returns what stands in the place of a graph's document: `document` comes back,
+    None: it is deleted.
 
     `replaces`: the graph was there before.
     """
@@ -127,7 +133,9 @@ def _claims(rows: Rows, graph: str, change: str, done: int | None) -> bool:
     return bool(rows(aql.CLAIM_CHANGE, name=graph, change=change, done=done, until=until))
 
 
-def _do_step(rows: Rows, mark: Mark, *, graph: str, change: str, number: int, step: Mapping[str, Any]) -> int:
+def _do_step(
+    rows: Rows, mark: Mark, *, graph: str, change: str, number: int, step: Mapping[str, Any]
+) -> int:
     if not _claims(rows, graph, change, number + 1):
         return 0
     rows(STATEMENTS[step["name"]], **step["values"])
@@ -136,7 +144,9 @@ def _do_step(rows: Rows, mark: Mark, *, graph: str, change: str, number: int, st
 
 
 def _sweep(rows: Rows, mark: Mark, *, graph: str, change: str) -> int:
-    """Removes some documents of a deleted graph; returns how many, -1 where another process does."""
+    """Removes some documents of a deleted graph; returns how many, -1 where
+    another process does.
+    """
     if not _claims(rows, graph, change, None):
         return -1
     (row,) = rows(aql.SWEEP, name=graph, most=SWEPT)
@@ -166,7 +176,8 @@ def refuse_replaced(found: Sequence[Mapping[str, Any]], workspace: str, *, sourc
 
 
 async def finish_change(connection: ArangoConnection, workspace: str, graph_key: str) -> bool:
-    """Does the rest of a large change of a graph if its process is gone; returns whether there was one.
+    """Does the rest of a large change of a graph if its process is gone; returns whether
+    there was one.
 
     Raises: WriteConflict while the graph is being replaced.
     """
@@ -185,22 +196,32 @@ async def finish_changes(connection: ArangoConnection) -> None:
 
 
 async def _finish(connection: ArangoConnection, found: Sequence[Mapping[str, Any]]) -> int:
-    finished, now = 0, int(time.time())
+    finished = 0
+    now = int(time.time())
     for row in found:
-        change, until = row["change"], now + HELD_S
+        change = row["change"]
+        until = now + HELD_S
         if change["heldUntil"] >= now:
             continue
-        held = {"name": row["name"], "change": change["id"], "seen": change["heldUntil"], "until": until}
+        held = {
+            "name": row["name"],
+            "change": change["id"],
+            "seen": change["heldUntil"],
+            "until": until,
+        }
         if not await connection.query(aql.TAKE_CHANGE, **held):
             continue  # another process was first
-        log.warning("change_finished", extra={"steps": row["change"]["steps"] - row["change"]["done"]})
+        log.warning(
+            "change_finished", extra={"steps": row["change"]["steps"] - row["change"]["done"]}
+        )
         finished += await carry_out(connection, row["name"], row["change"])
     return finished
 
 
 async def delete_large(connection: ArangoConnection, workspace: str, graph_key: str) -> None:
     """Deletes a graph of many documents: it is absent at once. Raises: GraphNotFound."""
-    graph, change = encoded(graph_key), marker(uuid.uuid4().hex, steps=0, document=None)
+    graph = encoded(graph_key)
+    change = marker(uuid.uuid4().hex, steps=0, document=None)
 
     def hide(rows: Rows, mark: Mark) -> int:
         names = {"graph": graph, "graphKey": graph_key, "workspace": workspace}

@@ -18,7 +18,17 @@ CONFIGS, THREADS, RECORDS = "nodius_node_config", "nodius_ai_threads", "nodius_a
 MARKS, META, VIEW = "nodius_ai_intents", "nodius_ai_meta", "nodius_ai_nodes_view"
 STEPS = "nodius_ai_steps"
 
-_OWN = ("approval", "lease", "session", "automation", "member", "agent", "call", "deleted_graph", "trace")
+_OWN = (
+    "approval",
+    "lease",
+    "session",
+    "automation",
+    "member",
+    "agent",
+    "call",
+    "deleted_graph",
+    "trace",
+)
 RECORD_COLLECTIONS: Mapping[str, str] = {
     "thread": "threads",
     "history": "history",
@@ -60,8 +70,17 @@ EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingModel", "embeddingHash"
 
 TEXT = "nodiusText"
 LOCAL_KEY = "localKey"
-HIDDEN = (*VECTOR_FIELDS, OTHER_EMBEDDING, OTHER_NAME_EMBEDDING, EMBEDDING_MODEL, EMBEDDING_HASH, TEXT)
-"""Fields of a node that no reader of documents gets to see; `localKey` is needed to read its key."""
+HIDDEN = (
+    *VECTOR_FIELDS,
+    OTHER_EMBEDDING,
+    OTHER_NAME_EMBEDDING,
+    EMBEDDING_MODEL,
+    EMBEDDING_HASH,
+    TEXT,
+)
+"""Fields of a node that no reader of documents gets to see; `localKey` is needed to
+read its key.
+"""
 
 
 Body = dict[str, Any]
@@ -70,7 +89,9 @@ ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
 
 
 def all_indexes() -> dict[str, list[Body]]:
-    """Return the bodies of indexes by collection; the same each time, so that the server makes no second."""
+    """Return the bodies of indexes by collection; the same each time, so that the server
+    makes no second.
+    """
     found = {
         GRAPHS: [_index("workspace", "workspace")],
         NODES: [
@@ -79,7 +100,10 @@ def all_indexes() -> dict[str, list[Body]]:
             _index("model", "graphKey", "embeddingModel"),
             _index("uses", "graphKey", f"{TEXT}.uses[*]"),
         ],
-        EDGES: [_index("key", "graphKey", "localKey", "_key"), _index("graph", "graphKey", "sheet")],
+        EDGES: [
+            _index("key", "graphKey", "localKey", "_key"),
+            _index("graph", "graphKey", "sheet"),
+        ],
         CONFIGS: [_index("config", "workspace")],
         RECORDS: [_index("kind", "workspace", "rag.kind", "rag.key")],
         MARKS: [_expiry("until")],
@@ -88,7 +112,8 @@ def all_indexes() -> dict[str, list[Body]]:
     for kind in RECORD_COLLECTIONS:
         # `rag.key` ends each, so that the order of a query is read from the index alone.
         of_fields = [
-            _index(field, "workspace", *field.split("."), "rag.key") for field in RECORD_INDEXES[kind]
+            _index(field, "workspace", *field.split("."), "rag.key")
+            for field in RECORD_INDEXES[kind]
         ]
         found[collection_of(kind)] = [_index("key", "workspace", "rag.key"), *of_fields]
     found[collection_of("lease")].append(_expiry("rag.until"))
@@ -96,7 +121,12 @@ def all_indexes() -> dict[str, list[Body]]:
 
 
 def _index(name: str, *fields: str) -> Body:
-    return {"type": "persistent", "name": f"ix_rag_{name}", "fields": list(fields), "inBackground": True}
+    return {
+        "type": "persistent",
+        "name": f"ix_rag_{name}",
+        "fields": list(fields),
+        "inBackground": True,
+    }
 
 
 def _expiry(field: str) -> Body:
@@ -118,8 +148,8 @@ def view_properties() -> Body:
 def vector_index(field: str, dimension: int) -> Body:
     """Return a vector index for one field and length; the server chooses the number of lists.
 
-    Source: ArangoDB documentation, "Vector indexes" (`nLists` optional from 3.12.10, `storedValues` from
-    3.12.7).
+    Source: ArangoDB documentation, "Vector indexes" (`nLists` optional from 3.12.10,
+    `storedValues` from 3.12.7).
     """
     return {
         "type": "vector",
@@ -134,14 +164,15 @@ def vector_index(field: str, dimension: int) -> Body:
 
 
 def user_script(*, user: str, database: str, host: str) -> str:
-    """Return the `arangosh` script that makes a user who reads and writes our collections, and no more.
+    """Return the `arangosh` script that makes a user who reads and writes our collections,
+    and no more.
 
-    An administrator runs it once; making collections and indexes (`nodius db init`) stays with them. The
-    password is read from the environment, never written.
+    An administrator runs it once; making collections and indexes (`nodius db init`) stays with
+    them. The password is read from the environment, never written.
 
     Source: ArangoDB 3.12 documentation, "Managing Users": a collection level counts even where the
-    database level is lower, and `*` stands for every collection without a level of its own; "Managing
-    Users in the ArangoDB Shell": what `@arangodb/users` has.
+    database level is lower, and `*` stands for every collection without a level of its own;
+    "Managing Users in the ArangoDB Shell": what `@arangodb/users` has.
     """
     script = Path(__file__).with_name("nodius-user.js").read_text(encoding="utf-8")
     values = {

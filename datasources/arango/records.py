@@ -1,8 +1,8 @@
 """Records on ArangoDB, with compare-and-set by revision.
 
 The fields of a record stand in its document as they are, so that another client reads a thread or
-an approval as the reference stores it. What is ours alone is in `rag`: the record's kind and key, the
-name of the last write, and fields that a collection reserves for itself.
+an approval as the reference stores it. What is ours alone is in `rag`: the record's kind and key,
+the name of the last write, and fields that a collection reserves for itself.
 """
 
 from __future__ import annotations
@@ -57,9 +57,13 @@ def names_of(workspace: str, kind: str, key: str) -> list[str]:
 def to_document(
     workspace: str, kind: str, key: str, data: Mapping[str, Any], *, write: str
 ) -> dict[str, Any]:
-    """Return the document of a record, without its `_key`. Raises: BadDocument for what JSON cannot hold."""
+    """Return the document of a record, without its `_key`. Raises: BadDocument for what
+    JSON cannot hold.
+    """
     if not (is_storable(kind) and is_storable(key)):
-        raise BadDocument(collection=kind, key=key, field="_key", reason="it has half of a surrogate pair")
+        raise BadDocument(
+            collection=kind, key=key, field="_key", reason="it has half of a surrogate pair"
+        )
     try:
         plain = orjson.loads(orjson.dumps(data))  # apart from the caller's objects
     except TypeError as exc:
@@ -67,7 +71,9 @@ def to_document(
     rag: dict[str, Any] = {"kind": kind, "key": key, "write": write}
     if "workspace" not in plain:
         rag["bare"] = True
-    hidden = {name: value for name, value in plain.items() if name[:1] in ("", "_") or name == "rag"}
+    hidden = {
+        name: value for name, value in plain.items() if name[:1] in ("", "_") or name == "rag"
+    }
     if plain.get("workspace", workspace) != workspace:
         hidden["workspace"] = plain["workspace"]
     if hidden:
@@ -112,7 +118,9 @@ class ArangoRecords(RecordStore):
         if not (is_storable(kind) and is_storable(key)):
             return None
         names = names_of(self.workspace, kind, key)
-        rows = await self.connection.query(read.RECORDS_GET, kind=kind, names=names, workspace=self.workspace)
+        rows = await self.connection.query(
+            read.RECORDS_GET, kind=kind, names=names, workspace=self.workspace
+        )
         return from_document(kind, rows[0]) if rows else None
 
     async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
@@ -121,12 +129,16 @@ class ArangoRecords(RecordStore):
         revisions: list[str] = []
 
         def carry_out(rows: Rows, mark: Mark) -> int:
-            revisions[:] = write_records(rows, self.workspace, all_sent)  # of the attempt that comes through
+            revisions[:] = write_records(
+                rows, self.workspace, all_sent
+            )  # of the attempt that comes through
             rows(aql.MARK_PUT, mark=mark(0))
             return 0
 
         def alone(database: StandardDatabase) -> str:
-            return write_alone(partial(self.connection.execute, database), self.workspace, all_sent[0])
+            return write_alone(
+                partial(self.connection.execute, database), self.workspace, all_sent[0]
+            )
 
         if len(all_sent) == 1:
             revisions = [await self.connection.run(alone)]
@@ -134,12 +146,16 @@ class ArangoRecords(RecordStore):
             await in_transaction(self.connection, collections, carry_out)
         return [write.stored(revision) for write, revision in zip(writes, revisions, strict=True)]
 
-    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+    async def query(
+        self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
+    ) -> list[Record]:
         asked = RecordQuery.of(kind, where, **how)
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
         if not asked.limit or not all(map(is_storable, texts)):
             return []
-        of_kind = None if asked.kind in RECORD_COLLECTIONS else asked.kind  # it shares its collection
+        of_kind = (
+            None if asked.kind in RECORD_COLLECTIONS else asked.kind
+        )  # it shares its collection
         if asked.bounded:  # every number lies between these, and nothing else
             statement = read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP
             least = -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST)
@@ -166,8 +182,9 @@ class ArangoRecords(RecordStore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """One write as it is sent. `bound` is what its statement binds: the record's `key`, the `_key`s that it
-    may have (`names`), the revision that is expected (`rev`) and the `document`, which is empty in a removal.
+    """One write as it is sent. `bound` is what its statement binds: the record's `key`, the `_key`s
+    that it may have (`names`), the revision that is expected (`rev`) and the `document`, which is
+    empty in a removal.
     """
 
     kind: str
@@ -179,8 +196,12 @@ class PreparedWrite:
 
 
 def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
-    """Return a write ready to be sent; that of what must not be there only reads. Raises: BadDocument."""
-    document = to_document(workspace, write.kind, write.key, write.data or {}, write=uuid.uuid4().hex)
+    """Return a write ready to be sent; that of what must not be there only
+    reads. Raises: BadDocument.
+    """
+    document = to_document(
+        workspace, write.kind, write.key, write.data or {}, write=uuid.uuid4().hex
+    )
     names = names_of(workspace, write.kind, write.key)
     if write.expected_version is None:
         statement = read.RECORDS_ABSENT if write.data is None else aql.RECORDS_INSERT
@@ -192,7 +213,8 @@ def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
 
 
 def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> list[str]:
-    """Carry out writes in their order, inside a transaction; return the new revisions, '' for a removal.
+    """Carry out writes in their order, inside a transaction; return the new revisions, ''
+    for a removal.
 
     Neighbours that need the same statement are sent together. Raises: RecordConflict.
     """
@@ -207,7 +229,8 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> l
         if sent.bound["key"] in seen:  # its version is gone with the first
             raise sent.conflict()
         seen.add(sent.bound["key"])
-    kind, bound = writes[0].kind, [sent.bound for sent in writes]
+    kind = writes[0].kind
+    bound = [sent.bound for sent in writes]
     try:
         done = rows(writes[0].statement, kind=kind, writes=bound, workspace=workspace)
     except ArangoServerError as exc:
@@ -224,11 +247,12 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> l
 def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
     """Write one record outside of a transaction and return its revision; '' for a removal.
 
-    A write whose answer was lost is sent again; where it is refused then, the record says whether it was
-    this very write that was first.
+    A write whose answer was lost is sent again; where it is refused then, the record says whether
+    it was this very write that was first.
     Raises: RecordConflict, and what the server raises that cannot be reached or is always busy.
     """
-    budget, was_sent = RetryBudget(ATTEMPTS), False
+    budget = RetryBudget(ATTEMPTS)
+    was_sent = False
     while True:
         try:
             return _write_run(rows, workspace, [sent])[0]

@@ -1,7 +1,8 @@
-"""Rehearses on a server all that the service does with it, in a database of its own that is then removed.
+"""Rehearses on a server all that the service does with it, in a database of its own that
+is then removed.
 
-The database of the address is neither read nor changed. The report names no host, user, password or database,
-so that it can be given to others.
+The database of the address is neither read nor changed. The report names no host, user, password or
+database, so that it can be given to others.
 """
 
 from __future__ import annotations
@@ -37,8 +38,13 @@ SCRATCH = "nodius_rehearsal_"
 WORKSPACE, GRAPH, LARGE, MODEL = "rehearsal", "flow", "large", "rehearsal"
 NODES = 60
 DIMENSION = 2  # of the sample vectors that statements are explained with
-LARGE_NODES, LARGE_TEXT_CHARS = 600, 10_000  # about 6 MB, more than one transaction of a large change
-SEARCHABLE_S = 30.0  # a View shows what was written after its commit interval, one second by default
+LARGE_NODES, LARGE_TEXT_CHARS = (
+    600,
+    10_000,
+)  # about 6 MB, more than one transaction of a large change
+SEARCHABLE_S = (
+    30.0  # a View shows what was written after its commit interval, one second by default
+)
 TRAINED_S = 60.0
 DEADLINE_S = 0.5
 SLEEP_S = 3.0
@@ -78,7 +84,9 @@ class Unexpected(Exception):
 
 @dataclass(slots=True)
 class Rehearsal:
-    """The report of a rehearsal while it is made. `said` is called with each step when it has ended."""
+    """The report of a rehearsal while it is made. `said` is called with each step when
+    it has ended.
+    """
 
     address: ArangoAddress
     said: Callable[[RehearsalStep], None]
@@ -86,13 +94,17 @@ class Rehearsal:
     plans: list[str] = field(default_factory=list[str])
 
     async def step(self, name: str, work: Callable[[], Awaitable[str]]) -> bool:
-        """Carries out one step and notes how it ended; returns whether the rehearsal may go on from it."""
+        """Carries out one step and notes how it ended; returns whether the rehearsal may go
+        on from it.
+        """
         began = time.perf_counter()
         status: Outcome = "failed"
         try:
-            detail, status = await work(), "ok"
+            detail = await work()
+            status = "ok"
         except LeftOut as exc:
-            detail, status = str(exc), "left out"
+            detail = str(exc)
+            status = "left out"
         except Unexpected as exc:
             detail = str(exc)
         except ArangoServerError as exc:
@@ -101,7 +113,9 @@ class Rehearsal:
         except Exception as exc:  # noqa: BLE001 - whatever fails is what the report is for
             detail = f"{type(exc).__name__}: {exc}"
         ms = round((time.perf_counter() - began) * 1e3)
-        self.steps.append(RehearsalStep(name=name, status=status, detail=self._anonymous(detail), ms=ms))
+        self.steps.append(
+            RehearsalStep(name=name, status=status, detail=self._anonymous(detail), ms=ms)
+        )
         self.said(self.steps[-1])
         return status != "failed"
 
@@ -115,7 +129,12 @@ class Rehearsal:
         places = [host.partition("://")[2] for host in self.address.hosts]
         names = [place.rpartition(":")[0] for place in places]
         password = self.address.password
-        hidden = [self.address.shown, *places, *names, *((password, quote(password)) if password else ())]
+        hidden = [
+            self.address.shown,
+            *places,
+            *names,
+            *((password, quote(password)) if password else ()),
+        ]
         for value in sorted(hidden, key=len, reverse=True):
             text = text.replace(value, "the server")
         return text
@@ -135,9 +154,12 @@ class Rehearsal:
 
 
 async def rehearse(
-    address: ArangoAddress, said: Callable[[RehearsalStep], None], pair_checks: Mapping[str, PairCheck]
+    address: ArangoAddress,
+    said: Callable[[RehearsalStep], None],
+    pair_checks: Mapping[str, PairCheck],
 ) -> dict[str, Any]:
-    """Rehearses on the server of an address and returns the report; `pair_checks` are carried out, too.
+    """Rehearses on the server of an address and returns the report; `pair_checks` are
+    carried out, too.
 
     The database that is made is removed also where the rehearsal is cancelled.
     """
@@ -151,7 +173,9 @@ async def rehearse(
             if await rehearsal.step("rights and set-up", lambda: _set_up(scratch)):
                 await _rehearse_within(rehearsal, scratch, pair_checks)
         finally:
-            await asyncio.shield(rehearsal.step("clean-up", lambda: _remove(system, scratch.database)))
+            await asyncio.shield(
+                rehearsal.step("clean-up", lambda: _remove(system, scratch.database))
+            )
     finally:
         await system.close()
     return rehearsal.document()
@@ -249,7 +273,9 @@ async def _statements(scratch: Scratch) -> str:
     bad = [f"{one.name}: {one.detail}" for one in findings if one.status == "error"]
     if bad:
         raise Unexpected(reason="; ".join(bad))
-    return "; ".join(one.detail for one in findings if one.name in ("statements", "vectors", "order"))
+    return "; ".join(
+        one.detail for one in findings if one.name in ("statements", "vectors", "order")
+    )
 
 
 def _node(number: int, graph: str = GRAPH, text: str = "") -> Node:
@@ -314,13 +340,19 @@ async def _search(scratch: Scratch) -> str:
         return bool(hits) and hits[0].key == "n007"
 
     if not await finds_words(scratch.first):
-        raise Unexpected(reason="the exact search of words does not find the only node that has them")
+        raise Unexpected(
+            reason="the exact search of words does not find the only node that has them"
+        )
     async with ArangoDatabase(scratch.address, exact_nodes=0) as by_view:
-        await _until("the View does not find a node by its words", lambda: finds_words(by_view), SEARCHABLE_S)
+        await _until(
+            "the View does not find a node by its words", lambda: finds_words(by_view), SEARCHABLE_S
+        )
     stored = await source.put_embeddings(GRAPH, _vectors())
     hits = await _nearest(scratch.first)
     if stored != NODES or not hits or hits[0].key != "n007" or abs(hits[0].score - 1) > 1e-3:
-        raise Unexpected(reason="the exact search of vectors does not find a node by its own vector")
+        raise Unexpected(
+            reason="the exact search of vectors does not find a node by its own vector"
+        )
     return "by words, exact and by the View; by vectors, exact"
 
 
@@ -349,12 +381,15 @@ async def _vector_index(scratch: Scratch) -> str:
     async with ArangoDatabase(scratch.address, exact_nodes=0) as by_index:
         near = [hit.key for hit in await _nearest(by_index)]
     if near[:1] != exact[:1]:
-        raise Unexpected(reason=f"the nearest node by the index is {near[:1]}, by exact search {exact[:1]}")
+        raise Unexpected(
+            reason=f"the nearest node by the index is {near[:1]}, by exact search {exact[:1]}"
+        )
     return f"trained; {len(set(near) & set(exact))} of the {len(exact)} nearest nodes are the exact ones"
 
 
 async def _transactions(scratch: Scratch) -> str:
-    source, records = scratch.first.source(WORKSPACE), scratch.first.records(WORKSPACE)
+    source = scratch.first.source(WORKSPACE)
+    records = scratch.first.records(WORKSPACE)
     changed = Mutation(graph_key=GRAPH, put_nodes=[_node(1, text="changed")])
     revision = await source.apply(changed, expected_revision=1)
     try:
@@ -398,10 +433,13 @@ async def _large_change(scratch: Scratch) -> str:
 async def _deadline(scratch: Scratch) -> str:
     def sleep(database: StandardDatabase) -> None:
         database.aql.execute(
-            _SLEEP.text, bind_vars=cast(Any, {"seconds": SLEEP_S}), max_runtime=cast(Any, DEADLINE_S)
+            _SLEEP.text,
+            bind_vars=cast(Any, {"seconds": SLEEP_S}),
+            max_runtime=cast(Any, DEADLINE_S),
         )
 
-    connection, began = scratch.first.state.connection, time.monotonic()
+    connection = scratch.first.state.connection
+    began = time.monotonic()
     try:
         await connection.run(sleep)
     except SourceTimeout:

@@ -1,10 +1,11 @@
-"""Questions to the search statements, and their answers: one exact statement, or View and vector index.
+"""Questions to the search statements, and their answers: one exact statement, or
+View and vector index.
 
-A graph of few nodes is searched exactly; in one that is too large to be read for every question the View
-finds words. A statement whose index is missing or not trained is left alone for a while, and the next simpler
-one answers: vector index and View, View and exact cosine, all exact; so it does where the vector index finds
-fewer nodes than were asked for. What was learnt of server and graphs is
-shared by the sources of a database.
+A graph of few nodes is searched exactly; in one that is too large to be read for every question the
+View finds words. A statement whose index is missing or not trained is left alone for a while, and
+the next simpler one answers: vector index and View, View and exact cosine, all exact; so it does
+where the vector index finds fewer nodes than were asked for. What was learnt of server and graphs
+is shared by the sources of a database.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ EXACT_NODES = 5_000
 """Graphs of so many nodes are searched exactly."""
 
 KNOWN_FOR_S = 60.0
-"""So long a graph is taken for large, and a statement whose index is missing or not trained is not tried."""
+"""So long a graph is taken for large, and a statement whose index is missing or not trained
+is not tried.
+"""
 
 MAX_KNOWN = 2_000
 NO_LIMIT = 1_000_000_000
@@ -44,12 +47,14 @@ CANDIDATES = 400
 
 @dataclass(slots=True)
 class SharedState:
-    """`exact` is the most nodes of a graph that is searched exactly; without a limit on an old server.
+    """`exact` is the most nodes of a graph that is searched exactly; without a limit on
+    an old server.
 
-    `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the server
-    orders text as Python does, so that it can cut pages. `seen_types` says when a graph of a workspace was
-    read, and the types that were visible then; `known_until`, how long what was learnt of a graph (workspace
-    and key: it is large) or a statement (its index is missing) is taken for true.
+    `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the
+    server orders text as Python does, so that it can cut pages. `seen_types` says when a graph of a
+    workspace was read, and the types that were visible then; `known_until`, how long what was
+    learnt of a graph (workspace and key: it is large) or a statement (its index is missing) is
+    taken for true.
     """
 
     connection: ArangoConnection
@@ -66,7 +71,8 @@ class SharedState:
     ) -> dict[str, Any]:
         """Run a statement on a graph and return its one row. Raises: GraphNotFound, WriteConflict.
 
-        What it binds of the graph's names is known here; `prefix` is the length of what precedes local keys.
+        What it binds of the graph's names is known here; `prefix` is the length of what
+        precedes local keys.
         """
         names: dict[str, Any] = {
             "graph": encoded(graph_key),
@@ -158,13 +164,16 @@ def exact_words(words: SearchWords) -> dict[str, Any]:
     return {
         "terms": terms,
         "places": list(range(len(terms))),
-        "inherited": {type_name: of_type.inherited(terms) for type_name, of_type in words.types.items()},
+        "inherited": {
+            type_name: of_type.inherited(terms) for type_name, of_type in words.types.items()
+        },
         "unknown": NO_WORDS.inherited(terms),
     }
 
 
 def _view_words(words: SearchWords, limit: int) -> dict[str, Any]:
-    terms, types = words.terms[:MAX_VIEW_TERMS], words.types.items()
+    terms = words.terms[:MAX_VIEW_TERMS]
+    types = words.types.items()
     by_name, by_text, by_code = (
         {name for name, of_type in types if any(of_type.parts[part][term] for term in terms)}
         for part in ("name", "description", "process")

@@ -1,18 +1,19 @@
 """Sets a database up, any number of times: makes what is missing and leaves what is there.
 
-Documents of an existing Nodius database are not touched but for fields of this service's own, which every
-set-up fills in where they are missing.
+Documents of an existing Nodius database are not touched but for fields of this service's own, which
+every set-up fills in where they are missing.
 
-Decision: only databases whose transactions are whole are used: those of a single server, and in a cluster
-those that one server leads (`sharding: "single"`, OneShard). Elsewhere each server commits its part by
-itself, and a crash may leave some of them behind.
+Decision: only databases whose transactions are whole are used: those of a single server, and in a
+cluster those that one server leads (`sharding: "single"`, OneShard). Elsewhere each server commits
+its part by itself, and a crash may leave some of them behind.
 
-Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds all there is
-and sees a vector as soon as it is stored. A vector index is made where a database has many more vectors,
-all of one length. An index refuses vectors of any other length, so those are kept beside it.
+Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds all
+there is and sees a vector as soon as it is stored. A vector index is made where a database has
+many more vectors, all of one length. An index refuses vectors of any other length, so those are
+kept beside it.
 
-Source: ArangoDB 3.12 documentation, "Vector indexes" (FILTER before APPROX_NEAR from 3.12.6) and "Stream
-Transactions", limitations in clusters.
+Source: ArangoDB 3.12 documentation, "Vector indexes" (FILTER before APPROX_NEAR from 3.12.6) and
+"Stream Transactions", limitations in clusters.
 """
 
 from __future__ import annotations
@@ -38,16 +39,22 @@ from datasources.arango.layout import EDGES, EMBEDDING, GRAPHS, META, NODES, VIE
 from datasources.errors import BadDocument, DatabaseVersion, SourceUnavailable
 from datasources.types import Graph
 
-FULL, SAFE = (3, 12, 4), (3, 12, 11)
+FULL = (3, 12, 4)
+SAFE = (3, 12, 11)
 """From here on a server is used with all it has, and nothing speaks against it.
 
-Decision: 3.11, which many installations of Nodius run, is taken for all but speed: every search is the exact
-one, and no order is taken from the server. It has the statements' functions but for vector indexes.
+Decision: 3.11, which many installations of Nodius run, is taken for all but speed: every
+search is the exact one, and no order is taken from the server. It has the statements'
+functions but for vector indexes.
 """
 
 _FLAWS: Sequence[tuple[tuple[int, ...], Literal["warning", "error"], str]] = (
     ((3, 11), "error", " is too old: statements need 3.11"),
-    ((3, 12), "warning", ": exact search only, no vector index, and pages of a graph read all of it"),
+    (
+        (3, 12),
+        "warning",
+        ": exact search only, no vector index, and pages of a graph read all of it",
+    ),
     (FULL, "error", " sorts wrongly by some indexes"),
     (SAFE, "warning", ": it may let people in without signing in (GHSA-rrgq-978q-36mq)"),
 )
@@ -69,7 +76,9 @@ def version_of(database: StandardDatabase) -> tuple[int, ...]:
 
 
 def flaw_of(version: tuple[int, ...]) -> tuple[Literal["warning", "error"], str] | None:
-    """Return what speaks against a server of this version, and whether it is refused for that (`error`)."""
+    """Return what speaks against a server of this version, and whether it is refused
+    for that (`error`).
+    """
     return next(((status, flaw) for before, status, flaw in _FLAWS if () < version < before), None)
 
 
@@ -78,7 +87,9 @@ def shown(version: tuple[int, ...]) -> str:
 
 
 def refuse_old(database: StandardDatabase, *, source: str) -> None:
-    """Raises: SourceUnavailable where this adapter does not work with the server, with the reason."""
+    """Raises: SourceUnavailable where this adapter does not work with the server,
+    with the reason.
+    """
     version = version_of(database)
     flaw = flaw_of(version)
     if flaw is not None and flaw[0] == "error":
@@ -87,8 +98,8 @@ def refuse_old(database: StandardDatabase, *, source: str) -> None:
 
 
 def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
-    """Raises: SourceUnavailable where a commit may happen in parts: in a cluster, where no single server
-    leads the database.
+    """Raises: SourceUnavailable where a commit may happen in parts: in a cluster, where no single
+    server leads the database.
 
     Source: ArangoDB HTTP API, "Databases": only a cluster says how a database is sharded.
     """
@@ -112,8 +123,8 @@ async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list
     """Make what is missing; return what was done, one line each, none when all was there.
 
     A `dry_run` makes nothing and returns what would be done.
-    Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion where a
-    newer program set it up.
+    Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion
+    where a newer program set it up.
     """
     # An index of many documents takes long to build.
     timeout_s = max(connection.address.timeout_s, BUILD_TIMEOUT_S)
@@ -122,24 +133,35 @@ async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list
         done = await patient.run(
             lambda database: _make_parts(connection, database, dry_run=dry_run), idempotent=True
         )
-        absent = {name for name in layout.ALL_COLLECTIONS if f"would make the collection {name}" in done}
+        absent = {
+            name for name in layout.ALL_COLLECTIONS if f"would make the collection {name}" in done
+        }
         stored = 0 if META in absent else (await stored_facts(connection))[0]
         if not absent & {GRAPHS, NODES, EDGES}:
             done += await _fill_words(connection, dry_run=dry_run)  # Nodius may have written since
         if stored < VERSION:
             if not dry_run:
                 await connection.query(write.SET_VERSION, version=VERSION)
-            done.append(f"{'would bring' if dry_run else 'brought'} the database to version {VERSION}")
+            done.append(
+                f"{'would bring' if dry_run else 'brought'} the database to version {VERSION}"
+            )
         if NODES not in absent:
-            done += await patient.run(partial(_make_vector_indexes, dry_run=dry_run), idempotent=True)
+            done += await patient.run(
+                partial(_make_vector_indexes, dry_run=dry_run), idempotent=True
+            )
         return done
     finally:
         await patient.close()
 
 
-def _make_parts(connection: ArangoConnection, database: StandardDatabase, *, dry_run: bool) -> list[str]:
-    """Make the database where there is none, and what it lacks. Raises: SourceUnavailable if not usable."""
-    name, system = connection.address.database, connection.database_named("_system")
+def _make_parts(
+    connection: ArangoConnection, database: StandardDatabase, *, dry_run: bool
+) -> list[str]:
+    """Make the database where there is none, and what it lacks. Raises: SourceUnavailable
+    if not usable.
+    """
+    name = connection.address.database
+    system = connection.database_named("_system")
     try:
         refuse_sharded(connection.database_named(name), source=connection.source)
     except ArangoServerError as exc:
@@ -171,11 +193,16 @@ Part = tuple[str, Callable[[StandardDatabase], Any]]
 
 
 def missing_parts(database: StandardDatabase | None) -> list[Part]:
-    """Return what a database lacks of its set-up, in the order to make it; all of it where none is there."""
+    """Return what a database lacks of its set-up, in the order to make it; all of it where
+    none is there.
+    """
     listed: Any = ([], []) if database is None else (database.collections(), database.views())
     there, views = ({one["name"] for one in named} for named in listed)
     missing: list[Part] = [
-        (f"the collection {name}", partial(StandardDatabase.create_collection, name=name, edge=name == EDGES))
+        (
+            f"the collection {name}",
+            partial(StandardDatabase.create_collection, name=name, edge=name == EDGES),
+        )
         for name in layout.ALL_COLLECTIONS
         if name not in there
     ]
@@ -214,8 +241,8 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
 def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
     """Returns whether a stored index does what `body` is for, by whatever name.
 
-    The server compares so, too: to make it again under another name makes nothing. A unique index finds as
-    another does; a sparse one leaves out documents, which is how a TTL index always is.
+    The server compares so, too: to make it again under another name makes nothing. A unique index
+    finds as another does; a sparse one leaves out documents, which is how a TTL index always is.
     """
     if any(stored.get(name) != body.get(name) for name in ("type", "fields", "expireAfter")):
         return False
@@ -225,7 +252,9 @@ def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
 def _make_index(
     database: StandardDatabase, collection: str, body: layout.Body, *, is_name_taken: bool
 ) -> None:
-    """Make an index; one of its name but of other fields makes room, as the server keeps a name once."""
+    """Make an index; one of its name but of other fields makes room, as the server
+    keeps a name once.
+    """
     if is_name_taken:
         stored = indexes_of(database, collection)  # another may have made it meanwhile
         if body["name"] in stored and not is_same_index(body, stored[body["name"]]):
@@ -234,8 +263,8 @@ def _make_index(
 
 
 async def stored_facts(connection: ArangoConnection) -> tuple[int, bool]:
-    """Return the version that a database was brought to, 0 where none was, and whether its server orders
-    text by code points. Raises: DatabaseVersion.
+    """Return the version that a database was brought to, 0 where none was, and whether its server
+    orders text by code points. Raises: DatabaseVersion.
     """
     (row,) = await connection.query(read.FACTS)
     version = int(row["version"] or 0)
@@ -266,11 +295,15 @@ async def _fill_words(connection: ArangoConnection, *, dry_run: bool) -> list[st
 
 def vector_indexes(database: StandardDatabase) -> dict[str, layout.Body]:
     """Return the vector indexes of nodes by field."""
-    return {i["fields"][0]: i for i in indexes_of(database, NODES).values() if i["type"] == "vector"}
+    return {
+        i["fields"][0]: i for i in indexes_of(database, NODES).values() if i["type"] == "vector"
+    }
 
 
 def is_trained(index: layout.Body) -> bool:
-    """Returns whether a vector index answers: servers before 3.12.9 have trained each that is there."""
+    """Returns whether a vector index answers: servers before 3.12.9 have trained each
+    that is there.
+    """
     return index.get("trainingState", "ready") == "ready"
 
 
@@ -297,7 +330,11 @@ def dimension_to_index(database: StandardDatabase) -> int | None:
 
 def _lacking(indexes: Mapping[str, layout.Body]) -> list[str]:
     """Returns the fields without a trained vector index."""
-    return [field for field in layout.VECTOR_FIELDS if field not in indexes or not is_trained(indexes[field])]
+    return [
+        field
+        for field in layout.VECTOR_FIELDS
+        if field not in indexes or not is_trained(indexes[field])
+    ]
 
 
 def _make_vector_indexes(database: StandardDatabase, *, dry_run: bool) -> list[str]:
@@ -314,7 +351,10 @@ def _make_vector_indexes(database: StandardDatabase, *, dry_run: bool) -> list[s
                 database.collection(NODES).delete_index(indexes[field]["id"])
             made: Any = database.collection(NODES).add_index(layout.vector_index(field, length))
         except ArangoServerError as exc:  # the server was started without --vector-index
-            return [*done, f"made no vector index of {field} (error {exc.error_code}): search stays exact"]
+            return [
+                *done,
+                f"made no vector index of {field} (error {exc.error_code}): search stays exact",
+            ]
         state = "" if is_trained(made) else ", which is not trained yet"
         done.append(f"made the vector index of {field}, {length} dimensions{state}")
     return done

@@ -20,7 +20,14 @@ from datasources.arango.errors import UNIQUE, ServerRefused
 from datasources.arango.graph_documents import TypeWords, read_document
 from datasources.arango.large_changes import delete_large
 from datasources.arango.records import prepared
-from datasources.arango.search import NO_LIMIT, SearchWords, SharedState, exact_words, search, search_values
+from datasources.arango.search import (
+    NO_LIMIT,
+    SearchWords,
+    SharedState,
+    exact_words,
+    search,
+    search_values,
+)
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH_ALL, USERS
 from datasources.base import RecordWrite
@@ -87,7 +94,9 @@ class ArangoSource:
     async def get_versions(self, graph_key: str) -> GraphVersions:
         row = await self._ask(read.GRAPH, graph_key)
         self._see(row["types"])
-        return GraphVersions(graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or "")
+        return GraphVersions(
+            graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or ""
+        )
 
     def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
         types = types_by_name(self._visible([read_document(NodeTypeConfig, row) for row in rows]))
@@ -99,11 +108,15 @@ class ArangoSource:
         at, types = self.state.seen_types.get(self.workspace, (float("-inf"), {}))
         if time.monotonic() - at < max_age_s:
             return types
-        return self._see(await self.state.connection.query(read.TYPE_WORDS, workspaces=self._workspaces))
+        return self._see(
+            await self.state.connection.query(read.TYPE_WORDS, workspaces=self._workspaces)
+        )
 
     def _visible(self, configs: Sequence[NodeTypeConfig]) -> list[NodeTypeConfig]:
         own = [config for config in configs if config.workspace == self.workspace]
-        return visible_types(own, [config for config in configs if config.workspace == ROOT_WORKSPACE])
+        return visible_types(
+            own, [config for config in configs if config.workspace == ROOT_WORKSPACE]
+        )
 
     async def get_stats(self, graph_key: str) -> GraphStats:
         row = await self._ask(read.STATS, graph_key)
@@ -113,14 +126,21 @@ class ArangoSource:
         )
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
         return await self._page(Node, graph_key, sheet, after, limit)
 
     async def _page(
         self, kind: type[E], graph_key: str, sheet: str | None, after: str | None, limit: int | None
     ) -> list[E]:
-        cut = self.state.by_code_point  # else another order than ours: all are read, and cut afterwards
+        cut = (
+            self.state.by_code_point
+        )  # else another order than ours: all are read, and cut afterwards
         start = after if cut and after is not None else ""
         rows = await self._rows(
             read.NODES if kind is Node else read.EDGES,
@@ -133,7 +153,12 @@ class ArangoSource:
         return page_of(documents.read_documents(kind, rows, graph_key), None, after, limit)
 
     async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Edge]:
         return await self._page(Edge, graph_key, sheet, after, limit)
 
@@ -143,7 +168,9 @@ class ArangoSource:
     async def _by_key(self, kind: type[E], graph_key: str, keys: Sequence[str]) -> list[E]:
         statement = read.NODES_BY_KEY if kind is Node else read.EDGES_BY_KEY
         rows = await self._rows(statement, graph_key, keys=documents.document_keys(graph_key, keys))
-        found = {element.key: element for element in documents.read_documents(kind, rows, graph_key)}
+        found = {
+            element.key: element for element in documents.read_documents(kind, rows, graph_key)
+        }
         return [found[key] for key in dict.fromkeys(keys) if key in found]
 
     async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
@@ -154,14 +181,21 @@ class ArangoSource:
         return documents.read_documents(Edge, rows, graph_key)
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         asked: dict[str, Any] = {"limit": NO_LIMIT if limit is None else max(0, limit)}
         statement = read.LINKS_OF
         if max_degree is not None:
             statement, asked["enough"] = read.LINKS_OF_DEGREE, max_degree + 1
         ids = documents.node_ids(graph_key, keys)
-        return documents.read_links(await self._rows(statement, graph_key, ids=ids, **asked), graph_key)
+        return documents.read_links(
+            await self._rows(statement, graph_key, ids=ids, **asked), graph_key
+        )
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
         rows = await self._rows(
@@ -180,13 +214,17 @@ class ArangoSource:
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         wanted = None if types is None else list(types)
-        rows = await self.state.connection.query(read.CONFIGS, workspaces=self._workspaces, types=wanted)
+        rows = await self.state.connection.query(
+            read.CONFIGS, workspaces=self._workspaces, types=wanted
+        )
         return self._visible([read_document(NodeTypeConfig, row) for row in rows])
 
     async def search_text(
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
-        found = await self._search(graph_key, BatchRequest(query=query, limit=limit), types_age_s=0.0)
+        found = await self._search(
+            graph_key, BatchRequest(query=query, limit=limit), types_age_s=0.0
+        )
         return found.text if field == "content" else found.name
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
@@ -195,7 +233,9 @@ class ArangoSource:
         found = await self._search(graph_key, asked, types_age_s=0.0)
         return found.vector if wanted.field == "content" else found.name_vector
 
-    async def _search(self, graph_key: str, asked: BatchRequest, *, types_age_s: float) -> BatchHits:
+    async def _search(
+        self, graph_key: str, asked: BatchRequest, *, types_age_s: float
+    ) -> BatchHits:
         words = await self._words(asked, types_age_s)
         return await search(self.state, self.workspace, graph_key, asked, words)
 
@@ -215,12 +255,28 @@ class ArangoSource:
         return await self._around(graph_key, keys, "any", typed=True, depth=max_depth, limit=limit)
 
     async def get_neighborhood(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
     ) -> Subgraph:
-        return (await self._around(graph_key, keys, direction, typed=False, depth=max_depth, limit=limit))[0]
+        return (
+            await self._around(
+                graph_key, keys, direction, typed=False, depth=max_depth, limit=limit
+            )
+        )[0]
 
     async def _around(
-        self, graph_key: str, keys: Sequence[str], direction: Direction, *, typed: bool, **bounds: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        direction: Direction,
+        *,
+        typed: bool,
+        **bounds: int,
     ) -> tuple[Subgraph, list[NodeTypeConfig]]:
         row = await self._ask(
             read.AROUND[direction],
@@ -233,7 +289,9 @@ class ArangoSource:
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
         edges = documents.read_documents(Edge, row["edges"], graph_key)
         around = Subgraph(nodes=tuple(nodes), edges=tuple(edges), depths=depths)
-        return around, self._visible([read_document(NodeTypeConfig, stored) for stored in row["types"]])
+        return around, self._visible(
+            [read_document(NodeTypeConfig, stored) for stored in row["types"]]
+        )
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         rows = await self._vectors(graph_key, keys, whole=False)
@@ -274,7 +332,9 @@ class ArangoSource:
         found = sorted(map(_found, rows), key=lambda one: (one.graph_key, one.node.key))
         return found[: max(0, limit)]
 
-    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+    async def search_everywhere(
+        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+    ) -> WideHits:
         words = await self._words(asked, TYPES_FRESH_S)
         values = search_values(asked) | exact_words(words) | self._of(graphs)
         (row,) = await self.state.connection.query(SEARCH_ALL, **values)
@@ -308,11 +368,17 @@ class ArangoSource:
             await delete_large(self.state.connection, self.workspace, graph_key)
 
     async def apply(
-        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None = None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
         return await self._apply(mutation, expected_revision=expected_revision, records=records)
 
-    async def _apply(self, mutation: Mutation, *, records: Sequence[RecordWrite], **options: Any) -> int:
+    async def _apply(
+        self, mutation: Mutation, *, records: Sequence[RecordWrite], **options: Any
+    ) -> int:
         """Apply a mutation; SourceError where the server leaves open what became of it."""
         change = GraphChange(
             workspace=self.workspace,
@@ -337,7 +403,9 @@ class ArangoSource:
         try:
             check_vectors(graph_key, vectors)
         except InvalidMutation:
-            await self._ask(read.NODES_BY_KEY, graph_key, keys=[])  # that there is no such graph comes first
+            await self._ask(
+                read.NODES_BY_KEY, graph_key, keys=[]
+            )  # that there is no such graph comes first
             raise
         dim = self.state.indexed_dim
         docs = [fields(graph_key, vector, dim) for vector in vectors]

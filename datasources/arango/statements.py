@@ -1,7 +1,7 @@
 """What an AQL statement is: its text, and by its text the values and collections that it binds.
 
-Names and values are bound, never written into a text. Where several statements share a part, `compose`
-puts literal parts of this program together when a module is loaded.
+Names and values are bound, never written into a text. Where several statements share a part,
+`compose` puts literal parts of this program together when a module is loaded.
 
 `@graph` is the document key of a graph, `@graphKey` the key that its nodes and edges carry. A
 statement on a graph looks it up with its workspace first; without that graph it finds nothing.
@@ -25,8 +25,8 @@ CONSTANTS: Mapping[str, Any] = {
     "searched": list(node_fields("searched").values()),
     "wordsVersion": WORDS_VERSION,
 }
-"""Values that are bound wherever a statement names them. `kept` is what a node keeps when its document is
-replaced: its vectors.
+"""Values that are bound wherever a statement names them. `kept` is what a node keeps when its
+document is replaced: its vectors.
 """
 
 FOUND = """
@@ -42,7 +42,8 @@ _VALUE = re.compile(r"(?<!@)@(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`idempotent`: to write it twice is to write it once, so it is sent again when an answer was lost.
+    """`idempotent`: to write it twice is to write it once, so it is sent again when an
+    answer was lost.
 
     `@@records` is the collection of one kind of record, which is given as the value `kind`.
     """
@@ -64,18 +65,24 @@ class Statement:
         kind = bound.pop("kind", None)
         if bound.keys() != self.values:
             wrong = sorted(bound.keys() ^ self.values)
-            raise TypeError(f"values {', '.join(wrong)} are missing or not asked for: {self.text[:80]}")
+            raise TypeError(
+                f"values {', '.join(wrong)} are missing or not asked for: {self.text[:80]}"
+            )
         names = {f"@{name}": COLLECTIONS[name] for name in self.collections}
         return {**bound, **names, **({} if kind is None else {"@records": collection_of(kind)})}
 
 
 def compose(text: str, **parts: str) -> str:
-    """Return a text with literal parts at its `$` names. Raises: KeyError for a part that is missing."""
+    """Return a text with literal parts at its `$` names. Raises: KeyError for a part
+    that is missing.
+    """
     return Template(text).substitute(parts)
 
 
 def with_fewer_edges(enough: str) -> str:
-    """Return what passes over a node `id` of so many edges; those of a hub are not counted to the end."""
+    """Return what passes over a node `id` of so many edges; those of a hub are not counted
+    to the end.
+    """
     return f"""
     LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT {enough} RETURN 1)
     LET arriving = LENGTH(FOR e IN @@edges FILTER e._to == id FILTER e._from != id LIMIT {enough} RETURN 1)

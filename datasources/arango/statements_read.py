@@ -48,8 +48,9 @@ LET vectors = FIRST(FOR m IN @@meta FILTER m._key == @vectorsKey AND stored != n
 RETURN { found: stored != null, stored, types, vectors }"""
 
 GRAPH = Statement(compose(_GRAPH, words=_TYPE_WORDS))
-"""The graph, a mark of its vectors, and the words of its types: a search that follows needs no question
-of its own."""
+"""The graph, a mark of its vectors, and the words of its types: a search that follows needs no
+question of its own.
+"""
 
 CONFIGS = Statement("""
 FOR c IN @@configs
@@ -90,7 +91,9 @@ _PAGE = compose(
     plain=compose(_FIRST, after="d.localKey == null AND d._key > @afterKey", key="d._key"),
     encoded=compose(_FIRST, after="d.localKey > @after", key="d.localKey"),
 )
-"""A page: the first documents of either kind of key, of which the first by local key are the page."""
+"""A page: the first documents of either kind of key, of which the first by local key
+are the page.
+"""
 
 NODES = on_graph(_PAGE, elements="nodes")
 EDGES = on_graph(_PAGE, elements="edges")
@@ -166,7 +169,9 @@ VECTORS = of_graph("""
       content: @whole ? NOT_NULL(n.embedding, n.otherEmbedding) : null,
       name: @whole ? NOT_NULL(n.nameEmbedding, n.otherNameEmbedding) : null
     }""")
-"""Vectors, or without `@whole` whose they are: those that the editor wrote do not say of which model."""
+"""Vectors, or without `@whole` whose they are: those that the editor wrote do not say
+of which model.
+"""
 
 CHANGE_STEP = Statement("""
 FOR s IN @@steps
@@ -177,7 +182,9 @@ LARGE_CHANGES = Statement("""
 FOR g IN @@graphs
   FILTER g.nodiusChange != null AND (@name == null OR g._key == @name)
   RETURN { name: g._key, change: g.nodiusChange }""")
-"""What stands in the place of a graph while a large change of it is carried out; see `large_changes`."""
+"""What stands in the place of a graph while a large change of it is carried
+out; see `large_changes`.
+"""
 
 UNMARKED_VECTORS = Statement("""
 FOR g IN @@graphs
@@ -276,8 +283,9 @@ FOR m IN @@marks
 FACTS = Statement("""
 LET version = FIRST(FOR m IN @@meta FILTER m._key == "schema" RETURN m.version)
 RETURN { version, byCodePoint: 'Z' < 'a' }""")
-"""The version of the set-up, and whether text is ordered by code points, as it is in a deployment made with
-3.12 or later."""
+"""The version of the set-up, and whether text is ordered by code points, as it is in a deployment
+made with 3.12 or later.
+"""
 
 _NODES_AFTER = """
 FOR n IN @@nodes

@@ -1,13 +1,15 @@
-"""AQL of search: words by BM25, vectors by cosine, what links the hits, first nodes where there are none.
+"""AQL of search: words by BM25, vectors by cosine, what links the hits, first nodes where
+there are none.
 
-One statement answers all four searches of a retrieval. SEARCH needs no index: exact BM25, exact cosine, for
-graphs of few nodes. The statements for large graphs take words from the View, by its own BM25 of all graphs.
-The View lags a second behind writes and knows a node by its stored words only.
+One statement answers all four searches of a retrieval. SEARCH needs no index: exact BM25,
+exact cosine, for graphs of few nodes. The statements for large graphs take words from the
+View, by its own BM25 of all graphs. The View lags a second behind writes and knows a node by
+its stored words only.
 
 `@terms` are words as `datasources.text.tokenize` makes them, `@places` the numbers of their places.
-`@inherited` is what each node type adds to its nodes (see `words`), `@unknown` what is added where the type
-is not known. A node whose stored words do not fit it (`of`) is searched by its bare text: each word that it
-contains counts once.
+`@inherited` is what each node type adds to its nodes (see `words`), `@unknown` what is added where
+the type is not known. A node whose stored words do not fit it (`of`) is searched by its bare text:
+each word that it contains counts once.
 
 Source: Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -36,7 +38,10 @@ LET nameVector = $name""",
     content=compose(_EXACT, field="embedding", other="otherEmbedding"),
     name=compose(_EXACT, field="nameEmbedding", other="otherNameEmbedding"),
 )
-_ONE_GRAPH = {"of": "n.graphKey == @graphKey", "key": "NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))"}
+_ONE_GRAPH = {
+    "of": "n.graphKey == @graphKey",
+    "key": "NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))",
+}
 _ALL_GRAPHS = {
     "of": "n.graphKey IN graphs",
     "key": "[n.graphKey, NOT_NULL(n.localKey, SUBSTRING(n._key, LENGTH(n.graphKey) + 1))]",
@@ -50,8 +55,10 @@ _NEAR = """(
     LIMIT @limit
     RETURN [NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix)), score, n._id]
 )"""
-"""The shape that the vector index needs: another would be refused (1554). The index looks into some of its
-lists, of all graphs: where it finds fewer nodes than were asked for (`short`), others may lie elsewhere."""
+"""The shape that the vector index needs: another would be refused (1554). The index looks into
+some of its lists, of all graphs: where it finds fewer nodes than were asked for (`short`),
+others may lie elsewhere.
+"""
 _BY_INDEX = compose(
     """LET near = $content
 LET nameNear = $name
@@ -97,8 +104,9 @@ LET further = (
     FILTER e.graphKey == @graphKey
     RETURN [e._from, e._to, e.source, e.target]
 )"""
-"""The edges of the hits, and those of the nodes that they lead to: of these the best by the hits they are
-joined to, but for those of `@enough` edges."""
+"""The edges of the hits, and those of the nodes that they lead to: of these the best by the hits
+they are joined to, but for those of `@enough` edges.
+"""
 
 _BM25 = """(
   LET average = MAX([1, SUM(rows[*].$length)]) / MAX([1, total])
@@ -178,7 +186,9 @@ LET first = (
 )
 RETURN { found, total, text: content, name, vector, name_vector: nameVector, links, further, first }"""
 
-SEARCH = on_graph(_SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS)
+SEARCH = on_graph(
+    _SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS
+)
 """Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
 
 _BY_VIEW = """(
@@ -196,7 +206,9 @@ _BY_VIEW = """(
     LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
     RETURN [key, score, n._id, title, n.data.aliases]
 )"""
-"""Types that have a term add it to their nodes, those that have it in their code to nodes without code."""
+"""Types that have a term add it to their nodes, those that have it in their code to
+nodes without code.
+"""
 
 _LARGE = compose(
     """

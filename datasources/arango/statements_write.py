@@ -36,7 +36,9 @@ FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
   REPLACE g WITH { graphKey: @graphKey, nodiusChange: @change } IN @@graphs
   RETURN marked""")
-"""Without a workspace the graph is in none: no statement on a graph finds it, and no list has it."""
+"""Without a workspace the graph is in none: no statement on a graph finds it, and no
+list has it.
+"""
 
 PUT_STEP = Statement(
     """
@@ -87,7 +89,9 @@ FOR d IN @docs
   LET key = NOT_NULL(mine, taken ? d.own : d.plain)
   LET named = key == d.own ? { localKey: d.key } : {}
   INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }""")
-"""Nodius keeps all workspaces' types in one collection: of two of one key, the later gets its own."""
+"""Nodius keeps all workspaces' types in one collection: of two of one key, the later
+gets its own.
+"""
 
 PUT_EMBEDDINGS = on_graph(
     """
@@ -106,7 +110,9 @@ LET marked = (
 RETURN { found, done, marked }""",
     idempotent=True,
 )
-"""The mark is kept apart from the graph, whose document a mutation writes: neither waits for the other."""
+"""The mark is kept apart from the graph, whose document a mutation writes: neither waits
+for the other.
+"""
 
 APPLY_LOOK = Statement("""
 LET stored = FIRST(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN g)

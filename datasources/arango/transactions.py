@@ -1,12 +1,13 @@
-"""Stream transactions: all of some statements or none, repeated when others were first, never done twice.
+"""Stream transactions: all of some statements or none, repeated when others were first,
+never done twice.
 
-Within one server, and in a database that one server of a cluster leads (OneShard), a commit is whole; other
-databases are refused (see `setup`).
+Within one server, and in a database that one server of a cluster leads (OneShard), a commit is
+whole; other databases are refused (see `setup`).
 
-The mark of a transaction is a document written by the transaction itself, under a key made before it
-began. When the answer to a commit is lost, the transaction is ended and the mark is looked for: there,
-it was done, and its result is read from the mark; not there, nothing was done and it may be repeated.
-Each attempt writes the same mark, so of two that both come through the second is refused.
+The mark of a transaction is a document written by the transaction itself, under a key made before
+it began. When the answer to a commit is lost, the transaction is ended and the mark is looked for:
+there, it was done, and its result is read from the mark; not there, nothing was done and it may be
+repeated. Each attempt writes the same mark, so of two that both come through the second is refused.
 
 Everything here runs in a worker thread: a transaction takes one statement at a time.
 """
@@ -50,7 +51,9 @@ NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)
 
 
 Rows = Callable[..., list[Any]]
-"""Runs a statement with values by name, on a database or in a transaction of it, and returns its rows."""
+"""Runs a statement with values by name, on a database or in a transaction of it, and
+returns its rows.
+"""
 
 Mark = Callable[[int], dict[str, Any]]
 """Makes the mark's document from the work's result; the work inserts it."""
@@ -59,7 +62,9 @@ Work = Callable[[Rows, Mark], int]
 
 
 class CommitUnknown(SourceUnavailable):
-    """A commit was sent, and then the server could not be reached any more: it was done or it was not."""
+    """A commit was sent, and then the server could not be reached any more: it was done or
+    it was not.
+    """
 
     def __init__(self, *, source: str) -> None:
         reason = "it went away while a change was committed; look whether it was made before you repeat it"
@@ -76,9 +81,9 @@ def may_pass(exc: Exception) -> bool:
 async def in_transaction(connection: ArangoConnection, write: Sequence[str], work: Work) -> int:
     """Do the work in one transaction that may change the collections `write`; return its result.
 
-    The work may be done several times. Raises: what the work raises, then nothing was written; SourceError
-    when others were always first or the server cannot be reached, of these CommitUnknown when it may have
-    been done.
+    The work may be done several times. Raises: what the work raises, then nothing was written;
+    SourceError when others were always first or the server cannot be reached, of these
+    CommitUnknown when it may have been done.
     """
     mark = uuid.uuid4().hex
     return await connection.run(
@@ -95,7 +100,9 @@ class _Transactions:
     write: Sequence[str]
     mark: str
     unended: list[TransactionDatabase] = field(default_factory=list["TransactionDatabase"])
-    """Failed transactions that could not be ended: until they are, they keep others from their documents."""
+    """Failed transactions that could not be ended: until they are, they keep others
+    from their documents.
+    """
 
     def do(self, work: Work) -> int:
         budget = RetryBudget(ATTEMPTS)
@@ -116,7 +123,11 @@ class _Transactions:
             transaction.commit_transaction()
         except BaseException as exc:  # what the server did may be unknown: end it, never go on
             code = exc.error_code if isinstance(exc, ArangoServerError) else None
-            if is_committing and code != CONFLICT and isinstance(exc, (ArangoServerError, *NOT_REACHED)):
+            if (
+                is_committing
+                and code != CONFLICT
+                and isinstance(exc, (ArangoServerError, *NOT_REACHED))
+            ):
                 return self._outcome(transaction)
             self._end(transaction)
             # Its own mark is there where an earlier attempt had come through after all.
@@ -138,14 +149,18 @@ class _Transactions:
         )
 
     def _end(self, transaction: TransactionDatabase) -> None:
-        """End a transaction; one that cannot be reached is ended later, or by the server within a minute."""
+        """End a transaction; one that cannot be reached is ended later, or by the server
+        within a minute.
+        """
         try:
             end_for_sure(transaction)
         except (ArangoServerError, *NOT_REACHED):
             self.unended.append(transaction)
 
     def _outcome(self, transaction: TransactionDatabase) -> int:
-        """Return the result of a commit whose answer was lost. Raises: SourceUnavailable if not done."""
+        """Return the result of a commit whose answer was lost. Raises: SourceUnavailable
+        if not done.
+        """
         budget = RetryBudget(ATTEMPTS)
         while True:
             try:

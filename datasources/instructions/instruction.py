@@ -1,4 +1,5 @@
-"""What an instruction is: one of 19 operations, where it works, and its operands, as sent on the wire.
+"""What an instruction is: one of 19 operations, where it works, and its operands, as sent
+on the wire.
 
 A `GraphInstruction` is an instruction with the node or edge it is meant for and what the editor
 does besides.
@@ -76,7 +77,9 @@ class Instruction(BaseModel):
     @model_validator(mode="after")
     def _has_operands(self) -> Instruction:
         for name in _OPERANDS[self.op]:
-            absent = name not in self.model_fields_set if name == "v" else getattr(self, name) is None
+            absent = (
+                name not in self.model_fields_set if name == "v" else getattr(self, name) is None
+            )
             if absent:
                 raise ValueError(f"{self.op.name} needs {name!r}")
         return self
@@ -142,4 +145,8 @@ def _name_of(raw: Any) -> str:
 
 def _path_of(raw: Any) -> tuple[str, ...]:
     path: Any = cast(Mapping[str, Any], raw).get("p") if isinstance(raw, Mapping) else None
-    return tuple(str(part)[:60] for part in cast(list[Any], path)[:20]) if isinstance(path, list) else ()
+    return (
+        tuple(str(part)[:60] for part in cast(list[Any], path)[:20])
+        if isinstance(path, list)
+        else ()
+    )

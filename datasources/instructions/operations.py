@@ -20,7 +20,10 @@ IDENTITY_FIELDS = frozenset(("_key", "graphKey", "sheet"))
 
 
 def apply_instruction(
-    document: Any, instruction: Instruction | Mapping[str, Any], *, protected: Set[str] = frozenset()
+    document: Any,
+    instruction: Instruction | Mapping[str, Any],
+    *,
+    protected: Set[str] = frozenset(),
 ) -> Any:
     """Return the document after the instruction; what did not change is shared with the one given.
 
@@ -30,7 +33,9 @@ def apply_instruction(
     read = read_instruction(instruction)
     for path in (read.p, read.d or ()):
         if path and path[0] in protected:
-            raise ForbiddenPath(op=read.op.name, path=path, reason=f"{path[0]!r} may not be written")
+            raise ForbiddenPath(
+                op=read.op.name, path=path, reason=f"{path[0]!r} may not be written"
+            )
     operands = [read.v, read.r, *read.p, *(read.d or ())]
     fault = json_fault(operands)
     if fault:
@@ -44,7 +49,9 @@ def apply_instruction(
 
 
 def _field(document: Any, name: str) -> Any:
-    return cast(dict[str, Any], document).get(name, MISSING) if isinstance(document, dict) else MISSING
+    return (
+        cast(dict[str, Any], document).get(name, MISSING) if isinstance(document, dict) else MISSING
+    )
 
 
 def _apply(document: Any, instruction: Instruction) -> Any:
@@ -84,7 +91,9 @@ def _merged(place: Place, value: Any) -> Any:
     polluting = sorted(POLLUTING & new.keys())
     if polluting:
         raise ForbiddenPath(
-            op=place.op.name, path=(*place.path, polluting[0]), reason=f"{polluting[0]!r} may not be written"
+            op=place.op.name,
+            path=(*place.path, polluting[0]),
+            reason=f"{polluting[0]!r} may not be written",
         )
     old: dict[str, Any] = cast(dict[str, Any], place.value) if isinstance(place.value, dict) else {}
     return place.replaced({**old, **new})
@@ -92,7 +101,8 @@ def _merged(place: Place, value: Any) -> Any:
 
 def _moved(document: Any, instruction: Instruction) -> Any:
     """Take the value out first: the destination is looked for in what is left."""
-    op, target = instruction.op, instruction.d or ()
+    op = instruction.op
+    target = instruction.d or ()
     source = find(document, instruction.p, op)
     rest = _taken(source)
     if op is Op.OBJ_MOVE:
@@ -156,7 +166,9 @@ def utf16_length(text: str) -> int:
 
 
 def utf16_slice(text: str, start: int, end: int) -> str:
-    """Return a part of a text by UTF-16 offsets. Raises: UnicodeDecodeError where it halves a character."""
+    """Return a part of a text by UTF-16 offsets. Raises: UnicodeDecodeError where it
+    halves a character.
+    """
     if text.isascii():
         return text[start:end]
     return text.encode("utf-16-le", "surrogatepass")[2 * start : 2 * end].decode("utf-16-le")
@@ -242,20 +254,26 @@ def _put_back(place: Place, _instruction: Instruction) -> list[Instruction]:
 def _unmerged(place: Place, instruction: Instruction) -> list[Instruction]:
     if not isinstance(place.value, dict):
         return _set_back(place, instruction)
-    old, new = cast(dict[str, Any], place.value), cast(dict[str, Any], instruction.v)
+    old = cast(dict[str, Any], place.value)
+    new = cast(dict[str, Any], instruction.v)
     found = [_make(Op.REM, (*place.path, key)) for key in new if key not in old]
     replaced = {key: old[key] for key in new if key in old}
     return [*found, _make(Op.DICT_MERGE, place.path, v=replaced)] if replaced else found
 
 
 def _old_text(place: Place, instruction: Instruction) -> list[Instruction]:
-    """Put back the stretch that an insertion, a removal or a replacement at an offset wrote over."""
-    text, start = str(place.value), instruction.i or 0
+    """Put back the stretch that an insertion, a removal or a replacement at an
+    offset wrote over.
+    """
+    text = str(place.value)
+    start = instruction.i or 0
     length = instruction.l if instruction.op is not Op.STR_INS else (instruction.t or start) - start
     if instruction.op is Op.STR_INS and instruction.t is None:
         length = 0
     new = "" if instruction.op is Op.STR_REM else str(instruction.v)
-    return _restored(place.path, start, utf16_length(new), utf16_slice(text, start, start + (length or 0)))
+    return _restored(
+        place.path, start, utf16_length(new), utf16_slice(text, start, start + (length or 0))
+    )
 
 
 def _restored(path: tuple[str, ...], start: int, length: int, old: str) -> list[Instruction]:
@@ -268,7 +286,8 @@ def _unappended(place: Place, instruction: Instruction) -> list[Instruction]:
 
 
 def _unreplaced(place: Place, instruction: Instruction) -> list[Instruction]:
-    text, old = str(place.value), instruction.s or ""
+    text = str(place.value)
+    old = instruction.s or ""
     found = text.find(old)
     if found < 0:
         return []
@@ -307,7 +326,9 @@ _INVERSES: Mapping[Op, Callable[[Place, Instruction], list[Instruction]]] = {
 
 
 def _moved_back(document: Any, instruction: Instruction) -> list[Instruction]:
-    """Move the value back; where that would not restore what was written over, set what is around both."""
+    """Move the value back; where that would not restore what was written over, set
+    what is around both.
+    """
     source = find(document, instruction.p, instruction.op)
     target = find(source.removed(), instruction.d or (), instruction.op, may_be_absent=True)
     if instruction.op is Op.OBJ_INSERT:

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from datasources.errors import ForbiddenPath, IndexOutOfRange, InstructionError, PathNotFound, WrongTarget
+from datasources.errors import (
+    ForbiddenPath,
+    IndexOutOfRange,
+    InstructionError,
+    PathNotFound,
+    WrongTarget,
+)
 from datasources.instructions.instruction import Op
 
 MISSING: Final = object()
@@ -53,7 +59,8 @@ class Place:
 
     def removed(self) -> Any:
         """Return the document without what stands here; the rest of an array closes up."""
-        holder, part = self.holders[-1], self.path[-1]
+        holder = self.holders[-1]
+        part = self.path[-1]
         if isinstance(holder, list):
             items = cast(list[Any], holder)
             rest: Any = [*items[: int(part)], *items[int(part) + 1 :]]
@@ -87,7 +94,9 @@ def _child(holder: Any, part: str, op: Op, path: Sequence[str]) -> Any:
     if isinstance(holder, list):
         items = cast(list[Any], holder)
         if not _INDEX.fullmatch(part):
-            raise PathNotFound(op=op.name, path=path, reason=f"an array has no {part!r:.80}, only indices")
+            raise PathNotFound(
+                op=op.name, path=path, reason=f"an array has no {part!r:.80}, only indices"
+            )
         index = int(part)
         if index > len(items):
             raise IndexOutOfRange(op=op.name, path=path, reason=f"the array has {len(items)} items")
@@ -109,7 +118,9 @@ MAX_VALUE_DEPTH = 100
 
 
 def json_fault(value: Any) -> str | None:
-    """Return what is wrong with a value, or None: it nests too deep, is not JSON, names a prototype."""
+    """Return what is wrong with a value, or None: it nests too deep, is not JSON,
+    names a prototype.
+    """
     stack: list[tuple[Any, int]] = [(value, 0)]
     while stack:
         item, depth = stack.pop()

@@ -1,4 +1,6 @@
-"""A database that lives in the process, empty or with the NBA sample graph, and the graphs of a workspace."""
+"""A database that lives in the process, empty or with the NBA sample graph, and the graphs
+of a workspace.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,13 @@ from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQue
 from datasources.lexical import LexicalIndex
 from datasources.links import Link
 from datasources.mock.state import GraphState, MemoryRecords, stored_copy
-from datasources.mutations import Existing, check_mutation, check_owner, check_vectors, dropped_sheets
+from datasources.mutations import (
+    Existing,
+    check_mutation,
+    check_owner,
+    check_vectors,
+    dropped_sheets,
+)
 from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -91,7 +99,9 @@ class MemorySource(HeldReads):
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
         vectors = self.held(graph_key).vectors.values()
-        found = {one.key: getattr(one, wanted.field) for one in vectors if one.model == wanted.model}
+        found = {
+            one.key: getattr(one, wanted.field) for one in vectors if one.model == wanted.model
+        }
         return nearest(found, wanted.vector, wanted.limit, wanted.min_score)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
@@ -105,7 +115,9 @@ class MemorySource(HeldReads):
     def _of(self, graphs: Sequence[str] | None) -> dict[str, GraphState]:
         states = sorted(self.store.graphs.items())
         own = {key: state for key, state in states if state.graph.workspace == self.workspace}
-        return own if graphs is None else {key: state for key, state in own.items() if key in graphs}
+        return (
+            own if graphs is None else {key: state for key, state in own.items() if key in graphs}
+        )
 
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
@@ -113,8 +125,12 @@ class MemorySource(HeldReads):
         found = [one for state in self._of(graphs).values() for one in state.users(entries)]
         return found[: max(0, limit)]
 
-    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
-        states, terms, configs = self._of(graphs), tokenize(asked.query), self._types()
+    async def search_everywhere(
+        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+    ) -> WideHits:
+        states = self._of(graphs)
+        terms = tokenize(asked.query)
+        configs = self._types()
         fields: tuple[tuple[str, str, SearchField], ...] = (
             ("text", "vector", "content"),
             ("name", "name_vector", "name"),
@@ -135,7 +151,9 @@ class MemorySource(HeldReads):
                 if one.model == model
             }
             found[near] = nearest(vectors, numbers, asked.limit)
-        wide = {search: [(_name(hit.key), hit.score) for hit in hits] for search, hits in found.items()}
+        wide = {
+            search: [(_name(hit.key), hit.score) for hit in hits] for search, hits in found.items()
+        }
         nodes = {name: states[name[0]].found(name[1]) for hits in wide.values() for name, _ in hits}
         return replace(WideHits(nodes=nodes), **wide)
 
@@ -153,12 +171,18 @@ class MemorySource(HeldReads):
         del self.store.graphs[graph_key]
 
     async def apply(
-        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None = None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
         state = self.held(mutation.graph_key)
         revision = state.graph.revision
         if expected_revision is not None and expected_revision != revision:
-            raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=revision)
+            raise RevisionConflict(
+                graph_key=mutation.graph_key, expected=expected_revision, actual=revision
+            )
         return self._apply(state, mutation, records).graph.revision
 
     def _apply(
@@ -175,7 +199,9 @@ class MemorySource(HeldReads):
         store.stored = new_records
         return new_state
 
-    def _after(self, state: GraphState, mutation: Mutation, own: Configs) -> tuple[GraphState, Configs]:
+    def _after(
+        self, state: GraphState, mutation: Mutation, own: Configs
+    ) -> tuple[GraphState, Configs]:
         """Return what a mutation leads to. Raises: InvalidMutation, BadDocument."""
         dropped = dropped_sheets(mutation, state.graph)
         existing = Existing(
@@ -244,14 +270,18 @@ class MemoryDatabase:
         if kind is None:
             return sorted({state.graph.workspace for state in self._store.graphs.values()})
         records = self._store.records.items()
-        return sorted(name for name, of in records if any(of_kind == kind for of_kind, _ in of.stored))
+        return sorted(
+            name for name, of in records if any(of_kind == kind for of_kind, _ in of.stored)
+        )
 
     async def check(self) -> list[Finding]:
         graphs = self._store.graphs.values()
         nodes = sum(len(state.nodes) for state in graphs)
         return [
             Finding(
-                "memory", "ok", f"{len(graphs)} graphs, {nodes} nodes; nothing is kept when the program ends"
+                "memory",
+                "ok",
+                f"{len(graphs)} graphs, {nodes} nodes; nothing is kept when the program ends",
             )
         ]
 

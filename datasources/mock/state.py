@@ -22,7 +22,9 @@ D = TypeVar("D", bound=Document)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class GraphState(HeldGraph):
-    """One graph at one moment, which a change leaves as it is, and its vectors by node, in key order."""
+    """One graph at one moment, which a change leaves as it is, and its vectors by
+    node, in key order.
+    """
 
     vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
     vectors_version: int = 0
@@ -37,8 +39,12 @@ class GraphState(HeldGraph):
             for key, edge in self.edges.items()
             if key not in cut and edge.source not in gone and edge.target not in gone
         }
-        nodes.update((node.key, stored_copy(node, "nodes", node.key)) for node in mutation.put_nodes)
-        edges.update((edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges)
+        nodes.update(
+            (node.key, stored_copy(node, "nodes", node.key)) for node in mutation.put_nodes
+        )
+        edges.update(
+            (edge.key, stored_copy(edge, "edges", edge.key)) for edge in mutation.put_edges
+        )
         graph = graph_after(mutation, self.graph)
         vectors = {key: vector for key, vector in self.vectors.items() if key not in gone}
         return GraphState(
@@ -58,14 +64,17 @@ class GraphState(HeldGraph):
 
 
 def stored_copy(document: D, collection: str, key: str) -> D:
-    """Return the document as a store gives it back: apart from the caller's objects, as JSON has it.
+    """Return the document as a store gives it back: apart from the caller's objects, as
+    JSON has it.
 
     Raises: BadDocument for what JSON cannot hold.
     """
     return parse_document(type(document), encode_document(document, collection, key), collection)
 
 
-def _with_vectors(old: Mapping[str, NodeVector], new: Iterable[NodeVector]) -> dict[str, NodeVector]:
+def _with_vectors(
+    old: Mapping[str, NodeVector], new: Iterable[NodeVector]
+) -> dict[str, NodeVector]:
     merged = dict(old)
     for vector in new:
         name = None if vector.name is None else _frozen(vector.name)
@@ -106,16 +115,23 @@ class MemoryRecords(RecordStore):
             name = (write.kind, write.key)
             current = records.get(name)
             if (current.version if current else None) != write.expected_version:
-                raise RecordConflict(kind=write.kind, key=write.key, expected=write.expected_version)
+                raise RecordConflict(
+                    kind=write.kind, key=write.key, expected=write.expected_version
+                )
             if write.data is None:
                 records.pop(name, None)
             else:
                 records[name] = Record(
-                    kind=write.kind, key=write.key, data=_stored(write), version=str(next(_versions))
+                    kind=write.kind,
+                    key=write.key,
+                    data=_stored(write),
+                    version=str(next(_versions)),
                 )
         return records
 
-    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+    async def query(
+        self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
+    ) -> list[Record]:
         asked = RecordQuery.of(kind, where, **how)
         order_by = asked.order_by
         found = [
@@ -126,7 +142,9 @@ class MemoryRecords(RecordStore):
             and (not asked.bounded or _is_within(record.data.get(order_by or ""), asked))
         ]
         if order_by:  # the sort is stable, also backwards: ties stay in key order
-            found.sort(key=lambda record: _rank(record.data.get(order_by)), reverse=asked.descending)
+            found.sort(
+                key=lambda record: _rank(record.data.get(order_by)), reverse=asked.descending
+            )
         elif asked.descending:
             found.reverse()
         return found[: asked.limit]
@@ -136,11 +154,14 @@ def _stored(write: RecordWrite) -> Mapping[str, Any]:
     try:
         return orjson.loads(orjson.dumps(write.data))
     except TypeError as exc:
-        raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
+        raise BadDocument(
+            collection=write.kind, key=write.key, field="data", reason=str(exc)
+        ) from exc
 
 
 def _is_within(value: Any, asked: RecordQuery) -> bool:
-    least, most = asked.at_least, asked.at_most
+    least = asked.at_least
+    most = asked.at_most
     is_number = isinstance(value, int | float)
     return is_number and (least is None or value >= least) and (most is None or value <= most)
 

@@ -31,7 +31,9 @@ _COUNTS = {
 _WORKSPACES = "SELECT workspace FROM graphs UNION SELECT workspace FROM records"
 
 
-def back_up(path: Path, target: Path, on_progress: Progress, *, force: bool = False) -> dict[str, int]:
+def back_up(
+    path: Path, target: Path, on_progress: Progress, *, force: bool = False
+) -> dict[str, int]:
     """Write a copy of the database as it is at one moment; return what it holds.
 
     `target` appears whole and checked, or not at all. Raises: SourceError, FileExistsError.
@@ -45,7 +47,9 @@ def back_up(path: Path, target: Path, on_progress: Progress, *, force: bool = Fa
 
 @contextmanager
 def _replacing(target: Path) -> Generator[Path]:
-    """Yield an empty file, which takes the place of the target when the block has ended without an error."""
+    """Yield an empty file, which takes the place of the target when the block has ended
+    without an error.
+    """
     part = target.with_name(target.name + ".part")
     try:
         make_folder(target.parent)
@@ -67,7 +71,9 @@ def _copy(path: Path, part: Path, on_progress: Progress) -> None:
         ):
             source.execute("BEGIN")
             source.execute("SELECT count(*) FROM meta").fetchone()  # from here on it is one moment
-            source.backup(copy, pages=PAGES, progress=lambda _, left, all_: on_progress(all_ - left, all_))
+            source.backup(
+                copy, pages=PAGES, progress=lambda _, left, all_: on_progress(all_ - left, all_)
+            )
     except sqlite3.Error as exc:
         raise translate(exc, path) from exc
 
@@ -86,7 +92,9 @@ def inspect(path: Path) -> dict[str, int]:
             problems = [text for (text,) in connection.execute("PRAGMA integrity_check(5)")]
             if problems != ["ok"]:
                 raise DatabaseDamaged(path=str(path), reason="; ".join(problems))
-            return {name: connection.execute(count).fetchone()[0] for name, count in _COUNTS.items()}
+            return {
+                name: connection.execute(count).fetchone()[0] for name, count in _COUNTS.items()
+            }
     except sqlite3.Error as exc:
         raise translate(exc, path) from exc
 
@@ -104,7 +112,8 @@ def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
     """Put a copy in the place of the database; return what it holds.
 
     The database that was there is kept beside it as `NAME.before-restore`.
-    Raises: SourceError, FileExistsError (there is a database, without `force`), DatabaseBusy (in use).
+    Raises: SourceError, FileExistsError (there is a database, without `force`),
+    DatabaseBusy (in use).
     """
     if path.exists() and not force:
         raise FileExistsError(path)

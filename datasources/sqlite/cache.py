@@ -74,7 +74,9 @@ class Cache:
                     self._loading.pop(name, None)
             return value
 
-    def get_if_frequent(self, name: Name, version: object, asked: int, load: Callable[[], T]) -> T | None:
+    def get_if_frequent(
+        self, name: Name, version: object, asked: int, load: Callable[[], T]
+    ) -> T | None:
         """Return a part, which is loaded once it was asked for so many times at one version."""
         found: T | None = self.find(name, version)
         if found is not None:
@@ -88,7 +90,9 @@ class Cache:
         return self.get(name, version, lambda _: load()) if times >= asked else None
 
     def find(self, name: Name, version: object) -> Any:
-        """Return a part of this version if it is held, else None. Never waits for one that is loaded."""
+        """Return a part of this version if it is held, else None. Never waits for one
+        that is loaded.
+        """
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.version != version:

@@ -45,10 +45,14 @@ class SqliteDatabase:
         return SqliteRecords(self._opened.pool, workspace)
 
     async def workspaces(self, kind: str | None = None) -> list[str]:
-        statement, values = (sql.WORKSPACES, {}) if kind is None else (sql.RECORD_WORKSPACES, {"kind": kind})
+        statement, values = (
+            (sql.WORKSPACES, {}) if kind is None else (sql.RECORD_WORKSPACES, {"kind": kind})
+        )
         if kind is not None and not is_comparable(kind):
             return []
-        return await self._opened.pool.read(lambda c: [name for (name,) in c.execute(statement, values)])
+        return await self._opened.pool.read(
+            lambda c: [name for (name,) in c.execute(statement, values)]
+        )
 
     async def check(self) -> list[Finding]:
         try:
@@ -79,10 +83,13 @@ class SqliteDatabase:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self._path)
         await asyncio.to_thread(renew_words, self._path)
-        self._engine = await asyncio.to_thread(Engine, self._path, self._limits)  # it reads and removes files
+        self._engine = await asyncio.to_thread(
+            Engine, self._path, self._limits
+        )  # it reads and removes files
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        engine, self._engine = self._engine, None
+        engine = self._engine
+        self._engine = None
         if engine is not None:
             await asyncio.to_thread(engine.close)

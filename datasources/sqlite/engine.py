@@ -1,4 +1,6 @@
-"""What sources of a database share (connections, what is held in memory, indexes), and a graph's moment."""
+"""What sources of a database share (connections, what is held in memory, indexes), and
+a graph's moment.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,17 @@ MAX_NOTED = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Where small ends. Units: nodes and edges together; `memory` is bytes for all that is held of graphs.
+    """Where small ends. Units: nodes and edges together; `memory` is bytes for all that is
+    held of graphs.
 
-    Words and vectors of a graph of up to `small` are held in memory, those of a larger one are searched
-    by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once it was asked
-    for `asked` times while unchanged, and read from the file until then; so are vectors of up to
-    `components` numbers in all, and the edges alone, without their documents, of one of up to `walked`.
-    One of up to `tiny` is held from the first time on: to load it takes about as long as two reads.
-    Questions about one of up to `light` are answered in the event loop once all that they need is held:
-    that takes a few milliseconds.
-    The words and vectors of a graph of more than `at_once` nodes are searched beside each other.
+    Words and vectors of a graph of up to `small` are held in memory, those of a larger one are
+    searched by indexes beside the file. Nodes and edges of one of up to `linked` are held too, once
+    it was asked for `asked` times while unchanged, and read from the file until then; so are
+    vectors of up to `components` numbers in all, and the edges alone, without their documents, of
+    one of up to `walked`. One of up to `tiny` is held from the first time on: to load it takes
+    about as long as two reads. Questions about one of up to `light` are answered in the event loop
+    once all that they need is held: that takes a few milliseconds. The words and vectors of a graph
+    of more than `at_once` nodes are searched beside each other.
     """
 
     small: int = 25_000
@@ -70,8 +73,9 @@ class Engine:
     def current(self) -> dict[Hashable, Any]:
         """Return what was noted here since anybody last changed a graph, or the types of nodes.
 
-        What is read after this call may be noted in the result: it is of this moment or a later one. SQLite
-        is asked once in a step of the event loop: what the step can know of was committed before.
+        What is read after this call may be noted in the result: it is of this moment or a
+        later one. SQLite is asked once in a step of the event loop: what the step can know of
+        was committed before.
         """
         if self._is_asked:
             return self._current
@@ -79,7 +83,8 @@ class Engine:
         if changes is None:
             return {}
         if changes != self._changes or len(self._current) > MAX_NOTED:
-            self._changes, self._current = changes, {}
+            self._changes = changes
+            self._current = {}
         self._is_asked = True
         asyncio.get_running_loop().call_soon(self._ask_again)
         return self._current
@@ -98,7 +103,9 @@ def _index_files(connection: sqlite3.Connection, path: Path) -> IndexFiles:
     files = IndexFiles(path, identity)
 
     def is_known(graph: int, name: str, number: int) -> bool:
-        """Tell whether an index can be of this database as it is: of a version that there has been."""
+        """Tell whether an index can be of this database as it is: of a version that
+        there has been.
+        """
         row = graph_row_by_id(connection, graph)
         return row is not None and number <= (
             row.text_version if name == TEXT_INDEX.name else row.vector_version
@@ -138,7 +145,9 @@ class Moment:
             raise NotHeld
         return self.reader
 
-    def held(self, name: Name, version: int, load: Callable[[sqlite3.Connection, T | None], T]) -> T:
+    def held(
+        self, name: Name, version: int, load: Callable[[sqlite3.Connection, T | None], T]
+    ) -> T:
         """Return a part of the graph, which is loaded if it may be. Raises: NotHeld."""
         reader = self.reader
         if reader is not None:
@@ -146,10 +155,18 @@ class Moment:
         return self._found(name, version)
 
     def held_if_frequent(
-        self, name: Name, version: int, load: Callable[[sqlite3.Connection], T], *, times: int | None = None
+        self,
+        name: Name,
+        version: int,
+        load: Callable[[sqlite3.Connection], T],
+        *,
+        times: int | None = None,
     ) -> T | None:
-        """Return a part of the graph, loaded once it was asked for so often unchanged. Raises: NotHeld."""
-        reader, times = self.reader, times or self.engine.limits.asked
+        """Return a part of the graph, loaded once it was asked for so often
+        unchanged. Raises: NotHeld.
+        """
+        reader = self.reader
+        times = times or self.engine.limits.asked
         if reader is not None:
             return self.engine.cache.get_if_frequent(name, version, times, lambda: load(reader))
         return self._found(name, version)
@@ -167,7 +184,8 @@ class Moment:
 
     def documents(self, nodes: int = 0) -> CachedGraph | StoredGraph:
         """Return nodes and edges, as held or as stored; so many will be parsed. Raises: NotHeld."""
-        row, reader = self.row, self.reader
+        row = self.row
+        reader = self.reader
         if reader is None:
             light = self.cached()
             if light.nbytes > LIGHT_BYTES or nodes > LIGHT_NODES:
@@ -176,8 +194,11 @@ class Moment:
         limits = self.engine.limits
         if self.size <= limits.linked:
             times = 1 if self.size <= limits.tiny else limits.asked
-            name, version = ("graph", row.id), row.revision
-            held = self.held_if_frequent(name, version, lambda c: CachedGraph.load(c, row), times=times)
+            name = ("graph", row.id)
+            version = row.revision
+            held = self.held_if_frequent(
+                name, version, lambda c: CachedGraph.load(c, row), times=times
+            )
             if held is not None:
                 return held
         if not self.stored:
@@ -187,11 +208,18 @@ class Moment:
         return self.stored[0]
 
     def pages(self, size: int) -> CachedGraph | StoredGraph:
-        """Return what lists the graph's nodes or edges, of which there are `size`. Raises: NotHeld."""
-        return self.documents(size) if size <= LIGHT_NODES else StoredGraph(self.connection, self.row)
+        """Return what lists the graph's nodes or edges, of which there are
+        `size`. Raises: NotHeld.
+        """
+        return (
+            self.documents(size) if size <= LIGHT_NODES else StoredGraph(self.connection, self.row)
+        )
 
     def _links(self) -> LinkIndex | None:
-        row, limits = self.row, self.engine.limits
+        row = self.row
+        limits = self.engine.limits
         if not limits.linked < self.size <= limits.walked:
             return None
-        return self.held_if_frequent(("links", row.id), row.revision, lambda c: LinkIndex.load(c, row))
+        return self.held_if_frequent(
+            ("links", row.id), row.revision, lambda c: LinkIndex.load(c, row)
+        )

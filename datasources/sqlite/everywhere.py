@@ -1,7 +1,8 @@
-"""Reads all graphs of a workspace at one moment: who refers to a value, and the best nodes for a question.
+"""Reads all graphs of a workspace at one moment: who refers to a value, and the best nodes
+for a question.
 
-Of a question the small graphs are looked at together, as if they were one graph; large ones have indexes of
-their own. Nothing of another workspace is found or counted.
+Of a question the small graphs are looked at together, as if they were one graph; large ones have
+indexes of their own. Nothing of another workspace is found or counted.
 """
 
 from __future__ import annotations
@@ -31,15 +32,21 @@ from datasources.vectors import normalize
 MAX_TERMS = 64
 MAX_CANDIDATES = 20_000
 MAX_VECTORS = 100_000
-"""So many nodes with a word, and so many vectors, are looked at for one question to all small graphs."""
+"""So many nodes with a word, and so many vectors, are looked at for one question to
+all small graphs.
+"""
 SCORED = 400
-"""Of the nodes that have a word of the question so many are scored, those with the rarest words first."""
+"""Of the nodes that have a word of the question so many are scored, those with the
+rarest words first.
+"""
 MAX_PASSED = 1_000
 Range = tuple[int, int]
 
 
 class WideGraph(NamedTuple):
-    """A graph of a workspace. `passed`: how many nodes of others' lie between it and the one before."""
+    """A graph of a workspace. `passed`: how many nodes of others' lie between it and
+    the one before.
+    """
 
     id: int
     key: str
@@ -58,7 +65,9 @@ class WideGraph(NamedTuple):
 def put_uses(
     connection: sqlite3.Connection, uses: Mapping[int, Sequence[str]], known: Collection[int]
 ) -> None:
-    """Store the entries of nodes where they are others than those stored; `known` are stored nodes."""
+    """Store the entries of nodes where they are others than those stored; `known`
+    are stored nodes.
+    """
     old = defaultdict[int, set[str]](set)
     for rid, entry in connection.execute(sql.USES_OF, {"rids": array(known)}) if known else ():
         old[rid].add(entry)
@@ -77,10 +86,14 @@ class WorkspaceView:
     workspace: str
     graphs: Sequence[str] | None
 
-    def _rows(self, statement: str, graphs: Sequence[str] | None = None, **values: object) -> sqlite3.Cursor:
+    def _rows(
+        self, statement: str, graphs: Sequence[str] | None = None, **values: object
+    ) -> sqlite3.Cursor:
         named = self.graphs if graphs is None else graphs
         chosen = None if named is None else array(named)
-        return self.connection.execute(statement, {"workspace": self.workspace, "graphs": chosen, **values})
+        return self.connection.execute(
+            statement, {"workspace": self.workspace, "graphs": chosen, **values}
+        )
 
     def users(self, entries: Sequence[str], limit: int) -> list[FoundNode]:
         rows = self._rows(sql.USERS, entries=array(entries), limit=max(0, limit))
@@ -92,13 +105,18 @@ class WorkspaceView:
         return {(one.graph_key, one.node.key): one for one in found}
 
     def search(self, wanted: BatchRequest, small: int) -> tuple[WideHits, list[str]]:
-        """Search the graphs of so many nodes and edges or fewer; return what is found, and the others."""
+        """Search the graphs of so many nodes and edges or fewer; return what is found,
+        and the others.
+        """
         limit = wanted.limit
         found = [WideGraph(*row) for row in self._rows(sql.WIDE_GRAPHS)]
         sizes = [graph for graph in found if graph.size <= small]
         graphs = [graph.key for graph in sizes]
         nodes = sum(graph.nodes for graph in sizes)
-        words = sum(graph.content_words for graph in sizes), sum(graph.name_words for graph in sizes)
+        words = (
+            sum(graph.content_words for graph in sizes),
+            sum(graph.name_words for graph in sizes),
+        )
         names: list[NodeName] = []
         texts: tuple[list[list[str]], list[list[str]]] = [], []
         asked = sorted(set(tokenize(wanted.query)))[:MAX_TERMS]
@@ -109,7 +127,12 @@ class WorkspaceView:
             texts[1].append(name_tokens(row[2:]))
         version = tuple((graph.id, graph.vector_version) for graph in sizes)
         text, name = (
-            best(names, score_texts(of, counts, max(1, nodes), count / max(1, nodes)), limit, above=0.0)
+            best(
+                names,
+                score_texts(of, counts, max(1, nodes), count / max(1, nodes)),
+                limit,
+                above=0.0,
+            )
             for of, count in zip(texts, words, strict=True)
         )
         near, name_near = self._near(wanted.vector, graphs, version, limit)
@@ -141,7 +164,12 @@ class WorkspaceView:
         self, vector: tuple[str, Vector] | None, graphs: Sequence[str], version: object, limit: int
     ) -> tuple[list[WideHit], list[WideHit]]:
         model, numbers = vector or ("", np.zeros(0, np.float32))
-        if numbers.ndim != 1 or not numbers.size or not np.isfinite(numbers).all() or not is_storable(model):
+        if (
+            numbers.ndim != 1
+            or not numbers.size
+            or not np.isfinite(numbers).all()
+            or not is_storable(model)
+        ):
             return [], []
         chosen = None if self.graphs is None else tuple(graphs)
         held = self.cache.get(
@@ -150,7 +178,9 @@ class WorkspaceView:
             lambda _: self._vectors(model, numbers.size, graphs),
         )
         wanted = normalize(numbers)
-        content, name = (best(names, unit @ wanted, limit) for names, unit in (held.content, held.name))
+        content, name = (
+            best(names, unit @ wanted, limit) for names, unit in (held.content, held.name)
+        )
         return content, name
 
     def _vectors(self, model: str, dim: int, graphs: Sequence[str]) -> WideVectors:
@@ -162,12 +192,18 @@ class WorkspaceView:
                 if part is not None:
                     names[place].append((graph, key))
                     blobs[place].append(part)
-        content, name = ((of, normalize(matrix_of(part, dim))) for of, part in zip(names, blobs, strict=True))
+        content, name = (
+            (of, normalize(matrix_of(part, dim))) for of, part in zip(names, blobs, strict=True)
+        )
         return WideVectors(content, name)
 
 
 def best(
-    names: Sequence[NodeName], scores: NDArray[np.floating[Any]], limit: int, *, above: float = -1e-9
+    names: Sequence[NodeName],
+    scores: NDArray[np.floating[Any]],
+    limit: int,
+    *,
+    above: float = -1e-9,
 ) -> list[WideHit]:
     """Return the names of the greatest scores, ties by name."""
     if limit <= 0:
@@ -180,8 +216,8 @@ def best(
 def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:
     """Return the row ids of the small graphs in as few ranges as it takes.
 
-    A word is looked for once a range. A few rows of large graphs and of others' lie within one: they are
-    passed over, which takes less time than another range.
+    A word is looked for once a range. A few rows of large graphs and of others' lie within one:
+    they are passed over, which takes less time than another range.
     """
     ranges: list[Range] = []
     passed = 0
@@ -198,7 +234,9 @@ def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:
 
 @dataclass(frozen=True, slots=True)
 class WideVectors:
-    """Vectors of nodes of several graphs, at length 1, and of their names. Shapes: float32[names, dim]."""
+    """Vectors of nodes of several graphs, at length 1, and of their names.
+    Shapes: float32[names, dim].
+    """
 
     content: tuple[list[NodeName], Vector]
     name: tuple[list[NodeName], Vector]

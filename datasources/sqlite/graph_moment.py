@@ -1,4 +1,6 @@
-"""Reads of a graph at one moment: of its nodes and edges as held in memory while unchanged, or by SQL."""
+"""Reads of a graph at one moment: of its nodes and edges as held in memory while unchanged,
+or by SQL.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,11 @@ from datasources.sqlite.rows import GraphRow, array, keys_of, label_of, vector_o
 from datasources.text import names_of
 from datasources.types import Edge, GraphStats, Node, Subgraph, is_storable, parse_document
 
-LIGHT_EDGES, LIGHT_BODIES = 5_000, 1 << 20
-"""How many edges the event loop follows by itself, and the bytes of documents that it parses then."""
+LIGHT_EDGES = 5_000
+LIGHT_BODIES = 1 << 20
+"""How many edges the event loop follows by itself, and the bytes of documents
+that it parses then.
+"""
 
 
 class NotHeld(Exception):
@@ -31,7 +36,9 @@ class NotHeld(Exception):
 
 @dataclass(slots=True, eq=False)
 class CachedGraph:
-    """The nodes and edges of one revision, both in key order. Bodies become documents when asked for."""
+    """The nodes and edges of one revision, both in key order. Bodies become documents
+    when asked for.
+    """
 
     bodies: dict[str, bytes]
     edge_bodies: list[bytes]
@@ -47,8 +54,12 @@ class CachedGraph:
 
     @staticmethod
     def load(connection: sqlite3.Connection, row: GraphRow) -> CachedGraph:
-        nodes: list[tuple[int, str, bytes]] = connection.execute(sql.ALL_NODES, row.range).fetchall()
-        edges: list[tuple[int, int, bytes]] = connection.execute(sql.ALL_EDGES, {"graph": row.id}).fetchall()
+        nodes: list[tuple[int, str, bytes]] = connection.execute(
+            sql.ALL_NODES, row.range
+        ).fetchall()
+        edges: list[tuple[int, int, bytes]] = connection.execute(
+            sql.ALL_EDGES, {"graph": row.id}
+        ).fetchall()
         rids = np.array([rid for rid, _, _ in nodes], dtype=np.int64)
         bodies = {key: body for _, key, body in nodes}
         index = LinkIndex.of(list(bodies), rids, edges)
@@ -84,7 +95,9 @@ class CachedGraph:
             names[node.key] = names_of(node.key, node.data)
         return {key: names[key] for key in keys if key in names}
 
-    def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
+    def links(
+        self, keys: Sequence[str], limit: int | None, max_degree: int | None = None
+    ) -> list[Link]:
         return self.index.links(self.index.numbers_at(keys, limit, max_degree))
 
     def link_table(self, wanted: NodeChoice) -> LinkTable:
@@ -99,9 +112,16 @@ class CachedGraph:
         return [self.edge(number) for number in self.index.numbers_at(keys, None).tolist()]
 
     def neighborhood(
-        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int, light: bool = False
+        self,
+        keys: Sequence[str],
+        max_depth: int,
+        direction: Direction,
+        limit: int,
+        light: bool = False,
     ) -> Subgraph:
-        """Search breadth first; see GraphDataSource.get_neighborhood. Raises: NotHeld, if only `light`."""
+        """Search breadth first; see GraphDataSource.get_neighborhood. Raises: NotHeld,
+        if only `light`.
+        """
         index = self.index
         seeds: list[int] = index.rows_of(keys).tolist()
 
@@ -111,10 +131,14 @@ class CachedGraph:
                 raise NotHeld
             return reached.tolist()
 
-        found = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)  # rows are in key order
+        found = breadth_first(
+            seeds, next_of, max_depth=max_depth, limit=limit
+        )  # rows are in key order
         rows = np.array(list(found), dtype=np.int64)
         inside = index.numbers_inside(rows)
-        depths: dict[str, int] = dict(zip(index.keys.take(rows).tolist(), found.values(), strict=True))
+        depths: dict[str, int] = dict(
+            zip(index.keys.take(rows).tolist(), found.values(), strict=True)
+        )
         if light:
             bodies = [self.bodies[key] for key in depths if key not in self._nodes]
             bodies += [self.edge_bodies[i] for i in inside if i not in self._edges]
@@ -133,7 +157,8 @@ _ALL = 2**63 - 1  # the greatest LIMIT there is
 class StoredGraph:
     """One moment of a graph. `table`, if there is one, knows most keys of the graph's nodes.
 
-    `index` are its edges, where they are held; `rids` the row ids that were read at this moment, by key.
+    `index` are its edges, where they are held; `rids` the row ids that were read at this
+    moment, by key.
     """
 
     connection: sqlite3.Connection
@@ -206,13 +231,17 @@ class StoredGraph:
         rids = array(self._rids(keys).values())
         return _edges((body,) for _, body in self.connection.execute(sql.EDGES_OF, {"rids": rids}))
 
-    def links(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> list[Link]:
+    def links(
+        self, keys: Sequence[str], limit: int | None, max_degree: int | None = None
+    ) -> list[Link]:
         if self.index is not None:
             return self.index.links(self.index.numbers_at(keys, limit, max_degree))
         values = {"rids": self._rids_of_degree(keys, max_degree), "limit": _most(limit)}
         return [Link(*ends) for ends in self.connection.execute(sql.LINKS_OF, values)]
 
-    def _rids_of_degree(self, keys: Sequence[str], max_degree: int | None, limit: int | None = None) -> str:
+    def _rids_of_degree(
+        self, keys: Sequence[str], max_degree: int | None, limit: int | None = None
+    ) -> str:
         rids = array(self._rids(keys).values())
         if max_degree is None:
             return rids
@@ -238,7 +267,9 @@ class StoredGraph:
         links = self._table_of(wanted.first, wanted.limit).led_by(wanted.keys)
         return links.joined(self._table_of(wanted.further(links), None, wanted.max_degree))
 
-    def _table_of(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> LinkTable:
+    def _table_of(
+        self, keys: Sequence[str], limit: int | None, max_degree: int | None = None
+    ) -> LinkTable:
         most = limit if max_degree is None else max_degree * len(keys)
         ends, places = self._ends(array(self._rids(keys).values()), most)
         is_cut = most is not None and len(places) > 2 * most
@@ -250,7 +281,8 @@ class StoredGraph:
         return table
 
     def _ends(self, rids: str, most: int | None = None) -> tuple[Rids, Rids]:
-        """Return the nodes at the edges of some, and the places of both ends of each edge among these.
+        """Return the nodes at the edges of some, and the places of both ends of each
+        edge among these.
 
         Of more than `most` edges one more.
         """
@@ -267,7 +299,9 @@ class StoredGraph:
                 return self.table.keys(rows)
         return keys_of(self.connection, rids.tolist())
 
-    def neighborhood(self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int) -> Subgraph:
+    def neighborhood(
+        self, keys: Sequence[str], max_depth: int, direction: Direction, limit: int
+    ) -> Subgraph:
         """Search breadth first; see GraphDataSource.get_neighborhood."""
         rids = dict(list(self._rids(keys).items())[: max(0, limit)])
         depths = dict.fromkeys(rids, 0)
@@ -294,7 +328,8 @@ class StoredGraph:
     def _rids(self, keys: Sequence[str]) -> dict[str, int]:
         """Return key → row id of the nodes that exist, in the order asked for."""
         if self.index is not None:
-            place, known = self.index.place, self.index.rids
+            place = self.index.place
+            known = self.index.rids
             return {key: int(known[place[key]]) for key in keys if key in place}
         rids = self.rids
         if missing := [key for key in keys if key not in rids]:

@@ -1,9 +1,9 @@
 """Keeps the indexes of large graphs open, and brings them up to date in the background.
 
-An index is a folder beside the database and can be built from it again. Its name says what it is of and
-which version of the graph it knows, so its files never change once it is in place, and one that is older
-than the graph is known to be. It says the checksum of the files too: they are mapped into memory, so all are
-read through once before they are first used.
+An index is a folder beside the database and can be built from it again. Its name says what it is of
+and which version of the graph it knows, so its files never change once it is in place, and one that
+is older than the graph is known to be. It says the checksum of the files too: they are mapped into
+memory, so all are read through once before they are first used.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _checksum(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NodeTable:
-    """The nodes that an index knows: their row ids and keys, so that hits need no look-up in the database.
+    """The nodes that an index knows: their row ids and keys, so that hits need no look-up
+    in the database.
 
     A node keeps its row id and its key for as long as it exists, and a row id is never given again.
     Shapes: `rids` int64[n] ascending; the key of row i is UTF-8, `text[ends[i]:ends[i + 1]]`.
@@ -176,7 +177,8 @@ class NodeTable:
         if self.held is not None:
             return list(map(self.held.__getitem__, rows.tolist()))
         text = self.text.data
-        starts, ends = self.ends[rows].tolist(), self.ends[rows + 1].tolist()
+        starts = self.ends[rows].tolist()
+        ends = self.ends[rows + 1].tolist()
         return [str(text[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
 
     def rows(self, rids: Sequence[int] | Rids) -> NDArray[np.int64]:
@@ -201,7 +203,9 @@ _log = logging.getLogger(__name__)
 
 
 class OpenIndex(Protocol):
-    """An opened index: `number` is the version of the graph (of its text, its vectors) that it knows."""
+    """An opened index: `number` is the version of the graph (of its text, its vectors)
+    that it knows.
+    """
 
     @property
     def number(self) -> int: ...
@@ -214,9 +218,9 @@ X = TypeVar("X", bound=OpenIndex)
 class IndexKind(Generic[X]):
     """How one index is read, made and kept true.
 
-    `open` returns None for a folder of something else. `write` fills a new folder with the index of the
-    graph as it is in the transaction; its last argument raises when the work should end. `log` knows
-    the nodes that changed since a version.
+    `open` returns None for a folder of something else. `write` fills a new folder with the index of
+    the graph as it is in the transaction; its last argument raises when the work should end. `log`
+    knows the nodes that changed since a version.
     """
 
     name: str
@@ -244,7 +248,8 @@ class IndexManager:
     def usable(
         self, connection: sqlite3.Connection, row: GraphRow, kind: IndexKind[X]
     ) -> tuple[X, list[int]] | None:
-        """Return an index and the nodes it does not know as they are now; None: there is none to use.
+        """Return an index and the nodes it does not know as they are now; None: there is
+        none to use.
 
         An update is begun where it is due.
         """

@@ -1,5 +1,6 @@
-"""The edges of one revision of a graph as numbers, held in memory: which a node has, where they lead, and
-what they are called."""
+"""The edges of one revision of a graph as numbers, held in memory: which a node has, where they
+lead, and what they are called.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ KEY_BYTES = 160
 class LinkIndex:
     """Edges are numbered in the order they were given in, nodes too.
 
-    Shapes: `keys` [n]; `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each edge, and
-    `label_at` int32[k] which of the `labels` it has; those at node i are `numbers[starts[i]:starts[i + 1]]`,
-    int32, ascending, an edge to itself once.
+    Shapes: `keys` [n]; `rids` int64[n] are the nodes' row ids; `ends` int32[k, 2] the nodes of each
+    edge, and `label_at` int32[k] which of the `labels` it has; those at node i are
+    `numbers[starts[i]:starts[i + 1]]`, int32, ascending, an edge to itself once.
     """
 
     keys: Texts
@@ -53,7 +54,9 @@ class LinkIndex:
     @staticmethod
     def of(keys: Sequence[str], rids: Rids, edges: Iterable[tuple[int, int, bytes]]) -> LinkIndex:
         """Number edges, given by the row ids of their nodes and their documents."""
-        pairs, label_at, labels = array("q"), array("i"), dict[str, int]()
+        pairs = array("q")
+        label_at = array("i")
+        labels = dict[str, int]()
         for source, target, body in edges:
             pairs.extend((source, target))
             label_at.append(labels.setdefault(label_of(body), len(labels)))
@@ -85,22 +88,30 @@ class LinkIndex:
     def nbytes(self) -> int:
         """Roughly what it occupies in memory."""
         numbers = 3 * self.ends.nbytes + 2 * self.rids.nbytes
-        return KEY_BYTES * (len(self.keys) + len(self.labels)) + sum(map(len, self.labels)) + numbers
+        return (
+            KEY_BYTES * (len(self.keys) + len(self.labels)) + sum(map(len, self.labels)) + numbers
+        )
 
     def degree(self, key: str) -> int:
         """Return how many edges a node has; 0 where there is no such node."""
         place = self.place.get(key)
         return 0 if place is None else int(self.starts[place + 1] - self.starts[place])
 
-    def numbers_at(self, keys: Sequence[str], limit: int | None, max_degree: int | None = None) -> Numbers:
-        """Return the numbers of the edges of nodes, ascending, but for those of nodes with too many."""
+    def numbers_at(
+        self, keys: Sequence[str], limit: int | None, max_degree: int | None = None
+    ) -> Numbers:
+        """Return the numbers of the edges of nodes, ascending, but for those of nodes
+        with too many.
+        """
         found = self.numbers_of(self.rows_of(keys), max_degree)
         return found[: None if limit is None else max(0, limit)]
 
     def rows_of(self, keys: Sequence[str]) -> Numbers:
         """Return the rows of those of the nodes that there are."""
         place = self.place
-        return np.array([row for key in keys if (row := place.get(key)) is not None], dtype=np.int64)
+        return np.array(
+            [row for key in keys if (row := place.get(key)) is not None], dtype=np.int64
+        )
 
     def numbers_of(self, rows: Numbers, max_degree: int | None = None) -> Numbers:
         """Return what `numbers_at` does, of the nodes in some rows."""
@@ -111,23 +122,33 @@ class LinkIndex:
         return found.compress(is_new).astype(np.int64)
 
     def _numbers_by_node(self, rows: Numbers, max_degree: int | None = None) -> NDArray[np.int32]:
-        """Return the numbers of the edges at nodes, node by node: of an edge between two of them twice."""
+        """Return the numbers of the edges at nodes, node by node: of an edge between two
+        of them twice.
+        """
         firsts = self.starts.take(rows)  # sooner than `starts[rows]`
         counts = self.starts.take(rows + 1) - firsts
         if max_degree is not None:
             counts[counts > max_degree] = 0
         behind = counts.cumsum()
-        places = np.arange(behind[-1] if len(behind) else 0) + (firsts - behind + counts).repeat(counts)
+        places = np.arange(behind[-1] if len(behind) else 0) + (firsts - behind + counts).repeat(
+            counts
+        )
         return self.numbers.take(places)
 
     def numbers_inside(self, rows: Numbers) -> list[int]:
-        """Return the numbers of the edges from one of the nodes in some rows to another, ascending."""
+        """Return the numbers of the edges from one of the nodes in some rows
+        to another, ascending.
+        """
         numbers = self._numbers_by_node(rows)
         sources, targets = self.are_among(rows).take(self.ends_of(numbers)).T
-        return sorted(set[int](numbers[sources & targets].tolist()))  # few of those that `numbers_of` orders
+        return sorted(
+            set[int](numbers[sources & targets].tolist())
+        )  # few of those that `numbers_of` orders
 
     def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
-        """Return the rows of nodes that edges of some lead to, also of these; a row more than once."""
+        """Return the rows of nodes that edges of some lead to, also of these; a row
+        more than once.
+        """
         ends = self.ends_of(self._numbers_by_node(rows))
         if direction == "any":
             return ends.ravel()
@@ -159,7 +180,8 @@ class LinkIndex:
 
     def table(self, wanted: NodeChoice) -> LinkTable:
         """Return the edges of the first nodes, and of those that are named from these."""
-        keys, first = wanted.keys, self.rows_of(wanted.first)
+        keys = wanted.keys
+        first = self.rows_of(wanted.first)
         rows = np.concatenate([first, self.rows_of(keys[wanted.walked :])])
         numbers = self.numbers_of(first)
         if len(numbers) > wanted.limit:
@@ -169,7 +191,9 @@ class LinkIndex:
         return self._table_of(keys, rows, np.concatenate([numbers, more])) if len(more) else links
 
     def _table_of(self, keys: Sequence[str], rows: Numbers, numbers: Numbers) -> LinkTable:
-        """Return edges by their numbers, in a table that `keys` lead; `rows` are those that there are."""
+        """Return edges by their numbers, in a table that `keys` lead; `rows` are those
+        that there are.
+        """
         ends = self.ends_of(numbers)
         is_other = np.zeros(len(self.keys), dtype=np.bool_)
         is_other[ends] = True

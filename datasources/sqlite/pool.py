@@ -1,12 +1,13 @@
 """Connections and the threads that use them: several readers, one writer.
 
-Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and a durable write waits
-until the log was then synced, together with all others that were committed meanwhile. Each would wait as
-long with synchronous FULL, but one after the other: 64 decisions at once would take 64 syncs.
+Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and a durable write
+waits until the log was then synced, together with all others that were committed meanwhile. Each
+would wait as long with synchronous FULL, but one after the other: 64 decisions at once would
+take 64 syncs.
 
-Decision: the event loop asks SQLite two things by itself. Whether anybody has committed anything takes
-6 µs in shared memory; if so, whether a graph changed is one row, which waits for no lock. To ask a thread
-takes ten times as long and more, and records are written all the time.
+Decision: the event loop asks SQLite two things by itself. Whether anybody has committed anything
+takes 6 µs in shared memory; if so, whether a graph changed is one row, which waits for no lock. To
+ask a thread takes ten times as long and more, and records are written all the time.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ from datasources.store_spans import traced
 T = TypeVar("T")
 READERS = 4
 BUILDERS = 2
-"""Threads that build indexes: a build takes minutes for a huge graph, and must not hold up the readers."""
+"""Threads that build indexes: a build takes minutes for a huge graph, and must not
+hold up the readers.
+"""
 
 MANY_ROWS = 2_000
 """A write of so many rows leaves so much in the log that it is worth moving to the file at once."""
 
 
 class Pool:
-    """Runs work on connections of one file, in threads. Reads see one moment: each is one transaction."""
+    """Runs work on connections of one file, in threads. Reads see one moment:
+    each is one transaction.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,7 +61,8 @@ class Pool:
         self._closed = False
         self._watch = self._connect()
         self._watch.execute("PRAGMA busy_timeout = 0")
-        self._commits, self._graph_changes = -1, ""
+        self._commits = -1
+        self._graph_changes = ""
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -68,7 +74,9 @@ class Pool:
         return connection
 
     def graph_changes(self) -> str | None:
-        """Return what is another after a change of graphs by any process; None where SQLite is busy."""
+        """Return what is another after a change of graphs by any process; None where
+        SQLite is busy.
+        """
         self.check_open()
         try:
             with self._lock:  # a connection that another thread closes meanwhile ends the process
@@ -76,7 +84,8 @@ class Pool:
                 ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
                 if version != self._commits:
                     ((changes,),) = self._watch.execute(sql.GRAPH_CHANGES).fetchall()
-                    self._commits, self._graph_changes = version, changes
+                    self._commits = version
+                    self._graph_changes = changes
         except sqlite3.Error:  # a reader's thread waits, or says what is wrong
             return None
         return self._graph_changes
@@ -114,22 +123,30 @@ class Pool:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as exc:
             raise translate(exc, self.path) from exc
-        except StopIteration as exc:  # a future takes none, and who waits for it would wait for ever
+        except (
+            StopIteration
+        ) as exc:  # a future takes none, and who waits for it would wait for ever
             raise RuntimeError("a read stopped an iteration") from exc
 
     async def write(
-        self, work: Callable[[sqlite3.Connection], T], *, checked: bool = False, durable: bool = True
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        checked: bool = False,
+        durable: bool = True,
     ) -> T:
         """Run `work` in the writer's thread, in one transaction: whole, or not at all.
 
-        What is `durable` survives a power cut once this returns, with all that was written before; the
-        rest survives a crash of the process, and the next durable write makes it durable.
+        What is `durable` survives a power cut once this returns, with all that was written before;
+        the rest survives a crash of the process, and the next durable write makes it durable.
 
         It goes on to its end when the caller is cancelled meanwhile. `checked` work deletes nothing
         and has looked up whatever its rows refer to, so SQLite need not do so for every row.
         """
         with self._asked("write"):
-            writing = asyncio.get_running_loop().run_in_executor(self._writer, self._write, work, checked)
+            writing = asyncio.get_running_loop().run_in_executor(
+                self._writer, self._write, work, checked
+            )
             result = await asyncio.shield(writing)
         if durable:
             if self._syncing is None:
@@ -169,7 +186,9 @@ class Pool:
                 raise
         except sqlite3.Error as exc:
             raise translate(exc, self.path) from exc
-        if connection.total_changes - rows >= MANY_ROWS and (self._moved is None or self._moved.done()):
+        if connection.total_changes - rows >= MANY_ROWS and (
+            self._moved is None or self._moved.done()
+        ):
             self._moved = self._mover.submit(self._checkpoint)
         return result
 
@@ -180,7 +199,8 @@ class Pool:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Run long reading work apart from the readers, on a connection of its own, without a transaction.
+        """Run long reading work apart from the readers, on a connection of its own,
+        without a transaction.
 
         From any thread.
         """

@@ -37,12 +37,16 @@ class SqliteRecords(RecordStore):
 
     async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
         def work(connection: sqlite3.Connection) -> list[Record | None]:
-            return [write.stored(write_record(connection, self.workspace, write)) for write in writes]
+            return [
+                write.stored(write_record(connection, self.workspace, write)) for write in writes
+            ]
 
         durable = any(write.kind not in PASSING for write in writes)
         return await self.pool.write(work, durable=durable)
 
-    async def query(self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]) -> list[Record]:
+    async def query(
+        self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
+    ) -> list[Record]:
         asked = RecordQuery.of(kind, where, **how)
         if not all(map(is_comparable, (asked.kind, *asked.where.values()))):
             self.pool.check_open()
@@ -56,9 +60,17 @@ class SqliteRecords(RecordStore):
         )
 
 
-def read_record(connection: sqlite3.Connection, workspace: str, kind: str, key: str) -> Record | None:
-    row = connection.execute(sql.RECORD_GET, {"workspace": workspace, "kind": kind, "key": key}).fetchone()
-    return None if row is None else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
+def read_record(
+    connection: sqlite3.Connection, workspace: str, kind: str, key: str
+) -> Record | None:
+    row = connection.execute(
+        sql.RECORD_GET, {"workspace": workspace, "kind": kind, "key": key}
+    ).fetchone()
+    return (
+        None
+        if row is None
+        else Record(kind=kind, key=key, data=orjson.loads(row[1]), version=str(row[0]))
+    )
 
 
 def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> str | None:
@@ -77,7 +89,9 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
     try:
         data = orjson.dumps(write.data).decode()
     except TypeError as exc:
-        raise BadDocument(collection=write.kind, key=write.key, field="data", reason=str(exc)) from exc
+        raise BadDocument(
+            collection=write.kind, key=write.key, field="data", reason=str(exc)
+        ) from exc
     # One counter for all: a record that was deleted and made again never has an old version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
@@ -85,7 +99,9 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
 
 
 def is_comparable(value: object) -> bool:
-    """Tell whether something stored can equal this: text that can be written, or a number of 64 bits."""
+    """Tell whether something stored can equal this: text that can be written, or a number
+    of 64 bits.
+    """
     if isinstance(value, str):
         return _text_fault(value) is None
     return not isinstance(value, int) or -GREATEST <= value <= GREATEST
@@ -98,7 +114,9 @@ def _text_fault(text: str) -> str | None:
 
 
 def _check_names(write: RecordWrite) -> None:
-    """Refuse a key, or a field to query by, that could not be found again as it is. Raises: BadDocument."""
+    """Refuse a key, or a field to query by, that could not be found again as it
+    is. Raises: BadDocument.
+    """
     fields = {name: (write.data or {}).get(name) for name in RECORD_INDEXES.get(write.kind, ())}
     for field, text in {"kind": write.kind, "_key": write.key, **fields}.items():
         reason = _text_fault(text) if isinstance(text, str) else None
@@ -108,7 +126,10 @@ def _check_names(write: RecordWrite) -> None:
 
 def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, Any]]:
     """Return the SQL and its values. Names of fields were checked; every value is bound."""
-    kind, order_by, where, fields = asked.kind, asked.order_by, asked.where, asked.fields()
+    kind = asked.kind
+    order_by = asked.order_by
+    where = asked.where
+    fields = asked.fields()
     # The kind is written into the text because a partial index serves only a constant; it is one
     # of RECORD_INDEXES, or it matches nothing and is bound.
     condition = f"kind = '{kind}'" if fields else "kind = :kind"
@@ -126,10 +147,15 @@ def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, 
         upper = "<= :most" if "most" in values else "< ''"
         condition += f" AND json_extract(data, '$.{order_by}') {upper}"
     direction = "DESC" if asked.descending else "ASC"
-    order = f"json_extract(data, '$.{order_by}') {direction}, key ASC" if order_by else f"key {direction}"
+    order = (
+        f"json_extract(data, '$.{order_by}') {direction}, key ASC"
+        if order_by
+        else f"key {direction}"
+    )
     if order_by in where:
         order = "key ASC"  # all are equal in it; said so, the index gives the order
-    # Left to itself the planner goes through all records of the kind: it takes a primary key for as good.
+    # Left to itself the planner goes through all records of the kind: it takes a primary key
+    # for as good.
     chosen = order_by if asked.bounded else next((name for name in fields if name in where), None)
     source = f"records INDEXED BY records_{kind}_{chosen}" if chosen else "records"
     text = f"SELECT key, version, data FROM {source} WHERE workspace = :workspace AND {condition} "

@@ -1,8 +1,9 @@
-"""Conversions between rows and our shapes, the best of many scores, and the log of nodes that changed.
+"""Conversions between rows and our shapes, the best of many scores, and the log of
+nodes that changed.
 
-The log says which nodes changed since an index was made, in their text or in their vectors: one row a
-node, with the version at which it last changed. A write that changes more nodes than an index would ever
-look through itself only raises the floor: every older index is then of no use.
+The log says which nodes changed since an index was made, in their text or in their vectors: one row
+a node, with the version at which it last changed. A write that changes more nodes than an index
+would ever look through itself only raises the floor: every older index is then of no use.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def label_of(body: bytes) -> str:
 def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
     """Read a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
     try:
-        row = connection.execute(sql.GRAPH_ROW, {"key": graph_key, "workspace": workspace}).fetchone()
+        row = connection.execute(
+            sql.GRAPH_ROW, {"key": graph_key, "workspace": workspace}
+        ).fetchone()
     except UnicodeEncodeError:  # a lone surrogate: nothing can be stored under such a key
         row = None
     if row is None:
@@ -123,11 +126,13 @@ def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) 
     return hits[:limit]
 
 
-def best_rows(scores: NDArray[np.floating[Any]], count: int, lowest: float = LOWEST) -> NDArray[np.int64]:
+def best_rows(
+    scores: NDArray[np.floating[Any]], count: int, lowest: float = LOWEST
+) -> NDArray[np.int64]:
     """Return the rows of the greatest scores, ascending, and some of those that tie with the last.
 
-    Rows of less than `lowest` or of minus infinity are left out. Of many a guess of how great the best are,
-    from a sample, spares ordering all of them; where it was wrong all are ordered.
+    Rows of less than `lowest` or of minus infinity are left out. Of many a guess of how great the
+    best are, from a sample, spares ordering all of them; where it was wrong all are ordered.
     """
     bound = lowest = max(lowest, LOWEST)
     if 0 < count < len(scores) <= 4 * SAMPLE:
@@ -151,7 +156,9 @@ def best_rows(scores: NDArray[np.floating[Any]], count: int, lowest: float = LOW
 
 
 def with_rarest(found: Mapping[str, Sequence[int]], nodes: int, most: int) -> list[int]:
-    """Return so many of the nodes found by words: those whose words weigh most, of `nodes` in all."""
+    """Return so many of the nodes found by words: those whose words weigh most, of
+    `nodes` in all.
+    """
     rids, place = np.unique(np.concatenate(list(found.values())), return_inverse=True)
     sizes = np.array([len(of_word) for of_word in found.values()])
     weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes)).astype(np.float64, copy=False)
@@ -171,16 +178,22 @@ class ChangeLog:
             ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
         self.floor = f"SELECT {kind}_log_floor FROM graphs WHERE id = :graph"
         self.raise_floor = f"UPDATE graphs SET {kind}_log_floor = :number WHERE id = :graph"
-        self.since = f"SELECT rid FROM {kind}_log WHERE graph = :graph AND number > :number LIMIT :limit"
+        self.since = (
+            f"SELECT rid FROM {kind}_log WHERE graph = :graph AND number > :number LIMIT :limit"
+        )
 
-    def note(self, connection: sqlite3.Connection, graph: int, rids: Sequence[int], number: int) -> None:
+    def note(
+        self, connection: sqlite3.Connection, graph: int, rids: Sequence[int], number: int
+    ) -> None:
         """Note inside a write that nodes change with version `number`."""
         if len(rids) > MAX_BEHIND:
             connection.execute(self.raise_floor, {"graph": graph, "number": number})
         else:
             connection.executemany(self.add, ((rid, graph, number) for rid in rids))
 
-    def changed(self, connection: sqlite3.Connection, row: GraphRow, number: int) -> list[int] | None:
+    def changed(
+        self, connection: sqlite3.Connection, row: GraphRow, number: int
+    ) -> list[int] | None:
         """Return the nodes that changed after a version; None: too many, or no longer known."""
         (floor,) = connection.execute(self.floor, {"graph": row.id}).fetchone()
         if number < floor:

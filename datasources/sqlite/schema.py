@@ -37,17 +37,24 @@ APPLICATION_ID = 0x4E6F6475  # "Nodu"
 VERSION = 5
 BUSY_S = 10.0
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
-"""Conversations and code lie in them. What exists already keeps the permissions that somebody gave it."""
+"""Conversations and code lie in them. What exists already keeps the permissions that
+somebody gave it.
+"""
 
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
 PASSING_CACHE_KIB = 4 << 10
 CHECKPOINT_PAGES = 8_000
-"""64 MB of changes are gathered before they go to the file: an import changes many pages many times."""
+"""64 MB of changes are gathered before they go to the file: an import changes many
+pages many times.
+"""
 
 TABLES = tuple(
-    filter(str.strip, resources.files(__package__ or "").joinpath("schema.sql").read_text("utf-8").split(";"))
+    filter(
+        str.strip,
+        resources.files(__package__ or "").joinpath("schema.sql").read_text("utf-8").split(";"),
+    )
 )
 """What a new file is made with."""
 
@@ -57,19 +64,22 @@ RECORD_INDEX_STATEMENTS = {
     for kind, names in RECORD_INDEXES.items()
     for name in names
 }
-"""The indexes of the record fields that may be queried, by name (names come from RECORD_INDEXES alone).
+"""The indexes of the record fields that may be queried, by name (names come
+from RECORD_INDEXES alone).
 
-Any opening makes those that a file lacks. They are of no version: to a program without them they do no harm.
+Any opening makes those that a file lacks. They are of no version: to a program without them they
+do no harm.
 """
 
 WORDS = "words"
 """The name in `meta` of the version of `datasources.text` that made the words of all graphs."""
 
 GRAPH_CHANGES = "graph_changes"
-"""The name in `meta` of a number that is another after any change of a graph or of the types of nodes.
+"""The name in `meta` of a number that is another after any change of a graph or of the
+types of nodes.
 
-Any change of nodes, edges or vectors changes the row of their graph. Triggers count, so that programs which
-do not know of the number count too; they are made as the indexes of records are.
+Any change of nodes, edges or vectors changes the row of their graph. Triggers count, so that
+programs which do not know of the number count too; they are made as the indexes of records are.
 """
 TRIGGER_STATEMENTS = {
     f"{table}_{change.lower()}_counted": f"CREATE TRIGGER IF NOT EXISTS {table}_{change.lower()}_counted "
@@ -99,7 +109,8 @@ def make_file(path: Path) -> None:
 def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
     """Open one connection with our settings; the file must be ours already.
 
-    One that reads much of it `once_through` holds nothing of what it has read: neither pages nor a mapping.
+    One that reads much of it `once_through` holds nothing of what it has read: neither pages
+    nor a mapping.
     """
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -116,8 +127,8 @@ def prepare(path: Path) -> None:
     """Make the file ready: create it, or give it the indexes of records that it lacks.
 
     Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, not ours),
-    DatabaseOutdated, DatabaseVersion (made by a newer program), DatabaseBusy. A refused file stays as it
-    was.
+    DatabaseOutdated, DatabaseVersion (made by a newer program), DatabaseBusy. A refused file stays
+    as it was.
     """
     if path.is_dir():
         raise SourceUnavailable(source=str(path), reason="it is a directory")
@@ -147,7 +158,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        tables = TABLES if file_version(connection, path) == 0 else ()  # another process may have been first
+        tables = (
+            TABLES if file_version(connection, path) == 0 else ()
+        )  # another process may have been first
         for statement in (*tables, *RECORD_INDEX_STATEMENTS.values(), *TRIGGER_STATEMENTS.values()):
             connection.execute(statement)
         connection.executemany(

@@ -1,8 +1,9 @@
 """The graphs of one workspace in the embedded database.
 
-Every read of the file runs in a reader's thread, on one moment, which says by its versions whether what is
-held in memory is still true: another process's write is seen at once. A small graph is answered from
-memory, a light one in the event loop itself, a large one by SQL and by the indexes beside the file.
+Every read of the file runs in a reader's thread, on one moment, which says by its versions whether
+what is held in memory is still true: another process's write is seen at once. A small graph is
+answered from memory, a light one in the event loop itself, a large one by SQL and by the indexes
+beside the file.
 """
 
 from __future__ import annotations
@@ -52,19 +53,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SqliteSource:
-    """Implements MutableGraphDataSource. Documents are shared between reads: their data is read-only."""
+    """Implements MutableGraphDataSource. Documents are shared between reads: their
+    data is read-only.
+    """
 
     engine: Engine
     workspace: str
 
-    async def _read(self, graph_key: str, work: Callable[[Moment], T], *, light: int | None = None) -> T:
+    async def _read(
+        self, graph_key: str, work: Callable[[Moment], T], *, light: int | None = None
+    ) -> T:
         """Run `work` on one moment of a graph. Raises: GraphNotFound.
 
-        That of a light graph (of up to `light` nodes and edges, where the work is lighter than others) is
-        tried here first, as long as nobody has committed anything since the graph was looked at; whatever
-        needs the file runs in a reader's thread.
+        That of a light graph (of up to `light` nodes and edges, where the work is lighter than
+        others) is tried here first, as long as nobody has committed anything since the graph was
+        looked at; whatever needs the file runs in a reader's thread.
         """
-        current, name = self.engine.current(), (self.workspace, graph_key)
+        current = self.engine.current()
+        name = (self.workspace, graph_key)
         row: GraphRow | None = current.get(name)
         if row is not None and row.nodes + row.edges <= (light or self.engine.limits.light):
             with suppress(NotHeld):
@@ -95,38 +101,64 @@ class SqliteSource:
         return GraphVersions(graph=row.graph, vectors=str(row.vector_version))
 
     async def get_stats(self, graph_key: str) -> GraphStats:
-        current, name = self.engine.current(), ("stats", self.workspace, graph_key)
+        current = self.engine.current()
+        name = ("stats", self.workspace, graph_key)
         if name not in current:
-            current[name] = await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).stats())
+            current[name] = await self._read(
+                graph_key, lambda at: StoredGraph(at.connection, at.row).stats()
+            )
         stats: GraphStats = current[name]
         return stats
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
-        return await self._read(graph_key, lambda at: at.pages(at.row.nodes).nodes(sheet, after, limit))
+        return await self._read(
+            graph_key, lambda at: at.pages(at.row.nodes).nodes(sheet, after, limit)
+        )
 
     async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Edge]:
-        return await self._read(graph_key, lambda at: at.pages(at.row.edges).edges(sheet, after, limit))
+        return await self._read(
+            graph_key, lambda at: at.pages(at.row.edges).edges(sheet, after, limit)
+        )
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
         return await self._read(graph_key, lambda at: at.documents(len(keys)).nodes_by_key(keys))
 
     async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).edges_by_key(keys))
+        return await self._read(
+            graph_key, lambda at: StoredGraph(at.connection, at.row).edges_by_key(keys)
+        )
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
         return await self._read(graph_key, lambda at: at.documents().edges_of(keys))
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         return await self._read(graph_key, lambda at: at.documents().links(keys, limit, max_degree))
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
-        return await self._read(graph_key, lambda at: walk_typed(at.documents().typed_links, wanted))
+        return await self._read(
+            graph_key, lambda at: walk_typed(at.documents().typed_links, wanted)
+        )
 
     async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
         """See LinkTables."""
@@ -138,7 +170,13 @@ class SqliteSource:
         return await self._read(graph_key, work)
 
     async def get_neighborhood(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
     ) -> Subgraph:
         def work(at: Moment) -> Subgraph:
             if at.reader is None and limit <= LIGHT_NODES:
@@ -148,7 +186,8 @@ class SqliteSource:
         return await self._read(graph_key, work, light=self.engine.limits.linked)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
-        current, name = self.engine.current(), ("types", self.workspace)
+        current = self.engine.current()
+        name = ("types", self.workspace)
         if name not in current:
             read = await self.engine.pool.read(lambda c: writes.read_configs(c, self.workspace))
             current[name] = {config.type: (place, config) for place, config in enumerate(read)}
@@ -166,7 +205,8 @@ class SqliteSource:
 
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
         """See LinkTables."""
-        terms, queries = tokenize(asked.query), vector_queries(asked)
+        terms = tokenize(asked.query)
+        queries = vector_queries(asked)
 
         def words(at: Moment) -> tuple[list[Hit], list[Hit], Names]:
             text, name = (self._find_words(at, terms, asked.limit, field) for field in FIELDS)
@@ -185,7 +225,9 @@ class SqliteSource:
         vector, name_vector = found or ([], [])
         return BatchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)
 
-    def _find_words(self, at: Moment, terms: Sequence[str], limit: int, field: SearchField) -> list[Hit]:
+    def _find_words(
+        self, at: Moment, terms: Sequence[str], limit: int, field: SearchField
+    ) -> list[Hit]:
         row = at.row
         if at.size <= self.engine.limits.small:
             words = at.held(
@@ -198,15 +240,20 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        light = self.engine.limits.walked  # vectors that are held are searched in a millisecond or two
+        light = (
+            self.engine.limits.walked
+        )  # vectors that are held are searched in a millisecond or two
         return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=light)
 
     def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:
-        row, vector, group = at.row, wanted.vector, vector_index.VectorGroup.of(wanted)
+        row = at.row
+        vector = wanted.vector
+        group = vector_index.VectorGroup.of(wanted)
         fits = vector.ndim == 1 and bool(np.isfinite(vector).all()) and is_storable(wanted.model)
         if not fits or not vector.size or wanted.limit <= 0:
             return []
-        limits, is_small = self.engine.limits, at.size <= self.engine.limits.small
+        limits = self.engine.limits
+        is_small = at.size <= self.engine.limits.small
         if is_small or row.nodes * vector.size <= limits.components:
             vectors = at.held_if_frequent(
                 ("vectors", row.id, group),
@@ -216,27 +263,41 @@ class SqliteSource:
             )
             if vectors is not None:
                 return vectors.search(wanted)
-        usable = self.engine.indexes.usable(at.connection, row, vector_index.vector_index_kind(group))
+        usable = self.engine.indexes.usable(
+            at.connection, row, vector_index.vector_index_kind(group)
+        )
         if usable is None:
             return vector_index.search_exactly(at.connection, row, wanted)
         return vector_index.search_index(at.connection, wanted, *usable)
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).vector_info(keys))
+        return await self._read(
+            graph_key, lambda at: StoredGraph(at.connection, at.row).vector_info(keys)
+        )
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        return await self._read(graph_key, lambda at: StoredGraph(at.connection, at.row).vectors(keys))
+        return await self._read(
+            graph_key, lambda at: StoredGraph(at.connection, at.row).vectors(keys)
+        )
 
-    def _everything(self, connection: sqlite3.Connection, graphs: Sequence[str] | None) -> WorkspaceView:
+    def _everything(
+        self, connection: sqlite3.Connection, graphs: Sequence[str] | None
+    ) -> WorkspaceView:
         cache = self.engine.cache
-        return WorkspaceView(connection=connection, cache=cache, workspace=self.workspace, graphs=graphs)
+        return WorkspaceView(
+            connection=connection, cache=cache, workspace=self.workspace, graphs=graphs
+        )
 
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
-        return await self.engine.pool.read(lambda c: self._everything(c, graphs).users(entries, limit))
+        return await self.engine.pool.read(
+            lambda c: self._everything(c, graphs).users(entries, limit)
+        )
 
-    async def search_everywhere(self, asked: BatchRequest, graphs: Sequence[str] | None = None) -> WideHits:
+    async def search_everywhere(
+        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+    ) -> WideHits:
         found, large = await self.engine.pool.read(
             lambda c: self._everything(c, graphs).search(asked, self.engine.limits.small)
         )
@@ -273,12 +334,18 @@ class SqliteSource:
         )
 
     async def delete_graph(self, graph_key: str) -> None:
-        gone = await self.engine.pool.write(lambda c: writes.delete_graph(c, self.workspace, graph_key))
+        gone = await self.engine.pool.write(
+            lambda c: writes.delete_graph(c, self.workspace, graph_key)
+        )
         self.engine.cache.forget(gone)
         self.engine.indexes.forget(gone)
 
     async def apply(
-        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None = None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
         return await self.engine.pool.write(
             lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records),

@@ -39,11 +39,13 @@ VECTOR_COUNTS = "SELECT model, sum(count) FROM vector_counts WHERE graph = :grap
 _PAGE = """
 SELECT body FROM {} WHERE graph = :graph AND key > :after AND (:sheet IS NULL OR sheet = :sheet)
 ORDER BY key LIMIT :limit"""
-NODES, EDGES = _PAGE.format("nodes"), _PAGE.format("edges")
+NODES = _PAGE.format("nodes")
+EDGES = _PAGE.format("edges")
 _BY_KEY = """
 SELECT d.body FROM json_each(:keys) j CROSS JOIN {} d ON d.graph = :graph AND d.key = j.value
 ORDER BY j.key"""
-NODES_BY_KEY, EDGES_BY_KEY = _BY_KEY.format("nodes"), _BY_KEY.format("edges")
+NODES_BY_KEY = _BY_KEY.format("nodes")
+EDGES_BY_KEY = _BY_KEY.format("edges")
 NODE_RIDS = """
 SELECT n.key, n.rid FROM json_each(:keys) j CROSS JOIN nodes n ON n.graph = :graph AND n.key = j.value
 ORDER BY j.key"""
@@ -53,7 +55,9 @@ NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n
 NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
 ALL_KEYS = "SELECT rid, key FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY rid"
-ALL_EDGES = "SELECT source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"
+ALL_EDGES = (
+    "SELECT source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"
+)
 
 # UNION removes an edge that both halves find (its two ends are both asked for).
 EDGES_OF = """
@@ -117,8 +121,11 @@ NODE_KEYS_ON_SHEET = "SELECT key FROM nodes WHERE graph = :graph AND sheet = :sh
 EDGES_ON_SHEET = """
 SELECT e.key, s.key, t.key FROM edges e JOIN nodes s ON s.rid = e.source JOIN nodes t ON t.rid = e.target
 WHERE e.graph = :graph AND e.sheet = :sheet"""
-# OR FAIL: a failed write is rolled back whole, so SQLite need not be able to undo the statement alone.
-NODE_INSERT = "INSERT OR FAIL INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+# OR FAIL: a failed write is rolled back whole, so SQLite need not be able to undo
+# the statement alone.
+NODE_INSERT = (
+    "INSERT OR FAIL INTO nodes (rid, graph, key, sheet, type, body) VALUES (?, ?, ?, ?, ?, ?)"
+)
 NODE_UPDATE = "UPDATE nodes SET sheet = ?, type = ?, body = ? WHERE rid = ?"
 NODE_DELETE = "DELETE FROM nodes WHERE rid = ?"
 EDGE_INSERT = """
@@ -169,7 +176,8 @@ WHERE v.model = :model AND v.dim = :dim AND v.{0} IS NOT NULL"""
 VECTORS = {field: _ALL_OF.format(field) for field in ("content", "name")}
 VECTORS_OF = {field: _SOME_OF.format(field) for field in ("content", "name")}
 
-# `graphs` is null for all graphs of a workspace. Each is looked for within its own range of row ids.
+# `graphs` is null for all graphs of a workspace. Each is looked for within its own range
+# of row ids.
 _OF_WORKSPACE = """g.workspace = :workspace
     AND (:graphs IS NULL OR g.key IN (SELECT value FROM json_each(:graphs)))"""
 _RANGE = "BETWEEN g.id << 32 AND (g.id + 1 << 32) - 1"
@@ -205,8 +213,12 @@ SELECT g.key, json_extract(CAST(g.body AS TEXT), '$.name'), n.body FROM json_eac
 CROSS JOIN graphs g ON g.key = json_extract(j.value, '$[0]') AND g.workspace = :workspace
 CROSS JOIN nodes n ON n.graph = g.id AND n.key = json_extract(j.value, '$[1]')"""
 
-RECORD_GET = "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
-RECORD_VERSION = "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+RECORD_GET = (
+    "SELECT version, data FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+)
+RECORD_VERSION = (
+    "SELECT version FROM records WHERE workspace = :workspace AND kind = :kind AND key = :key"
+)
 # From one workspace to the next: the records between them are not read.
 RECORD_WORKSPACES = """
 WITH RECURSIVE w (name) AS (

@@ -22,10 +22,20 @@ from datasources.hits import Hit, SearchField
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable
-from datasources.sqlite.rows import TEXT_LOG, GraphRow, array, best_of, best_rows, keys_of, with_rarest
+from datasources.sqlite.rows import (
+    TEXT_LOG,
+    GraphRow,
+    array,
+    best_of,
+    best_rows,
+    keys_of,
+    with_rarest,
+)
 from datasources.sqlite.words import NAME_COLUMNS
 
-if TYPE_CHECKING:  # imported where it is used: it adds 30 ms to a start, and small graphs do without
+if (
+    TYPE_CHECKING
+):  # imported where it is used: it adds 30 ms to a start, and small graphs do without
     from tantivy import Schema, Searcher
 
 BLOCK = 4_000
@@ -60,14 +70,20 @@ class TextIndex:
         """Return the best nodes that are not `hidden`."""
         from tantivy import Occur, Query
 
-        words = [(Occur.Should, Query.term_query(self.schema, search_field, term, "freq")) for term in terms]
+        words = [
+            (Occur.Should, Query.term_query(self.schema, search_field, term, "freq"))
+            for term in terms
+        ]
         asked = min(limit + SPARE + len(hidden), max(1, len(self.nodes)))
         found = self.searcher.search(Query.boolean_query(words), asked, count=False).hits
-        rids = np.array(self.searcher.fast_field_values("rid", [place for _, place in found]), dtype=np.int64)
+        rids = np.array(
+            self.searcher.fast_field_values("rid", [place for _, place in found]), dtype=np.int64
+        )
         scores = np.array([score for score, _ in found], dtype=np.float32)
         if hidden:
             kept = ~np.isin(rids, hidden)
-            rids, scores = rids[kept], scores[kept]
+            rids = rids[kept]
+            scores = scores[kept]
         return best_of(self.nodes.keys(self.nodes.rows(rids)), scores, limit)
 
     def counts(self, search_field: SearchField, terms: Sequence[str]) -> dict[str, int]:
@@ -88,14 +104,17 @@ def _open(path: Path, number: int) -> TextIndex | None:
     from tantivy import Index
 
     try:
-        nodes, index = NodeTable.open(path), Index.open(str(path))
+        nodes = NodeTable.open(path)
+        index = Index.open(str(path))
         index.config_reader("manual")
     except (OSError, ValueError):
         return None
     return TextIndex(number=number, nodes=nodes, schema=index.schema, searcher=index.searcher())
 
 
-def _write(connection: sqlite3.Connection, row: GraphRow, path: Path, stop: Callable[[], None]) -> None:
+def _write(
+    connection: sqlite3.Connection, row: GraphRow, path: Path, stop: Callable[[], None]
+) -> None:
     from tantivy import Document, Index
 
     writer = Index(_schema(), path=str(path)).writer(HEAP_BYTES, num_threads=1)
@@ -128,7 +147,9 @@ def search_large(
     search_field: SearchField,
     usable: tuple[TextIndex, Sequence[int]] | None,
 ) -> list[Hit]:
-    """Return the best nodes by BM25. `usable` is an opened index and the nodes that changed since."""
+    """Return the best nodes by BM25. `usable` is an opened index and the nodes
+    that changed since.
+    """
     words = list(dict.fromkeys(terms))[:MAX_WORDS]
     if not words or limit <= 0:
         return []
@@ -137,7 +158,9 @@ def search_large(
     index, changed = usable
     hits = index.search(search_field, words, limit, changed)
     if changed:
-        hits += _score(connection, row, changed, index.counts(search_field, words), search_field, limit)
+        hits += _score(
+            connection, row, changed, index.counts(search_field, words), search_field, limit
+        )
         hits = sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
     return hits
 
@@ -179,7 +202,9 @@ def _score(
     search_field: SearchField,
     limit: int,
 ) -> list[Hit]:
-    """Return the best of some nodes by BM25, from their stored words. `counts`: how many nodes have each."""
+    """Return the best of some nodes by BM25, from their stored words. `counts`: how many
+    nodes have each.
+    """
     is_content = search_field == "content"
     last = None if is_content else 1 + NAME_COLUMNS
     found = connection.execute(sql.WORDS_OF, {"rids": array(rids)}).fetchall()

@@ -1,16 +1,16 @@
 """The vectors of one model and field of a graph, and the search for those nearest to a question.
 
-A small graph's are held in memory, a large graph's lie in an index folder and are mapped into memory.
-Each is kept at length 1, and as codes of 4 bits a component, which take an eighth of the memory: all
-codes are compared with the question, and what they find is scored again with the vectors themselves.
-What changed since an index was made is scored as it is stored, so an index that lags behind gives no
-wrong score, only a slower answer.
+A small graph's are held in memory, a large graph's lie in an index folder and are mapped into
+memory. Each is kept at length 1, and as codes of 4 bits a component, which take an eighth of the
+memory: all codes are compared with the question, and what they find is scored again with the
+vectors themselves. What changed since an index was made is scored as it is stored, so an index that
+lags behind gives no wrong score, only a slower answer.
 
 Decision: all codes are compared, none is skipped. That takes 10 ms for a million vectors, misses
 nothing, and needs no graph of neighbours, which takes a hundred times as long to make.
 
-Decision: a vector's codes have a scale of their own. One scale for all vectors would use a small part of
-the range in some hundred dimensions, and lose neighbours that are as near as those found.
+Decision: a vector's codes have a scale of their own. One scale for all vectors would use a small
+part of the range in some hundred dimensions, and lose neighbours that are as near as those found.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ from numpy.typing import NDArray
 from datasources.hits import FIELDS, Hit, SearchField, Vector, VectorQuery
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexKind, NodeTable, Rids, mapped
-from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, best_of, best_rows, keys_of, matrix_of
+from datasources.sqlite.rows import (
+    VECTOR_LOG,
+    GraphRow,
+    array,
+    best_of,
+    best_rows,
+    keys_of,
+    matrix_of,
+)
 from datasources.vectors import normalize
 
 OVERSAMPLING, SPARE = 3, 32
@@ -68,7 +76,8 @@ class VectorGroup:
 
 
 def int4_codes(unit: Vector) -> tuple[Int4Codes, Scores]:
-    """Return vectors in 4 bits a component, two in a byte, and what to multiply each one's products by.
+    """Return vectors in 4 bits a component, two in a byte, and what to multiply each
+    one's products by.
 
     Shapes: float32[n, dim] → uint8[n, (dim + 1) // 2], float32[n].
     """
@@ -97,11 +106,14 @@ class PackedCodes:
         self._scales = scales
 
     def scores(self, unit: Vector) -> Scores:
-        """Return about the cosine with every vector, but for a factor they share. Shapes: float32[n].
+        """Return about the cosine with every vector, but for a factor they
+        share. Shapes: float32[n].
 
         The GIL is released meanwhile.
         """
-        products = np.asarray(numkong.dots_packed(_codes_of(unit.tobytes()), self._packed)).reshape(-1)
+        products = np.asarray(numkong.dots_packed(_codes_of(unit.tobytes()), self._packed)).reshape(
+            -1
+        )
         return np.multiply(products, self._scales, dtype=np.float32)
 
 
@@ -116,7 +128,8 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VectorIndex:
-    """Vectors and the vector version of the graph that they are of. `codes` None: too few, or too short.
+    """Vectors and the vector version of the graph that they are of. `codes` None: too
+    few, or too short.
 
     Shapes: `unit` float32[n, dim], row i is the vector of row i of `nodes`.
     """
@@ -152,8 +165,12 @@ class VectorIndex:
         else:
             rows = self.nearest(unit, SPARE + query.limit * OVERSAMPLING, gone)
             scores = self.unit.take(rows, axis=0) @ unit
-        best = best_rows(scores, query.limit, query.min_score)  # keys are read of no more than these
-        return best_of(self.nodes.keys(best if rows is None else rows[best]), scores[best], query.limit)
+        best = best_rows(
+            scores, query.limit, query.min_score
+        )  # keys are read of no more than these
+        return best_of(
+            self.nodes.keys(best if rows is None else rows[best]), scores[best], query.limit
+        )
 
 
 @lru_cache(maxsize=200)
@@ -175,18 +192,28 @@ def _open(path: Path, number: int) -> VectorIndex | None:
         unit, codes, scales = (mapped(path / f"{name}.npy") for name in ("unit", "codes", "scales"))
     except (OSError, ValueError):
         return None
-    packed = PackedCodes(codes[: len(nodes)], scales[: len(nodes)]) if codes.size and len(nodes) else None
+    packed = (
+        PackedCodes(codes[: len(nodes)], scales[: len(nodes)])
+        if codes.size and len(nodes)
+        else None
+    )
     return VectorIndex(number=number, nodes=nodes, unit=unit[: len(nodes)], codes=packed)
 
 
 def _write(
-    connection: sqlite3.Connection, row: GraphRow, group: VectorGroup, path: Path, stop: Callable[[], None]
+    connection: sqlite3.Connection,
+    row: GraphRow,
+    group: VectorGroup,
+    path: Path,
+    stop: Callable[[], None],
 ) -> None:
     """Write all vectors of a group, block by block: they need not fit into memory."""
     most = count_vectors(connection, row, group)  # not every node with a vector has one of its name
 
     def new(name: str, dtype: type, *shape: int) -> NDArray[Any]:
-        return np.lib.format.open_memmap(path / f"{name}.npy", mode="w+", dtype=dtype, shape=(most, *shape))
+        return np.lib.format.open_memmap(
+            path / f"{name}.npy", mode="w+", dtype=dtype, shape=(most, *shape)
+        )
 
     is_coded = most >= CODED_FROM and group.dim >= LEAST_DIM
     unit = new("unit", np.float32, group.dim)
@@ -223,7 +250,9 @@ def load_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGro
 def vector_blocks(
     connection: sqlite3.Connection, row: GraphRow, group: VectorGroup
 ) -> Generator[tuple[Rids, Vector]]:
-    """Yield all vectors of a group, BLOCK at a time, normalised. Shapes: int64[n], float32[n, dim]."""
+    """Yield all vectors of a group, BLOCK at a time, normalised. Shapes:
+    int64[n], float32[n, dim].
+    """
     cursor = connection.execute(
         sql.VECTORS[group.field], {**row.range, "model": group.model, "dim": group.dim}
     )
@@ -242,7 +271,9 @@ def count_vectors(connection: sqlite3.Connection, row: GraphRow, group: VectorGr
 def vector_groups(connection: sqlite3.Connection, row: GraphRow) -> list[VectorGroup]:
     """Return every group of vectors of a graph."""
     rows = connection.execute(sql.VECTOR_GROUPS, {"graph": row.id}).fetchall()
-    return [VectorGroup(model=model, dim=dim, field=field) for model, dim in rows for field in FIELDS]
+    return [
+        VectorGroup(model=model, dim=dim, field=field) for model, dim in rows for field in FIELDS
+    ]
 
 
 def search_index(
@@ -264,7 +295,9 @@ def search_exactly(connection: sqlite3.Connection, row: GraphRow, query: VectorQ
     return sorted(best, key=lambda hit: (-hit.score, hit.key))[: query.limit]
 
 
-def _score(connection: sqlite3.Connection, query: VectorQuery, rids: Rids, vectors: Vector) -> list[Hit]:
+def _score(
+    connection: sqlite3.Connection, query: VectorQuery, rids: Rids, vectors: Vector
+) -> list[Hit]:
     """Return the best of some nodes by exact cosine."""
     scores = vectors @ normalize(query.vector)
     rows = best_rows(scores, query.limit, query.min_score)

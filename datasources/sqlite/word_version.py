@@ -33,7 +33,9 @@ def _renew(connection: sqlite3.Connection) -> None:
     if _is_current(connection.execute(sql.WORDS_MADE, {"name": WORDS}).fetchone()):
         return
     connection.execute("BEGIN IMMEDIATE")
-    for graph, workspace in connection.execute(sql.GRAPHS_WITH_TEXT, {"letters": _LETTERS}).fetchall():
+    for graph, workspace in connection.execute(
+        sql.GRAPHS_WITH_TEXT, {"letters": _LETTERS}
+    ).fetchall():
         types = dict(connection.execute(sql.TYPE_COUNTS, {"graph": graph}).fetchall())
         reindex_types(connection, graph, types, types_by_name(read_configs(connection, workspace)))
     connection.execute(sql.WORDS_ARE_MADE, {"name": WORDS, "value": str(WORDS_VERSION)})

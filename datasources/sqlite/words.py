@@ -1,7 +1,8 @@
-"""The words of nodes: the full-text index, kept in step inside a write, and those of a small graph in memory.
+"""The words of nodes: the full-text index, kept in step inside a write, and those of a small
+graph in memory.
 
-After a write only the words in memory of nodes that changed are read. The log of changed nodes stands in
-the file, and is read on the same moment, so it does not matter which process wrote.
+After a write only the words in memory of nodes that changed are read. The log of changed nodes
+stands in the file, and is read on the same moment, so it does not matter which process wrote.
 """
 
 from __future__ import annotations
@@ -81,8 +82,12 @@ class WordChanges:
         """Whether any word was, or is now, other."""
         return bool(self._rids)
 
-    def replace(self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None) -> None:
-        """Note that a node's words were `old`, and are now those of `node` (None: not there). Once a node."""
+    def replace(
+        self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None
+    ) -> None:
+        """Note that a node's words were `old`, and are now those of `node` (None: not there).
+        Once a node.
+        """
         new = words_of(node, config, self._language) if node is not None else None
         if old == new:
             return
@@ -112,7 +117,9 @@ class WordChanges:
     def store(self) -> None:
         """Write the rest, and note which nodes' words have changed."""
         self._flush()
-        (version,) = self._connection.execute(sql.GRAPH_TEXT_VERSION, {"graph": self._graph}).fetchone()
+        (version,) = self._connection.execute(
+            sql.GRAPH_TEXT_VERSION, {"graph": self._graph}
+        ).fetchone()
         TEXT_LOG.note(self._connection, self._graph, sorted(self._rids), version + 1)
 
 
@@ -125,17 +132,28 @@ def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTyp
     """Return the stored types that a workspace sees."""
     own: list[NodeTypeConfig] = []
     root: list[NodeTypeConfig] = []
-    for of, body in connection.execute(sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}):
-        (own if of == workspace else root).append(parse_document(NodeTypeConfig, body, "node_configs"))
+    for of, body in connection.execute(
+        sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}
+    ):
+        (own if of == workspace else root).append(
+            parse_document(NodeTypeConfig, body, "node_configs")
+        )
     return visible_types(own, root)
 
 
 def reindex_types(
-    connection: sqlite3.Connection, graph: int, types: Iterable[str], configs: Mapping[str, NodeTypeConfig]
+    connection: sqlite3.Connection,
+    graph: int,
+    types: Iterable[str],
+    configs: Mapping[str, NodeTypeConfig],
 ) -> None:
-    """Store the new words of every node of these types; one that cannot be read keeps those it has."""
+    """Store the new words of every node of these types; one that cannot be read keeps
+    those it has.
+    """
     changes = WordChanges(connection, graph)
-    found = connection.execute(sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))})
+    found = connection.execute(
+        sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))}
+    )
     while rows := found.fetchmany(CHUNK):
         nodes: dict[int, Node] = {}
         for rid, body in rows:
@@ -163,7 +181,9 @@ _TOKENS = {"content": content_tokens, "name": name_tokens}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CachedWords:
-    """One field of a graph at one version of its text. `keys` gives the key of each node's row id."""
+    """One field of a graph at one version of its text. `keys` gives the key of each
+    node's row id.
+    """
 
     number: int
     index: LexicalIndex
@@ -177,7 +197,9 @@ class CachedWords:
     def of(
         connection: sqlite3.Connection, row: GraphRow, field: SearchField, older: CachedWords | None
     ) -> CachedWords:
-        """Return the words of a graph: all read, or those of an older version with what changed since."""
+        """Return the words of a graph: all read, or those of an older version with
+        what changed since.
+        """
         if older is not None and older.number < row.text_version:
             changed = TEXT_LOG.changed(connection, row, older.number)
             if changed is not None and older.is_worth_changing(len(changed)):
@@ -196,10 +218,17 @@ class CachedWords:
         return is_few and self.index.unused <= MAX_UNUSED * len(self.index.vocabulary)
 
     def with_changes(
-        self, connection: sqlite3.Connection, row: GraphRow, field: SearchField, changed: Sequence[int]
+        self,
+        connection: sqlite3.Connection,
+        row: GraphRow,
+        field: SearchField,
+        changed: Sequence[int],
     ) -> CachedWords:
-        tokens, words = _TOKENS[field], stored_words(connection, changed)
-        found: dict[int, str] = dict(connection.execute(sql.NODE_KEYS, {"rids": array(changed)}).fetchall())
+        tokens = _TOKENS[field]
+        words = stored_words(connection, changed)
+        found: dict[int, str] = dict(
+            connection.execute(sql.NODE_KEYS, {"rids": array(changed)}).fetchall()
+        )
         keys = {**self.keys}
         documents: dict[str, Sequence[str] | None] = {}
         for rid in changed:

@@ -1,4 +1,6 @@
-"""Writes: a mutation, a type, embeddings, a new or deleted graph. Each function is one transaction's work."""
+"""Writes: a mutation, a type, embeddings, a new or deleted graph. Each function
+is one transaction's work.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import VECTOR_LOG, GraphRow, array, graph_row
 from datasources.sqlite.words import CHUNK, WordChanges, read_configs, reindex_types, stored_words
-from datasources.types import ROOT_WORKSPACE, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
+from datasources.types import (
+    ROOT_WORKSPACE,
+    Edge,
+    Graph,
+    Mutation,
+    Node,
+    NodeTypeConfig,
+    parse_document,
+)
 from datasources.uses import entries_of
 
 Configs = Mapping[str, NodeTypeConfig]
@@ -52,7 +62,9 @@ def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str)
 
 
 def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeConfig) -> None:
-    """Store a node type and index again the nodes whose text it changes, in every graph that sees it."""
+    """Store a node type and index again the nodes whose text it changes, in every graph
+    that sees it.
+    """
     mutations.check_owner(config, workspace, "node_configs")
     before = _visible_everywhere(connection, workspace)
     _put_configs(connection, workspace, [config])
@@ -85,10 +97,14 @@ def apply(
     expected_revision: int | None,
     records: Sequence[RecordWrite],
 ) -> int:
-    """Apply a mutation and record writes; return the new revision. See MutableGraphDataSource.apply."""
+    """Apply a mutation and record writes; return the new revision. See
+    MutableGraphDataSource.apply.
+    """
     row = graph_row(connection, workspace, mutation.graph_key)
     if expected_revision is not None and expected_revision != row.revision:
-        raise RevisionConflict(graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision)
+        raise RevisionConflict(
+            graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision
+        )
     work = _Apply(connection, workspace, mutation, row)
     work.check()
     work.write()
@@ -112,8 +128,11 @@ class _Apply:
     next_number: int = 0
 
     def check(self) -> None:
-        """Look up what the mutation concerns and refuse what must not be. Raises: InvalidMutation."""
-        m, needed = self.mutation, mutations.keys_to_look_up(self.mutation)
+        """Look up what the mutation concerns and refuse what must not
+        be. Raises: InvalidMutation.
+        """
+        m = self.mutation
+        needed = mutations.keys_to_look_up(self.mutation)
         graph = self.row.id
         self.nodes = _rids(
             self.connection, sql.NODE_RIDS, graph, needed.nodes | {node.key for node in m.put_nodes}
@@ -130,7 +149,8 @@ class _Apply:
             configs={key for (key,) in configs},
             on_dropped={key for (key,) in self._on(dropped, sql.NODE_KEYS_ON_SHEET)},
             edges_on_dropped={
-                key: Link(source, target) for key, source, target in self._on(dropped, sql.EDGES_ON_SHEET)
+                key: Link(source, target)
+                for key, source, target in self._on(dropped, sql.EDGES_ON_SHEET)
             },
         )
         mutations.check_mutation(m, graph=stored, existing=existing)
@@ -176,11 +196,16 @@ class _Apply:
             },
         )
         if new.language != stored.language:
-            types = dict(self.connection.execute(sql.TYPE_COUNTS, {"graph": self.row.id}).fetchall())
-            reindex_types(self.connection, self.row.id, types, _types(self.connection, self.workspace))
+            types = dict(
+                self.connection.execute(sql.TYPE_COUNTS, {"graph": self.row.id}).fetchall()
+            )
+            reindex_types(
+                self.connection, self.row.id, types, _types(self.connection, self.workspace)
+            )
 
     def _write_configs(self) -> None:
-        m, workspace = self.mutation, self.workspace
+        m = self.mutation
+        workspace = self.workspace
         before = _visible_everywhere(self.connection, workspace)
         for key in m.delete_configs:
             self.connection.execute(sql.CONFIG_DELETE, {"workspace": workspace, "key": key})
@@ -189,7 +214,8 @@ class _Apply:
 
     def _delete(self, words: WordChanges) -> bool:
         """Delete edges and nodes with what hangs on them; return whether vectors went."""
-        m, connection = self.mutation, self.connection
+        m = self.mutation
+        connection = self.connection
         cut = [self.edges.pop(key) for key in dict.fromkeys(m.delete_edges)]
         connection.executemany(sql.EDGE_DELETE, ((rid,) for rid in cut))
         self.edge_count -= len(cut)
@@ -204,17 +230,23 @@ class _Apply:
         connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
         self.node_count -= len(gone)
         # An edge that went with its node may be put again by the same mutation.
-        self.edges = _rids(connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges])
+        self.edges = _rids(
+            connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges]
+        )
         return had_vectors
 
     def _put_nodes(self, nodes: Sequence[Node], words: WordChanges, configs: Configs) -> None:
         inserted: list[tuple[int, int, str, str, str, bytes]] = []
         updated: list[tuple[str, str, bytes, int]] = []
-        graph, known = self.row.id, self.nodes
-        old = stored_words(self.connection, [known[node.key] for node in nodes if node.key in known])
+        graph = self.row.id
+        known = self.nodes
+        old = stored_words(
+            self.connection, [known[node.key] for node in nodes if node.key in known]
+        )
         uses: dict[int, list[str]] = {}
         for node in nodes:
-            key, type_ = node.key, node.type
+            key = node.key
+            type_ = node.type
             body = mutations.encode_document(node, "nodes", key)
             rid = known.get(key)
             if rid is None:
@@ -232,11 +264,14 @@ class _Apply:
     def _put_edges(self, edges: Sequence[Edge]) -> None:
         inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
         updated: list[tuple[str, int, int, bytes, int]] = []
-        graph, nodes, rid = self.row.id, self.nodes, self.row.low + self.next_number
+        graph = self.row.id
+        nodes = self.nodes
+        rid = self.row.low + self.next_number
         for edge in edges:
             key = edge.key
             body = mutations.encode_document(edge, "edges", key)
-            source, target = nodes[edge.source], nodes[edge.target]
+            source = nodes[edge.source]
+            target = nodes[edge.target]
             known = self.edges.get(key)
             if known is None:
                 inserted.append((rid, graph, key, edge.sheet, source, target, body))
@@ -254,7 +289,9 @@ class _Apply:
         return rid
 
 
-def _rids(connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]) -> dict[str, int]:
+def _rids(
+    connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]
+) -> dict[str, int]:
     """Return the row ids of those of these keys that are stored."""
     # In order, so that neighbours in the index are read together.
     values = {"graph": graph, "keys": array(sorted(keys))}
@@ -265,7 +302,9 @@ def _types(connection: sqlite3.Connection, workspace: str) -> Configs:
     return types_by_name(read_configs(connection, workspace))
 
 
-def _put_configs(connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]) -> None:
+def _put_configs(
+    connection: sqlite3.Connection, workspace: str, configs: Sequence[NodeTypeConfig]
+) -> None:
     for config in configs:
         body = mutations.encode_document(config, "node_configs", config.key)
         values = {"workspace": workspace, "key": config.key, "type": config.type, "body": body}
@@ -273,7 +312,9 @@ def _put_configs(connection: sqlite3.Connection, workspace: str, configs: Sequen
 
 
 def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tuple[int, str]]:
-    """Return (graph id, its workspace) of the graphs whose types a change in `workspace` may alter."""
+    """Return (graph id, its workspace) of the graphs whose types a change in
+    `workspace` may alter.
+    """
     if workspace == ROOT_WORKSPACE:
         return connection.execute(sql.GRAPH_IDS_OF_ALL).fetchall()
     rows = connection.execute(sql.GRAPH_IDS_OF_WORKSPACE, {"workspace": workspace})
@@ -285,8 +326,12 @@ def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[
     return {of: _types(connection, of) for of in workspaces}
 
 
-def _reindex_all(connection: sqlite3.Connection, workspace: str, before: Mapping[str, Configs]) -> None:
-    """Index again the nodes whose type now reads differently, in every graph that sees these types."""
+def _reindex_all(
+    connection: sqlite3.Connection, workspace: str, before: Mapping[str, Configs]
+) -> None:
+    """Index again the nodes whose type now reads differently, in every graph that
+    sees these types.
+    """
     after = _visible_everywhere(connection, workspace)
     changed = {of: _reworded(before[of], after[of]) for of in before}
     for graph, of in _graphs_that_see(connection, workspace):
@@ -325,14 +370,18 @@ def _put_vectors(
 
 
 def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> bool:
-    """Note that the vectors of nodes go (their rows go with the nodes); return whether there were any."""
+    """Note that the vectors of nodes go (their rows go with the nodes); return whether
+    there were any.
+    """
     if not _count_vectors(connection, row.id, rids, -1):
         return False
     VECTOR_LOG.note(connection, row.id, rids, row.vector_version + 1)
     return True
 
 
-def _count_vectors(connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int) -> int:
+def _count_vectors(
+    connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int
+) -> int:
     counts: dict[tuple[str, int], int] = {}
     for _, model, dim in connection.execute(sql.VECTOR_MODELS, {"rids": array(rids)}):
         counts[model, dim] = counts.get((model, dim), 0) + 1

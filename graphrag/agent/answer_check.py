@@ -1,4 +1,6 @@
-"""Checks what an answer claims against the graph of its conversation, and marks what is not there."""
+"""Checks what an answer claims against the graph of its conversation, and marks what
+is not there.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,20 @@ log = logging.getLogger(__name__)
 
 
 async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) -> None:
-    """Keeps with an answer what it claims that the graph does not have; nothing where that is not known."""
+    """Keeps with an answer what it claims that the graph does not have; nothing where that
+    is not known.
+    """
     if not turn.graph_key or not (reply.missing_nodes or may_claim(reply.text)):
         return
     try:
         if (await source.get_stats(turn.graph_key)).nodes > MAX_NODES:
             return
         graph = await source.get_graph(turn.graph_key)
-        nodes, edges = await source.get_nodes(turn.graph_key), await source.get_edges(turn.graph_key)
-        configs = types_by_name(await source.get_node_configs(sorted({node.type for node in nodes})))
+        nodes = await source.get_nodes(turn.graph_key)
+        edges = await source.get_edges(turn.graph_key)
+        configs = types_by_name(
+            await source.get_node_configs(sorted({node.type for node in nodes}))
+        )
     except SourceError as exc:
         log.warning("answer_not_checked", extra={"error": type(exc).__name__})
         return
@@ -43,11 +50,18 @@ async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) 
 
 
 def _claims(
-    turn: RunningTurn, reply: Reply, graph: tuple[Sequence[Node], Sequence[Edge]], shown: Sequence[Document]
+    turn: RunningTurn,
+    reply: Reply,
+    graph: tuple[Sequence[Node], Sequence[Edge]],
+    shown: Sequence[Document],
 ) -> NotInGraph:
-    """Returns what the answer claims; `shown` are the documents whose texts it may name. Runs in a thread."""
+    """Returns what the answer claims; `shown` are the documents whose texts it may name. Runs
+    in a thread.
+    """
     held = "\n".join((*(document.to_json().decode() for document in shown), *_given(turn)))
-    proposed = [call.arguments for call in calls_of(turn.messages) if call.name.startswith("propose_")]
+    proposed = [
+        call.arguments for call in calls_of(turn.messages) if call.name.startswith("propose_")
+    ]
     return not_in_graph(
         reply.text,
         NamedGraph.of(*graph),
@@ -59,9 +73,12 @@ def _claims(
 
 
 def _given(turn: RunningTurn) -> list[str]:
-    """Returns what the model was given to read besides the graph; an error repeats what the model wrote."""
+    """Returns what the model was given to read besides the graph; an error repeats what
+    the model wrote.
+    """
     return [
         message.content
         for message in turn.messages
-        if isinstance(message, SystemMessage) or (isinstance(message, ToolMessage) and not message.is_error)
+        if isinstance(message, SystemMessage)
+        or (isinstance(message, ToolMessage) and not message.is_error)
     ]

@@ -1,4 +1,6 @@
-"""Tells by its words, in English or French, whether a text asks for a change or claims that one was made."""
+"""Tells by its words, in English or French, whether a text asks for a change or claims that
+one was made.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ _BEGINNING = (
     r"\b[\s,:!-]*)*"
 )
 _IMPERATIVES = r"(?!(?!(?:mets|fais|ecris|construis)\b)\w*(?:ed|ing|ions?|s)\b)"
-_COMMANDS = re.compile(rf"{_BEGINNING}(?:let (?!me\b|us\b)|(?=\w){_IMPERATIVES}(?:{_CHANGES.pattern}))")
+_COMMANDS = re.compile(
+    rf"{_BEGINNING}(?:let (?!me\b|us\b)|(?=\w){_IMPERATIVES}(?:{_CHANGES.pattern}))"
+)
 """A text that begins with what is to be done."""
 _NEVER = re.compile(r"\W*(?:please )?(?:do not|don'?t|never|n'|ne |nothing|leave\b|stop\b|arrete)")
 _ASKS = re.compile(
@@ -93,4 +97,6 @@ def requests_change(text: str) -> bool:
 def claims_change(answer: str, asked: str) -> bool:
     """Return whether an answer says, in English or French, that something was changed just now."""
     plain = fold(answer[:_LOOKED_AT_CHARS])
-    return bool(_CLAIMS.search(plain) or (_CLAIMS_WHEN_ASKED.search(plain) and asks_for_change(asked)))
+    return bool(
+        _CLAIMS.search(plain) or (_CLAIMS_WHEN_ASKED.search(plain) and asks_for_change(asked))
+    )

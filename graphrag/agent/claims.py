@@ -1,7 +1,8 @@
 """Finds nodes and edges that an answer claims and the graph does not have. Pure; asks no model.
 
-Only claims that leave no doubt count: an arrow or "A leads to B" between two nodes of the graph, and a
-marked-up name beside the word "node". Sentences that deny, suggest or suppose something claim nothing.
+Only claims that leave no doubt count: an arrow or "A leads to B" between two nodes of the
+graph, and a marked-up name beside the word "node". Sentences that deny, suggest or suppose
+something claim nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ _LIKE_A_KEY = re.compile(r"[a-z][A-Z]|_|[A-Za-z]-?\d")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotInGraph:
-    """What an answer claims that the graph does not have: names of nodes, and pairs of existing nodes."""
+    """What an answer claims that the graph does not have: names of nodes, and
+    pairs of existing nodes.
+    """
 
     nodes: tuple[str, ...] = ()
     edges: tuple[Pair, ...] = ()
@@ -86,8 +89,10 @@ class NotInGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedGraph:
-    """A graph as text refers to it. `names`: names and keys of nodes as `_plain` writes them, with the name
-    as the graph has it; `keys`: the nodes of each; `onward`: where the edges of each node lead."""
+    """A graph as text refers to it. `names`: names and keys of nodes as `_plain` writes them,
+    with the name as the graph has it; `keys`: the nodes of each; `onward`: where the edges of
+    each node lead.
+    """
 
     names: Mapping[str, str]
     keys: Mapping[str, frozenset[str]]
@@ -114,16 +119,21 @@ class NamedGraph:
         )
 
     def named(self, plain: str) -> str | None:
-        """Returns the entry of `names` that a plain text is; one word counts only as it is spelt."""
+        """Returns the entry of `names` that a plain text is; one word counts only as
+        it is spelt.
+        """
         return next((name for name in (plain, plain.casefold()) if name in self.names), None)
 
     def has_edge(self, source: str, target: str) -> bool:
         """Returns whether an edge leads from a node of the first name to one of the second."""
-        return any(self.onward.get(key, frozenset()) & self.keys[target] for key in self.keys[source])
+        return any(
+            self.onward.get(key, frozenset()) & self.keys[target] for key in self.keys[source]
+        )
 
     def has_path(self, source: str, target: str) -> bool:
         """Returns whether edges lead from a node of the first name to one of the second."""
-        waiting, seen = list(self.keys[source]), set[str]()
+        waiting = list(self.keys[source])
+        seen = set[str]()
         while waiting:
             for key in self.onward.get(waiting.pop(), ()):
                 if key in self.keys[target]:
@@ -136,7 +146,9 @@ class NamedGraph:
 
 def may_claim(answer: str) -> bool:
     """Returns whether a text has anything that is worth reading the graph for."""
-    return bool(_ARROW.search(answer) or _NAMED_NODE.search(answer) or _CLAIM.search(_plain(answer)))
+    return bool(
+        _ARROW.search(answer) or _NAMED_NODE.search(answer) or _CLAIM.search(_plain(answer))
+    )
 
 
 def not_in_graph(
@@ -150,28 +162,35 @@ def not_in_graph(
 ) -> NotInGraph:
     """Returns what an answer claims and the graph does not have.
 
-    `held` is all text that names may come from: the graph's and what tools read. `asked` is what the person
-    wrote; `proposed` are the arguments of the changes that were proposed, whose nodes and edges may come;
-    `linked` are targets of its links to nodes that do not exist.
+    `held` is all text that names may come from: the graph's and what tools read. `asked` is what
+    the person wrote; `proposed` are the arguments of the changes that were proposed, whose nodes
+    and edges may come; `linked` are targets of its links to nodes that do not exist.
     """
     answer = answer[:MAX_CHARS]
     plans = [letters(arguments) for arguments in proposed]
     edges = [
         (graph.names[source], graph.names[target])
         for source, target in _false_pairs(answer, graph)
-        if not any(_mentions(plan, graph, source) and _mentions(plan, graph, target) for plan in plans)
+        if not any(
+            _mentions(plan, graph, source) and _mentions(plan, graph, target) for plan in plans
+        )
     ]
     known = letters("\n".join((held, *proposed, asked if _HEDGES.search(fold(asked)) else "")))
     nodes = (name for name in (*_named_nodes(answer), *linked) if letters(name) not in known)
     return NotInGraph(
-        nodes=tuple(dict.fromkeys(nodes))[:MAX_CLAIMS], edges=tuple(dict.fromkeys(edges))[:MAX_CLAIMS]
+        nodes=tuple(dict.fromkeys(nodes))[:MAX_CLAIMS],
+        edges=tuple(dict.fromkeys(edges))[:MAX_CLAIMS],
     )
 
 
 def false_edges(answer: str, graph: NamedGraph) -> list[Pair]:
-    """Returns the connections between nodes of the graph that an answer claims and the graph lacks."""
+    """Returns the connections between nodes of the graph that an answer claims
+    and the graph lacks.
+    """
     pairs = _false_pairs(answer, graph)
-    return list(dict.fromkeys((graph.names[source], graph.names[target]) for source, target in pairs))
+    return list(
+        dict.fromkeys((graph.names[source], graph.names[target]) for source, target in pairs)
+    )
 
 
 def _mentions(plan: str, graph: NamedGraph, name: str) -> bool:
@@ -201,13 +220,16 @@ def arrows(answer: str, graph: NamedGraph) -> Iterator[Pair]:
         if _is_hedged(f"{above} {around}", graph):
             continue
         for before, after in pairwise(ends):
-            source, target = _last_name(before, graph), _first_name(after, graph)
+            source = _last_name(before, graph)
+            target = _first_name(after, graph)
             if source is not None and target is not None:
                 yield source, target
 
 
 def _last_name(text: str, graph: NamedGraph) -> str | None:
-    """Returns the name that a text before an arrow ends with; a remark in brackets may follow it."""
+    """Returns the name that a text before an arrow ends with; a remark in
+    brackets may follow it.
+    """
     bare = re.sub(r"\s*\([^()]*\)$", "", text)
     starts = [0, *(found.end() for found in re.finditer(r"[\s:,;(]", bare))]
     return next((name for start in starts if (name := graph.named(bare[start:])) is not None), None)
@@ -237,12 +259,16 @@ def _false_sentences(answer: str, graph: NamedGraph) -> Iterator[Pair]:
 
 
 def _is_word(name: str) -> bool:
-    """Returns whether a name, mostly a key, may as well be an ordinary word: "the note leads to …"."""
+    """Returns whether a name, mostly a key, may as well be an ordinary word: "the note
+    leads to …".
+    """
     return name.isalpha() and name.islower()
 
 
 def _is_hedged(sentence: str, graph: NamedGraph) -> bool:
-    """Returns whether a sentence denies, suggests or supposes; a node may be called "Order not found"."""
+    """Returns whether a sentence denies, suggests or supposes; a node may be called
+    "Order not found".
+    """
     plain = _plain(sentence).casefold()
     for name in graph.names:
         if " " in name and name in plain:
@@ -251,7 +277,9 @@ def _is_hedged(sentence: str, graph: NamedGraph) -> bool:
 
 
 def _named_nodes(answer: str) -> Iterator[str]:
-    """Yields the marked-up texts that an answer calls a node and that can be nothing but its name."""
+    """Yields the marked-up texts that an answer calls a node and that can be nothing
+    but its name.
+    """
     for sentence in _SENTENCE_END.split(_FENCED.sub("\n", answer)):
         if sentence.rstrip().endswith("?"):
             continue
@@ -269,5 +297,7 @@ def _is_name(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Returns a text in one line, without quotes, emphasis, escapes and the braces of references."""
+    """Returns a text in one line, without quotes, emphasis, escapes and the
+    braces of references.
+    """
     return _SPACE.sub(" ", _MARKUP.sub("", _REFERENCE.sub(r"\1", text))).strip()

@@ -1,8 +1,9 @@
 """Reads conversations that the Nodius editor's own server stored, in this program's form.
 
-The editor keeps what a conversation waits for in `pendingInterrupt`: `{kind: "hitl", toolCallId, toolName,
-args, remainingToolCalls, …}` while a proposal waits, and `{kind: "tool_limit", …}` with the same fields when
-the rounds of tools are used up. The calls stand in the last message of the model, too.
+The editor keeps what a conversation waits for in `pendingInterrupt`: `{kind: "hitl", toolCallId,
+toolName, args, remainingToolCalls, …}` while a proposal waits, and `{kind: "tool_limit", …}`
+with the same fields when the rounds of tools are used up. The calls stand in the last message of
+the model, too.
 
 Source: Nodius, `packages/server/src/ai/aiAgent.ts` and `tools/writeTools.ts`.
 """
@@ -43,13 +44,22 @@ def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
     if status is None:
         return {**data, "conversationHistory": history}
     turn = {"number": 1, "status": status, "roundsUsed": ROUNDS_USED if status == "limit" else 0}
-    return {**data, "conversationHistory": _with_pending(history, _pending_calls(pending)), "turn": turn}
+    return {
+        **data,
+        "conversationHistory": _with_pending(history, _pending_calls(pending)),
+        "turn": turn,
+    }
 
 
 def _pending_calls(pending: Mapping[str, Any]) -> list[Call]:
-    """Returns the calls that `pendingInterrupt` names: the one that is decided, then the rest in order."""
-    remaining = [call for call in map(_mapping, _list(pending.get("remainingToolCalls"))) if _name_of(call)]
-    name, identity = pending.get("toolName"), pending.get("toolCallId")
+    """Returns the calls that `pendingInterrupt` names: the one that is decided, then the
+    rest in order.
+    """
+    remaining = [
+        call for call in map(_mapping, _list(pending.get("remainingToolCalls"))) if _name_of(call)
+    ]
+    name = pending.get("toolName")
+    identity = pending.get("toolCallId")
     if pending.get("kind") != "hitl" or not isinstance(name, str) or not name:
         return remaining
     # What a person was shown is `args`: the editor may have changed them after the model's call.
@@ -67,11 +77,14 @@ def _name_of(call: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _with_pending(history: Sequence[dict[str, Any]], pending: Sequence[Call]) -> list[dict[str, Any]]:
+def _with_pending(
+    history: Sequence[dict[str, Any]], pending: Sequence[Call]
+) -> list[dict[str, Any]]:
     """Returns the history with exactly the calls unanswered that the conversation waits with.
 
-    Those are the ones that `pending` names and the others of the model's last message: the editor's streaming
-    answers do not list them. A call of an earlier message that was never answered was given up.
+    Those are the ones that `pending` names and the others of the model's last message: the
+    editor's streaming answers do not list them. A call of an earlier message that was never
+    answered was given up.
     """
     answered = {message.get("tool_call_id") for message in history if message.get("role") == "tool"}
     asking = [place for place, message in enumerate(history) if _list(message.get("tool_calls"))]

@@ -1,8 +1,8 @@
 """The events of a turn, which every channel (command line, HTTP, WebSocket) forwards or collects.
 
 A turn begins with `TurnStarted` and ends with exactly one of `Completed`, `ProposalPending`,
-`ToolLimit`, `QuestionAsked` or `Failed`. After `ProposalPending`, `ToolLimit` and `QuestionAsked` the thread
-waits for `resume`.
+`ToolLimit`, `QuestionAsked` or `Failed`. After `ProposalPending`, `ToolLimit` and `QuestionAsked`
+the thread waits for `resume`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ FAULT_CODES = frozenset({*_OF_SOURCES, *_OF_MODELS, "internal"})
 class TurnFault:
     """Why a turn broke off.
 
-    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces. `details`
-    is what the provider itself said, without secrets.
+    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces.
+    `details` is what the provider itself said, without secrets.
     """
 
     code: str
@@ -52,13 +52,17 @@ class TurnFault:
 
 
 def classify(exc: BaseException) -> TurnFault:
-    """Return what a failure means. One that nobody foresaw is `internal`, and its text is kept back."""
+    """Return what a failure means. One that nobody foresaw is `internal`, and its text
+    is kept back.
+    """
     english = describe(exc, "en") if isinstance(exc, Exception) else None
     french = describe(exc, "fr") if isinstance(exc, Exception) else None
     if english is None or french is None:
         is_lost = isinstance(exc, ConnectionError)
         code = "timeout" if isinstance(exc, TimeoutError) else "network" if is_lost else "internal"
-        return TurnFault(code=code, retryable=code != "internal", en=text(code, "en"), fr=text(code, "fr"))
+        return TurnFault(
+            code=code, retryable=code != "internal", en=text(code, "en"), fr=text(code, "fr")
+        )
     code = "network" if english.code == "unavailable" else english.code
     return TurnFault(
         code=code if code in FAULT_CODES else "internal",
@@ -93,7 +97,9 @@ class PendingQuestion:
 
     @classmethod
     def of(cls, thread: Thread) -> PendingQuestion | None:
-        """Return what a thread asks a person; None where it waits for nothing, or for something else."""
+        """Return what a thread asks a person; None where it waits for nothing, or
+        for something else.
+        """
         stored = thread.pending_interrupt
         if thread.turn.status != "waiting" or not isinstance(stored, Mapping):
             return None
@@ -122,7 +128,9 @@ class PendingQuestion:
 
 def standing_answer(messages: Sequence[Message]) -> str | None:
     """Return how the last question of a conversation was answered."""
-    answers = (m for m in reversed(messages) if isinstance(m, ToolMessage) and m.name == ASK_PERSON.name)
+    answers = (
+        m for m in reversed(messages) if isinstance(m, ToolMessage) and m.name == ASK_PERSON.name
+    )
     return next((answer.content for answer in answers), None)
 
 
@@ -143,9 +151,9 @@ def in_words(response: Response, language: Language) -> str:
 class TurnStarted:
     """The thread is stored: from here on the turn can be stopped and found again.
 
-    `retrieved` holds the keys of the nodes that the model is shown, most relevant first; `reasons` say why
-    of those that were found for this message. `words_only`: the embedding service failed, so they were
-    found by their words alone.
+    `retrieved` holds the keys of the nodes that the model is shown, most relevant first; `reasons`
+    say why of those that were found for this message. `words_only`: the embedding service failed,
+    so they were found by their words alone.
     """
 
     thread_id: str
@@ -166,8 +174,8 @@ class Token:
 class TextTakenBack:
     """The tokens since the last call are no part of the answer.
 
-    They were the model's thinking, whose opening tag it left out and was not known to leave out, or they
-    described a call that is made now.
+    They were the model's thinking, whose opening tag it left out and was not known to leave out, or
+    they described a call that is made now.
     """
 
 
@@ -197,7 +205,9 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReported(UsageReport):
-    """Tokens of one model call. `cost_usd` None: nobody knows the price. `estimated`: counted by us."""
+    """Tokens of one model call. `cost_usd` None: nobody knows the price. `estimated`:
+    counted by us.
+    """
 
     cost_usd: float | None = None
     estimated: bool = False
@@ -217,10 +227,11 @@ class ActionApplied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as it
-    had come when the person stopped it from elsewhere. `end_reason`, `outcome`: of the whole conversation,
-    where its agent ended it with this answer. `not_in_graph`: what the answer claims that the graph does not
-    have (`nodes`, `edges`, and a `note` for people)."""
+    """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as
+    it had come when the person stopped it from elsewhere. `end_reason`, `outcome`: of the whole
+    conversation, where its agent ended it with this answer. `not_in_graph`: what the answer claims
+    that the graph does not have (`nodes`, `edges`, and a `note` for people).
+    """
 
     thread_id: str
     text: str
@@ -241,7 +252,9 @@ class ProposalPending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimit:
-    """The model wants more rounds of tools than it has: a person grants them or asks for an answer."""
+    """The model wants more rounds of tools than it has: a person grants them or asks
+    for an answer.
+    """
 
     thread_id: str
     text: str
@@ -251,7 +264,9 @@ class ToolLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked:
-    """The model asks the person; only to a client that can show it. `text` is what it said before."""
+    """The model asks the person; only to a client that can show it. `text` is
+    what it said before.
+    """
 
     thread_id: str
     text: str
@@ -260,7 +275,9 @@ class QuestionAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The turn broke off. The thread is valid; `resume` tries the step again where that may help."""
+    """The turn broke off. The thread is valid; `resume` tries the step again where
+    that may help.
+    """
 
     thread_id: str
     fault: TurnFault

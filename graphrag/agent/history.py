@@ -1,10 +1,11 @@
-"""Keeps a conversation valid, makes it fit a model's window before the model refuses it, and reads what it
-says about its current turn; knows no store and asks no model.
+"""Keeps a conversation valid, makes it fit a model's window before the model refuses it, and reads
+what it says about its current turn; knows no store and asks no model.
 
-Messages that are for people only are dropped before anything else, so no count and no cut depends on them.
+Messages that are for people only are dropped before anything else, so no count and no cut
+depends on them.
 
-Valid: every tool call is answered once, right after the message that asked, in the order asked;
-no answer without a call; no call id twice. Calls and answers are only ever kept or dropped together.
+Valid: every tool call is answered once, right after the message that asked, in the order asked; no
+answer without a call; no call id twice. Calls and answers are only ever kept or dropped together.
 """
 
 from __future__ import annotations
@@ -60,13 +61,20 @@ def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
 
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
     """Return every tool call of a conversation."""
-    return [call for m in for_model(messages) if isinstance(m, AssistantMessage) for call in m.tool_calls]
+    return [
+        call
+        for m in for_model(messages)
+        if isinstance(m, AssistantMessage)
+        for call in m.tool_calls
+    ]
 
 
 def said_count(messages: Sequence[Message]) -> int:
     """Return how many messages hold words of the person or of the model."""
     said = (m for m in for_model(messages) if isinstance(m, UserMessage | AssistantMessage))
-    return sum(isinstance(message, UserMessage) or bool(message.content.strip()) for message in said)
+    return sum(
+        isinstance(message, UserMessage) or bool(message.content.strip()) for message in said
+    )
 
 
 def past_turns(messages: Sequence[Message]) -> list[Message]:
@@ -77,7 +85,11 @@ def past_turns(messages: Sequence[Message]) -> list[Message]:
 def without_extra(messages: Sequence[Message]) -> list[Message]:
     """Returns the messages without what their providers sent beside text and calls."""
     return [
-        replace(message, extra={}, tool_calls=tuple(replace(call, extra={}) for call in message.tool_calls))
+        replace(
+            message,
+            extra={},
+            tool_calls=tuple(replace(call, extra={}) for call in message.tool_calls),
+        )
         if isinstance(message, AssistantMessage)
         else message
         for message in messages
@@ -87,8 +99,8 @@ def without_extra(messages: Sequence[Message]) -> list[Message]:
 def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
     """Return the conversation made valid. A call without answer gets `missing` as one.
 
-    Of several answers to a call the first counts. A call id met again gets a new one. What is for people
-    stays as it is.
+    Of several answers to a call the first counts. A call id met again gets a new one. What is for
+    people stays as it is.
     """
     waiting: dict[str, deque[ToolMessage]] = defaultdict(deque)
     for message in messages:
@@ -111,10 +123,14 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
             free = free_id(call.id, taken)
             calls.append(call if free == call.id else replace(call, id=free))
             taken.add(free)
-        made.append(message if calls == [*message.tool_calls] else replace(message, tool_calls=tuple(calls)))
+        made.append(
+            message if calls == [*message.tool_calls] else replace(message, tool_calls=tuple(calls))
+        )
         for asked, call in zip(message.tool_calls, calls, strict=True):
             if not waiting[asked.id]:
-                made.append(ToolMessage(call_id=call.id, name=call.name, content=missing, is_error=True))
+                made.append(
+                    ToolMessage(call_id=call.id, name=call.name, content=missing, is_error=True)
+                )
                 continue
             found = waiting[asked.id].popleft()
             made.append(found if call.id == asked.id else replace(found, call_id=call.id))
@@ -122,13 +138,16 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """Return the text, or its beginning and how much is missing, in at most about `limit` characters."""
+    """Return the text, or its beginning and how much is missing, in at most
+    about `limit` characters.
+    """
     return text if len(text) <= limit else f"{text[:limit]}…+{len(text) - limit} chars"
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """A conversation taken apart: leading instructions, then turns, each from its person's message on.
+    """A conversation taken apart: leading instructions, then turns, each from its
+    person's message on.
 
     System messages right before a person's message (context, notes) belong to that turn.
     """
@@ -143,7 +162,9 @@ class ConversationParts:
         for i, message in enumerate(messages):
             if not isinstance(message, UserMessage):
                 continue
-            while i > 0 and isinstance(before := messages[i - 1], SystemMessage) and not before.stable:
+            while (
+                i > 0 and isinstance(before := messages[i - 1], SystemMessage) and not before.stable
+            ):
                 i -= 1
             starts.append(i)
         first = starts[0] if starts else len(messages)
@@ -156,7 +177,9 @@ class ConversationParts:
 
 
 def with_short_results(messages: Sequence[Message], limit: int = OLD_RESULT_CHARS) -> list[Message]:
-    """Return the messages with results of tools and commands of at most about so many characters."""
+    """Return the messages with results of tools and commands of at most
+    about so many characters.
+    """
     return [
         replace(message, content=cut_text(message.content, limit))
         if isinstance(message, ToolMessage) or (isinstance(message, SystemMessage) and message.data)
@@ -173,7 +196,9 @@ def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Me
     """
     messages = for_model(messages)
     last = max((i for i, message in enumerate(messages) if is_context(message)), default=-1)
-    parts = ConversationParts.of([m for i, m in enumerate(messages) if i == last or not is_context(m)])
+    parts = ConversationParts.of(
+        [m for i, m in enumerate(messages) if i == last or not is_context(m)]
+    )
     turns = tuple(tuple(with_short_results(turn)) for turn in parts.turns[:-1]) + parts.turns[-1:]
     full = len(turns) // keep - 1
     return compacted(ConversationParts(parts.lead, turns), keep=len(turns) - max(0, full) * keep)
@@ -238,10 +263,11 @@ class WindowTooSmall(LocalizedError):
 
 
 def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:
-    """Return the conversation to send, in at most `limit` tokens (what the tools need is taken off before).
+    """Return the conversation to send, in at most `limit` tokens (what the tools need is
+    taken off before).
 
-    `keep`: so many turns are sent whole before they are summed up. Gives way first: reasoning, old turns,
-    long results of this turn (the last step's last), then context.
+    `keep`: so many turns are sent whole before they are summed up. Gives way first: reasoning, old
+    turns, long results of this turn (the last step's last), then context.
     Raises: WindowTooSmall.
     """
     made = shortened(messages, keep=keep)
@@ -262,10 +288,18 @@ def _ever_shorter(messages: list[Message], kept: int) -> Iterator[list[Message]]
     for keep in sorted({kept, min(kept, 3), 1}, reverse=True):
         if len(parts.turns) > keep:
             yield compacted(parts, keep=keep)
-    lead, turn = parts.lead, list(parts.turns[-1] if parts.turns else ())
+    lead = parts.lead
+    turn = list(parts.turns[-1] if parts.turns else ())
     note = compacted(parts, keep=1)[len(lead) : -len(turn) or None] if len(parts.turns) > 1 else []
-    last = max((i for i, m in enumerate(turn) if isinstance(m, AssistantMessage)), default=len(turn))
-    for older, newest, context in ((2_000, 0, 0), (500, 8_000, 0), (500, 2_000, 4_000), (200, 800, 1_000)):
+    last = max(
+        (i for i, m in enumerate(turn) if isinstance(m, AssistantMessage)), default=len(turn)
+    )
+    for older, newest, context in (
+        (2_000, 0, 0),
+        (500, 8_000, 0),
+        (500, 2_000, 4_000),
+        (200, 800, 1_000),
+    ):
         cut = with_short_results(turn[:last], older)
         cut += with_short_results(turn[last:], newest) if newest else turn[last:]
         yield [*lead, *note, *(_short_context(message, context) for message in cut)]
@@ -279,11 +313,15 @@ def _short_context(message: Message, limit: int) -> Message:
 
 
 RECENT = 3
-"""Messages of the person that are looked at: `and now the other one` means what was asked before."""
+"""Messages of the person that are looked at: `and now the other one` means what
+was asked before.
+"""
 
 
 def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
-    """Return whether one of the last messages may ask for a change, or a change was proposed before."""
+    """Return whether one of the last messages may ask for a change, or a change
+    was proposed before.
+    """
     if any(call.name.startswith("propose_") for call in calls_of(messages)):
         return True
     asked = [message.content for message in messages if isinstance(message, UserMessage)]
@@ -291,7 +329,9 @@ def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
 
 
 class ConversationView:
-    """Reads the messages of a turn; who has them gives `messages`, and whether outcomes were just added."""
+    """Reads the messages of a turn; who has them gives `messages`, and whether outcomes
+    were just added.
+    """
 
     __slots__ = ()
     messages: list[Message]
@@ -300,7 +340,9 @@ class ConversationView:
     @property
     def opening(self) -> list[Message]:
         """The context and message that the turn began with."""
-        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        last = max(
+            (i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0
+        )
         return [
             m
             for m in self.messages[max(0, last - 1) : last + 1]
@@ -323,16 +365,24 @@ class ConversationView:
     @property
     def proposed(self) -> bool:
         """Whether a change was proposed, or its outcome added, since the person's last message."""
-        last = max((i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0)
+        last = max(
+            (i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0
+        )
         return self.has_outcomes or any(
-            isinstance(message, ToolMessage) and message.name.startswith("propose_") and not message.is_error
+            isinstance(message, ToolMessage)
+            and message.name.startswith("propose_")
+            and not message.is_error
             for message in self.messages[last:]
         )
 
     @property
     def asked(self) -> str:
         """The person's last message."""
-        said = (message.content for message in reversed(self.messages) if isinstance(message, UserMessage))
+        said = (
+            message.content
+            for message in reversed(self.messages)
+            if isinstance(message, UserMessage)
+        )
         return next(said, "")
 
     @property
@@ -341,7 +391,9 @@ class ConversationView:
         return conversation_asks_for_change(self.messages)
 
     def was_read(self, written: str) -> bool:
-        """Returns whether a JSON text stands in what the model was given of the graph, however quoted."""
+        """Returns whether a JSON text stands in what the model was given of the
+        graph, however quoted.
+        """
         bare = _QUOTING.sub("", written)
         given = (m.content for m in self.messages if isinstance(m, ToolMessage | SystemMessage))
         return any(bare in _QUOTING.sub("", text) for text in given)

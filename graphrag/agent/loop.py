@@ -1,12 +1,12 @@
 """The agent: one loop of events from a person's message to an answer, for every channel.
 
 Retrieve → ask the model → run what it calls → ask again, until it answers. What would change the
-graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes on.
-The thread is stored after every step, so a turn can be taken up wherever it stopped.
+graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes
+on. The thread is stored after every step, so a turn can be taken up wherever it stopped.
 
-Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy. What
-a call does is stored before it is done, so nothing is done twice. Calls of a conversation that only read are
-stored with their answers: killed before that, the model is asked again.
+Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy.
+What a call does is stored before it is done, so nothing is done twice. Calls of a conversation that
+only read are stored with their answers: killed before that, the model is asked again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ FEATURES = frozenset({QUESTIONS})
 
 
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
-"""What a person answered to a waiting thread: a decision, and whether they grant more rounds of tools."""
+"""What a person answered to a waiting thread: a decision, and whether they grant more
+rounds of tools.
+"""
 
 
 def _logged(turn: RunningTurn, exc: Exception) -> TurnFault:
@@ -79,7 +81,9 @@ async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> bool:
     try:
         await leaving
     except (ThreadError, SourceError) as exc:
-        log.warning("turn_not_stored", extra={"thread_id": turn.thread_id, "error": type(exc).__name__})
+        log.warning(
+            "turn_not_stored", extra={"thread_id": turn.thread_id, "error": type(exc).__name__}
+        )
         return False
     return True
 
@@ -106,13 +110,17 @@ class Agent(TurnSteps):
     ) -> AsyncGenerator[Event]:
         """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
 
-        `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the first message.
-        Without `interactive` nobody is asked for more rounds of tools: an answer without tools follows.
-        `features`: what else the person's client can show (`questions`); `blocks`: those of the message.
-        `new_key`, `message_key`: of a new thread, and of the message, where the channel chooses them.
+        `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the
+        first message. Without `interactive` nobody is asked for more rounds of tools: an answer
+        without tools follows.
+        `features`: what else the person's client can show (`questions`); `blocks`: those
+        of the message.
+        `new_key`, `message_key`: of a new thread, and of the message, where the
+        channel chooses them.
 
-        Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph, ThreadBusy,
-        GraphNotFound, TooManyBlocks, BlockRefused, AgentError. Later failures are `Failed`.
+        Raises, before the first event: EmptyMessage, ThreadNotFound,
+        ThreadOfOtherGraph, ThreadBusy, GraphNotFound, TooManyBlocks, BlockRefused,
+        AgentError. Later failures are `Failed`.
         """
         if not (message := clean(message)).strip():
             raise EmptyMessage
@@ -134,7 +142,9 @@ class Agent(TurnSteps):
             self._turn_begins(graph_key)
             if stored.version is not None:
                 stored = await take_over(self._threads, thread_id, person)
-            turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
+            turn = agent._taken(
+                agent._turn_of(stored, person, language, hold), interactive, features
+            )
             turn.close_question()
             events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
             async with agent._beginning(turn):
@@ -161,15 +171,15 @@ class Agent(TurnSteps):
         features: frozenset[str] = NO_FEATURES,
     ) -> AsyncGenerator[Event]:
         """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
-        default the oldest), with more rounds granted or not, with the response to a question, or with
-        none of these, to look and go on.
+        default the oldest), with more rounds granted or not, with the response to a question, or
+        with none of these, to look and go on.
 
         `answer` returns decision and grant, where they depend on how the thread stands.
         The thread is read once, when its lease is held; another person's lease ends at once.
 
         Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, what
-        `Approvals.decide` raises, and for a response NoQuestion, AlreadyAnswered and WrongResponse; the turn
-        then waits as it did.
+        `Approvals.decide` raises, and for a response NoQuestion, AlreadyAnswered and WrongResponse;
+        the turn then waits as it did.
         """
         bind_log_context(threadId=thread_id)
         language = language or self._context_options.language
@@ -179,7 +189,9 @@ class Agent(TurnSteps):
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
             agent, stored = await self._agent_of(stored, person)
-            turn = agent._taken(agent._turn_of(stored, person, language, hold), interactive, features)
+            turn = agent._taken(
+                agent._turn_of(stored, person, language, hold), interactive, features
+            )
             turn.answer.append(turn.state.text)
             await agent._instruct(turn)
             events, waiting = await agent._decide(turn, response, decision, approval_id)
@@ -192,11 +204,12 @@ class Agent(TurnSteps):
     async def _events(
         self, turn: RunningTurn, steps: AsyncGenerator[Event], first: Sequence[Event] = ()
     ) -> AsyncGenerator[Event]:
-        """Yield the events of a turn that is held and begun, but for the last, which is `turn.ending`.
+        """Yield the events of a turn that is held and begun, but for the last,
+        which is `turn.ending`.
 
         Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
-        elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the turn: nothing
-        stays of one that cannot be stored, as its thread was deleted meanwhile.
+        elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the
+        turn: nothing stays of one that cannot be stored, as its thread was deleted meanwhile.
         """
         is_stored = True
         try:
@@ -228,9 +241,12 @@ class Agent(TurnSteps):
                 await asyncio.shield(turn.trace.traces.keep(facts, turn.trace))
 
     @asynccontextmanager
-    async def _held(self, thread_id: str, person: Person, *, is_answering: bool) -> AsyncGenerator[TurnLease]:
-        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where somebody was
-        faster; ThreadNotFound to all but its owner."""
+    async def _held(
+        self, thread_id: str, person: Person, *, is_answering: bool
+    ) -> AsyncGenerator[TurnLease]:
+        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where
+        somebody was faster; ThreadNotFound to all but its owner.
+        """
         async with AsyncExitStack() as stack:
             try:
                 hold = await stack.enter_async_context(self.leases.held(thread_id))
@@ -249,7 +265,9 @@ class Agent(TurnSteps):
         agent_id: str | None = None,  # noqa: ARG002
         caller_phone: str | None = None,  # noqa: ARG002
     ) -> tuple[Agent, StoredThread]:
-        """Return who takes up a turn of a thread, and the thread: a new one as it begins with its agent."""
+        """Return who takes up a turn of a thread, and the thread: a new one as it begins
+        with its agent.
+        """
         return self, stored
 
     async def finished(self, last: Ending) -> Ending:
@@ -263,15 +281,20 @@ class Agent(TurnSteps):
         return RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
 
     def _taken(self, turn: RunningTurn, interactive: bool, features: frozenset[str]) -> RunningTurn:
-        """Return a turn that is taken up: traced, with an answer for each call that began to act."""
+        """Return a turn that is taken up: traced, with an answer for each call that
+        began to act.
+        """
         turn.trace = TurnTrace(self._traces)
-        turn.interactive, turn.features = interactive, features & FEATURES
+        turn.interactive = interactive
+        turn.features = features & FEATURES
         turn.answer_started()
         return turn
 
     @asynccontextmanager
     async def _beginning(self, turn: RunningTurn) -> AsyncGenerator[None]:
-        """Let a turn begin in the block; cancelled once its message is taken in, it is stored as stopped."""
+        """Let a turn begin in the block; cancelled once its message is taken in, it is
+        stored as stopped.
+        """
         before = turn.state.number
         try:
             with turn.trace.within():
@@ -283,9 +306,14 @@ class Agent(TurnSteps):
             raise
 
     async def _decide(
-        self, turn: RunningTurn, response: Response | None, decision: Decision | None, approval_id: str | None
+        self,
+        turn: RunningTurn,
+        response: Response | None,
+        decision: Decision | None,
+        approval_id: str | None,
     ) -> tuple[list[Event], list[Approval]]:
-        """Take in what a person answered; return the events of that, and what the turn still waits for.
+        """Take in what a person answered; return the events of that, and what the turn
+        still waits for.
 
         Raises: NothingToResume, and what `resume` says of decisions and responses.
         """
@@ -313,7 +341,8 @@ class Agent(TurnSteps):
             calling.add_done_callback(self._calling.discard)
 
     async def stop(self, thread_id: str, person: Person) -> bool:
-        """Have whichever process runs a turn of a person's thread stop it soon; say whether one does.
+        """Have whichever process runs a turn of a person's thread stop it soon; say
+        whether one does.
 
         Raises: ThreadNotFound.
         """
@@ -321,7 +350,9 @@ class Agent(TurnSteps):
         return await self.leases.ask_to_stop(thread_id)
 
     async def _propose_pending(self, turn: RunningTurn) -> bool:
-        """Make the proposal that another program's turn waits for; return whether it was refused."""
+        """Make the proposal that another program's turn waits for; return whether
+        it was refused.
+        """
         calls = unanswered(turn.messages)
         if turn.state.status != "waiting" or turn.state.open or turn.question or not calls:
             return False
@@ -336,7 +367,8 @@ class Agent(TurnSteps):
         return not made
 
     async def propose_waiting(self, thread_id: str, person: Person) -> Thread:
-        """Makes the proposals that a conversation of the editor waits with, so that they can be decided.
+        """Makes the proposals that a conversation of the editor waits with, so that they
+        can be decided.
 
         Asks no model. Returns the thread as it is then. Raises: ThreadNotFound, ThreadBusy.
         """
@@ -355,7 +387,9 @@ class Agent(TurnSteps):
             raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
         return waiting[0].id
 
-    async def _take_up(self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None) -> Start:
+    async def _take_up(
+        self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None
+    ) -> Start:
         """Return how a resumed turn goes on, and store that it does."""
         requested, final = None, False
         if (asked := turn.question) is not None:

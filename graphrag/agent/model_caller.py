@@ -57,7 +57,9 @@ SECOND_SHARE = 0.5
 """Of the window, for the second try after a model refused a prompt that should have fit."""
 
 TRIES = ((1.0, True), (1.0, False), (SECOND_SHARE, True), (SECOND_SHARE, False))
-"""Shares of the window, with tools or without, until a request fits; the last for a small window only."""
+"""Shares of the window, with tools or without, until a request fits; the last for a
+small window only.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +83,18 @@ class ModelCaller:
         second_look: bool = False,
     ) -> None:
         self.provider = provider
-        self._box, self._source, self._meter, self._pricing = box, source, meter, pricing
-        self._history_turns, self._second_look = history_turns, second_look
+        self._box = box
+        self._source = source
+        self._meter = meter
+        self._pricing = pricing
+        self._history_turns = history_turns
+        self._second_look = second_look
         self._habits = ThinkingHabits()
         self._temperature: float | None = None
         self._known = box.names
         self._sizes: dict[
-            tuple[Role, SessionKind, frozenset[str]], list[tuple[ToolSchema, prompt_budget.ToolSize]]
+            tuple[Role, SessionKind, frozenset[str]],
+            list[tuple[ToolSchema, prompt_budget.ToolSize]],
         ] = {}
 
     def with_tools(
@@ -98,12 +105,17 @@ class ModelCaller:
         *,
         temperature: float | None = None,
     ) -> ModelCaller:
-        """Return a caller with other tools, and of another model where one is given, whose calls are paid
-        alike."""
+        """Return a caller with other tools, and of another model where one is given, whose calls
+        are paid alike.
+        """
         made = copy(self)
-        made.provider, made._pricing = provider or self.provider, pricing or self._pricing
-        made._box, made._known, made._sizes = box, box.names, {}
-        made._temperature, made._second_look = temperature, False
+        made.provider = provider or self.provider
+        made._pricing = pricing or self._pricing
+        made._box = box
+        made._known = box.names
+        made._sizes = {}
+        made._temperature = temperature
+        made._second_look = False
         return made
 
     async def ask(self, turn: RunningTurn, *, final: bool) -> AsyncGenerator[Event]:
@@ -119,10 +131,15 @@ class ModelCaller:
         used: list[CallUsage] = []
         start = len(turn.answer)
         if turn.always_sent is None:
-            graph, budget = await self._source.get_graph(turn.graph_key), self.always_tokens
-            made = await write_always_sent(self._source, graph, language=turn.language, budget=budget)
+            graph = await self._source.get_graph(turn.graph_key)
+            budget = self.always_tokens
+            made = await write_always_sent(
+                self._source, graph, language=turn.language, budget=budget
+            )
             turn.always_sent = () if made is None else (made,)
-        tries, began, answered = list(TRIES), time.perf_counter(), False
+        tries = list(TRIES)
+        began = time.perf_counter()
+        answered = False
         request: ModelRequest | None = None
         try:
             while not answered:
@@ -131,7 +148,12 @@ class ModelCaller:
                     request = self.request(turn, share=share, with_tools=with_tools, final=final)
                     stream = self.provider.stream(request.messages, request.tools, request.options)
                     metered = metered_call(
-                        self.provider, request, self._meter, self._pricing, payer=turn.payer, used=used
+                        self.provider,
+                        request,
+                        self._meter,
+                        self._pricing,
+                        payer=turn.payer,
+                        used=used,
                     )
                     async with metered as call, aclosing(stream) as chunks:
                         async for chunk in chunks:
@@ -146,7 +168,12 @@ class ModelCaller:
                         tries = [one for one in tries if one[0] == SECOND_SHARE]
                     tries = tries if self.is_small else [one for one in tries if one != TRIES[-1]]
                     # What was paid for counts before a run asks again.
-                    if not tries or reply.text or reply.calls or (used and turn.session.kind != "chat"):
+                    if (
+                        not tries
+                        or reply.text
+                        or reply.calls
+                        or (used and turn.session.kind != "chat")
+                    ):
                         raise
                     facts = {"thread_id": turn.thread_id, "model": self.provider.model}
                     log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
@@ -161,7 +188,8 @@ class ModelCaller:
                     yield event
             self._habits.note(self.provider, words)
         finally:
-            usage, turn.looked = _reported([*turn.looked, *used]), []
+            usage = _reported([*turn.looked, *used])
+            turn.looked = []
             own = _reported(used)
             turn.used(own, provider=self.provider.name, model=self.provider.model)
             turn.trace.asked(request, own, self.provider, began, failed=not answered)
@@ -178,32 +206,51 @@ class ModelCaller:
     ) -> list[WrittenCall]:
         """Returns the proposals that an answer describes to a person who asked for a change.
 
-        A proposal changes nothing before it is approved, so that it is made in place of being described.
+        A proposal changes nothing before it is approved, so that it is made in place
+        of being described.
         """
         is_open = request is None or final or reply.calls or reply.finish == "length"
-        if is_open or turn.session.kind != "chat" or turn.proposed or not requests_change(turn.asked):
+        if (
+            is_open
+            or turn.session.kind != "chat"
+            or turn.proposed
+            or not requests_change(turn.asked)
+        ):
             return []
         assert request is not None
         offered = (str(schema["function"]["name"]) for schema in request.tools)
         tools = [name for name in offered if (t := self._box.get(name)) and t.effect == "proposes"]
         calls = read_described_calls(reply.text, tools)
         is_whole = all(self._box.accepts(call.name, call.arguments) for call in calls)
-        return calls if is_whole and not any(turn.was_read(call.arguments) for call in calls) else []
+        return (
+            calls if is_whole and not any(turn.was_read(call.arguments) for call in calls) else []
+        )
 
-    async def answer_alone(self, messages: Sequence[Message], payer: Payer) -> tuple[str, UsageReported]:
-        """Return the answer to messages that are no conversation of ours: without tools, and stored nowhere.
+    async def answer_alone(
+        self, messages: Sequence[Message], payer: Payer
+    ) -> tuple[str, UsageReported]:
+        """Return the answer to messages that are no conversation of ours: without tools,
+        and stored nowhere.
 
         Raises: ModelError, UsageLimitReached.
         """
-        request = ModelRequest(messages=messages, tools=(), options=ModelOptions(max_tokens=ALONE_TOKENS))
+        request = ModelRequest(
+            messages=messages, tools=(), options=ModelOptions(max_tokens=ALONE_TOKENS)
+        )
         used: list[CallUsage] = []
-        metered = metered_call(self.provider, request, self._meter, self._pricing, payer=payer, used=used)
+        metered = metered_call(
+            self.provider, request, self._meter, self._pricing, payer=payer, used=used
+        )
         async with metered as call:
-            answer = await complete(self.provider, messages, options=request.options, on_chunk=call.feed)
+            answer = await complete(
+                self.provider, messages, options=request.options, on_chunk=call.feed
+            )
         return answer.text, _reported(used)
 
     def second_look(self, turn: RunningTurn, retriever: Retriever) -> SecondLook | None:
-        """Return what has the model assess what the retriever finds, where that is wanted and possible."""
+        """Return what has the model assess what the retriever finds, where that is
+        wanted and possible.
+        """
         if not self._second_look or self.is_small or self.provider.name == OFFLINE:
             return None
         return SecondLook(
@@ -221,7 +268,9 @@ class ModelCaller:
         if look.used:
             turn.used(_reported(look.used), provider=self.provider.name, model=self.provider.model)
             began = time.perf_counter() - look.ms / 1000
-            turn.trace.asked(None, _reported(look.used), self.provider, began, failed=bool(look.failed))
+            turn.trace.asked(
+                None, _reported(look.used), self.provider, began, failed=bool(look.failed)
+            )
 
     def _missing(self, turn: RunningTurn, reply: Reply, *, final: bool) -> list[str]:
         """Return what has to be said in the model's place."""
@@ -230,21 +279,31 @@ class ModelCaller:
         if not reply.calls and not turn.proposed and claims_change(reply.text, turn.asked):
             return ["\n\n" + turn.phrase("nothing_changed")]
         if (failed := turn.failed_twice) is not None and final:
-            said = turn.phrase("failed_twice", tool=failed.call.name[:100], error=failed.last_problem)
+            said = turn.phrase(
+                "failed_twice", tool=failed.call.name[:100], error=failed.last_problem
+            )
             return [("\n\n" if reply.text else "") + said]
         if not final or reply.text.strip():
             return []
         return [turn.phrase("no_usable_answer" if turn.corrections else "no_answer")]
 
-    def request(self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool) -> ModelRequest:
+    def request(
+        self, turn: RunningTurn, *, share: float, with_tools: bool, final: bool
+    ) -> ModelRequest:
         """Return what is sent for a turn, in a share of the window. Raises: WindowTooSmall."""
         offered = self._offered(turn) if with_tools else _Offered()
-        limit = prompt_budget.prompt_room(self.provider.context_window, share=share) - offered.tokens
-        lead = next((i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages))
+        limit = (
+            prompt_budget.prompt_room(self.provider.context_window, share=share) - offered.tokens
+        )
+        lead = next(
+            (i for i, m in enumerate(turn.messages) if not is_stable(m)), len(turn.messages)
+        )
         sent = [*turn.messages[:lead], *(turn.always_sent or ()), *turn.messages[lead:]]
         phrase = _phrase_of(turn, final=final)
         notes = _notes(turn, phrase)
-        messages: list[Message] = history.fitted(sent, limit - prompt_tokens(notes), keep=self._history_turns)
+        messages: list[Message] = history.fitted(
+            sent, limit - prompt_tokens(notes), keep=self._history_turns
+        )
         _log_prompt(messages, phrase)
         messages += notes
         # The tools stay in a final request: formats refuse calls of tools that are not declared.
@@ -264,7 +323,8 @@ class ModelCaller:
             taken=taken,
             wanted=0,
             changing=turn.asks_for_change,
-            sees_all=turn.sees_whole_graph and (turn.asks_for_change or not history.calls_of(turn.messages)),
+            sees_all=turn.sees_whole_graph
+            and (turn.asks_for_change or not history.calls_of(turn.messages)),
         )
         kept = [known[i] for i in shares.tools]
         if len(kept) < len(known):
@@ -290,7 +350,9 @@ class ModelCaller:
             await self.provider.learn_window()
 
     def context_room(self, turn: RunningTurn, system_tokens: int, message: str, wanted: int) -> int:
-        """Returns how many of the `wanted` tokens the context of a message may have. Units: tokens."""
+        """Returns how many of the `wanted` tokens the context of a message may
+        have. Units: tokens.
+        """
         return prompt_budget.share_out(
             self.provider.context_window,
             [size for _, size in self._known_tools(turn)],
@@ -310,7 +372,9 @@ class ModelCaller:
 
 
 def _is_terminal(person: Person) -> bool:
-    """Returns whether the person reads in a terminal, which says when a text was thinking after all."""
+    """Returns whether the person reads in a terminal, which says when a text was
+    thinking after all.
+    """
     return person.client is not None and person.client.channel == "cli"
 
 
@@ -332,11 +396,15 @@ def _notes(turn: RunningTurn, phrase: str | None) -> list[SystemMessage]:
     if phrase is not None:
         rules = {} if phrase == "final" else {"rules": turn.phrase("answer_rules")}
         said.append(turn.phrase(phrase, **rules))
-    return [SystemMessage(content=note, stable=False, once=True) for note in (*said, *turn.call_notes())]
+    return [
+        SystemMessage(content=note, stable=False, once=True) for note in (*said, *turn.call_notes())
+    ]
 
 
 def _log_prompt(messages: Sequence[Message], phrase: str | None) -> None:
-    """Log how much of each kind a model is sent. Counting takes a while, so only where it is asked for."""
+    """Log how much of each kind a model is sent. Counting takes a while, so only where it
+    is asked for.
+    """
     if not log.isEnabledFor(logging.DEBUG):
         return
     system = [m for m in messages if isinstance(m, SystemMessage)]
@@ -347,7 +415,10 @@ def _log_prompt(messages: Sequence[Message], phrase: str | None) -> None:
     sizes = {
         "system": {"count": len(system), "tokens": prompt_tokens(system)},
         "history": {"count": len(said), "tokens": prompt_tokens(said)},
-        "calls": {"count": len(calls), "tokens": prompt_tokens([AssistantMessage(tool_calls=tuple(calls))])},
+        "calls": {
+            "count": len(calls),
+            "tokens": prompt_tokens([AssistantMessage(tool_calls=tuple(calls))]),
+        },
         "results": {"count": len(results), "tokens": prompt_tokens(results)},
     }
     log.debug("prompt_built", extra=sizes | {"phrase": phrase})

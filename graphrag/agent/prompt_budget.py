@@ -1,12 +1,13 @@
 """Shares out a model's window: room for the answer, tools, and the context of a question.
 
-One rule for every window. What has to be sent (instructions, messages) and the answer's room are taken off.
-Of the rest the tools that a turn needs have a share, whether they use it up or not, and the context has
-what it asks for; whatever is left then holds the tools that are merely useful. So a larger window never
-leaves less to the context.
+One rule for every window. What has to be sent (instructions, messages) and the answer's room are
+taken off. Of the rest the tools that a turn needs have a share, whether they use it up or not, and
+the context has what it asks for; whatever is left then holds the tools that are merely useful. So a
+larger window never leaves less to the context.
 
-Decision: windows under SMALL_WINDOW get short instructions and only essential tools, and none that reads
-where the context shows the whole graph: a model of 1.5 billion parameters called the wrong one of seven.
+Decision: windows under SMALL_WINDOW get short instructions and only essential tools, and none that
+reads where the context shows the whole graph: a model of 1.5 billion parameters called the wrong
+one of seven.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tools.base import Tool
 SMALL_WINDOW: Final = 16_000
 """A smaller window gets short instructions and essential tools. Units: tokens."""
 WRITERS_WINDOW: Final = 32_000
-"""A larger window is offered tools that write in every turn: its tools stay the same, so a provider's cache
-of the beginning holds. A smaller one has them where a change is asked for."""
+"""A larger window is offered tools that write in every turn: its tools stay the same, so a
+provider's cache of the beginning holds. A smaller one has them where a change is asked for.
+"""
 
 ANSWER_TOKENS: Final = 4_096
 ANSWER_SHARE: Final = 1 / 8
@@ -73,18 +75,27 @@ def prompt_room(window: int, *, share: float = 1.0) -> int:
 
 
 def share_out(
-    window: int, tools: Sequence[ToolSize], *, taken: int, wanted: int, changing: bool, sees_all: bool = False
+    window: int,
+    tools: Sequence[ToolSize],
+    *,
+    taken: int,
+    wanted: int,
+    changing: bool,
+    sees_all: bool = False,
 ) -> Shares:
     """Returns what the context and the tools of a turn may have.
 
-    `taken`: tokens of what has to be sent; `wanted`: of the context, 0 where it is among what is taken.
-    `changing`: whether a change is asked for; `sees_all`: whether the whole graph is among what is taken.
-    Tools come in the order of their use.
+    `taken`: tokens of what has to be sent; `wanted`: of the context, 0 where it is among
+    what is taken.
+    `changing`: whether a change is asked for; `sees_all`: whether the whole graph is among what is
+    taken. Tools come in the order of their use.
     """
     free = max(prompt_room(window) - taken, 0)
     free -= int(free * RESULTS_SHARE)
     places = [
-        i for i, tool in enumerate(tools) if _is_useful(tool, window, changing=changing, sees_all=sees_all)
+        i
+        for i, tool in enumerate(tools)
+        if _is_useful(tool, window, changing=changing, sees_all=sees_all)
     ]
     essential = [i for i in places if tools[i].essential]
     limit = int(free * TOOLS_SHARE) if wanted else free

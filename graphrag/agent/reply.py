@@ -1,8 +1,8 @@
 """Gathers one answer of a model: the text that may be shown, and what it wants to call.
 
-Its client links, `{{node:KEY}}` and the like, are checked before they leave: one whose target exists goes out
-as it is; of any other only its words do. Other text between double braces (`{{ $json.id }}`) is not ours and
-stays.
+Its client links, `{{node:KEY}}` and the like, are checked before they leave: one whose target
+exists goes out as it is; of any other only its words do. Other text between double braces (`{{
+$json.id }}`) is not ours and stays.
 """
 
 from __future__ import annotations
@@ -44,14 +44,17 @@ _PATH = re.compile(r"\{\{node:[^{}]+\}\}(?:[^{}\n]{0,80}→ ?\{\{node:[^{}]+\}\}
 def sources_of(answer: str) -> dict[str, list[str]]:
     """Return the keys of the nodes that an answer rests on, as its links name them.
 
-    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks at once,
-    of which `runs` and `stops` are those that it marks as such.
+    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks
+    at once, of which `runs` and `stops` are those that it marks as such.
     """
     links = _LINK.findall(answer)
     lines = [_LINK.findall(found[0]) for found in _PATH.finditer(answer)]
     path = max(lines, key=len) if lines else []
     marked = [
-        (mark, keys.split(",")) for kind, body in links if kind == "highlight" for mark, keys in [_mark(body)]
+        (mark, keys.split(","))
+        for kind, body in links
+        if kind == "highlight"
+        for mark, keys in [_mark(body)]
     ]
     found = {
         "nodes": [body for kind, body in links if kind == "node"],
@@ -69,20 +72,25 @@ def _mark(body: str) -> tuple[str, str]:
 
 
 class LinkFilter:
-    """Lets an answer about a graph through piece by piece; what may become a link is held until it is whole.
+    """Lets an answer about a graph through piece by piece; what may become a link is held until
+    it is whole.
 
-    Nodes that were found are remembered; `missing` are the targets of links to nodes that do not exist.
+    Nodes that were found are remembered; `missing` are the targets of links to nodes that
+    do not exist.
     """
 
     def __init__(self, source: GraphDataSource, graph_key: str) -> None:
-        self._source, self._graph_key = source, graph_key
+        self._source = source
+        self._graph_key = graph_key
         self._nodes: set[str] = set()
         self._held: str = ""
         self._last: str = ""
         self.missing: list[str] = []
 
     async def feed(self, text: str, *, final: bool = False) -> str:
-        """Take a piece and return what may be shown by now; all of it where it is the `final` one."""
+        """Take a piece and return what may be shown by now; all of it where it is
+        the `final` one.
+        """
         self._held += text
         shown: list[str] = []
         while self._held and (piece := self._next(final=final)) is not None:
@@ -94,7 +102,9 @@ class LinkFilter:
         return "".join(shown)
 
     def _next(self, *, final: bool) -> str | tuple[str, str] | None:
-        """Take the next piece off what is held: text, or kind and body of a link; None: more is needed."""
+        """Take the next piece off what is held: text, or kind and body of a link; None:
+        more is needed.
+        """
         held = self._held
         start = held.find("{{")
         if start != 0:
@@ -121,7 +131,8 @@ class LinkFilter:
         return self._words(f"{kind.group(1)}:")
 
     def _off(self, count: int) -> str:
-        piece, self._held = self._held[:count], self._held[count:]
+        piece = self._held[:count]
+        self._held = self._held[count:]
         return piece
 
     def _words(self, text: str) -> str:
@@ -141,7 +152,8 @@ class LinkFilter:
                 if new and self._graph_key:
                     found = await self._source.get_nodes_by_key(self._graph_key, new)
                     self._nodes.update(node.key for node in found)
-                good, words = ",".join(key for key in keys if key in self._nodes), ", ".join(keys)
+                good = ",".join(key for key in keys if key in self._nodes)
+                words = ", ".join(keys)
                 self.missing += [key for key in keys if key not in self._nodes]
                 good = f"{mark}|{good}" if mark and good else good
             case "fitArea":
@@ -150,7 +162,11 @@ class LinkFilter:
                 good = ",".join(numbers) if is_area else None
             case "sheet" | "html" if self._graph_key:
                 graph = await self._source.get_graph(self._graph_key)
-                known = graph.sheets_list if kind == "sheet" else (graph.to_document().get("htmlKeyLinked"),)
+                known = (
+                    graph.sheets_list
+                    if kind == "sheet"
+                    else (graph.to_document().get("htmlKeyLinked"),)
+                )
                 good = body if body in known else None
             case "graph":
                 with suppress(GraphNotFound):
@@ -158,7 +174,9 @@ class LinkFilter:
                     good = body
             case "nodeConfig":
                 configs = await self._source.get_node_configs()
-                good = next((config.key for config in configs if body in (config.key, config.type)), None)
+                good = next(
+                    (config.key for config in configs if body in (config.key, config.type)), None
+                )
             case "link":
                 url, _, label = body.partition("|")
                 words = label or url
@@ -173,7 +191,8 @@ MAX_ANSWER_CHARS = 400_000
 
 
 class Reply:
-    """What a model answers, as far as it has come. `text` is what was shown: without links to nothing.
+    """What a model answers, as far as it has come. `text` is what was shown: without
+    links to nothing.
 
     `words` reads what the provider yields; `taken` are the call ids of the conversation before.
     """
@@ -182,7 +201,8 @@ class Reply:
         self.text = ""
         self.finish: llm.FinishReason = "unstated"
         self.calls: list[llm.ToolCall] = []
-        self.words, self._links = words, links
+        self.words = words
+        self._links = links
         self._taken, self._ids = taken, dict[int, str]()
         self._repeated, self._cut = set[str](), set[str]()
         self._extra = llm.MessageExtra(origin="", fields={})
@@ -264,7 +284,9 @@ class Reply:
         return [*events, *self._shown(await self._links.feed("", final=True))]
 
     async def broken(self) -> list[Event]:
-        """Returns the text that was held back when the answer broke off; a call in it is not run."""
+        """Returns the text that was held back when the answer broke off; a call in it
+        is not run.
+        """
         events: list[Event] = []
         for chunk in self.words.end(is_cut=True):
             if isinstance(chunk, llm.TextDelta | llm.TextWasThinking):
@@ -272,7 +294,9 @@ class Reply:
         return [*events, *self._shown(await self._links.feed("", final=True))]
 
     def take_described(self, calls: Sequence[WrittenCall]) -> list[Event]:
-        """Takes the calls that the answer describes in place of its text; returns what is to be shown."""
+        """Takes the calls that the answer describes in place of its text; returns what is
+        to be shown.
+        """
         self.text = ""
         events: list[Event] = [TextTakenBack()]
         for number, written in enumerate(calls):

@@ -1,6 +1,7 @@
 """The calls of one answer: which of them are run, and the answers to those that are not.
 
-The last calls of this process are remembered: what ran, what was refused and why; no arguments, no results.
+The last calls of this process are remembered: what ran, what was refused and why; no
+arguments, no results.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ Outcome = Literal[
     "timeout",
     "broke",
 ]
-"""What became of a call. `unchanged`: the same error as before; `reused`: answered from memory; `not_alone`:
-it, or one beside it, has to be the only call of its step; `interrupted`: an act that was begun before."""
+"""What became of a call. `unchanged`: the same error as before; `reused`: answered from memory;
+`not_alone`: it, or one beside it, has to be the only call of its step; `interrupted`: an act that
+was begun before.
+"""
 
 NOT_RUN: frozenset[Outcome] = frozenset(
     ("duplicate", "repeated", "cut", "over_limit", "not_alone", "interrupted")
@@ -47,7 +50,8 @@ NOT_RUN: frozenset[Outcome] = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call. Units: `time` in milliseconds since 1970, `ms` as it took. `tool` is what the model wrote.
+    """One call. Units: `time` in milliseconds since 1970, `ms` as it took. `tool` is what
+    the model wrote.
 
     `error` is the code of an error. `workspace` says who may see it.
     """
@@ -70,7 +74,9 @@ class CallRecord:
         return self.error if self.error in _NOT_TAKEN else None
 
 
-_NOT_TAKEN = frozenset(("unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments"))
+_NOT_TAKEN = frozenset(
+    ("unknown_tool", "not_permitted", "malformed_arguments", "invalid_arguments")
+)
 
 
 class CallLog:
@@ -90,7 +96,9 @@ class CallLog:
         return [call for call in self._calls if call.workspace in workspaces]
 
 
-_REPEATED = "this call came with an id that was used before, so it was not run; call again if needed"
+_REPEATED = (
+    "this call came with an id that was used before, so it was not run; call again if needed"
+)
 _INTERRUPTED = '{"success":false,"error":"interrupted; it may have been carried out"}'
 _CUT_OFF = "the arguments were cut off, so the call was not run; call again, with less at once"
 _NAMELESS = "the call has no name of a tool, so it was not run; call again with the name"
@@ -108,8 +116,9 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A call and what came of it. With an `approval` or a `question` a person decides what the model gets as
-    its answer. `unsure`: a proposal may have been stored all the same. Units: `ms` as the tool took.
+    """A call and what came of it. With an `approval` or a `question` a person decides what the
+    model gets as its answer. `unsure`: a proposal may have been stored all the same. Units: `ms` as
+    the tool took.
     """
 
     call: ToolCall
@@ -152,14 +161,18 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """The calls of one answer. `repeated` ids stood twice, `cut` ones were cut off: neither is run."""
+    """The calls of one answer. `repeated` ids stood twice, `cut` ones were cut off:
+    neither is run.
+    """
 
     calls: Sequence[ToolCall]
     repeated: Collection[str] = ()
     cut: Collection[str] = ()
 
 
-def left_out(requested: Requested, box: ToolBox, context: ToolContext, *, limit: int) -> dict[str, Answered]:
+def left_out(
+    requested: Requested, box: ToolBox, context: ToolContext, *, limit: int
+) -> dict[str, Answered]:
     """Return, by id, the answers to calls that are not run: of the same calls the first one is.
 
     The same act under two ids is two acts.
@@ -210,13 +223,19 @@ def faulty(call: ToolCall, requested: Requested) -> Answered | None:
 
 
 def interrupted(call: ToolCall) -> Answered:
-    """Return the answer to an act that was begun before: nobody knows whether it was carried out."""
+    """Return the answer to an act that was begun before: nobody knows whether it
+    was carried out.
+    """
     error = ToolError(code="unavailable", problems=(Problem(what="interrupted"),))
-    return Answered(call=call, result=ToolResult(text=_INTERRUPTED, error=error), outcome="interrupted")
+    return Answered(
+        call=call, result=ToolResult(text=_INTERRUPTED, error=error), outcome="interrupted"
+    )
 
 
 def unchanged(result: ToolResult) -> ToolResult:
-    """Return the answer to a call that failed with just this result before: it ends the turn's calls."""
+    """Return the answer to a call that failed with just this result before: it ends
+    the turn's calls.
+    """
     assert result.error is not None
     what = "unchanged: the same error as for this call before; tell the person"
     return failure(result.error.code, Problem(what=what), *result.error.problems[:1])

@@ -47,7 +47,14 @@ from graphrag.approvals import (
     outcome_text,
 )
 from graphrag.i18n import Language
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from graphrag.llm.usage_meter import CallUsage, Payer
 from graphrag.prompts.library import load_phrases
 from graphrag.sessions.periods import Calendar
@@ -55,8 +62,9 @@ from tools.base import NO_FEATURES, Role
 from tools.session_tools import Response
 
 CORRECTIONS = 2
-"""How often in a row a model is asked again whose answer has a wrong form (empty, or a tool call written as
-text); the last time without tools. The third such answer ends the turn."""
+"""How often in a row a model is asked again whose answer has a wrong form (empty, or a tool call
+written as text); the last time without tools. The third such answer ends the turn.
+"""
 _LOOKED_AT_CHARS = 20_000
 _DESCRIBED_CALL = re.compile(r"\bpropose_[a-z_]{4,40}\b[^{]{0,300}\{")
 """The name of a tool that changes the graph, and arguments after it."""
@@ -64,13 +72,14 @@ _DESCRIBED_CALL = re.compile(r"\bpropose_[a-z_]{4,40}\b[^{]{0,300}\{")
 
 @dataclass(slots=True)
 class RunningTurn(history.ConversationView):
-    """`answer` is what was said since the person's message; `has_outcomes`: outcomes of proposals were just
-    added for the model.
+    """`answer` is what was said since the person's message; `has_outcomes`: outcomes of proposals
+    were just added for the model.
 
-    `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`: see
-    TurnStarted. `interactive`: a person can be asked for more rounds of tools. `features`: what else the
-    person's client can show. `calendar`: how the periods of its blocks and tools count (None: as the settings
-    say), from `reference` on (milliseconds since 1970, None: now). `ending`: the last event, once closed.
+    `reply` is what the model is saying, until it is part of `messages`. `reasons`, `words_only`:
+    see TurnStarted. `interactive`: a person can be asked for more rounds of tools. `features`: what
+    else the person's client can show. `calendar`: how the periods of its blocks and tools count
+    (None: as the settings say), from `reference` on (milliseconds since 1970, None: now). `ending`:
+    the last event, once closed.
     """
 
     threads: Threads
@@ -93,7 +102,9 @@ class RunningTurn(history.ConversationView):
     reference: int | None = None
     trace: TurnTrace = field(default_factory=TurnTrace)
     failed_twice: Answered | None = None
-    """The answer to a call that failed in this turn as it did before: the turn ends with its error."""
+    """The answer to a call that failed in this turn as it did before: the turn ends
+    with its error.
+    """
     looked: list[CallUsage] = field(default_factory=list[CallUsage])
     """What a second look took, until it is reported with the first answer."""
     always_sent: tuple[SystemMessage, ...] | None = None
@@ -177,7 +188,9 @@ class RunningTurn(history.ConversationView):
         await self.save("running")
 
     async def end_act(self, answered: Answered, limits: CallLimits) -> None:
-        """Store what an act gave, with all that it changed, before the model gets it; also after a stop."""
+        """Store what an act gave, with all that it changed, before the model gets it; also
+        after a stop.
+        """
         self.take_answer(answered, limits)
         await self.save(self.state.status)
 
@@ -189,7 +202,9 @@ class RunningTurn(history.ConversationView):
 
     def answer_started(self) -> None:
         """Answer the calls that began to act in a turn that broke off: they are never run again."""
-        started = [call for call in history.unanswered(self.messages) if call.id in self.state.started]
+        started = [
+            call for call in history.unanswered(self.messages) if call.id in self.state.started
+        ]
         self.refuse("act_interrupted", started)
 
     def stepped(self, made: Sequence[Approval]) -> None:
@@ -224,12 +239,15 @@ class RunningTurn(history.ConversationView):
     def take_reply(self) -> Reply:
         """Make the model's answer part of the conversation."""
         assert self.reply is not None
-        reply, self.reply = self.reply, None
+        reply = self.reply
+        self.reply = None
         self.messages.append(reply.message)
         return reply
 
     def mark_answer(self, claims: NotInGraph) -> None:
-        """Keep with the answer, which is the last message, what it claims that the graph does not have."""
+        """Keep with the answer, which is the last message, what it claims that the graph
+        does not have.
+        """
         last = self.messages[-1]
         assert isinstance(last, AssistantMessage)
         self.messages[-1] = replace(last, not_in_graph=claims.document(self.language))
@@ -243,14 +261,20 @@ class RunningTurn(history.ConversationView):
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
         """Store that the turn waits for people."""
-        await self.save("waiting", {"type": "interrupt", "approvalIds": [one.id for one in waiting]})
+        await self.save(
+            "waiting", {"type": "interrupt", "approvalIds": [one.id for one in waiting]}
+        )
         return ProposalPending(thread_id=self.thread_id, text=self.text, approvals=tuple(waiting))
 
     async def at_limit(self, max_rounds: int) -> ToolLimit:
         """Store that the turn waits for more rounds of tools."""
         used = self.state.rounds_used
-        await self.save("limit", {"type": "tool_limit", "roundsUsed": used, "maxExtended": max_rounds})
-        return ToolLimit(thread_id=self.thread_id, text=self.text, rounds_used=used, max_extended=max_rounds)
+        await self.save(
+            "limit", {"type": "tool_limit", "roundsUsed": used, "maxExtended": max_rounds}
+        )
+        return ToolLimit(
+            thread_id=self.thread_id, text=self.text, rounds_used=used, max_extended=max_rounds
+        )
 
     @property
     def question(self) -> PendingQuestion | None:
@@ -280,7 +304,13 @@ class RunningTurn(history.ConversationView):
             self._answer_call(asked.call, self.phrase("question_closed"))
 
     def _answer_call(
-        self, call: ToolCall, text: str, *, failed: bool = False, outcome: Any = None, data: Any = None
+        self,
+        call: ToolCall,
+        text: str,
+        *,
+        failed: bool = False,
+        outcome: Any = None,
+        data: Any = None,
     ) -> ToolFinished:
         """Give the model the answer to a call."""
         about: dict[str, Any] = {"call_id": call.id, "name": call.name, "is_error": failed}
@@ -292,8 +322,11 @@ class RunningTurn(history.ConversationView):
         await self.stop()
 
     async def stop(self, reason: str = CANCELLED) -> None:  # noqa: ARG002 - a run may only pause
-        """Store what there is of a turn that a person stopped; what was shown of an answer stays."""
-        reply, self.reply = self.reply, None
+        """Store what there is of a turn that a person stopped; what was shown of
+        an answer stays.
+        """
+        reply = self.reply
+        self.reply = None
         if reply is not None and reply.text.strip():
             self.messages.append(AssistantMessage(content=reply.text))
         self.answer_rest("stopped")
@@ -320,28 +353,39 @@ class RunningTurn(history.ConversationView):
 
     def opened(self, approvals: Sequence[Approval]) -> None:
         """Remember proposals whose outcome the model is to get."""
-        self.change(open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals})
+        self.change(
+            open=self.state.open | {approval.tool_call_id: approval.id for approval in approvals}
+        )
 
     def begin(self, context: SystemMessage | None, question: UserMessage, *, rounds: int) -> None:
         """Begin a turn with the person's message: what was left open before is closed."""
         self.repair_history()
         messages = history.past_turns(self.messages)
-        said = [message for message in history.for_model(messages) if not isinstance(message, SystemMessage)]
+        said = [
+            message
+            for message in history.for_model(messages)
+            if not isinstance(message, SystemMessage)
+        ]
         if said and not isinstance(said[-1], AssistantMessage):
             messages.append(AssistantMessage(content=self.phrase("unanswered_turn")))
         self.messages = [*messages, *([context] if context else ()), question]
-        self.change(number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="", started=[])
+        self.change(
+            number=self.state.number + 1, rounds_used=0, rounds_allowed=rounds, text="", started=[]
+        )
 
     def answer_rest(self, phrase: str) -> None:
         """Answer every call that has no answer, but for those that wait for a person."""
         self.answer_started()
-        self.refuse(phrase, [c for c in history.unanswered(self.messages) if c.id not in self.state.open])
+        self.refuse(
+            phrase, [c for c in history.unanswered(self.messages) if c.id not in self.state.open]
+        )
 
     def refuse(self, name: str, calls: Sequence[ToolCall], /, **values: str) -> None:
         """Answer calls that are not run with a phrase that says why."""
         said = self.phrase(name, **values)
         self.messages += [
-            ToolMessage(call_id=call.id, name=call.name, content=said, is_error=True) for call in calls
+            ToolMessage(call_id=call.id, name=call.name, content=said, is_error=True)
+            for call in calls
         ]
 
     def repair_history(self) -> None:
@@ -351,7 +395,8 @@ class RunningTurn(history.ConversationView):
     async def collect_outcomes(
         self, approvals: Approvals, *, keep_waiting: bool
     ) -> tuple[list[Event], list[Approval]]:
-        """Answer the calls of proposals that were decided; return the events of that, and what still waits.
+        """Answer the calls of proposals that were decided; return the events of that, and
+        what still waits.
 
         Without `keep_waiting` a call whose proposal is undecided is answered with just that; its
         outcome is added later, whatever the conversation is about then.
@@ -393,7 +438,9 @@ class RunningTurn(history.ConversationView):
     async def decide_by_policy(
         self, approvals: Approvals, waiting: list[Approval]
     ) -> tuple[list[Event], list[Approval]]:
-        """Apply what waits if none of it needs a person; return the events of that, and what still waits."""
+        """Apply what waits if none of it needs a person; return the events of that, and
+        what still waits.
+        """
         if not waiting or any(approval.needs_person for approval in waiting):
             return [], waiting
         await approvals.decide_by_policy([approval.id for approval in waiting], fence=self.hold)
@@ -406,8 +453,9 @@ class RunningTurn(history.ConversationView):
         return self.phrase("still_open", outcome=outcome) if approval.is_open else outcome
 
     async def _adopt(self, approvals: Approvals) -> None:
-        """Find proposals that were kept just before a crash, or after storing them took too long, so that the
-        thread does not know them."""
+        """Find proposals that were kept just before a crash, or after storing them took too long,
+        so that the thread does not know them.
+        """
         known = set(self.state.open.values())
         asked = {call.id for call in history.unanswered(self.messages)} | set(self.state.unsure)
         if not asked - self.state.open.keys():

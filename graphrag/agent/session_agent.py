@@ -1,4 +1,6 @@
-"""The agent of runs: takes a session up where it stands, and goes on until it ends, waits or pauses."""
+"""The agent of runs: takes a session up where it stands, and goes on until it ends,
+waits or pauses.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ class SessionAgent(Agent):
         super().__init__(**of_agent, limits=AgentLimits(rounds=UNLIMITED))
 
     async def work(
-        self, session_id: str, person: Person, order: SessionOrder, *, language: Language | None = None
+        self,
+        session_id: str,
+        person: Person,
+        order: SessionOrder,
+        *,
+        language: Language | None = None,
     ) -> AsyncGenerator[Event]:
         """Take a run up; who calls holds the slot of its graph.
 
@@ -82,7 +89,9 @@ class SessionAgent(Agent):
             event = EventName.VALIDATION_RECEIVED
             decided, waiting = await self._decided(turn)
             done = any(approval.status not in ("rejected", "expired") for approval in decided)
-            turn.happened(event, "open_left" if waiting else "", "approved" if done else "", "slot_free")
+            turn.happened(
+                event, "open_left" if waiting else "", "approved" if done else "", "slot_free"
+            )
             if turn.agent_session.phase is Phase.EXECUTING_ACTIONS:
                 turn.carried_out(decided)
             else:
@@ -112,14 +121,18 @@ class SessionAgent(Agent):
                 decided, waiting = await self._decided(turn)
                 turn.carried_out(decided, open_left=bool(waiting))
             else:
-                await self._decided(turn)  # a process may have ended before it applied what was free
+                await self._decided(
+                    turn
+                )  # a process may have ended before it applied what was free
                 await turn.collect_outcomes(self._approvals, keep_waiting=False)
             turn.repair_history()
         await turn.save("running")
         return None, False
 
     async def _decided(self, turn: SessionTurn) -> tuple[list[Approval], list[Approval]]:
-        """Answer the calls of proposals that were decided; return these proposals, and those that wait."""
+        """Answer the calls of proposals that were decided; return these proposals, and
+        those that wait.
+        """
         ids = list(turn.state.open.values())
         _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
         _, waiting = await RunningTurn.decide_by_policy(turn, self._approvals, waiting)

@@ -1,8 +1,9 @@
-"""A turn of an automation's run: each of its steps goes through the table of sessions and is stored.
+"""A turn of an automation's run: each of its steps goes through the table of
+sessions and is stored.
 
-Decision: the loop of the agent is one. What a run does otherwise than a conversation stands here: it
-ends with `finish_automation` and in no other way, waits for nobody but reviewers and the network, and
-each call of the model is counted before it is made.
+Decision: the loop of the agent is one. What a run does otherwise than a conversation stands here:
+it ends with `finish_automation` and in no other way, waits for nobody but reviewers and the
+network, and each call of the model is counted before it is made.
 """
 
 from __future__ import annotations
@@ -37,20 +38,36 @@ from graphrag.sessions.agent_session import (
     SessionReport,
     SessionUsage,
 )
-from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits, Transition
+from graphrag.sessions.machine import (
+    EndReason,
+    EventName,
+    Phase,
+    SessionEvent,
+    SessionLimits,
+    Transition,
+)
 from graphrag.sessions.periods import Calendar
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 
 log = logging.getLogger(__name__)
 
 NETWORK_CODES: Final = frozenset({"network", "timeout", "server_error", "busy", "rate_limit"})
-"""Faults after which a run asks again by itself, if they are retryable: the service was not reached."""
+"""Faults after which a run asks again by itself, if they are retryable: the service
+was not reached.
+"""
 MAX_PARSE_ERRORS: Final = 3
 ACTED_IN_S: Final = 2.0
-"""So long a run that is stopped waits for the action under way; `Approvals.recover` finishes a longer one."""
+"""So long a run that is stopped waits for the action under way; `Approvals.recover` finishes
+a longer one.
+"""
 CALLS_LEFT_SAID: Final = 5
 """From so few calls of the model on, the prompt says how many are left."""
-_NOTED: Sequence[SystemKind] = ("ACTIONS_EXECUTED", "NETWORK_ERROR", "SESSION_TIMEOUT", "LIMIT_REACHED")
+_NOTED: Sequence[SystemKind] = (
+    "ACTIONS_EXECUTED",
+    "NETWORK_ERROR",
+    "SESSION_TIMEOUT",
+    "LIMIT_REACHED",
+)
 """Notes that a row of the table asks for; that of a wrong form says what was wrong."""
 _APPLIED: Final = frozenset({"applied", "edited", "policy"})
 _OPEN: Final = frozenset({"pending", "waits"})
@@ -59,7 +76,9 @@ _FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOrder:
-    """How a session is taken up: the event that does it, how far the run may go, how its days are counted."""
+    """How a session is taken up: the event that does it, how far the run may go, how its
+    days are counted.
+    """
 
     event: EventName
     budget: RunBudget = field(default_factory=RunBudget)
@@ -127,11 +146,15 @@ class SessionTurn(RunningTurn):
         return made
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
-        """Store the run as it is now; instructions are made again for each call and are not stored."""
+        """Store the run as it is now; instructions are made again for each call and
+        are not stored.
+        """
         session = self.agent_session
         waiting = session.waiting if session.phase is Phase.WAITING_VALIDATION else None
         instructions = [m for m in self.messages if isinstance(m, SystemMessage) and m.stable]
-        self.messages = [m for m in self.messages if not (isinstance(m, SystemMessage) and m.stable)]
+        self.messages = [
+            m for m in self.messages if not (isinstance(m, SystemMessage) and m.stable)
+        ]
         try:
             await RunningTurn.save(self, STATUS_OF[session.phase], waiting)
         finally:
@@ -143,9 +166,13 @@ class SessionTurn(RunningTurn):
         return True
 
     async def correct(self, reply: Reply) -> bool:
-        """Note that an answer had a wrong form, and ask again; the third in a row stands as the report."""
+        """Note that an answer had a wrong form, and ask again; the third in a row stands
+        as the report.
+        """
         self.happened(EventName.AI_RESPONSE_RECEIVED)
-        self._wrong_form("leaked" if reply.leaked else "empty" if reply.is_empty else "no_call", reply.text)
+        self._wrong_form(
+            "leaked" if reply.leaked else "empty" if reply.is_empty else "no_call", reply.text
+        )
         await self.save("running")
         return True
 
@@ -153,7 +180,9 @@ class SessionTurn(RunningTurn):
         errors = self.agent_session.parse_errors + 1
         third = errors >= MAX_PARSE_ERRORS
         if third:
-            reason = text("run_wrong_form", self.language, what=text(f"format_{what}", self.language))
+            reason = text(
+                "run_wrong_form", self.language, what=text(f"format_{what}", self.language)
+            )
             report = SessionReport(outcome="findings" if what == "no_call" else "failed", text=said)
             self.edit(finish=report if said.strip() else report.model_copy(update={"text": reason}))
         self.edit(parse_errors=errors)
@@ -175,7 +204,9 @@ class SessionTurn(RunningTurn):
         finishes = [call.id for call in requested.calls if call.name == FINISH_AUTOMATION.name]
         self.finish_call = finishes[0] if finishes else None
         if self.is_last_call:
-            self.refuse("limit_reached", [call for call in requested.calls if call.id != self.finish_call])
+            self.refuse(
+                "limit_reached", [call for call in requested.calls if call.id != self.finish_call]
+            )
             kept = [call for call in requested.calls if call.id == self.finish_call]
             requested = replace(requested, calls=kept)
         if any(not writes(call.name) and call.id not in finishes for call in requested.calls):
@@ -204,7 +235,9 @@ class SessionTurn(RunningTurn):
         facts = ("calls", finish, "proposals" if made else "", "needs_validation" if needs else "")
         ids = [approval.id for approval in made]
         data = (
-            {"approvalIds": ids, "reasons": {a.id: a.to_document()["reasons"] for a in made}} if needs else {}
+            {"approvalIds": ids, "reasons": {a.id: a.to_document()["reasons"] for a in made}}
+            if needs
+            else {}
         )
         if ran or made or finish or self.is_last_call:
             self.edit(parse_errors=0, proposed=self.agent_session.proposed + len(made))
@@ -221,7 +254,9 @@ class SessionTurn(RunningTurn):
     async def decide_by_policy(
         self, approvals: Approvals, waiting: list[Approval]
     ) -> tuple[list[Event], list[Approval]]:
-        """Apply what no level demands a person for, and say what became of it; cancelled meanwhile, too."""
+        """Apply what no level demands a person for, and say what became of it;
+        cancelled meanwhile, too.
+        """
         if not waiting or self.agent_session.phase is not Phase.EXECUTING_ACTIONS:
             return await RunningTurn.decide_by_policy(self, approvals, waiting)
         await self.save("running")
@@ -232,7 +267,9 @@ class SessionTurn(RunningTurn):
             await asyncio.wait({acting}, timeout=ACTED_IN_S)
             raise
 
-    async def _act(self, approvals: Approvals, waiting: list[Approval]) -> tuple[list[Event], list[Approval]]:
+    async def _act(
+        self, approvals: Approvals, waiting: list[Approval]
+    ) -> tuple[list[Event], list[Approval]]:
         events, left = await RunningTurn.decide_by_policy(self, approvals, waiting)
         now = [await approvals.get(one.id, self.person) for one in waiting]
         self.carried_out(now, open_left=bool(left))
@@ -254,7 +291,9 @@ class SessionTurn(RunningTurn):
     def repair_history(self) -> None:
         """Put every answer in its place; the call that ends the run has one."""
         if self.is_over and self.finish_call is not None:
-            done = ToolMessage(call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished")
+            done = ToolMessage(
+                call_id=self.finish_call, name=FINISH_AUTOMATION.name, content="finished"
+            )
             self.messages.append(done)
             self.finish_call = None
         RunningTurn.repair_history(self)
@@ -279,7 +318,8 @@ class SessionTurn(RunningTurn):
         RunningTurn.used(self, usage, provider=provider, model=model)
         before = self.agent_session.usage
         sums = {name: getattr(before, name) + getattr(usage, name) for name in TOKENS}
-        cost, unpriced = before.cost_usd + (usage.cost_usd or 0.0), before.unpriced_tokens + usage.unpriced
+        cost = before.cost_usd + (usage.cost_usd or 0.0)
+        unpriced = before.unpriced_tokens + usage.unpriced
         self.edit(usage=SessionUsage(**sums, cost_usd=cost, unpriced_tokens=unpriced))
 
     # -- how a turn is left
@@ -290,7 +330,8 @@ class SessionTurn(RunningTurn):
         self.edit(report=report_of(self.agent_session, self.text, self.messages, self.language))
         await self.save("running")
         return Completed(
-            thread_id=self.thread_id, text=self.agent_session.report.text if self.agent_session.report else ""
+            thread_id=self.thread_id,
+            text=self.agent_session.report.text if self.agent_session.report else "",
         )
 
     async def wait(self, waiting: Sequence[Approval]) -> ProposalPending:
@@ -299,7 +340,9 @@ class SessionTurn(RunningTurn):
         return ProposalPending(thread_id=self.thread_id, text=self.text, approvals=tuple(waiting))
 
     async def stop(self, reason: str = EndReason.CANCELLED) -> None:
-        """Store that the run ends, or that it pauses for a conversation; what was being said is dropped."""
+        """Store that the run ends, or that it pauses for a conversation; what was being
+        said is dropped.
+        """
         self.reply = None
         ends = EndReason(reason)
         if ends is not EndReason.SUSPENDED:
@@ -317,14 +360,22 @@ class SessionTurn(RunningTurn):
     async def fail(self, fault: TurnFault) -> None:
         """Store that the model's service is not there, or that the run ends with an error."""
         self.reply = None
-        if fault.code in NETWORK_CODES and fault.retryable and self.agent_session.phase is Phase.CALLING_AI:
+        if (
+            fault.code in NETWORK_CODES
+            and fault.retryable
+            and self.agent_session.phase is Phase.CALLING_AI
+        ):
             data = {"code": fault.code, "retryAfterS": fault.retry_after_s}
             self.happened(EventName.NETWORK_ERROR_OCCURRED, data=data)
             await self.save("waiting")
             return
         self.answer_rest("interrupted")
-        self.happened(EventName.SYSTEM_ERROR_OCCURRED, fault.code if fault.code == "usage_limit" else "")
-        self.edit(report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS]))
+        self.happened(
+            EventName.SYSTEM_ERROR_OCCURRED, fault.code if fault.code == "usage_limit" else ""
+        )
+        self.edit(
+            report=SessionReport(outcome="failed", text=fault.message(self.language)[:REPORT_CHARS])
+        )
         await self.save("running")
 
     def take_question(self) -> UserMessage:
@@ -340,20 +391,24 @@ class SessionTurn(RunningTurn):
 def notes_of(transition: Transition[AgentSession], language: Language) -> list[SystemMessage]:
     """Return the notes that a row of the table asks for, but for that of a wrong form."""
     kinds: list[SystemKind] = [kind for kind in _NOTED if f"{kind} noted" in transition.actions]
-    calls, tokens = str(transition.state.roundtrips), str(transition.state.usage.tokens)
+    calls = str(transition.state.roundtrips)
+    tokens = str(transition.state.usage.tokens)
     return [_note(kind, language, calls=calls, tokens=tokens) for kind in kinds]
 
 
 def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:
     said = text(f"note_{kind.lower()}", language, **facts)
     hidden = kind in _FOR_PEOPLE
-    return SystemMessage(content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=hidden)
+    return SystemMessage(
+        content=said, stable=False, kind=kind, summary=said, exclude_from_prompt=hidden
+    )
 
 
 def report_of(
     session: AgentSession, said: str, messages: Sequence[Message], language: Language
 ) -> SessionReport:
-    """Return the report of a run that ends: the model's own, else what it had said by then, as failed.
+    """Return the report of a run that ends: the model's own, else what it had said by
+    then, as failed.
 
     What became of its proposals is added from their outcomes, whatever the model says.
     """
@@ -367,5 +422,7 @@ def report_of(
     found = [m.outcome.get("status") for m in messages if isinstance(m, ToolMessage) and m.outcome]
     applied = sum(status in _APPLIED for status in found)
     waiting = max(0, session.proposed - sum(status not in _OPEN for status in found))
-    counted = text("report_proposals", language, made=session.proposed, waiting=waiting, applied=applied)
+    counted = text(
+        "report_proposals", language, made=session.proposed, waiting=waiting, applied=applied
+    )
     return made.model_copy(update={"text": f"{made.text}\n\n{counted}"})

@@ -1,6 +1,8 @@
-"""The stored form of a conversation with a declarative agent: the sub-document `agent` of its thread.
+"""The stored form of a conversation with a declarative agent: the sub-document
+`agent` of its thread.
 
-It is written with its thread in one compare-and-set. A conversation without such an agent stores none.
+It is written with its thread in one compare-and-set. A conversation without such an
+agent stores none.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ EndReason = Literal[
     "caller_silent", "line_lost", "model_unreachable", "model_refused", "session_failed", "draining",
     "lost", "error",
 ]  # fmt: skip
-"""Why a conversation or a call ended. `draining`: its agent or its graph was taken out of service."""
+"""Why a conversation or a call ended. `draining`: its agent or its graph was
+taken out of service.
+"""
 Channel = Literal["chat", "voice"]
 
 AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
@@ -26,8 +30,8 @@ AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
 class AgentToolCall(Document):
     """A finished tool call. `ok` None: it was interrupted and may have been carried out.
 
-    Of a call also `arguments`, `result` and `turn`, which counts what the caller said: a chat has them in
-    its messages.
+    Of a call also `arguments`, `result` and `turn`, which counts what the caller said: a chat has
+    them in its messages.
     Units: `ms` in milliseconds; `status` of HTTP, where there was an answer.
     """
 
@@ -42,11 +46,14 @@ class AgentToolCall(Document):
 
 
 class ThreadAgent(Document):
-    """Which agent answers in a thread, and what this conversation knows. Units: milliseconds since 1970.
+    """Which agent answers in a thread, and what this conversation knows. Units:
+    milliseconds since 1970.
 
-    `ctx` are the conversation's own values, flags among them; `session` the whole answer of the document's
-    `config_url`, null otherwise. `instructions` are rendered; `declarations` None: those of the document.
-    `transcript`: what was said in a call, of the agent only what the caller heard; a chat has messages.
+    `ctx` are the conversation's own values, flags among them; `session` the whole answer of the
+    document's `config_url`, null otherwise. `instructions` are rendered; `declarations` None: those
+    of the document.
+    `transcript`: what was said in a call, of the agent only what the caller heard; a
+    chat has messages.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -79,6 +86,8 @@ class ThreadAgent(Document):
         return self.ended_time is None
 
     def indexed(self) -> dict[str, Any]:
-        """Return the fields by which conversations are found, as the record of the thread repeats them."""
+        """Return the fields by which conversations are found, as the record of the
+        thread repeats them.
+        """
         found: dict[str, Any] = {"agentOpen": self.is_open, "agentId": self.agent_id}
         return found | ({"agentIdleTime": self.idle_time} if self.is_open else {})

@@ -22,8 +22,9 @@ from graphrag.retrieval.context import CONTEXT_MARKER
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a message and its stored name. `read` takes anything; what is empty is not stored, unless
-    `always`."""
+    """A field of a message and its stored name. `read` takes anything; what is empty is not
+    stored, unless `always`.
+    """
 
     attribute: str
     name: str
@@ -33,7 +34,11 @@ class _Field:
 
 def _text(raw: Any) -> str:
     if isinstance(raw, list):  # content in parts
-        parts = [cast(Mapping[str, Any], part) for part in cast(list[Any], raw) if isinstance(part, Mapping)]
+        parts = [
+            cast(Mapping[str, Any], part)
+            for part in cast(list[Any], raw)
+            if isinstance(part, Mapping)
+        ]
         return "".join(_text(part.get("text")) for part in parts)
     return raw if isinstance(raw, str) else ""
 
@@ -85,7 +90,11 @@ _FIELDS: Mapping[type[Message], tuple[_Field, ...]] = {
     ),
     UserMessage: (
         _CONTENT,
-        _Field("retrieved", "contextNodes", lambda raw: tuple(k for k in _list(raw) if isinstance(k, str))),
+        _Field(
+            "retrieved",
+            "contextNodes",
+            lambda raw: tuple(k for k in _list(raw) if isinstance(k, str)),
+        ),
         _Field("segments", "segments", _facts),
         _Field("execution", "execution", _fact),
     ),
@@ -113,7 +122,9 @@ _ROLES: Mapping[str, type[Message]] = {
     "assistant": AssistantMessage,
     "tool": ToolMessage,
 }
-_ROLE_OF: Mapping[type[Message], str] = {kind: role for role, kind in _ROLES.items() if role != "developer"}
+_ROLE_OF: Mapping[type[Message], str] = {
+    kind: role for role, kind in _ROLES.items() if role != "developer"
+}
 
 
 def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -122,16 +133,24 @@ def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def stamped(messages: Iterable[Message], now: int) -> list[Message]:
-    """Return the messages, those that were never stored with an id and the time `now` in milliseconds."""
+    """Return the messages, those that were never stored with an id and the time
+    `now` in milliseconds.
+    """
     return [
-        message if message.id is not None else replace(message, id=f"m_{uuid.uuid4().hex[:16]}", time=now)
+        message
+        if message.id is not None
+        else replace(message, id=f"m_{uuid.uuid4().hex[:16]}", time=now)
         for message in messages
     ]
 
 
 def is_note(raw: Any) -> bool:
-    """Return whether a stored message is a note of the service, which clients of before do not know."""
-    return isinstance(raw, Mapping) and ("systemKind" in raw or raw.get("excludeFromPrompt") is True)
+    """Return whether a stored message is a note of the service, which clients of
+    before do not know.
+    """
+    return isinstance(raw, Mapping) and (
+        "systemKind" in raw or raw.get("excludeFromPrompt") is True
+    )
 
 
 def _stored(message: Message) -> dict[str, Any]:
@@ -140,7 +159,9 @@ def _stored(message: Message) -> dict[str, Any]:
         if (value := _plain(getattr(message, one.attribute))) or one.always:
             stored[one.name] = value
     if isinstance(message, SystemMessage):
-        if message.data:  # it stands in `data` alone: who does not know that field reads the summary
+        if (
+            message.data
+        ):  # it stands in `data` alone: who does not know that field reads the summary
             stored |= {"content": stored.get("summary", ""), "data": clean(message.data)}
         if message.level != 1:
             stored["level"] = message.level
@@ -164,9 +185,13 @@ def _plain(value: Any) -> Any:
 
 def shown(stored: Any) -> dict[str, Any]:
     """Returns a stored message as clients are sent it: without what only its provider can read."""
-    made = {name: value for name, value in _mapping(stored).items() if name not in ("origin", "extra")}
+    made = {
+        name: value for name, value in _mapping(stored).items() if name not in ("origin", "extra")
+    }
     if calls := _list(made.get("tool_calls")):
-        made["tool_calls"] = [{k: v for k, v in _mapping(call).items() if k != "extra"} for call in calls]
+        made["tool_calls"] = [
+            {k: v for k, v in _mapping(call).items() if k != "extra"} for call in calls
+        ]
     return made
 
 
@@ -188,7 +213,9 @@ def _message(raw: Mapping[str, Any], *, first: bool) -> Message | None:
     fields: dict[str, Any] = {one.attribute: one.read(raw.get(one.name)) for one in _FIELDS[kind]}
     fields |= {"id": _text(raw.get("id")), "time": time if isinstance(time, int) else 0}
     if kind is SystemMessage:
-        fields["stable"] = bool(raw.get("stable", first)) and not fields["content"].startswith(CONTEXT_MARKER)
+        fields["stable"] = bool(raw.get("stable", first)) and not fields["content"].startswith(
+            CONTEXT_MARKER
+        )
         fields["level"] = 2 if raw.get("level") == 2 else 1
         if fields["kind"] == "DATA_ADDED":
             fields["content"] = _text(raw.get("data")) or fields["content"]

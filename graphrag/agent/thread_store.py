@@ -1,7 +1,7 @@
 """Conversations as they are stored: one document a thread, written with compare-and-set.
 
-The form is that of Nodius's `nodius_ai_threads`; `turn` and `schemaVersion` are ours, and fields we do
-not know are kept. A thread belongs to one person: for everybody else it does not exist.
+The form is that of Nodius's `nodius_ai_threads`; `turn` and `schemaVersion` are ours, and fields we
+do not know are kept. A thread belongs to one person: for everybody else it does not exist.
 """
 
 from __future__ import annotations
@@ -67,9 +67,10 @@ class NothingToResume(ThreadError):
 
 
 class StoredTurn(Document):
-    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the model awaits;
-    `unsure` are calls whose proposal may have been stored although storing it failed; `started` are calls
-    that act, and that began to: one of them without an answer may have been carried out.
+    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the
+    model awaits; `unsure` are calls whose proposal may have been stored although storing it
+    failed; `started` are calls that act, and that began to: one of them without an answer may
+    have been carried out.
 
     `text` is what the model said in this turn before it was to wait.
     """
@@ -151,8 +152,12 @@ class Threads:
     `clock` gives milliseconds since 1970.
     """
 
-    def __init__(self, records: RecordStore, *, kind: str = KIND, clock: Callable[[], int] = now_ms) -> None:
-        self._records, self._kind, self.clock = records, kind, clock
+    def __init__(
+        self, records: RecordStore, *, kind: str = KIND, clock: Callable[[], int] = now_ms
+    ) -> None:
+        self._records = records
+        self._kind = kind
+        self.clock = clock
 
     def begin(
         self,
@@ -186,7 +191,9 @@ class Threads:
         return stored
 
     async def get_of(self, thread_id: str, workspace: str) -> StoredThread:
-        """Return anybody's thread of a workspace: who may see it, the caller checks. Raises: as `get`."""
+        """Return anybody's thread of a workspace: who may see it, the caller checks.
+        Raises: as `get`.
+        """
         record = await self._records.get(self._kind, thread_id)
         if record is None or record.data.get("workspace") != workspace:
             raise ThreadNotFound(thread_id=thread_id)
@@ -197,16 +204,21 @@ class Threads:
     ) -> StoredThread:
         """Store the thread with these messages over the version that was read. Raises: ThreadBusy.
 
-        Those that were never stored get their id and time, in place. `also` is written in the same
-        transaction: all of it or nothing; the caller holds the thread then, or has just made its key.
+        Those that were never stored get their id and time, in place. `also` is written in the
+        same transaction: all of it or nothing; the caller holds the thread then, or has just
+        made its key.
         """
         return await self.put(self._with(stored.thread, messages), stored.version, also)
 
     async def save_whole(
         self, stored: StoredThread, messages: list[Message], take: Callable[[StoredThread], None]
     ) -> None:
-        """Store as `save`, to the end also where it is cancelled; `take` is given what is stored."""
-        storing = asyncio.ensure_future(self.put(self._with(stored.thread, messages), stored.version))
+        """Store as `save`, to the end also where it is cancelled; `take` is given
+        what is stored.
+        """
+        storing = asyncio.ensure_future(
+            self.put(self._with(stored.thread, messages), stored.version)
+        )
         try:
             take(await asyncio.shield(storing))
         except asyncio.CancelledError:
@@ -248,8 +260,12 @@ class Threads:
         threads = await self._query(where, person.workspace, limit)
         return [t for t in threads if context_type is None or t.context_type == context_type]
 
-    async def list_all(self, workspace: str, *, graph_key: str | None = None, limit: int) -> list[Thread]:
-        """Return everybody's threads in a workspace, newest first: for admins, which the caller checks."""
+    async def list_all(
+        self, workspace: str, *, graph_key: str | None = None, limit: int
+    ) -> list[Thread]:
+        """Return everybody's threads in a workspace, newest first: for admins, which
+        the caller checks.
+        """
         return await self._query(given(graphKey=graph_key), workspace, limit)
 
     async def _query(self, where: Where, workspace: str, limit: int) -> list[Thread]:
@@ -287,7 +303,9 @@ def _title(text: str) -> str:
 
 
 def thread_write(kind: str, thread: Thread, version: str | None) -> RecordWrite:
-    """Return what stores a thread over the version that was read; a session with the fields that find it."""
+    """Return what stores a thread over the version that was read; a session with the fields
+    that find it.
+    """
     document = thread.model_dump(by_alias=True, exclude_none=True, exclude={"agent"})
     if thread.agent is not None:
         # A null among the values of the conversation is a value.

@@ -1,8 +1,8 @@
 """Runs the tool calls of one step, each at most once, and gives every one an answer.
 
-Reads run side by side; writes run after one another and become proposals; so do acts, which are never
-answered from memory, never run twice for one id and, once begun, finished. Nothing that a model
-writes, a tool does or a store fails at is an exception here: it is the answer to its call.
+Reads run side by side; writes run after one another and become proposals; so do acts, which are
+never answered from memory, never run twice for one id and, once begun, finished. Nothing that a
+model writes, a tool does or a store fails at is an exception here: it is the answer to its call.
 """
 
 from __future__ import annotations
@@ -62,19 +62,21 @@ FINISH_S = 10.0
 LOOK_S = 2.0
 """So long a proposal is looked for that may have been stored although storing it failed."""
 _UNSURE = (
-    "storing the proposal did not end in time: it may appear later. Do not propose it again; tell the person"
+    "storing the proposal did not end in time: it may appear later. "
+    "Do not propose it again; tell the person"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlace:
-    """Where the calls of a step run, for whom and in which session. `write_guard` stores proposals while the
-    turn is held.
+    """Where the calls of a step run, for whom and in which session. `write_guard` stores proposals
+    while the turn is held.
 
-    `round` counts the steps of a turn. `begin_act` stores that a call begins to act, before it does;
-    `end_act` stores its answer as soon as it is known, whether or not the turn was stopped meanwhile.
-    `started`: ids of calls that began to act before and are never run again. `message`: what the person
-    wrote, the reason of a proposal that gives none.
+    `round` counts the steps of a turn. `begin_act` stores that a call begins to act,
+    before it does; `end_act` stores its answer as soon as it is known, whether or not the
+    turn was stopped meanwhile.
+    `started`: ids of calls that began to act before and are never run again. `message`: what the
+    person wrote, the reason of a proposal that gives none.
     """
 
     context: ToolContext
@@ -92,7 +94,9 @@ class CallPlace:
 
 
 class ToolCalls:
-    """Runs calls of all threads. Remembers what was read for a while, as long as the graph is the same."""
+    """Runs calls of all threads. Remembers what was read for a while, as long as the graph
+    is the same.
+    """
 
     def __init__(
         self,
@@ -104,7 +108,9 @@ class ToolCalls:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits, self._log = limits or CallLimits(), log or CallLog()
-        self._box, self._approvals, self._clock = box, approvals, clock
+        self._box = box
+        self._approvals = approvals
+        self._clock = clock
         self._remembered: OrderedDict[tuple[Any, ...], tuple[float, ToolResult]] = OrderedDict()
         self._failed: OrderedDict[tuple[Any, ...], ToolResult] = OrderedDict()
         self._begun: OrderedDict[tuple[Any, ...], None] = OrderedDict()
@@ -118,10 +124,15 @@ class ToolCalls:
     async def run(self, requested: Requested, place: CallPlace) -> AsyncGenerator[Answered]:
         """Yield each call with its answer, in the order asked.
 
-        Stopped early (closed or cancelled), it stops the reads that are under way, and begins no further act.
+        Stopped early (closed or cancelled), it stops the reads that are under way, and begins
+        no further act.
         """
         refused = left_out(requested, self._box, place.context, limit=self.limits.calls_a_step)
-        asked = [call for call in requested.calls if call.id not in refused and self._effect(call) == "read"]
+        asked = [
+            call
+            for call in requested.calls
+            if call.id not in refused and self._effect(call) == "read"
+        ]
         state = await self._state(place) if any(self._reusable(call) for call in asked) else None
         reads = {call.id: asyncio.create_task(self._read(call, place, state)) for call in asked}
         try:
@@ -156,7 +167,9 @@ class ToolCalls:
         return "read" if tool is None else tool.effect
 
     def _noted(self, answered: Answered, place: CallPlace) -> Answered:
-        """Record an answer; return it, shorter where the same call failed so before in this turn."""
+        """Record an answer; return it, shorter where the same call failed so
+        before in this turn.
+        """
         if answered.outcome == "error" and self._reusable(answered.call):
             key = (place.thread_id, place.turn, hash(signature(answered.call)))
             before, self._failed[key] = self._failed.get(key), answered.result
@@ -192,8 +205,11 @@ class ToolCalls:
         tool = self._box.get(call.name)
         return tool is None or (tool.reusable and tool.effect != "acts")
 
-    async def _read(self, call: ToolCall, place: CallPlace, state: tuple[Any, ...] | None) -> Answered:
-        reusable, key = self._reusable(call), (state, signature(call))
+    async def _read(
+        self, call: ToolCall, place: CallPlace, state: tuple[Any, ...] | None
+    ) -> Answered:
+        reusable = self._reusable(call)
+        key = (state, signature(call))
         earlier = self._remembered.get(key) if reusable else None
         if earlier is not None and self._clock() - earlier[0] < self.limits.reuse_s:
             log.debug("tool_answer_reused", extra={"tool": call.name})
@@ -252,7 +268,9 @@ class ToolCalls:
         log.debug("tool_execute", extra={"tool": call.name})
         outcome: Outcome
         tool = self._box.get(call.name)
-        timeout_s = self.limits.timeout_s if tool is None or tool.timeout_s is None else tool.timeout_s
+        timeout_s = (
+            self.limits.timeout_s if tool is None or tool.timeout_s is None else tool.timeout_s
+        )
         try:
             async with asyncio.timeout(timeout_s):
                 result = await work
@@ -260,14 +278,18 @@ class ToolCalls:
         except TimeoutError:
             log.warning("tool_timed_out", extra={"tool": call.name, "seconds": timeout_s})
             what = f"no result within {timeout_s:g} s; ask for less, or tell the person"
-            result, outcome = failure("unavailable", Problem(what=what)), "timeout"
+            result = failure("unavailable", Problem(what=what))
+            outcome = "timeout"
         except Exception as exc:  # a call without an answer would break the conversation
             log.exception("tool_broke", extra={"tool": call.name, "error": type(exc).__name__})
             what = "the tool failed; tell the person"
-            result, outcome = failure("unavailable", Problem(what=what)), "broke"
+            result = failure("unavailable", Problem(what=what))
+            outcome = "broke"
         ms = round((time.perf_counter() - started) * 1e3, 2)
         if outcome in ("ok", "error"):
-            log.debug("tool_result", extra={"tool": call.name, "resultLen": len(result.text), "ms": ms})
+            log.debug(
+                "tool_result", extra={"tool": call.name, "resultLen": len(result.text), "ms": ms}
+            )
         return Answered(call=call, result=result, outcome=outcome, ms=ms)
 
     async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
@@ -275,12 +297,15 @@ class ToolCalls:
 
         Both within one limit. What may have been stored although that failed is looked for.
         """
-        context, graph_key = place.context, place.context.graph_key
+        context = place.context
+        graph_key = place.context.graph_key
         validated: list[ToolResult] = []
         stored: list[Approval] = []
 
         async def validate_and_store() -> ToolResult:
-            source = await self._approvals.pending_view(graph_key=graph_key, thread_id=place.thread_id)
+            source = await self._approvals.pending_view(
+                graph_key=graph_key, thread_id=place.thread_id
+            )
             result = await self._called(call, replace(context, source=source))
             if result.is_error:
                 return result
@@ -323,7 +348,9 @@ class ToolCalls:
             return failure("invalid_arguments", Problem(what=str(exc)))
         except (SourceError, ThreadBusy) as exc:
             log.warning("proposal_failed", extra={"error": type(exc).__name__})
-            return failure("unavailable", Problem(what="the proposal could not be stored; tell the person"))
+            return failure(
+                "unavailable", Problem(what="the proposal could not be stored; tell the person")
+            )
         stored.append(approval)
         log.debug("hitl_interrupt", extra={"tool": call.name, "approvalId": approval.id})
         return replace(result, data=approval.to_document()["action"])

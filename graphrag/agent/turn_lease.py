@@ -1,11 +1,11 @@
 """Leases on conversations: while one is renewed nobody else runs a turn of that conversation.
 
-The slot of a graph, which lets one automation work on it, is leased the same way. A person who stops
-the turn from elsewhere leaves a note on the lease's record, where its owner looks.
+The slot of a graph, which lets one automation work on it, is leased the same way. A person who
+stops the turn from elsewhere leaves a note on the lease's record, where its owner looks.
 
-Decision: the stored thread's own version is the fencing token. A process that takes over a turn that broke
-off stores the thread once before anything else (`take_over`); from then on every write of the
-owner before meets another version and is refused.
+Decision: the stored thread's own version is the fencing token. A process that takes over a turn
+that broke off stores the thread once before anything else (`take_over`); from then on every write
+of the owner before meets another version and is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _TRIES = 5
 class TurnUnwanted(ThreadError):
     """The turn was stopped from elsewhere; its owner ends it.
 
-    `reason` is why a session ends or pauses: `CANCELLED` by a person, `SUSPENDED` for a conversation.
+    `reason` is why a session ends or pauses: `CANCELLED` by a person, `SUSPENDED`
+    for a conversation.
     """
 
     def __init__(self, *, thread_id: str, reason: str = CANCELLED) -> None:
@@ -43,7 +44,9 @@ class TurnUnwanted(ThreadError):
 
 
 class TurnLeases:
-    """Leases conversations of one workspace for this process, one turn each; by `prefix` other keys."""
+    """Leases conversations of one workspace for this process, one turn each; by
+    `prefix` other keys.
+    """
 
     def __init__(
         self,
@@ -54,8 +57,11 @@ class TurnLeases:
         look_s: float = LOOK_S,
         prefix: str = "turn",
     ) -> None:
-        self._records, self._clock, self._prefix = records, clock, prefix
-        self._owner, self._look_s = owner or new_owner(), look_s
+        self._records = records
+        self._clock = clock
+        self._prefix = prefix
+        self._owner = owner or new_owner()
+        self._look_s = look_s
         self._here: set[str] = set()
 
     @asynccontextmanager
@@ -98,7 +104,8 @@ class TurnLeases:
         return None if found is None or is_free(found.data, self._owner, self._clock()) else found
 
     async def last_held(self, thread_id: str) -> int | None:
-        """Returns when the lease of a thread was last renewed, held or not; None where no lease is stored.
+        """Returns when the lease of a thread was last renewed, held or not; None where no
+        lease is stored.
 
         Units: milliseconds since 1970. Raises: SourceError.
         """
@@ -111,13 +118,18 @@ class TurnLeases:
         return await self.holder(thread_id) is not None
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
-        """Return what is stored on the leases about a graph that are held now. Raises: SourceError."""
-        found, now = await self._records.query(KIND, {"graphKey": graph_key}), self._clock()
+        """Return what is stored on the leases about a graph that are held
+        now. Raises: SourceError.
+        """
+        found = await self._records.query(KIND, {"graphKey": graph_key})
+        now = self._clock()
         own = [record.data for record in found if record.key.startswith(f"{self._prefix}/")]
         return [data for data in own if not is_free(data, self._owner, now)]
 
     async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
-        """Note that a turn is no longer wanted; say whether somebody runs one. Raises: SourceError."""
+        """Note that a turn is no longer wanted; say whether somebody runs
+        one. Raises: SourceError.
+        """
         for _ in range(_TRIES):
             found = await self.holder(thread_id)
             if found is None:
@@ -171,7 +183,9 @@ class TurnLease(Lease):
             raise TurnUnwanted(thread_id=self.thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
-        """Renew and look until `ended` is set or the lease is lost; then give back what is still ours."""
+        """Renew and look until `ended` is set or the lease is lost; then give back
+        what is still ours.
+        """
         while not self.ended.is_set() and not self.has_lapsed:
             try:
                 async with asyncio.timeout(look_s):
@@ -186,9 +200,12 @@ class TurnLease(Lease):
         except ThreadBusy:
             pass  # it has lapsed
         except SourceError as exc:  # the store may be back before the lease ends
-            log.warning("lease_unreadable", extra={"thread_id": self.thread_id, "error": type(exc).__name__})
+            log.warning(
+                "lease_unreadable", extra={"thread_id": self.thread_id, "error": type(exc).__name__}
+            )
         if self.has_lapsed or self._unwanted is not None:
-            task, self._working = self._working, None
+            task = self._working
+            self._working = None
             if task is not None:
                 task.cancel()
 
@@ -222,8 +239,11 @@ async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredT
     raise ThreadBusy(thread_id=thread_id)
 
 
-async def effective_status(threads: Threads, leases: TurnLeases, thread: Thread, person: Person) -> Thread:
-    """Return a thread with the true status of its turn: one whose owner is gone failed. Nothing is stored.
+async def effective_status(
+    threads: Threads, leases: TurnLeases, thread: Thread, person: Person
+) -> Thread:
+    """Return a thread with the true status of its turn: one whose owner is gone failed.
+    Nothing is stored.
 
     Raises: SourceError.
     """

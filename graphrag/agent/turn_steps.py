@@ -1,4 +1,6 @@
-"""The steps of a turn: the model is asked, and what it calls is run, until there is an answer or a wait."""
+"""The steps of a turn: the model is asked, and what it calls is run, until there is an answer
+or a wait.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tools.base import ToolContext
 
 Start = Ending | tuple[Requested | None, bool]
-"""How a resumed turn ends at once, or the calls that are run first and whether the answer is final."""
+"""How a resumed turn ends at once, or the calls that are run first and whether the
+answer is final.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +64,20 @@ class TurnSteps:
         limits: AgentLimits | None = None,
         traces: Traces | None = None,
     ) -> None:
-        self.limits, self._traces = limits or AgentLimits(), traces
-        self._source, self._retriever, self._caller, self._calls = source, retriever, caller, calls
-        self._threads, self.leases, self._approvals = threads, leases, approvals
+        self.limits = limits or AgentLimits()
+        self._traces = traces
+        self._source = source
+        self._retriever = retriever
+        self._caller = caller
+        self._calls = calls
+        self._threads = threads
+        self.leases = leases
+        self._approvals = approvals
         self._context_options = context_options
         self.on_turn: Callable[[str], Awaitable[None]] | None = None
-        """Called with the key of a graph when a turn about it begins, beside the turn; it may not raise."""
+        """Called with the key of a graph when a turn about it begins, beside the turn; it
+        may not raise.
+        """
         self._calling = set[asyncio.Future[None]]()
         self.blocks = blocks
 
@@ -74,7 +86,9 @@ class TurnSteps:
         """Whose model answers."""
         return self._caller.provider
 
-    async def answer_alone(self, messages: Sequence[Message], by: Person) -> tuple[str, UsageReported]:
+    async def answer_alone(
+        self, messages: Sequence[Message], by: Person
+    ) -> tuple[str, UsageReported]:
         """Return the model's answer to messages that are no conversation of ours, and what it used.
 
         Raises: ModelError, UsageLimitReached.
@@ -96,14 +110,18 @@ class TurnSteps:
         )
 
     async def _instruct(self, turn: RunningTurn) -> None:
-        """Puts the instructions at the beginning of a conversation that has none: another program's."""
+        """Puts the instructions at the beginning of a conversation that has
+        none: another program's.
+        """
         if _instructions_in(turn) is None:
             turn.messages.insert(0, await self._instructions(turn))
 
     async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
-        """Retrieve for a message; put context, message and what its blocks find at the conversation's end.
+        """Retrieve for a message; put context, message and what its blocks find at
+        the conversation's end.
 
-        A new thread gets its instructions, once. Nothing is stored. Raises: GraphNotFound, PromptError.
+        A new thread gets its instructions, once. Nothing is stored.
+        Raises: GraphNotFound, PromptError.
         """
         when: dict[str, Any] = {"calendar": turn.calendar, "reference": turn.reference}
         data = await self.blocks.read(said, turn.graph_key, turn.role, turn.language, **when)
@@ -140,7 +158,9 @@ class TurnSteps:
     async def _loop(
         self, turn: RunningTurn, take_up: Callable[[], Awaitable[Start]] | None = None
     ) -> AsyncGenerator[Event]:
-        """Ask and run what is called, in turns, until there is an answer or somebody to wait for."""
+        """Ask and run what is called, in turns, until there is an answer or somebody
+        to wait for.
+        """
         bind_log_context(turn=turn.state.number)
         start: Start = (None, False) if take_up is None else await take_up()
         while not isinstance(start, Ending):
@@ -157,7 +177,8 @@ class TurnSteps:
                             yield event
                 happened, start = await self._after_round(turn, waiting, final=final)
             elif turn.is_over:
-                happened, start = (), await turn.complete()
+                happened = ()
+                start = await turn.complete()
             else:
                 async with aclosing(self._caller.ask(turn, final=final)) as events:
                     async for event in events:
@@ -167,7 +188,9 @@ class TurnSteps:
                 yield event
         yield start
 
-    async def _after_reply(self, turn: RunningTurn, *, final: bool) -> tuple[Sequence[Event], Start]:
+    async def _after_reply(
+        self, turn: RunningTurn, *, final: bool
+    ) -> tuple[Sequence[Event], Start]:
         """Take the model's answer in; return the events of that, and how the turn goes on."""
         reply = turn.take_reply()
         if not reply.calls:
@@ -184,7 +207,9 @@ class TurnSteps:
         if turn.state.rounds_used >= allowed:
             unusable = self._calls.unusable(reply.requested, self._place(turn))
             turn.messages += [answered.message(self._calls.limits) for answered in unusable]
-            return [answered.event() for answered in unusable], await turn.at_limit(self.limits.max_rounds)
+            return [answered.event() for answered in unusable], await turn.at_limit(
+                self.limits.max_rounds
+            )
         requested = turn.accept(reply, self._calls.writes)
         if turn.session.kind != "chat" or not self._calls.only_read(requested):
             await turn.save("running")  # before anything is done, so that what is done is known of
@@ -193,7 +218,9 @@ class TurnSteps:
     async def _after_round(
         self, turn: RunningTurn, waiting: list[Approval], *, final: bool
     ) -> tuple[Sequence[Event], Start]:
-        """Take in what was proposed in a step; return the events of that, and how the turn goes on."""
+        """Take in what was proposed in a step; return the events of that, and how the
+        turn goes on.
+        """
         turn.stepped(waiting)
         events: list[Event] = []
         if waiting:
@@ -212,7 +239,8 @@ class TurnSteps:
     def _take_in(
         self, turn: RunningTurn, answered: Answered, made: list[Approval]
     ) -> ToolFinished | PendingQuestion | None:
-        """Take in what a call gave and return the event of that; a proposal, which has none, goes to `made`.
+        """Take in what a call gave and return the event of that; a proposal, which has none,
+        goes to `made`.
 
         A question is the only call of its round.
         """

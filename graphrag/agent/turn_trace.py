@@ -1,12 +1,14 @@
-"""Records how an answer came about: what was retrieved, what the model was sent, and each call with its cost.
+"""Records how an answer came about: what was retrieved, what the model was sent, and each call
+with its cost.
 
-A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; each is one of
-OpenTelemetry too, where these are collected, with the names of the semantic conventions for generative AI.
-Without the SDK, or where nothing is set up, none is recorded. What people and models wrote is recorded only
-where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true; secrets in it are masked.
+A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; each
+is one of OpenTelemetry too, where these are collected, with the names of the semantic conventions
+for generative AI. Without the SDK, or where nothing is set up, none is recorded. What people and
+models wrote is recorded only where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true;
+secrets in it are masked.
 
-Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends. A killed
-process loses the trace of the turn under way, never more.
+Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends.
+A killed process loses the trace of the turn under way, never more.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "resultChars": "nodius.tool.result_chars",
     "approvalId": "nodius.approval.id",
 }
-"""Our names, as the page reads them, and those of the conventions; what these lack begins with `nodius.`"""
+"""Our names, as the page reads them, and those of the conventions; what these lack
+begins with `nodius.`
+"""
 CONTENT: Final[Mapping[str, str]] = {
     "query": "gen_ai.retrieval.query.text",
     "arguments": "gen_ai.tool.call.arguments",
@@ -82,7 +86,12 @@ Operation = Literal["invoke_agent", "chat", "execute_tool", "retrieval", "embedd
 
 def _captures_content() -> bool:
     """Say whether texts may be recorded in spans."""
-    return os.environ.get(CAPTURE, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+    return os.environ.get(CAPTURE, "").strip().lower() in (
+        "true",
+        "1",
+        "span_only",
+        "span_and_event",
+    )
 
 
 @dataclass(slots=True)
@@ -101,21 +110,32 @@ class TurnTrace:
     """Of the turn, within the context of the request that asks."""
 
     def within(self) -> AbstractContextManager[Any]:
-        """Let what is done in the block belong to the turn's span. No generator may yield within it."""
+        """Let what is done in the block belong to the turn's span. No generator may
+        yield within it.
+        """
         if not self.span.get_span_context().is_valid:  # nobody traces
             return nullcontext()
         how = {"end_on_exit": False, "record_exception": False, "set_status_on_exception": False}
         return trace.use_span(self.span, **how)
 
-    def add(self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any) -> None:
+    def add(
+        self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any
+    ) -> None:
         """Note what has just ended after so many milliseconds."""
         if len(self.spans) >= MAX_SPANS:
             return
         if operation != "invoke_agent" and self.span.is_recording():
             self._record(operation, name, ms, more, failed=failed)
-        span = {"operation": operation, "name": name, "start": now_ms() - round(ms), "ms": round(ms, 1)}
+        span = {
+            "operation": operation,
+            "name": name,
+            "start": now_ms() - round(ms),
+            "ms": round(ms, 1),
+        }
         attributes = {key: value for key, value in more.items() if value is not None}
-        self.spans.append({**span, **({"failed": True} if failed else {}), "attributes": attributes})
+        self.spans.append(
+            {**span, **({"failed": True} if failed else {}), "attributes": attributes}
+        )
 
     def _record(
         self, operation: Operation, name: str, ms: float, more: Mapping[str, Any], *, failed: bool
@@ -125,7 +145,10 @@ class TurnTrace:
         facts: dict[str, Any] = {"gen_ai.operation.name": operation, **_attributes(more)}
         if operation == "chat" and self.sent and _captures_content():
             parts = [
-                {"role": one["role"], "parts": [{"type": "text", "content": redacted(one["text"]).text}]}
+                {
+                    "role": one["role"],
+                    "parts": [{"type": "text", "content": redacted(one["text"]).text}],
+                }
                 for one in self.context()
             ]
             facts[INPUT] = json.dumps(parts, ensure_ascii=False)
@@ -153,7 +176,11 @@ class TurnTrace:
         if "embed" in ms and not found.cached:
             self.add("embeddings", "embeddings", ms["embed"])
         nodes = [
-            {"key": scored.node.key, "score": round(scored.score, 4), "reasons": list(scored.reasons)}
+            {
+                "key": scored.node.key,
+                "score": round(scored.score, 4),
+                "reasons": list(scored.reasons),
+            }
             for scored in found.nodes[:MAX_NODES]
         ]
         self.add(
@@ -177,7 +204,9 @@ class TurnTrace:
         *,
         failed: bool,
     ) -> None:
-        """Note one answer of the model; what the first was sent is kept as the context of the turn."""
+        """Note one answer of the model; what the first was sent is kept as the context
+        of the turn.
+        """
         if request is not None and not self.sent:
             self.sent = request.messages
         self.add(
@@ -215,8 +244,15 @@ class TurnTrace:
         if not is_stored:
             self.end(failed=True)
             return None
-        failed, thread = turn.state.status == "failed", turn.stored.thread
-        self.add("invoke_agent", "invoke_agent", now_ms() - self.began, failed=failed, threadId=thread.key)
+        failed = turn.state.status == "failed"
+        thread = turn.stored.thread
+        self.add(
+            "invoke_agent",
+            "invoke_agent",
+            now_ms() - self.began,
+            failed=failed,
+            threadId=thread.key,
+        )
         self.end(failed=failed, threadId=thread.key)
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
         return facts | {"turn": turn.state.number, "time": self.began}
@@ -238,40 +274,59 @@ class Traces:
     """Keeps the traces of a workspace's conversations, for `days`."""
 
     def __init__(self, records: RecordStore, *, days: int) -> None:
-        self._records, self._days = records, days
+        self._records = records
+        self._days = days
         self._looked = 0
 
     async def keep(self, facts: Mapping[str, Any], trace: TurnTrace) -> None:
         """Add a part of a turn to its record, and forget old ones; what fails is logged alone."""
-        thread_id, turn = str(facts["threadId"]), int(facts["turn"])
+        thread_id = str(facts["threadId"])
+        turn = int(facts["turn"])
         key = _key(thread_id, turn)
         try:
             data = {**facts, "spans": trace.spans, "context": trace.context()}
             try:
-                await self._records.write([RecordWrite(kind=KIND, key=key, data=data, expected_version=None)])
+                await self._records.write(
+                    [RecordWrite(kind=KIND, key=key, data=data, expected_version=None)]
+                )
             except RecordConflict:  # the turn waited for a person
-                await change_record(self._records, KIND, key, lambda before: _continued(before, data))
+                await change_record(
+                    self._records, KIND, key, lambda before: _continued(before, data)
+                )
             old: list[Record] = []
-            if turn > TURNS and (last := await self._records.get(KIND, _key(thread_id, turn - TURNS))):
+            if turn > TURNS and (
+                last := await self._records.get(KIND, _key(thread_id, turn - TURNS))
+            ):
                 old.append(last)
             if (now := now_ms()) >= self._looked + MINUTE_MS:
                 limit = now - self._days * DAY_MS
-                old += await self._records.query(KIND, order_by="time", at_most=limit, limit=AT_ONCE)
-                self._looked = 0 if len(old) >= AT_ONCE else now  # at once again, while there are more
+                old += await self._records.query(
+                    KIND, order_by="time", at_most=limit, limit=AT_ONCE
+                )
+                self._looked = (
+                    0 if len(old) >= AT_ONCE else now
+                )  # at once again, while there are more
             for record in old:
                 await delete_record(self._records, record)
         except (SourceError, RecordConflict) as exc:
-            log.warning("trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__})
+            log.warning(
+                "trace_not_kept", extra={"thread_id": thread_id, "error": type(exc).__name__}
+            )
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
-        """Return the turns of a conversation, the first first: who may see it, the caller checks."""
+        """Return the turns of a conversation, the first first: who may see it,
+        the caller checks.
+        """
         found = await self._records.query(KIND, {"threadId": thread_id}, limit=2 * TURNS)
         return [dict(record.data) for record in sorted(found, key=lambda record: record.key)]
 
     async def chats(self, start: int, limit: int) -> list[tuple[str, str, int, dict[str, Any]]]:
-        """Return the latest calls of models since a time: person, graph, time and attributes of each."""
+        """Return the latest calls of models since a time: person, graph, time and
+        attributes of each.
+        """
         found: list[tuple[str, str, int, dict[str, Any]]] = []
-        seen, end = set[str](), None
+        seen = set[str]()
+        end = None
         while len(seen) < limit:  # in pages: each holds what a model was sent, too
             page = await self._records.query(
                 KIND, order_by="time", at_least=start, at_most=end, descending=True, limit=PAGE
@@ -279,7 +334,12 @@ class Traces:
             new = [one for one in page if one.key not in seen][: limit - len(seen)]
             seen.update(one.key for one in new)
             found += [
-                (str(one.data["userId"]), str(one.data["graphKey"]), int(span["start"]), span["attributes"])
+                (
+                    str(one.data["userId"]),
+                    str(one.data["graphKey"]),
+                    int(span["start"]),
+                    span["attributes"],
+                )
                 for one in new
                 for span in one.data["spans"]
                 if span["operation"] == "chat"
@@ -309,5 +369,7 @@ def _attributes(given: Mapping[str, Any]) -> dict[str, Any]:
         documents = [{"id": node["key"], "score": node["score"]} for node in given["nodes"]]
         found[DOCUMENTS] = json.dumps(documents)
     if _captures_content():
-        found |= {CONTENT[name]: redacted(str(given[name])).text for name in CONTENT.keys() & given.keys()}
+        found |= {
+            CONTENT[name]: redacted(str(given[name])).text for name in CONTENT.keys() & given.keys()
+        }
     return found

@@ -1,8 +1,8 @@
 """Declarative agents: their documents, versions and states, and the conversations that follow them.
 
-From outside: `loading`, `document`, `document_check`, `compiled_agent`, `voice_fields` and
-`agent_prompt` (documents), `agent_store`, `manager`, `agent_view`, `sync` and `agent_worker` (agents and
-their state), `chats`, `life`, `document_agent`, `chat_values`, `session_source`, `session_fields`,
-`model_refusal` and `toolbox`
-(conversations), `deliveries`, `trying`, `demo_api`, `errors`.
+From outside: `loading`, `document`, `document_check`, `compiled_agent`, `voice_fields`
+and `agent_prompt` (documents), `agent_store`, `manager`, `agent_view`, `sync` and
+`agent_worker` (agents and their state), `chats`, `life`, `document_agent`, `chat_values`,
+`session_source`, `session_fields`, `model_refusal` and `toolbox` (conversations),
+`deliveries`, `trying`, `demo_api`, `errors`.
 """

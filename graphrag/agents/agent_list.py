@@ -1,4 +1,6 @@
-"""The file of a list of agents: where the list is, the document they share, what of an item goes into it."""
+"""The file of a list of agents: where the list is, the document they share, what of an item
+goes into it.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class AgentListFile(DocumentPart):
 
     list: ListRequest
     template: str
-    variables: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], JsonPath] = Field(
-        default_factory=dict[str, Path], max_length=100
+    variables: dict[Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]*$")], JsonPath] = (
+        Field(default_factory=dict[str, Path], max_length=100)
     )
     id: JsonPath
     when: Condition | None = None
@@ -49,7 +51,9 @@ class AgentListFile(DocumentPart):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentList:
-    """A list as it is used. `name` is that of its file, `template` the document that its agents share."""
+    """A list as it is used. `name` is that of its file, `template` the document that
+    its agents share.
+    """
 
     name: str
     file: AgentListFile
@@ -59,7 +63,9 @@ class AgentList:
         """Return the items of a fetched list. Raises: AgentListRefused where there are none."""
         found = self.file.list.items.first(answer, _NO_SCOPE)
         if not isinstance(found, list):
-            raise AgentListRefused(source=self.name, reason="`items` leads to no list in the answer")
+            raise AgentListRefused(
+                source=self.name, reason="`items` leads to no list in the answer"
+            )
         if not found:
             raise AgentListRefused(source=self.name, reason="the list is empty")
         return cast(list[Any], found)
@@ -87,7 +93,9 @@ class AgentList:
         agent_id = _text(self.file.id.first(item, _NO_SCOPE))
         if not agent_id:
             return BrokenItem(agent_id="", what=f"item {number} has no id")
-        values = {name: _text(path.first(item, _NO_SCOPE)) for name, path in self.file.variables.items()}
+        values = {
+            name: _text(path.first(item, _NO_SCOPE)) for name, path in self.file.variables.items()
+        }
         variables = {name: value for name, value in values.items() if value is not None}
         about: Any = self.template.get("agent")
         facts = cast(dict[str, Any], about) if isinstance(about, dict) else {}
@@ -100,7 +108,9 @@ class AgentList:
             made = fingerprint(read.document, variables)
         except AgentTooLarge as exc:
             return BrokenItem(agent_id=agent_id, what=str(exc))
-        return WantedAgent(agent_id=agent_id, document=document, variables=variables, fingerprint=made)
+        return WantedAgent(
+            agent_id=agent_id, document=document, variables=variables, fingerprint=made
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +132,9 @@ class BrokenItem:
 
 
 def read_list(file: FilePath) -> AgentList:
-    """Return the list that a file describes. Raises: AgentListRefused with all that is wrong with it."""
+    """Return the list that a file describes. Raises: AgentListRefused with all that is
+    wrong with it.
+    """
     problems: list[DocumentProblem] = []
     parsed = _read(file, file.name, problems)
     try:
@@ -135,8 +147,12 @@ def read_list(file: FilePath) -> AgentList:
     problems += misread(written.id, "id", frozenset())
     problems += misread(written.variables, "variables", frozenset())
     problems += misread(written.when, "when", OF_ITEM)
-    host = urlsplit(written.list.url.source).hostname or ""  # its secrets are for the host of the list alone
-    secrets = {name: [host] for header in written.list.headers.values() for name in secrets_of(header)}
+    host = (
+        urlsplit(written.list.url.source).hostname or ""
+    )  # its secrets are for the host of the list alone
+    secrets = {
+        name: [host] for header in written.list.headers.values() for name in secrets_of(header)
+    }
     problems += broken_request(written.list, "list", None, secrets)
     if problems:
         said = (f"{problem.where}: {problem.what}" for problem in problems)

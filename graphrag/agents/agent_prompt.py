@@ -34,8 +34,8 @@ async def write_agent_prompt(
 ) -> SystemMessage:
     """Return the system prompt of a conversation with an agent about a graph, "" for none.
 
-    `code`: BCP-47 code of the agent's language; `language`: that of our own words. Raises: PromptError,
-    SourceError.
+    `code`: BCP-47 code of the agent's language; `language`: that of our own words.
+    Raises: PromptError, SourceError.
     """
     graphs = graphs_of(agent, about)
     phrases = load_phrases("agent", language)
@@ -64,8 +64,12 @@ async def write_agent_prompt(
     return SystemMessage(content="\n\n".join(parts))
 
 
-async def _outlines(source: GraphDataSource, graphs: Sequence[str], language: Language) -> list[str]:
-    """Return an outline of each graph, or its size where there is no room; of one that is gone, nothing."""
+async def _outlines(
+    source: GraphDataSource, graphs: Sequence[str], language: Language
+) -> list[str]:
+    """Return an outline of each graph, or its size where there is no room; of one that
+    is gone, nothing.
+    """
     made: list[str] = []
     left = OUTLINE_TOKENS
     for place, key in enumerate(graphs):

@@ -1,7 +1,7 @@
 """Stores agents with their last versions; every change is a compare-and-set by what was read.
 
-Decision: a version is a record of its own beside the agent's, written with it in one transaction: a list of
-agents reads no documents, and a kill during `put` leaves the version before it.
+Decision: a version is a record of its own beside the agent's, written with it in one transaction: a
+list of agents reads no documents, and a kill during `put` leaves the version before it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class AgentCheck(Document):
 
 
 class StoredAgent(Document):
-    """An agent without its documents. `version` is the current one, `latest` the highest number given.
+    """An agent without its documents. `version` is the current one, `latest` the
+    highest number given.
 
     `source` names the list that it is kept in step with; `stopped_by_list`: it was gone from it.
     `model_failed_time`, `model_error`: when its model last failed, and what its service said.
@@ -105,8 +106,12 @@ class AgentDocumentVersion(Document):
 class Agents:
     """The agents of one workspace. `clock` gives milliseconds since 1970."""
 
-    def __init__(self, records: RecordStore, workspace: str, *, clock: Callable[[], int] = now_ms) -> None:
-        self.records, self.workspace, self.clock = records, workspace, clock
+    def __init__(
+        self, records: RecordStore, workspace: str, *, clock: Callable[[], int] = now_ms
+    ) -> None:
+        self.records = records
+        self.workspace = workspace
+        self.clock = clock
 
     async def get(self, agent_id: str) -> StoredAgent:
         """Raises: AgentNotFound, BadDocument."""
@@ -120,9 +125,13 @@ class Agents:
         record = await self.records.get(KIND, agent_id)
         return None if record is None else _read(record)
 
-    async def list(self, *, desired: Desired | None = None, limit: int = MAX_AGENTS) -> list[StoredAgent]:
+    async def list(
+        self, *, desired: Desired | None = None, limit: int = MAX_AGENTS
+    ) -> list[StoredAgent]:
         """Return agents by id; those that cannot be read are left out."""
-        found = await self.records.query(KIND, {} if desired is None else {"desired": desired}, limit=limit)
+        found = await self.records.query(
+            KIND, {} if desired is None else {"desired": desired}, limit=limit
+        )
         return await asyncio.to_thread(readable, found, _read)
 
     async def version(self, agent_id: str, version: int) -> AgentDocumentVersion:
@@ -130,7 +139,9 @@ class Agents:
         record = await self.records.get(VERSION_KIND, _version_key(agent_id, version))
         if record is None:
             raise errors.AgentNotFound(agent_id=agent_id, version=version)
-        return parse_document(AgentDocumentVersion, {"_key": record.key, **record.data}, VERSION_KIND)
+        return parse_document(
+            AgentDocumentVersion, {"_key": record.key, **record.data}, VERSION_KIND
+        )
 
     async def put(
         self,
@@ -154,7 +165,10 @@ class Agents:
             actual = 0 if stored is None else stored.version
             if expected_version not in (None, actual):
                 raise errors.AgentChanged(agent_id=agent_id, version=actual)
-            if stored is None and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS:
+            if (
+                stored is None
+                and len(await self.records.query(KIND, limit=MAX_AGENTS)) >= MAX_AGENTS
+            ):
                 raise errors.TooManyAgents(limit=MAX_AGENTS)
             if stored is not None and stored.current.fingerprint == _hash(body):
                 return stored
@@ -176,7 +190,9 @@ class Agents:
                 return await self.get(agent_id)
         raise errors.AgentChanged(agent_id=agent_id, version=actual)
 
-    async def change(self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]) -> StoredAgent:
+    async def change(
+        self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]
+    ) -> StoredAgent:
         """Store what `change` makes of an agent, again if it was changed meanwhile.
 
         Raises: AgentNotFound, AgentChanged, BadDocument, and what `change` raises.
@@ -192,12 +208,16 @@ class Agents:
         try:
             record = await change_record(self.records, KIND, agent_id, changed)
         except RecordConflict as exc:
-            raise errors.AgentChanged(agent_id=agent_id, version=(await self.get(agent_id)).version) from exc
+            raise errors.AgentChanged(
+                agent_id=agent_id, version=(await self.get(agent_id)).version
+            ) from exc
         assert record is not None
         return _read(record)
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
-        """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged, BadDocument."""
+        """Make a version that is kept the current one. Raises:
+        AgentNotFound, AgentChanged, BadDocument.
+        """
         kept = await self.version(agent_id, version)
         facts = _facts(kept.document)
 
@@ -219,7 +239,9 @@ class Agents:
         stored = await self.get(agent_id)
         if stored.desired != "stopped":
             raise errors.AgentStateRefused(agent_id=agent_id, state=stored.desired, asked="delete")
-        writes = [RecordWrite(kind=KIND, key=agent_id, data=None, expected_version=stored.record_version)]
+        writes = [
+            RecordWrite(kind=KIND, key=agent_id, data=None, expected_version=stored.record_version)
+        ]
         for each in stored.versions:
             writes += await self._removal(agent_id, each.version)
         try:
@@ -231,10 +253,13 @@ class Agents:
         self, stored: StoredAgent | None, changed: StoredAgent, added: AgentDocumentVersion
     ) -> bool:
         """Write an agent with its new version; drop one too many. False: it was changed since."""
-        expected, key = stored.record_version if stored else None, _version_key(added.agent_id, added.version)
+        expected = stored.record_version if stored else None
+        key = _version_key(added.agent_id, added.version)
         document = added.model_dump(by_alias=True)
         writes = [
-            RecordWrite(kind=KIND, key=added.agent_id, data=_data(changed), expected_version=expected),
+            RecordWrite(
+                kind=KIND, key=added.agent_id, data=_data(changed), expected_version=expected
+            ),
             RecordWrite(kind=VERSION_KIND, key=key, data=document, expected_version=None),
         ]
         for each in stored.versions if stored else ():
@@ -251,7 +276,11 @@ class Agents:
         record = await self.records.get(VERSION_KIND, key)
         if record is None:
             return []
-        return [RecordWrite(kind=VERSION_KIND, key=key, data=None, expected_version=record.version or "")]
+        return [
+            RecordWrite(
+                kind=VERSION_KIND, key=key, data=None, expected_version=record.version or ""
+            )
+        ]
 
 
 def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str]) -> str:
@@ -278,7 +307,8 @@ def _with_version(
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a list shows of a document."""
-    about, chat = document["agent"], document.get("chat", {})
+    about = document["agent"]
+    chat = document.get("chat", {})
     return {
         "name": str(about.get("name", "")),
         "type": str(about.get("type", "general")),

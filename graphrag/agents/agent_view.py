@@ -1,4 +1,6 @@
-"""State, health and activity of an agent: they follow from what is stored of it and of its conversations."""
+"""State, health and activity of an agent: they follow from what is stored of it
+and of its conversations.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _OPEN, _RECENT, _DELIVERIES = 500, 200, 1_000
 
 @dataclass(slots=True, kw_only=True)
 class AgentActivity:
-    """Open conversations of an agent, its last tool calls (newest first, True: done), late deliveries."""
+    """Open conversations of an agent, its last tool calls (newest first, True:
+    done), late deliveries.
+    """
 
     open: int = 0
     calls: list[bool] = field(default_factory=list[bool])
@@ -34,9 +38,11 @@ class AgentActivity:
 
 
 class AgentSummary(AnswerBody):
-    """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health` is not ok.
+    """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health`
+    is not ok.
 
-    `model_error`: what the service of its model refused in the last minutes. `calls`: open conversations.
+    `model_error`: what the service of its model refused in the last minutes.
+    `calls`: open conversations.
     `source`: the list that it is kept in step with.
     """
 
@@ -67,7 +73,9 @@ def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> 
     """Return an agent with its state and health; `activity` None: it does nothing."""
     activity = activity or AgentActivity()
     state = state_from(agent, activity.open)
-    problems = agent.check.problems if agent.check is not None and agent.desired == "running" else ()
+    problems = (
+        agent.check.problems if agent.check is not None and agent.desired == "running" else ()
+    )
     reasons = sorted({each.code for each in problems})
     failed = agent.desired == "running" and now - agent.model_failed_time < MODEL_MS
     if failed:
@@ -111,11 +119,16 @@ async def open_conversations(records: RecordStore, agent_id: str, *, limit: int 
 async def read_activity(records: RecordStore, now: int) -> Mapping[str, AgentActivity]:
     """Return what agents do, by id; one that does nothing is left out.
 
-    Read from the database and not counted in a process: every server and the command line say the same.
+    Read from the database and not counted in a process: every server and the command line
+    say the same.
     """
     open_ones = await records.query("thread", {"agentOpen": True}, limit=_OPEN)
     recent = await records.query(
-        "thread", order_by="lastUpdatedTime", at_least=now - RECENT_MS, descending=True, limit=_RECENT
+        "thread",
+        order_by="lastUpdatedTime",
+        at_least=now - RECENT_MS,
+        descending=True,
+        limit=_RECENT,
     )
     owed = await records.query("delivery", {"status": "waiting"}, limit=_DELIVERIES)
     found: defaultdict[str, AgentActivity] = defaultdict(AgentActivity)
@@ -131,7 +144,9 @@ async def read_activity(records: RecordStore, now: int) -> Mapping[str, AgentAct
 
 
 def _calls(threads: Iterable[Record]) -> Iterable[tuple[str, bool]]:
-    """Yield agent and success of each logged tool call, the newest conversation's last call first."""
+    """Yield agent and success of each logged tool call, the newest conversation's
+    last call first.
+    """
     for thread in threads:
         agent = cast(dict[str, Any], thread.data.get("agent") or {})
         for call in reversed(cast(list[dict[str, Any]], agent.get("tools") or [])[-CALLS:]):

@@ -1,6 +1,8 @@
-"""Does what is due for agents, again and again: ends idle conversations, sends deliveries, looks at agents.
+"""Does what is due for agents, again and again: ends idle conversations, sends deliveries,
+looks at agents.
 
-Every server has one. What one workspace has due never holds up another, and what fails is looked at again.
+Every server has one. What one workspace has due never holds up another, and what fails is
+looked at again.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ GRAPHS_MS: Final = 60_000
 
 @dataclass(slots=True, kw_only=True)
 class WorkspaceAgents:
-    """The agents of one workspace, as the worker sees them. `calls` does what is due by telephone."""
+    """The agents of one workspace, as the worker sees them. `calls` does what is
+    due by telephone.
+    """
 
     manager: AgentManager
     life: AgentLife
@@ -65,9 +69,15 @@ class WorkspaceAgents:
             log.error("agent_work_failed", extra={"work": name}, exc_info=error)
 
     async def _end_without_graph(self) -> None:
-        """End the conversations about graphs that were deleted since the last look; at first, about any."""
+        """End the conversations about graphs that were deleted since the last look; at
+        first, about any.
+        """
         graphs = frozenset(graph.key for graph in await self.source.list_graphs())
-        gone = await self.life.endings.graphs() - graphs if self._graphs is None else self._graphs - graphs
+        gone = (
+            await self.life.endings.graphs() - graphs
+            if self._graphs is None
+            else self._graphs - graphs
+        )
         for key in sorted(gone):
             await self.life.endings.end_all(graph_key=key)
         self._graphs = graphs
@@ -91,7 +101,8 @@ class AgentWorker:
         workspaces: Callable[[], Awaitable[Sequence[str]]],
         opened: Callable[[str], Awaitable[WorkspaceAgents]],
     ) -> None:
-        self._workspaces, self._opened = workspaces, opened
+        self._workspaces = workspaces
+        self._opened = opened
         self._seen: dict[str, WorkspaceAgents] = {}
 
     @asynccontextmanager

@@ -1,6 +1,8 @@
-"""Begins a conversation with an agent: checks, session, first values and greeting; stores it at the end.
+"""Begins a conversation with an agent: checks, session, first values and greeting; stores it
+at the end.
 
-Until then there is no thread: a blocked caller, or a session that is not to be had, leaves nothing behind.
+Until then there is no thread: a blocked caller, or a session that is not to be had,
+leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from dataclasses import replace
 
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Thread
-from graphrag.agents.chat_values import agent_part, first_values, language_of, said, values_of, with_part
+from graphrag.agents.chat_values import (
+    agent_part,
+    first_values,
+    language_of,
+    said,
+    values_of,
+    with_part,
+)
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifeParts, owed
 from graphrag.agents.document import PreCallCheck
@@ -37,10 +46,17 @@ class Beginnings:
     """Begins the conversations of one workspace."""
 
     def __init__(self, parts: LifeParts, deliveries: Deliveries) -> None:
-        self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
+        self._parts = parts
+        self._clock = parts.clock
+        self._deliveries = deliveries
 
     async def begin(
-        self, agent: CompiledAgent, version: int, stored: StoredThread, *, caller_phone: str | None = None
+        self,
+        agent: CompiledAgent,
+        version: int,
+        stored: StoredThread,
+        *,
+        caller_phone: str | None = None,
     ) -> StoredThread:
         """Store a new thread as a chat with a version of an agent, and return it.
 
@@ -60,7 +76,9 @@ class Beginnings:
         return thread.model_copy(update={"agent": part})
 
     async def check(self, agent: CompiledAgent, thread: Thread) -> None:
-        """Ask all checks side by side; the first in order that blocks decides. Raises: AgentBlocked."""
+        """Ask all checks side by side; the first in order that blocks
+        decides. Raises: AgentBlocked.
+        """
         values = values_of(agent, thread, self._parts.locale)
         executor = self._parts.agents.executor(agent.agent_id)
         asked = [
@@ -70,7 +88,9 @@ class Beginnings:
         try:
             for check, task in zip(agent.document.pre_call_checks, asked, strict=True):
                 if await task:
-                    log.info("call_blocked", extra={"agent_id": agent.agent_id, "check": check.name})
+                    log.info(
+                        "call_blocked", extra={"agent_id": agent.agent_id, "check": check.name}
+                    )
                     raise AgentBlocked(message=self._message(check, values))
         finally:
             await end_tasks(*asked)
@@ -86,10 +106,16 @@ class Beginnings:
     ) -> StoredThread:
         """Store a drafted conversation, and return it.
 
-        What the agent's API is owed for the beginning is stored with it and sent beside. Raises: SourceError.
+        What the agent's API is owed for the beginning is stored with it and sent
+        beside. Raises: SourceError.
         """
-        now, is_chat = self._clock(), agent_part(stored.thread).channel == "chat"
-        begun = said(stored.thread, agent, now) if is_chat else self._answered(agent, stored.thread, now)
+        now = self._clock()
+        is_chat = agent_part(stored.thread).channel == "chat"
+        begun = (
+            said(stored.thread, agent, now)
+            if is_chat
+            else self._answered(agent, stored.thread, now)
+        )
         thread = with_part(
             begun,
             ctx={**session.ctx, **agent_part(begun).ctx},
@@ -108,11 +134,15 @@ class Beginnings:
         return kept
 
     def _answered(self, agent: CompiledAgent, thread: Thread, now: int) -> Thread:
-        """Return the thread of a call that is answered now. It is never idle: who serves it ends it."""
+        """Return the thread of a call that is answered now. It is never idle: who serves
+        it ends it.
+        """
         longest_ms = round(agent.document.limits.max_call_s * 1000) + LOST_MS
         return with_part(self.draft(thread, agent_part(thread)), idle_time=now + longest_ms)
 
-    async def _blocks(self, check: PreCallCheck, values: ConversationValues, executor: HttpExecutor) -> bool:
+    async def _blocks(
+        self, check: PreCallCheck, values: ConversationValues, executor: HttpExecutor
+    ) -> bool:
         key = f"{values.call_id}:check:{check.name}"
         try:
             answer = await executor.request(check, values, key)
@@ -120,7 +150,9 @@ class Beginnings:
             log.warning("check_failed", extra={"check": check.name, "reason": exc.code})
             return check.on_error == "block"
         if not answer.ok:
-            log.warning("check_failed", extra={"check": check.name, "reason": f"http_{answer.status}"})
+            log.warning(
+                "check_failed", extra={"check": check.name, "reason": f"http_{answer.status}"}
+            )
             return check.on_error == "block"
         scope = values.scope(self._clock(), response=answer.value, status=answer.status)
         return await asyncio.to_thread(check.block_if.holds, scope)
@@ -129,7 +161,9 @@ class Beginnings:
         if check.on_block != "message" or check.message is None:
             return ""
         try:
-            return str(check.message.render(values.scope(self._clock()), insert="text"))[:MESSAGE_CHARS]
+            return str(check.message.render(values.scope(self._clock()), insert="text"))[
+                :MESSAGE_CHARS
+            ]
         except TemplateFailed:
             return ""
 
@@ -146,7 +180,8 @@ class Beginnings:
         """Return how the agent is to begin, None where it waits for the person."""
         if (greeting := agent.document.greeting) is None:
             return None
-        known, unknown = greeting.known_customer, greeting.unknown_customer
+        known = greeting.known_customer
+        unknown = greeting.unknown_customer
         scope = values_of(agent, thread, self._parts.locale).scope(self._clock())
         condition = greeting.condition_field
         try:
@@ -154,5 +189,7 @@ class Beginnings:
             chosen = (known or unknown) if is_known else (unknown or known)
             return None if chosen is None else str(chosen.render(scope, insert="text"))
         except TemplateFailed as exc:
-            log.warning("greeting_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
+            log.warning(
+                "greeting_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code}
+            )
             return None

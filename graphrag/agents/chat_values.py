@@ -1,4 +1,5 @@
-"""What a stored conversation with an agent knows, as the templates of its document read it, and back.
+"""What a stored conversation with an agent knows, as the templates of its document read
+it, and back.
 
 From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `http_sentence`.
 """
@@ -33,7 +34,9 @@ class Locale:
 
 
 def language_of(agent: CompiledAgent, locale: Locale) -> Language:
-    """Return the language of our words to an agent's callers: its own where there are texts in it."""
+    """Return the language of our words to an agent's callers: its own where there are
+    texts in it.
+    """
     short = (agent.document.agent.language or locale.language).partition("-")[0].lower()
     found: Language | None = next((language for language in LANGUAGES if language == short), None)
     return found or locale.language
@@ -64,7 +67,9 @@ def agent_part(thread: Thread) -> ThreadAgent:
 
 
 def first_values(part: ThreadAgent, now: int) -> dict[str, Any]:
-    """Return ctx as a conversation begins with it. A chat begins with a message, a call with silence."""
+    """Return ctx as a conversation begins with it. A chat begins with a message, a
+    call with silence.
+    """
     return {
         "caller_phone": part.caller_phone,
         "agent_id": part.agent_id,
@@ -77,7 +82,9 @@ def first_values(part: ThreadAgent, now: int) -> dict[str, Any]:
 
 def values_of(agent: CompiledAgent, thread: Thread, locale: Locale) -> ConversationValues:
     """Return the values of a conversation. What is set in them does not change the thread."""
-    part, language, named = agent_part(thread), language_of(agent, locale), about(agent, locale)
+    part = agent_part(thread)
+    language = language_of(agent, locale)
+    named = about(agent, locale)
     transcript = transcript_of(thread)
     return ConversationValues(
         agent=named,
@@ -121,7 +128,9 @@ def with_part(thread: Thread, **changes: Any) -> Thread:
 
 
 def said(thread: Thread, agent: CompiledAgent, now: int) -> Thread:
-    """Return the thread after a message of the person: the time in which it may be idle begins again."""
+    """Return the thread after a message of the person: the time in which it may be
+    idle begins again.
+    """
     part = agent_part(thread)
     idle_time = now + round(agent.document.limits.chat_idle_s * 1000)
     ctx = {**part.ctx, "had_conversation": True}

@@ -1,4 +1,6 @@
-"""All conversations of a workspace, with and without an agent of a document: the way in for every channel."""
+"""All conversations of a workspace, with and without an agent of a document: the way in
+for every channel.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ from tools.read_tools.overview import read_graph_overview
 from tools.read_tools.search_workspace import SearchAllGraphs, search_workspace
 
 ModelOf = Callable[[str | None, str | None], tuple[LLMProvider, Pricing]]
-"""Gives the model of a provider's and a model's name; None: the service's. Raises: SettingsError."""
+"""Gives the model of a provider's and a model's name; None: the
+service's. Raises: SettingsError.
+"""
 QUERY_CHARS: Final = 1_000
 """Of a message, for the search of all graphs."""
 
@@ -41,9 +45,14 @@ class AgentChats(Agent):
     `life` is set where there are declarative agents.
     """
 
-    def __init__(self, agents: AgentManager, life: AgentLife, model: ModelOf, **of_agent: Any) -> None:
+    def __init__(
+        self, agents: AgentManager, life: AgentLife, model: ModelOf, **of_agent: Any
+    ) -> None:
         super().__init__(**of_agent)
-        self._agents, self.life, self._model, self._of_agent = agents, life, model, of_agent
+        self._agents = agents
+        self.life = life
+        self._model = model
+        self._of_agent = of_agent
 
     async def end(self, thread_id: str, person: Person) -> Thread:
         """End a person's conversation with an agent; a turn of it is stopped first.
@@ -68,7 +77,8 @@ class AgentChats(Agent):
         """Return who answers the next turn of a conversation. Raises: AgentError, SettingsError."""
         if stored.version is None and agent_id is not None:
             stored = await self._begun(stored, person, agent_id, caller_phone)
-        thread, part = stored.thread, stored.thread.agent
+        thread = stored.thread
+        part = stored.thread.agent
         if agent_id is not None and (part is None or part.agent_id != agent_id):
             raise errors.ThreadOfOtherAgent(thread_id=thread.key, agent_id=agent_id)
         if caller_phone is not None and (part is None or part.caller_phone != caller_phone):
@@ -78,8 +88,12 @@ class AgentChats(Agent):
         if not part.is_open:
             raise errors.ThreadEnded(thread_id=thread.key)
         compiled = await self._agents.compiled(part.agent_id, part.version)
-        provider, pricing = self._model(compiled.document.chat.provider, compiled.document.chat.model)
-        agent = DocumentAgent(compiled, self._agents, self.life, provider, pricing, **self._of_agent)
+        provider, pricing = self._model(
+            compiled.document.chat.provider, compiled.document.chat.model
+        )
+        agent = DocumentAgent(
+            compiled, self._agents, self.life, provider, pricing, **self._of_agent
+        )
         return agent, stored
 
     async def _begun(
@@ -97,14 +111,16 @@ class AgentChats(Agent):
             raise errors.CallerForbidden
         if graph_key:
             await self._source.get_graph(graph_key)
-        self._model(document.chat.provider, document.chat.model)  # what is missing is said before it begins
+        self._model(
+            document.chat.provider, document.chat.model
+        )  # what is missing is said before it begins
         return await self.life.beginnings.begin(agent, version, new, caller_phone=caller_phone)
 
 
 class WorkspaceAgent(Agent):
-    """Takes up one turn of a conversation about all graphs of a workspace: what it knows comes from a search
-    of them all. It reads and proposes nothing: a change belongs to a conversation about its graph, or to a
-    codemod.
+    """Takes up one turn of a conversation about all graphs of a workspace: what it knows comes from
+    a search of them all. It reads and proposes nothing: a change belongs to a conversation about
+    its graph, or to a codemod.
     """
 
     def _turn_of(
@@ -117,7 +133,9 @@ class WorkspaceAgent(Agent):
         return turn
 
     async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
-        if not any(isinstance(message, SystemMessage) and message.stable for message in turn.messages):
+        if not any(
+            isinstance(message, SystemMessage) and message.stable for message in turn.messages
+        ):
             turn.messages.insert(0, await self._instructions(turn))
         asked = SearchAllGraphs.model_construct(query=said.content[:QUERY_CHARS], kind=None)
         found = await search_workspace.run(asked, self._place(turn).context)
@@ -136,7 +154,9 @@ def _box() -> ToolBox:
 def _on_any_graph(tool: Tool[Any]) -> Tool[Any]:
     """Return a tool whose calls name a graph of the workspace."""
     named: Any = (Annotated[str, Field(min_length=1, max_length=200)], ...)
-    arguments: Any = create_model(f"{tool.arguments.__name__}OnAny", __base__=tool.arguments, graph=named)
+    arguments: Any = create_model(
+        f"{tool.arguments.__name__}OnAny", __base__=tool.arguments, graph=named
+    )
 
     example = {GRAPH: "order-refund", **tool.example}
     return replace(on_named_graph(tool, arguments), example=example)

@@ -37,7 +37,9 @@ class CompiledAgent:
     def outcome_rules(self) -> list[OutcomeRule]:
         """Return the rules by priority, ties by position."""
         placed = list(enumerate(self.document.lifecycle.outcome_rules, 1))
-        placed.sort(key=lambda each: (each[0] if each[1].priority is None else each[1].priority, each[0]))
+        placed.sort(
+            key=lambda each: (each[0] if each[1].priority is None else each[1].priority, each[0])
+        )
         return [rule for _, rule in placed]
 
 
@@ -49,7 +51,9 @@ def compile_agent(document: AgentDocument) -> CompiledAgent:
         document=document,
         base_url=document.base_url.rstrip("/") if document.base_url else None,
         tools={name: compile_tool(name, tool, timeout_s=timeout_s) for name, tool in tools.items()},
-        builtins={name: tool for name, tool in document.tools.items() if isinstance(tool, BuiltinTool)},
+        builtins={
+            name: tool for name, tool in document.tools.items() if isinstance(tool, BuiltinTool)
+        },
     )
 
 

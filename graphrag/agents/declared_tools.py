@@ -1,4 +1,5 @@
-"""Checks the declarations of tools: the JSON Schema of their arguments, and that somebody handles them.
+"""Checks the declarations of tools: the JSON Schema of their arguments, and that
+somebody handles them.
 
 From outside: `parameters_problem`, `checked_declarations`, `referred`.
 """
@@ -32,7 +33,9 @@ MAX_DECLARATIONS: Final = 60
 MAX_BYTES: Final = 16_000
 MAX_LEVELS: Final = 8
 MAX_PATTERN: Final = 500
-"""Characters of a regular expression as written, and of the atoms that its counted repeats make of it."""
+"""Characters of a regular expression as written, and of the atoms that its counted repeats
+make of it.
+"""
 _DATA: Final = frozenset(("enum", "const", "default", "examples"))
 """Keywords whose values are data and no schemas."""
 _PATTERN_PART: Final = re.compile(
@@ -112,7 +115,10 @@ _KEYWORDS: Final[tuple[tuple[Any, str], ...]] = (
     (list[Any], "enum examples"),
     (Annotated[str, AfterValidator(_reference)], "$ref"),
     (str, "title description format $id $anchor $schema $comment"),
-    (Annotated[int, Field(ge=0)], "minLength maxLength minItems maxItems minProperties maxProperties"),
+    (
+        Annotated[int, Field(ge=0)],
+        "minLength maxLength minItems maxItems minProperties maxProperties",
+    ),
     (Annotated[int, Field(ge=0)], "minContains maxContains"),
     (float, "minimum maximum exclusiveMinimum exclusiveMaximum"),
     (Annotated[float, Field(gt=0)], "multipleOf"),
@@ -120,7 +126,11 @@ _KEYWORDS: Final[tuple[tuple[Any, str], ...]] = (
 )
 """What stands at the keywords of JSON Schema. Others are let through, as JSON Schema wants it."""
 _Schema = with_config(ConfigDict(extra="allow", strict=True))(
-    TypedDict("_Schema", {word: kind for kind, words in _KEYWORDS for word in words.split()}, total=False)  # pyright: ignore
+    TypedDict(
+        "_Schema",
+        {word: kind for kind, words in _KEYWORDS for word in words.split()},  # pyright: ignore
+        total=False,
+    )
 )
 _SCHEMA: Final = TypeAdapter[Any](_Schema)
 
@@ -138,7 +148,8 @@ def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
         _SCHEMA.validate_python(parameters, context=_Whole(parameters))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        bad, at = first.get("ctx", {}).get("error"), ".".join(map(str, first["loc"]))
+        bad = first.get("ctx", {}).get("error")
+        at = ".".join(map(str, first["loc"]))
         if isinstance(bad, BadText):
             return BadText(bad.code, f"{at}: {bad.what}", allowed=bad.allowed)
         allowed = first["msg"].removeprefix("Input should be ")
@@ -153,10 +164,11 @@ def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
 def _cyclic_reference(
     part: Any, whole: Mapping[str, Any], following: tuple[str, ...], done: set[str]
 ) -> str | None:
-    """Returns a reference of a schema that leads back to itself, through others too; None without one.
+    """Returns a reference of a schema that leads back to itself, through others too;
+    None without one.
 
-    No model can be told all of such a schema, and what reads it may never end. `done`: references that are
-    known to end.
+    No model can be told all of such a schema, and what reads it may never end. `done`: references
+    that are known to end.
     """
     if isinstance(part, list):
         members = cast(list[Any], part)
@@ -183,7 +195,8 @@ def _written_out(pattern: str) -> int:
 
     Compiling `(?:(?:a{9999}){9999}){9999}` would take all the memory there is.
     """
-    groups, last = [0], 0
+    groups = [0]
+    last = 0
     for part in _PATTERN_PART.finditer(pattern):
         if part["least"] is not None and part[0] != "{}":
             times = max(1, *(int(bound) for bound in (part["least"], part["most"]) if bound))
@@ -203,7 +216,9 @@ def _written_out(pattern: str) -> int:
 def checked_declarations(
     tools: Any, handlers: Collection[str]
 ) -> tuple[list[ToolDeclaration], list[tuple[str, str]]]:
-    """Return the declarations of a fetched session that can be offered, and name and reason of the others."""
+    """Return the declarations of a fetched session that can be offered, and name and reason
+    of the others.
+    """
     kept: dict[str, ToolDeclaration] = {}
     dropped: list[tuple[str, str]] = []
     listed = cast(list[Any], tools) if isinstance(tools, list) else []

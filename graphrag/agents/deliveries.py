@@ -1,8 +1,8 @@
-"""Requests of the lifecycle that are owed to somebody's API: stored with what causes them, sent until they
-arrive.
+"""Requests of the lifecycle that are owed to somebody's API: stored with what causes them, sent
+until they arrive.
 
-Decision: each time with the same `Idempotency-Key`, which is the key of its record. What an answer gives for
-ctx stays with the delivery: a turn under way keeps its thread.
+Decision: each time with the same `Idempotency-Key`, which is the key of its record. What an answer
+gives for ctx stays with the delivery: a turn under way keeps its thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from graphrag.agents.document import StartRequest
 from graphrag.agents.errors import AgentError, AgentNotFound, DeliveryNotFound, DeliveryRefused
 from graphrag.agents.manager import AgentManager
 from graphrag.answer_body import AnswerBody
-from graphrag.delivery_queue import LATER_MS, LATER_STATUS, DeliveryQueue, DeliveryStatus, is_claimed
+from graphrag.delivery_queue import (
+    LATER_MS,
+    LATER_STATUS,
+    DeliveryQueue,
+    DeliveryStatus,
+    is_claimed,
+)
 from graphrag.leases import now_ms
 from graphrag.stored_records import given, readable
 from tools.http.fetch import HttpAnswer, RequestFailed
@@ -48,7 +54,8 @@ EVENTS: Final[tuple[LifecycleEvent, ...]] = ("on_start", "on_no_action", "on_end
 
 
 class DeliveryFields(BaseModel):
-    """What of a delivery is stored and sent to clients alike. Units: times in milliseconds since 1970.
+    """What of a delivery is stored and sent to clients alike. Units: times in
+    milliseconds since 1970.
 
     `http_status` and `error` are of the last attempt.
     """
@@ -101,7 +108,8 @@ def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
 
 @dataclass(frozen=True, slots=True)
 class LifeParts:
-    """What the conversations with agents of one workspace work with. `leases`: those of their turns.
+    """What the conversations with agents of one workspace work with. `leases`: those
+    of their turns.
 
     Units: `clock` in milliseconds since 1970.
     """
@@ -122,9 +130,11 @@ class Deliveries:
     def __init__(self, parts: LifeParts) -> None:
         self.on_tried: Callable[[str], None] | None = None
         """Is given the status after each attempt; may not raise."""
-        self._parts, self._clock = parts, parts.clock
+        self._parts = parts
+        self._clock = parts.clock
         self._queue = DeliveryQueue(parts.records, KIND, since="owedTime", clock=parts.clock)
-        self.wait_until_sent, self.close = self._queue.wait_until_sent, self._queue.close
+        self.wait_until_sent = self._queue.wait_until_sent
+        self.close = self._queue.close
 
     async def list(
         self,
@@ -134,7 +144,9 @@ class Deliveries:
         status: DeliveryStatus | None = None,
         limit: int = 100,
     ) -> list[Delivery]:
-        """Return deliveries by the time at which something happens to them next. Raises: SourceError."""
+        """Return deliveries by the time at which something happens to them
+        next. Raises: SourceError.
+        """
         where = given(agentId=agent_id, callId=call_id, status=status)
         found = await self._queue.records.query(KIND, where, order_by="nextTime", limit=limit)
         return readable(found, _read)
@@ -154,15 +166,20 @@ class Deliveries:
         return parse_document(Delivery, again.data, KIND)
 
     def send_soon(self, call_id: str, *events: LifecycleEvent) -> None:
-        """Send what was just stored beside everything else, after what is being sent for the conversation."""
-        self._queue.begin(call_id, partial(self._send_each, [f"{call_id}:{event}" for event in events]))
+        """Send what was just stored beside everything else, after what is being sent
+        for the conversation.
+        """
+        self._queue.begin(
+            call_id, partial(self._send_each, [f"{call_id}:{event}" for event in events])
+        )
 
     async def _send_each(self, ids: Iterable[str]) -> None:
         for delivery_id in ids:
             await self.send(delivery_id)
 
     async def send_due(self) -> int:
-        """Send what is due, those of one conversation in their order, and remove what was kept long enough.
+        """Send what is due, those of one conversation in their order, and remove what was
+        kept long enough.
 
         Returns how many were due. Raises: SourceError.
         """
@@ -176,19 +193,30 @@ class Deliveries:
                 found += read
             else:  # of another program: others behind it come first
                 await self._queue.change(record, {"nextTime": self._clock() + LATER_MS})
-        await self._send_each(each.id for each in sorted(found, key=lambda each: EVENTS.index(each.event)))
+        await self._send_each(
+            each.id for each in sorted(found, key=lambda each: EVENTS.index(each.event))
+        )
 
     async def send(self, delivery_id: str) -> Delivery | None:
-        """Try a delivery once, if it is due and nobody else tries it; return it as it is then stored."""
+        """Try a delivery once, if it is due and nobody else tries it; return it as it
+        is then stored.
+        """
         record, delivery = await self._get(delivery_id)
         now = self._clock()
-        if record is None or delivery is None or delivery.status != "waiting" or delivery.next_time > now:
+        if (
+            record is None
+            or delivery is None
+            or delivery.status != "waiting"
+            or delivery.next_time > now
+        ):
             return delivery
         earlier = await self._earlier(delivery)
         times = [each.next_time for each in earlier if each.status == "waiting"]
         until = min(max(*times, now + LOOK_MS), delivery.created_time + EARLIER_MS) if times else 0
         if until > now:  # look again when those before it may be over; at last go without them
-            if not any(is_claimed(_data(each)) for each in earlier):  # else who sends that sends this next
+            if not any(
+                is_claimed(_data(each)) for each in earlier
+            ):  # else who sends that sends this next
                 await self._queue.change(record, {"nextTime": until})
             return delivery
         after = await self._queue.attempt(record, lambda: self._attempt(delivery, earlier))
@@ -202,16 +230,26 @@ class Deliveries:
         return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
-        """Return the deliveries that are sent before the last one, whose request may name what they gave."""
+        """Return the deliveries that are sent before the last one, whose request may name
+        what they gave.
+        """
         if delivery.event == "on_start":
             return ()
         before = EVENTS[: EVENTS.index(delivery.event)]
-        return [found for each in before if (found := (await self._get(f"{delivery.call_id}:{each}"))[1])]
+        return [
+            found
+            for each in before
+            if (found := (await self._get(f"{delivery.call_id}:{each}"))[1])
+        ]
 
     async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
-        """Send the request and return what changes of the delivery; `error` alone: it may arrive later."""
+        """Send the request and return what changes of the delivery; `error` alone: it
+        may arrive later.
+        """
         try:
-            thread = (await self._parts.threads.get_of(delivery.call_id, self._parts.workspace)).thread
+            thread = (
+                await self._parts.threads.get_of(delivery.call_id, self._parts.workspace)
+            ).thread
             agent = await self._parts.agents.compiled(delivery.agent_id, delivery.version)
         except (ThreadNotFound, AgentNotFound):  # nothing is left that says what is owed
             return {"status": "refused", "error": "gone"}
@@ -227,7 +265,9 @@ class Deliveries:
         executor = self._parts.agents.executor(agent.agent_id)
         try:
             answer = await executor.request(request, values, delivery.id)
-        except RequestFailed as exc:  # also where a value is missing: it may come with an earlier request
+        except (
+            RequestFailed
+        ) as exc:  # also where a value is missing: it may come with an earlier request
             return {"error": exc.code, "httpStatus": None}
         scope = values.scope(self._clock(), response=answer.value)
         meaning = await asyncio.to_thread(_meaning, request, answer, scope)
@@ -239,7 +279,8 @@ class Deliveries:
         None: it may still come. `wait_ms`: how long it may take from when it was owed.
         """
         loop = asyncio.get_running_loop()
-        begun, began = self._clock(), loop.time()
+        begun = self._clock()
+        began = loop.time()
         while True:
             _, delivery = await self._get(f"{call_id}:on_start")
             if delivery is None or delivery.status != "waiting":
@@ -253,9 +294,11 @@ class Deliveries:
     async def awaited(
         self, agent: CompiledAgent, thread: Thread, wait_ms: int | None = None
     ) -> dict[str, Any] | None:
-        """Return what `on_start` gave for the ctx of a conversation, once and where its document has one.
+        """Return what `on_start` gave for the ctx of a conversation, once and where its
+        document has one.
 
-        None: nothing, or it has it, or it did not come in time; without `wait_ms` as long as that may take.
+        None: nothing, or it has it, or it did not come in time; without `wait_ms` as long as
+        that may take.
         """
         begun = agent.document.lifecycle.on_start
         if begun is None or agent_part(thread).start_taken:

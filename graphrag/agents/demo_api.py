@@ -1,7 +1,8 @@
-"""A small API for the sample agents: messages, incidents, a catalogue and its orders, kept in memory.
+"""A small API for the sample agents: messages, incidents, a catalogue and its orders,
+kept in memory.
 
-Faults on demand: `PUT /faults/orders {"status": 503, "times": 2, "delay_s": 0.5}` makes the next two
-requests to `/orders` fail; `DELETE /faults` ends all. `GET /requests` shows what arrived last.
+Faults on demand: `PUT /faults/orders {"status": 503, "times": 2, "delay_s": 0.5}` makes the next
+two requests to `/orders` fail; `DELETE /faults` ends all. `GET /requests` shows what arrived last.
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ MAX_BODY = 256_000
 READY_IN_MS = 30 * 60_000
 
 _DATA = load_json("agents/demo_api.json")
-"""The state of services, the items of the catalogue, and the session of the agent that sells them."""
+"""The state of services, the items of the catalogue, and the session of the agent
+that sells them.
+"""
 
 
 class Fault(BaseModel):
-    """What goes wrong with the next `times` requests: they wait, and fail with `status` (0: only wait)."""
+    """What goes wrong with the next `times` requests: they wait, and fail with `status`
+    (0: only wait).
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -71,9 +76,12 @@ class DemoApi:
             "/incidents": self._incidents,
             "/orders": self._orders,
         }
-        routes = [Route(path, self._answering(find), methods=["GET"]) for path, find in reads.items()]
+        routes = [
+            Route(path, self._answering(find), methods=["GET"]) for path, find in reads.items()
+        ]
         routes += [
-            Route(f"/{kind}", self._answering(self._keep), methods=["POST", "PATCH"]) for kind in self.kept
+            Route(f"/{kind}", self._answering(self._keep), methods=["POST", "PATCH"])
+            for kind in self.kept
         ]
         routes += [
             Route("/availability", self._answering(self._available), methods=["POST"]),
@@ -121,7 +129,9 @@ class DemoApi:
         try:
             fault = Fault.model_validate_json(await request.body() or b"{}")
         except ValidationError as error:
-            return JSONResponse({"error": error.errors(include_url=False, include_context=False)}, 422)
+            return JSONResponse(
+                {"error": error.errors(include_url=False, include_context=False)}, 422
+            )
         if len(self.faults) < MAX_KEPT:
             self.faults[name] = fault
         return JSONResponse(fault.model_dump())
@@ -134,7 +144,8 @@ class DemoApi:
         return JSONResponse({"requests": list(self.requests)})
 
     def _service(self, request: Request, _: Any) -> tuple[int, Any]:
-        name, services = request.path_params["name"], _DATA["services"]
+        name = request.path_params["name"]
+        services = _DATA["services"]
         if name not in services:
             return 404, {"error": "no such service", "services": sorted(services)}
         return 200, {"service": name, **services[name]}
@@ -161,7 +172,9 @@ class DemoApi:
     def _orders(self, request: Request, _: Any) -> tuple[int, Any]:
         phone = request.query_params.get("phone")
         return 200, {
-            "orders": [order for order in self.kept["orders"] if order.get("customerPhone") == phone]
+            "orders": [
+                order for order in self.kept["orders"] if order.get("customerPhone") == phone
+            ]
         }
 
     def _available(self, _: Request, __: Any) -> tuple[int, Any]:

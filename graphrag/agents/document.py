@@ -1,7 +1,8 @@
 """The agent document: what an agent is made of, every field with its default and bounds.
 
-An example of each stands in `field_examples.json`, by its name, or as `PART.NAME` where that of a part is
-another. From outside: `AgentDocument` and its parts, and `agent_schema`: its JSON Schema (draft 2020-12).
+An example of each stands in `field_examples.json`, by its name, or as `PART.NAME` where that of
+a part is another. From outside: `AgentDocument` and its parts, and `agent_schema`: its JSON
+Schema (draft 2020-12).
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from graphrag.agents.session_fields import FetchedSession, InlineSession
-from graphrag.agents.voice_fields import LanguageCode, Name, Text40, Text100, VoiceModel, VoiceOptions
+from graphrag.agents.voice_fields import (
+    LanguageCode,
+    Name,
+    Text40,
+    Text100,
+    VoiceModel,
+    VoiceOptions,
+)
 from tools.http.expressions import Expression, parse_expression
 from tools.http.model import (
     BuiltinTool,
@@ -33,7 +41,8 @@ from tools.http.problems import BadText
 from tools.http.value_templates import ValueTemplate, parse_template
 
 HostPattern = Annotated[
-    str, Field(max_length=260, pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+    str,
+    Field(max_length=260, pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$"),
 ]
 Message = Annotated[ValueTemplate, Parsed(parse_template, least=1, most=300)]
 GreetingText = Annotated[ValueTemplate, Parsed(parse_template, least=1, most=4_000)]
@@ -45,14 +54,20 @@ def _value_path(path: str) -> ValueTemplate:
     try:
         found = parse_template(f"{{{{{path}}}}}")
     except BadText as bad:
-        raise BadText(bad.code, bad.what, allowed=bad.allowed, column=max(1, (bad.column or 3) - 2)) from bad
-    return replace(found, source=path, reads=tuple((read, column - 2) for read, column in found.reads))
+        raise BadText(
+            bad.code, bad.what, allowed=bad.allowed, column=max(1, (bad.column or 3) - 2)
+        ) from bad
+    return replace(
+        found, source=path, reads=tuple((read, column - 2) for read, column in found.reads)
+    )
 
 
 ValuePathText = Annotated[
     ValueTemplate,
     Parsed(
-        _value_path, Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)*$")], most=500
+        _value_path,
+        Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_-]+)*$")],
+        most=500,
     ),
 ]
 Handler = Annotated[HttpTool | BuiltinTool, Field(discriminator="type")]
@@ -99,7 +114,9 @@ class PreCallCheck(RequestFields):
     method: Literal["GET", "POST"] = described("Method of the request.", "GET")  # pyright: ignore[reportIncompatibleVariableOverride]
     block_if: NeededCondition = described("Expression over the answer (`$`); true blocks.")
     on_block: Literal["hangup", "message"] = described("End at once, or say `message` first.")
-    message: Message | None = described("Template of what is said; required for `on_block: message`.", None)
+    message: Message | None = described(
+        "Template of what is said; required for `on_block: message`.", None
+    )
     on_error: Literal["allow", "block"] = described("What a failed request means.", "allow")
     timeout_s: float = described("Seconds to wait.", 3, ge=0.5, le=5)
 
@@ -135,14 +152,18 @@ class OutcomeRule(DocumentPart):
 
     flag: ValueName | None = described("Flag in ctx, or null: always.", None)
     outcome: str = described("The outcome.", min_length=1, max_length=60)
-    priority: Whole | None = described("Lower ones come first; without it the rule's position.", None)
+    priority: Whole | None = described(
+        "Lower ones come first; without it the rule's position.", None
+    )
 
 
 class Lifecycle(DocumentPart):
     """Requests at the beginning and end of a conversation, and how its outcome is found."""
 
     on_start: StartRequest | None = described("Sent when a conversation has begun.", None)
-    on_no_action: NoActionRequest | None = described("Sent at the end where its condition is true.", None)
+    on_no_action: NoActionRequest | None = described(
+        "Sent at the end where its condition is true.", None
+    )
     on_end: RequestFields | None = described("Sent last.", None)
     outcome_rules: list[OutcomeRule] = described("How the outcome is found.", [], max_length=50)
 
@@ -198,19 +219,31 @@ class AgentDocument(DocumentPart):
     graph_tools: Literal["all", "none"] | list[Annotated[str, Field(max_length=64)]] = described(
         "Which tools that read graphs it has: all, none or their names.", "all"
     )
-    permissions: AgentPermissions = described("What it may do to graphs.", default_factory=AgentPermissions)
+    permissions: AgentPermissions = described(
+        "What it may do to graphs.", default_factory=AgentPermissions
+    )
     channels: list[Literal["chat", "voice"]] = described(
         "Where it answers.", ["chat", "voice"], min_length=1, max_length=2
     )
     pre_call_checks: list[PreCallCheck] = described(
         "Requests that may block a conversation.", [], max_length=5
     )
-    greeting: Greeting | None = described("How the agent begins; without it the caller speaks first.", None)
-    lifecycle: Lifecycle = described("What happens at the beginning and the end.", default_factory=Lifecycle)
+    greeting: Greeting | None = described(
+        "How the agent begins; without it the caller speaks first.", None
+    )
+    lifecycle: Lifecycle = described(
+        "What happens at the beginning and the end.", default_factory=Lifecycle
+    )
     tools: dict[Name, Handler] = described("The handlers of tools, by name.", {}, max_length=60)
-    voice: VoiceOptions = described("Sound, silence and end of calls.", default_factory=VoiceOptions)
-    secrets: list[SecretUse] = described("Secrets that headers may hold, by name.", [], max_length=50)
-    limits: ConversationLimits = described("Bounds of what it does.", default_factory=ConversationLimits)
+    voice: VoiceOptions = described(
+        "Sound, silence and end of calls.", default_factory=VoiceOptions
+    )
+    secrets: list[SecretUse] = described(
+        "Secrets that headers may hold, by name.", [], max_length=50
+    )
+    limits: ConversationLimits = described(
+        "Bounds of what it does.", default_factory=ConversationLimits
+    )
 
 
 SCHEMA_ID = "nodius-agent/2.0"
@@ -240,7 +273,9 @@ def _closed(part: Any, *, names_fields: bool = False) -> Any:
         return part
     pairs = cast(dict[str, Any], part)
     closed = {
-        name: value if name in ("default", "examples") else _closed(value, names_fields=name in _OF_FIELDS)
+        name: value
+        if name in ("default", "examples")
+        else _closed(value, names_fields=name in _OF_FIELDS)
         for name, value in pairs.items()
         if names_fields or name not in _LEFT_OUT
     }

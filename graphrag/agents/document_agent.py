@@ -1,8 +1,8 @@
-"""The agent of one conversation with a declarative agent: the loop of every agent, with the document's
-prompt, tools, model and bounds.
+"""The agent of one conversation with a declarative agent: the loop of every agent, with the
+document's prompt, tools, model and bounds.
 
-Decision: it is made for one turn, because its tools read and change the values of one conversation. What
-they change is stored with the thread before the model sees it.
+Decision: it is made for one turn, because its tools read and change the values of one conversation.
+What they change is stored with the thread before the model sees it.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ NAME_CHARS = 100
 
 @dataclass(slots=True, kw_only=True)
 class DocumentTurn(RunningTurn):
-    """`values` are what the tools read and change, `outcomes` what those that send requests gave, by call
-    id. `deliveries` know what the API gave when the conversation began."""
+    """`values` are what the tools read and change, `outcomes` what those that send requests gave,
+    by call id. `deliveries` know what the API gave when the conversation began.
+    """
 
     agent: CompiledAgent
     values: ConversationValues
@@ -94,22 +95,28 @@ class DocumentTurn(RunningTurn):
         await RunningTurn.save(self, status, waits_for)
 
     async def take_start(self, wait_ms: int | None = None) -> None:
-        """Put what the API gave at the beginning into ctx; `wait_ms` None: wait as long as it may take."""
+        """Put what the API gave at the beginning into ctx; `wait_ms` None: wait as long as
+        it may take.
+        """
         given = await self.deliveries.awaited(self.agent, self.stored.thread, wait_ms)
         if given is not None and not self.part.start_taken:
             self.values.ctx.update(given)
-            self.stored = replace(self.stored, thread=with_part(self.stored.thread, start_taken=True))
+            self.stored = replace(
+                self.stored, thread=with_part(self.stored.thread, start_taken=True)
+            )
 
     def accept(self, reply: Reply, writes: Callable[[str], bool]) -> Requested:  # noqa: ARG002 - a run asks it
         """Return the calls that the conversation has left; the others are answered."""
-        calls, limit = reply.requested.calls, self.agent.document.limits.max_tool_calls
+        calls = reply.requested.calls
+        limit = self.agent.document.limits.max_tool_calls
         left = max(0, limit - (len(calls_of(self.messages)) - len(calls)))
         self.refuse("calls_spent", calls[left:], calls=str(limit))
         return replace(reply.requested, calls=calls[:left])
 
     def answered(self, answered: Answered) -> bool:
         """Note what became of a call."""
-        call, outcome = answered.call, self.outcomes.pop(answered.call.id, None)
+        call = answered.call
+        outcome = self.outcomes.pop(answered.call.id, None)
         noted = AgentToolCall(
             tool_call_id=call.id,
             name=call.name[:NAME_CHARS],
@@ -121,7 +128,9 @@ class DocumentTurn(RunningTurn):
         return False
 
     def answer_started(self) -> None:
-        """Answer the calls that began to act in a turn that broke off; whether they did is not known."""
+        """Answer the calls that began to act in a turn that broke off; whether they
+        did is not known.
+        """
         for call in unanswered(self.messages):
             if call.id in self.state.started:
                 self._log(AgentToolCall(tool_call_id=call.id, name=call.name[:NAME_CHARS]))
@@ -146,16 +155,22 @@ class DocumentAgent(Agent):
     ) -> None:
         rounds = compiled.document.chat.max_rounds
         super().__init__(**of_agent, limits=AgentLimits(rounds=rounds, max_rounds=rounds))
-        self._compiled, self._agents, self._life = compiled, agents, life
-        self._provider, self._pricing = provider, pricing
+        self._compiled = compiled
+        self._agents = agents
+        self._life = life
+        self._provider = provider
+        self._pricing = pricing
         self.turn: DocumentTurn | None = None
         """The turn, once it is taken up."""
 
     def _turn_of(
         self, stored: StoredThread, person: Person, language: Language, hold: TurnLease
     ) -> RunningTurn:
-        """Return the turn, with the tools of its conversation as that stands now. Raises: ThreadEnded."""
-        part, compiled = agent_part(stored.thread), self._compiled
+        """Return the turn, with the tools of its conversation as that stands
+        now. Raises: ThreadEnded.
+        """
+        part = agent_part(stored.thread)
+        compiled = self._compiled
         if not part.is_open:
             raise ThreadEnded(thread_id=stored.thread.key)
         turn = DocumentTurn(
@@ -183,13 +198,17 @@ class DocumentAgent(Agent):
             outcomes=turn.outcomes,
         ).box()
         temperature = compiled.document.chat.temperature
-        self._caller = self._caller.with_tools(box, self._provider, self._pricing, temperature=temperature)
+        self._caller = self._caller.with_tools(
+            box, self._provider, self._pricing, temperature=temperature
+        )
         self._calls = GraphToolCalls.of(self._calls, box, graphs)
         self.turn = turn
         return turn
 
     async def finished(self, last: Ending) -> Ending:
-        """Return the last event; a conversation that its agent ended in the turn is ended before."""
+        """Return the last event; a conversation that its agent ended in the turn
+        is ended before.
+        """
         if isinstance(last, Failed) and last.fault.code in NETWORK_CODES:
             with suppress(AgentError, SourceError):  # it is for the agent's health only
                 await self._agents.model_failed(self._compiled.agent_id)
@@ -198,15 +217,23 @@ class DocumentAgent(Agent):
         try:
             thread = await self._life.endings.end(last.thread_id, "agent_hung_up")
         except (ThreadBusy, SourceError) as exc:  # it is found again: its time is over
-            log.warning("end_put_off", extra={"thread_id": last.thread_id, "error": type(exc).__name__})
+            log.warning(
+                "end_put_off", extra={"thread_id": last.thread_id, "error": type(exc).__name__}
+            )
             return last
         part = None if thread is None else thread.agent
-        return last if part is None else replace(last, end_reason=part.end_reason, outcome=part.outcome)
+        return (
+            last
+            if part is None
+            else replace(last, end_reason=part.end_reason, outcome=part.outcome)
+        )
 
     async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
         assert isinstance(turn, DocumentTurn)
         await turn.take_start(wait_ms=0)
-        if not any(isinstance(message, SystemMessage) and message.stable for message in turn.messages):
+        if not any(
+            isinstance(message, SystemMessage) and message.stable for message in turn.messages
+        ):
             turn.messages.insert(0, await self._instructions(turn))
         if turn.graph_key:
             await super()._open(turn, said)
@@ -228,9 +255,13 @@ class DocumentAgent(Agent):
 
 
 def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
-    """Return how the functions of a conversation are declared: in the document, or where it was fetched."""
+    """Return how the functions of a conversation are declared: in the document, or where
+    it was fetched.
+    """
     session = agent.document.session
-    written = [each.model_dump() for each in (session.tools if isinstance(session, InlineSession) else ())]
+    written = [
+        each.model_dump() for each in (session.tools if isinstance(session, InlineSession) else ())
+    ]
     found = written if part.declarations is None else part.declarations
     handlers = agent.document.tools
     return [

@@ -40,7 +40,13 @@ _ALLOWED: Final = {
 }
 """What is allowed, where the one who found the mistake does not say."""
 _OF_THE_WHOLE: Final = frozenset(
-    ("missing_base_url", "undeclared_secret", "unhandled_tool", "unknown_destination", "propose_needs_editor")
+    (
+        "missing_base_url",
+        "undeclared_secret",
+        "unhandled_tool",
+        "unknown_destination",
+        "propose_needs_editor",
+    )
 )
 """Codes that may be due to a part that was left out because its shape is wrong."""
 
@@ -65,13 +71,16 @@ def check_document(
     *,
     is_stored: bool = False,
 ) -> CheckedDocument:
-    """Return a document, read, checked and compiled. Never raises; may take 50 ms: not for the event loop.
+    """Return a document, read, checked and compiled. Never raises; may take 50 ms: not for
+    the event loop.
 
-    `is_stored`: it was stored as valid, maybe by an older program, and runs as it is: its paths are not
-    checked.
+    `is_stored`: it was stored as valid, maybe by an older program, and runs as it is: its paths
+    are not checked.
     """
     read = read_document(raw, variables)
-    problems, document, agent = read.problems, None, None
+    problems = read.problems
+    document = None
+    agent = None
     if read.document is not None:
         document, agent = _checked(read.document, problems, is_stored=is_stored)
     errors = [problem for problem in problems if problem.code not in WARNINGS]
@@ -86,7 +95,9 @@ def check_document(
 
 
 def _complete(problem: DocumentProblem) -> DocumentProblem:
-    """Return a problem with what is allowed, its texts cut: names of a document may be very long."""
+    """Return a problem with what is allowed, its texts cut: names of a document
+    may be very long.
+    """
     allowed = problem.allowed or _ALLOWED.get(problem.code)
     return replace(
         problem,
@@ -115,7 +126,9 @@ def _checked(
 
 
 def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[DocumentProblem]) -> None:
-    """Say what is wrong with the shape, and what else is wrong in the parts that have the right one."""
+    """Say what is wrong with the shape, and what else is wrong in the parts that have
+    the right one.
+    """
     found = shape_problems(exc, raw)
     problems.extend(found.values())
     if len(found) >= MAX_PROBLEMS:

@@ -1,6 +1,8 @@
-"""The paths that a document reads: each leads to an argument, a stored value or a field that can be there.
+"""The paths that a document reads: each leads to an argument, a stored value or a field that
+can be there.
 
-What leads nowhere is null whenever it is read, and nobody is told: a mistyped name is found here or never.
+What leads nowhere is null whenever it is read, and nobody is told: a mistyped name is found
+here or never.
 """
 
 from __future__ import annotations
@@ -48,7 +50,8 @@ def unknown_paths(document: AgentDocument) -> Iterator[DocumentProblem]:
 
 def unset_values(document: AgentDocument) -> Iterator[DocumentProblem]:
     """Yields the values that a document reads and nothing in it can set; each is null."""
-    stored, said = stored_names(document), set[str]()
+    stored = stored_names(document)
+    said = set[str]()
     is_inline = not isinstance(document.session, FetchedSession)
     for where, part, _ in _parts(document):
         for place, reads, _ in reads_in(part, where, frozenset()):
@@ -66,7 +69,8 @@ def unset_values(document: AgentDocument) -> Iterator[DocumentProblem]:
 
 def stored_names(document: AgentDocument) -> frozenset[str]:
     """Returns the names that something in a document, or the service, can set in ctx."""
-    lifecycle, session = document.lifecycle, document.session
+    lifecycle = document.lifecycle
+    session = document.session
     names = set[str](SET_BY_SERVICE)
     for tool in document.tools.values():
         names.update(tool.on_success_flags)
@@ -80,7 +84,9 @@ def stored_names(document: AgentDocument) -> frozenset[str]:
 
 
 def _parts(document: AgentDocument) -> Iterator[tuple[str, Any, Mapping[str, Any] | None]]:
-    """Yields the parts of a document with their places, those of a tool with its declared arguments."""
+    """Yields the parts of a document with their places, those of a tool with
+    its declared arguments.
+    """
     session = document.session
     declared: dict[str, Mapping[str, Any]] = {}
     if not isinstance(session, FetchedSession):  # the arguments of others are known in the call
@@ -100,22 +106,30 @@ def _unknown(
     parameters: Mapping[str, Any] | None,
     names: Names,
 ) -> tuple[str, str] | None:
-    """Returns what is wrong with a path and what is allowed; None where it can lead to something."""
-    word, rest = path[0], path[1:]
+    """Returns what is wrong with a path and what is allowed; None where it can
+    lead to something.
+    """
+    word = path[0]
+    rest = path[1:]
     if not rest:
         return None
-    name, shown = str(rest[0]), ".".join(map(str, path))
+    name = str(rest[0])
+    shown = ".".join(map(str, path))
     match word:
         case "args" if parameters is not None and not _leads(parameters, rest, parameters):
             known = sorted(_properties(parameters))
             what = f"the declaration of the tool has no argument {shown}"
-        case "ctx" if name not in stored and near(name, stored, cutoff=ALIKE):  # others are `unset_values`
-            known, what = sorted(stored), f"nothing stores {shown}"
+        case "ctx" if name not in stored and near(
+            name, stored, cutoff=ALIKE
+        ):  # others are `unset_values`
+            known = sorted(stored)
+            what = f"nothing stores {shown}"
         case "pre" if name not in names and name not in KNOWN:
             known = sorted(names - KNOWN)
             what = f"no step before extracts {shown}"
         case "agent" if name not in AGENT_FIELDS:
-            known, what = list(AGENT_FIELDS), f"an agent has no {name}"
+            known = list(AGENT_FIELDS)
+            what = f"an agent has no {name}"
         case "session":
             return _unknown_of_session(document, shown, name)
         case _:
@@ -126,15 +140,17 @@ def _unknown(
 def _unknown_of_session(document: AgentDocument, shown: str, name: str) -> tuple[str, str] | None:
     """Returns what is wrong with a field of the session's answer.
 
-    An answer may have more fields than the document maps: one that is written almost as a mapped one is
-    taken for a mistake.
+    An answer may have more fields than the document maps: one that is written almost as a mapped
+    one is taken for a mistake.
     """
     session = document.session
     if not isinstance(session, FetchedSession):  # it has no answer: see `unset_values`
         return None
     mapping = session.response_mapping
     paths = (mapping.instructions, mapping.tools, mapping.voice, *mapping.ctx_init.values())
-    mapped = {step for each in paths if each is not None and (step := _first_step(each)) is not None}
+    mapped = {
+        step for each in paths if each is not None and (step := _first_step(each)) is not None
+    }
     meant = "" if name in mapped else near(name, sorted(mapped), cutoff=ALIKE)
     return (f"the document maps no {shown}{meant}", ", ".join(sorted(mapped))) if meant else None
 
@@ -150,8 +166,12 @@ def _properties(rules: Mapping[str, Any]) -> Mapping[str, Any]:
     return cast(dict[str, Any], named) if isinstance(named, dict) else {}
 
 
-def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], references: int = 0) -> bool:
-    """Returns whether a JSON Schema lets a path lead somewhere; what it does not describe may be there."""
+def _leads(
+    schema: object, path: Sequence[str | int], whole: Mapping[str, Any], references: int = 0
+) -> bool:
+    """Returns whether a JSON Schema lets a path lead somewhere; what it does not describe
+    may be there.
+    """
     if not isinstance(schema, dict) or not path or references > MAX_REFERENCES:
         return schema is not False
     rules = cast(dict[str, Any], schema)
@@ -162,7 +182,8 @@ def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], 
     branches += [rules[word] for word in _CONDITIONS if word in rules]
     if any(_describes(each, whole) and _leads(each, path, whole, references) for each in branches):
         return True
-    step, rest = path[0], path[1:]
+    step = path[0]
+    rest = path[1:]
     if isinstance(step, int) or (step.isdigit() and "items" in rules):
         return _leads(rules.get("items", True), rest, whole, references)
     properties = _properties(rules)
@@ -171,7 +192,9 @@ def _leads(schema: object, path: Sequence[str | int], whole: Mapping[str, Any], 
     more = rules.get("additionalProperties", rules.get("unevaluatedProperties"))
     if more not in (None, False):
         return _leads(more, rest, whole, references)
-    is_described = "properties" in rules or more is False or any(_describes(each, whole) for each in branches)
+    is_described = (
+        "properties" in rules or more is False or any(_describes(each, whole) for each in branches)
+    )
     return "patternProperties" in rules or not is_described
 
 

@@ -48,20 +48,29 @@ def broken_rules(document: AgentDocument) -> _Found:
         what = f"there is no time zone {document.agent.timezone[:64]!r}"
         yield problem("agent.timezone", "out_of_range", what, "an IANA name as Europe/Paris")
     if document.base_url is not None and base_origin(document.base_url) is None:
-        yield problem("base_url", "out_of_range", "the address has no usable host", "https://HOST:PORT/PATH")
+        yield problem(
+            "base_url", "out_of_range", "the address has no usable host", "https://HOST:PORT/PATH"
+        )
     for index, check in enumerate(document.pre_call_checks):
         if check.on_block == "message" and check.message is None:
             what = "message is missing: on_block says that one is said"
             yield problem(f"pre_call_checks.{index}.message", "missing_field", what, "a text")
     greeting = document.greeting
-    if greeting is not None and greeting.known_customer is None and greeting.unknown_customer is None:
+    if (
+        greeting is not None
+        and greeting.known_customer is None
+        and greeting.unknown_customer is None
+    ):
         what = "a greeting has a text"
-        yield problem("greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer")
+        yield problem(
+            "greeting.unknown_customer", "missing_field", what, "known_customer, unknown_customer"
+        )
 
 
 def _misread(document: AgentDocument) -> _Found:
     """Yield what stands in a text of the document and cannot be read at its place."""
-    session, lifecycle = document.session, document.lifecycle
+    session = document.session
+    lifecycle = document.lifecycle
     if isinstance(session, FetchedSession):
         yield from misread(session.fallback, "session.fallback", INSTRUCTIONS)
         session = session.model_copy(update={"fallback": None})
@@ -106,7 +115,8 @@ def _declarations(document: AgentDocument) -> _Found:
     handlers = document.tools.keys()
     for where, declared in _declared(document):
         for index, declaration in enumerate(declared):
-            at, name = f"{where}.{index}", declaration.name
+            at = f"{where}.{index}"
+            name = declaration.name
             bad = parameters_problem(declaration.parameters)
             if bad is not None:
                 yield bad.at(f"{at}.parameters")
@@ -115,7 +125,10 @@ def _declarations(document: AgentDocument) -> _Found:
             elif name not in handlers:
                 what = f"tools has no handler {name}{near(name, handlers)}"
                 yield problem(
-                    f"{at}.name", "unhandled_tool", what, ", ".join(handlers) or "a handler in tools"
+                    f"{at}.name",
+                    "unhandled_tool",
+                    what,
+                    ", ".join(handlers) or "a handler in tools",
                 )
     for name in handlers & GRAPH_TOOLS:
         yield _reserved(f"tools.{name}", name)
@@ -134,7 +147,9 @@ def _graphs(document: AgentDocument) -> _Found:
                 yield problem(f"graph_tools.{index}", "unknown_graph_tool", what, allowed)
     if document.permissions.propose and document.permissions.role != "editor":
         what = "a viewer may not propose changes"
-        yield problem("permissions.role", "propose_needs_editor", what, '"editor", or propose: false')
+        yield problem(
+            "permissions.role", "propose_needs_editor", what, '"editor", or propose: false'
+        )
 
 
 def _transfers(document: AgentDocument) -> _Found:
@@ -147,14 +162,20 @@ def _transfers(document: AgentDocument) -> _Found:
     if not known:
         for name in sorted(transfers):
             what = "there is nowhere to transfer a call to"
-            yield problem(f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations")
+            yield problem(
+                f"tools.{name}", "unknown_destination", what, "destinations in voice.destinations"
+            )
     for where, name in _fallbacks(document):
         if name not in document.voice.destinations:
             what = f"voice.destinations has no {name}{near(name, document.voice.destinations)}"
-            yield problem(where, "unknown_destination", what, known or "destinations in voice.destinations")
+            yield problem(
+                where, "unknown_destination", what, known or "destinations in voice.destinations"
+            )
     for where, declared in _declared(document):
         for index, declaration in enumerate(declared):
-            for name in _destinations(declaration) if declaration.name in transfers and known else ():
+            for name in (
+                _destinations(declaration) if declaration.name in transfers and known else ()
+            ):
                 if name not in document.voice.destinations:
                     at = f"{where}.{index}.parameters.properties.destination"
                     what = f"voice.destinations has no {str(name)[:80]}"
@@ -173,7 +194,11 @@ def _fallbacks(document: AgentDocument) -> Iterator[tuple[str, str]]:
 def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
     """Return the destinations that a declaration lists for the model."""
     properties = declaration.parameters.get("properties")
-    shape = cast(dict[str, Any], properties).get("destination") if isinstance(properties, dict) else None
+    shape = (
+        cast(dict[str, Any], properties).get("destination")
+        if isinstance(properties, dict)
+        else None
+    )
     listed = cast(dict[str, Any], shape).get("enum") if isinstance(shape, dict) else None
     return cast(list[Any], listed) if isinstance(listed, list) else ()
 
@@ -187,10 +212,14 @@ def warnings_of(agent: CompiledAgent) -> _Found:
         for name, tool in document.tools.items():
             if isinstance(tool, HttpTool) and name not in declared:
                 what = f"{name} is not declared in session.tools: the model cannot call it"
-                yield problem(f"tools.{name}", "undeclared_tool", what, "a declaration of this name")
+                yield problem(
+                    f"tools.{name}", "undeclared_tool", what, "a declaration of this name"
+                )
     yield from _rules(agent)
     yield from _voice_model(document)
-    headers = [header for _, request in requests_of(document) for header in request.headers.values()]
+    headers = [
+        header for _, request in requests_of(document) for header in request.headers.values()
+    ]
     used = {secret for header in headers for secret in secrets_of(header)}
     for index, use in enumerate(document.secrets):
         if use.name not in used:
@@ -213,11 +242,14 @@ def _rules(agent: CompiledAgent) -> _Found:
             yield problem(where, "unset_flag", what, ", ".join(sorted(known)))
     if rules and all(rule.flag is not None for rule in rules):
         what = "without a rule that always holds, the outcome may be null"
-        yield problem("lifecycle.outcome_rules", "no_fallback_outcome", what, 'a last rule with "flag": null')
+        yield problem(
+            "lifecycle.outcome_rules", "no_fallback_outcome", what, 'a last rule with "flag": null'
+        )
 
 
 def _voice_model(document: AgentDocument) -> _Found:
-    model, vad = document.openai, document.openai.vad
+    model = document.openai
+    vad = document.openai.vad
     if model.temperature is not None:
         what = "Realtime sessions have no temperature: it is not sent"
         yield problem("openai.temperature", "ignored_field", what, None)
@@ -233,7 +265,9 @@ def _voice_model(document: AgentDocument) -> _Found:
     )
     for where, name, known, kind in places if "voice" in document.channels else ():
         if name in RETIRING:
-            yield problem(where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name])
+            yield problem(
+                where, "model_retires", f"the vendor announced the end of {name}", RETIRING[name]
+            )
         elif name not in known:
             what = f"{name} is no {kind} that the vendor publishes{near(name, known)}"
             yield problem(where, "unknown_model", what, ", ".join(known))

@@ -1,29 +1,29 @@
-"""Why a declarative agent, its conversation or its delivery cannot be used; sentences in the catalogues.
+"""Why a declarative agent, its conversation or its delivery cannot be used;
+sentences in the catalogues.
 
-Each names in brackets the facts that it is raised with; `version` 0: there is no such agent; sizes in bytes.
+Each names in brackets the facts that it is raised with; `version` 0: there is no such agent;
+sizes in bytes.
 
-AgentError
-├── AgentNotFound         no such agent, or no such version of it, in this workspace (agent_id, version)
-├── AgentToolNotFound     the agent has no such tool, or one that makes no request (agent_id, tool)
-├── AgentTryFailed        no request of a tool can be made of the values it was tried with (tool)
-├── AgentChanged          somebody else stored another version since it was read (agent_id, version)
-├── AgentTooLarge         a document or what belongs to it has more bytes than are kept (size, limit)
-├── TooManyAgents         the workspace has all the agents it may have (limit)
-├── InvalidAgent          the document, or the world it needs, is not in order; `errors` say where
-├── AgentStateRefused     what is asked does not fit the agent's state (agent_id, state, asked)
-├── AgentNotRunning       no conversation begins with it now (agent_id, state)
-├── AgentBlocked          a check of the document refuses this caller
-├── AgentSessionFailed    its instructions were not to be had (agent_id)
-├── AgentNotInChat        its document answers on other channels only (agent_id)
-├── AgentGraphUnknown     it reads other graphs, or none
-├── CallerForbidden       a viewer may not speak on behalf of a caller's number
-├── CallerTooLate         a caller's number is given with the first message
-├── ThreadOfOtherAgent    the conversation has another agent, or none (thread_id, agent_id)
-├── ThreadWithoutAgent    what is asked is for conversations with an agent (thread_id)
-├── ThreadEnded           the conversation was ended (thread_id)
-├── DeliveryNotFound      no such delivery in this workspace (delivery_id)
-├── DeliveryRefused       a delivery that is done, or is being sent, is not sent again (delivery_id, status)
-└── AgentListRefused      a list of agents to keep in step with is not usable; nothing was changed (source)
+AgentError ├── AgentNotFound         no such agent, or no such version of it, in this workspace
+(agent_id, version) ├── AgentToolNotFound     the agent has no such tool, or one that makes no
+request (agent_id, tool) ├── AgentTryFailed        no request of a tool can be made of the values
+it was tried with (tool) ├── AgentChanged          somebody else stored another version since it
+was read (agent_id, version) ├── AgentTooLarge         a document or what belongs to it has more
+bytes than are kept (size, limit) ├── TooManyAgents         the workspace has all the agents it
+may have (limit) ├── InvalidAgent          the document, or the world it needs, is not in order;
+`errors` say where ├── AgentStateRefused     what is asked does not fit the agent's state
+(agent_id, state, asked) ├── AgentNotRunning       no conversation begins with it now (agent_id,
+state) ├── AgentBlocked          a check of the document refuses this caller ├──
+AgentSessionFailed    its instructions were not to be had (agent_id) ├── AgentNotInChat
+its document answers on other channels only (agent_id) ├── AgentGraphUnknown     it reads other
+graphs, or none ├── CallerForbidden       a viewer may not speak on behalf of a caller's number
+├── CallerTooLate         a caller's number is given with the first message ├──
+ThreadOfOtherAgent    the conversation has another agent, or none (thread_id, agent_id) ├──
+ThreadWithoutAgent    what is asked is for conversations with an agent (thread_id) ├──
+ThreadEnded           the conversation was ended (thread_id) ├── DeliveryNotFound      no such
+delivery in this workspace (delivery_id) ├── DeliveryRefused       a delivery that is done, or is
+being sent, is not sent again (delivery_id, status) └── AgentListRefused      a list of agents to
+keep in step with is not usable; nothing was changed (source)
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class InvalidAgent(AgentError):
         super().__init__(n=len(self.errors))
 
     def text(self, language: Language) -> str:
-        shown = "; ".join(": ".join(filter(None, (each.where, each.what))) for each in self.errors[:_SHOWN])
+        shown = "; ".join(
+            ": ".join(filter(None, (each.where, each.what))) for each in self.errors[:_SHOWN]
+        )
         return f"{super().text(language)}: {shown}" if shown else super().text(language)
 
 

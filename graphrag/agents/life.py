@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 
 
 def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
-    """Return the outcome of the first rule whose flag is true, or that has none; None without such a rule."""
+    """Return the outcome of the first rule whose flag is true, or that has none; None without
+    such a rule.
+    """
     for rule in agent.outcome_rules:
         if rule.flag is None or ctx.get(rule.flag) is True:
             return rule.outcome
@@ -40,7 +42,9 @@ PAUSE_MS: Final = 60_000
 """So long one that could not be ended is left alone."""
 STOPS: Final = 75
 STOP_S: Final = 0.2
-"""So often, and every so many seconds, it is looked whether a turn that was asked to stop has ended."""
+"""So often, and every so many seconds, it is looked whether a turn that was asked to
+stop has ended.
+"""
 WAITED_S: Final = 15.0
 """So long who takes an agent out of service waits for what is sent because of that."""
 
@@ -49,7 +53,9 @@ class Endings:
     """Ends the conversations of one workspace."""
 
     def __init__(self, parts: LifeParts, deliveries: Deliveries) -> None:
-        self._parts, self._clock, self._deliveries = parts, parts.clock, deliveries
+        self._parts = parts
+        self._clock = parts.clock
+        self._deliveries = deliveries
         self._failed: dict[str, int] = {}
 
     async def end(
@@ -57,9 +63,11 @@ class Endings:
     ) -> Thread | None:
         """End a conversation and send what is owed for it beside; None: there was nothing to end.
 
-        One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs is stopped first.
+        One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs
+        is stopped first.
         `at`: when it ended, where that was before now.
-        Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else wrote it, SourceError.
+        Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else
+        wrote it, SourceError.
         """
         for _ in range(STOPS if stop else 0):
             try:
@@ -73,14 +81,20 @@ class Endings:
         async with self._parts.leases.held(thread_id):
             return await self.end_held(thread_id, reason, at=at)
 
-    async def end_held(self, thread_id: str, reason: EndReason, *, at: int | None = None) -> Thread | None:
+    async def end_held(
+        self, thread_id: str, reason: EndReason, *, at: int | None = None
+    ) -> Thread | None:
         """Do as `end`, for who holds the conversation's lease."""
         stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
-        part, now = stored.thread.agent, self._clock()
+        part = stored.thread.agent
+        now = self._clock()
         if part is None or not part.is_open or (reason == "idle" and part.idle_time > now):
             return None
-        if reason == "idle" and part.channel == "voice":  # who served it would have ended it long before
-            reason, at = "lost", stored.thread.last_updated_time if at is None else at
+        if (
+            reason == "idle" and part.channel == "voice"
+        ):  # who served it would have ended it long before
+            reason = "lost"
+            at = stored.thread.last_updated_time if at is None else at
         if reason == "idle" and part.ctx.get("should_hangup") is True:
             reason = "agent_hung_up"
         try:
@@ -105,11 +119,16 @@ class Endings:
         """Return the thread as it ends, and what is owed then."""
         part = agent_part(thread)
         changes: dict[str, Any] = {"ended_time": now, "end_reason": reason}
-        if not part.start_taken and (first := await self._deliveries.first_values(thread.key)) is not None:
+        if (
+            not part.start_taken
+            and (first := await self._deliveries.first_values(thread.key)) is not None
+        ):
             changes |= {"ctx": {**part.ctx, **first}, "start_taken": True}
         # It waits for nobody any more; a proposal of it is decided as any other.
         turn = thread.turn.model_copy(update={"status": "idle"})
-        thread = with_part(thread, **changes).model_copy(update={"turn": turn, "pending_interrupt": None})
+        thread = with_part(thread, **changes).model_copy(
+            update={"turn": turn, "pending_interrupt": None}
+        )
         if agent is None:
             return thread, []
         thread = with_part(thread, outcome=outcome_of(agent, agent_part(thread).ctx))
@@ -124,7 +143,8 @@ class Endings:
         return thread, events
 
     async def forget(self, thread_id: str, person: Person) -> None:
-        """Delete a person's conversation; one with an agent ends first, and what is owed for it is sent once.
+        """Delete a person's conversation; one with an agent ends first, and what is owed for it
+        is sent once.
 
         Raises: ThreadNotFound, ThreadBusy, SourceError.
         """
@@ -135,24 +155,33 @@ class Endings:
         await self._parts.threads.delete(thread_id, person)
 
     async def end_idle(self, now: int | None = None) -> int:
-        """End conversations in which nobody wrote for as long as their agent waits, or which the agent ended.
+        """End conversations in which nobody wrote for as long as their agent waits, or which
+        the agent ended.
 
         Returns how many. Raises: SourceError.
         """
         now = self._clock() if now is None else now
         self._failed = {key: until for key, until in self._failed.items() if until > now}
         limit = AT_ONCE + len(self._failed)
-        found = await self._parts.records.query(KIND, order_by="agentIdleTime", at_most=now, limit=limit)
-        return await self._end_all([each.key for each in found if each.key not in self._failed], "idle", now)
+        found = await self._parts.records.query(
+            KIND, order_by="agentIdleTime", at_most=now, limit=limit
+        )
+        return await self._end_all(
+            [each.key for each in found if each.key not in self._failed], "idle", now
+        )
 
     async def end_all(self, *, agent_id: str | None = None, graph_key: str | None = None) -> int:
-        """End every conversation with an agent that is taken out of service, or about a graph that is gone.
+        """End every conversation with an agent that is taken out of service, or about a graph
+        that is gone.
 
         Raises: SourceError.
         """
-        where, ended = given(agentOpen=True, agentId=agent_id, graphKey=graph_key), 0
+        where = given(agentOpen=True, agentId=agent_id, graphKey=graph_key)
+        ended = 0
         while True:
-            found = await self._parts.records.query(KIND, where, order_by="agentIdleTime", limit=AT_ONCE)
+            found = await self._parts.records.query(
+                KIND, where, order_by="agentIdleTime", limit=AT_ONCE
+            )
             keys = [each.key for each in found]
             done = await self._end_all(keys, "draining", self._clock(), stop=True)
             await self._deliveries.wait_until_sent(keys, timeout_s=WAITED_S)
@@ -162,7 +191,8 @@ class Endings:
 
     async def graphs(self) -> frozenset[str]:
         """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
-        graphs, last = set[str](), -1
+        graphs = set[str]()
+        last = -1
         while True:
             found = await self._parts.records.query(
                 KIND, order_by="agentIdleTime", at_least=last, limit=AT_ONCE
@@ -178,8 +208,8 @@ class Endings:
     ) -> int:
         """End these; one that cannot be ended now does not keep the others from it.
 
-        Those that are stopped end side by side: a call takes its time to say goodbye. Returns how many ended,
-        of those that are stopped also by who served them.
+        Those that are stopped end side by side: a call takes its time to say goodbye. Returns how
+        many ended, of those that are stopped also by who served them.
         """
         places = asyncio.Semaphore(AT_ONCE if stop else 1)
 

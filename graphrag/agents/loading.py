@@ -2,8 +2,8 @@
 
 From outside: `read_document`, `ReadDocument`.
 
-Decision: YAML is read from its parser's events, with JSON's values only. No tag, alias or date can make an
-object or a large document out of a small text, and nothing here recurses in C.
+Decision: YAML is read from its parser's events, with JSON's values only. No tag, alias or date can
+make an object or a large document out of a small text, and nothing here recurses in C.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ def _parsed(source: str | bytes) -> Any:
     if len(source) > MAX_BYTES:
         raise _too_large()
     try:
-        text = source.decode("utf-8-sig") if isinstance(source, bytes) else source.removeprefix("\ufeff")
+        text = (
+            source.decode("utf-8-sig")
+            if isinstance(source, bytes)
+            else source.removeprefix("\ufeff")
+        )
     except UnicodeDecodeError as exc:
         raise BadText("wrong_type", f"byte {exc.start} is no UTF-8", allowed=_SHAPE) from None
     return _from_json(text) if text.lstrip()[:1] in ("{", "[") else _from_yaml(text)
@@ -94,7 +98,9 @@ def _from_json(text: str) -> Any:
     except BadText:
         raise
     except ValueError:  # a number of thousands of digits
-        raise BadText("out_of_range", "a number is too long", allowed="numbers of 300 digits") from None
+        raise BadText(
+            "out_of_range", "a number is too long", allowed="numbers of 300 digits"
+        ) from None
 
 
 def _no_number(word: str) -> Any:
@@ -165,12 +171,17 @@ def _scalar(event: Any) -> Any:
 def _yaml_problem(what: str, event: Any) -> BadText:
     mark = event.start_mark
     return BadText(
-        "wrong_type", f"{what} in line {mark.line + 1} is not read", allowed=_SHAPE, column=mark.column + 1
+        "wrong_type",
+        f"{what} in line {mark.line + 1} is not read",
+        allowed=_SHAPE,
+        column=mark.column + 1,
     )
 
 
 class _Reading:
-    """Copies a document once: bounds its depth and size, replaces variables, finds what JSON has not."""
+    """Copies a document once: bounds its depth and size, replaces variables, finds what
+    JSON has not.
+    """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
@@ -206,7 +217,9 @@ class _Reading:
         elif isinstance(value, list | tuple):
             members = enumerate(cast(list[Any], value))
             value = [self._copied(member, (*path, str(index))) for index, member in members]
-        elif isinstance(value, (dict, Mapping)):  # dict first: asking for Mapping takes a microsecond
+        elif isinstance(
+            value, (dict, Mapping)
+        ):  # dict first: asking for Mapping takes a microsecond
             value = self._object(cast(Mapping[Any, Any], value), path)
         else:
             what = f"a {type(value).__name__} is no value of JSON"

@@ -1,8 +1,9 @@
-"""The agents of a workspace: which run, what is wrong with those that do not, their compiled documents.
+"""The agents of a workspace: which run, what is wrong with those that do not,
+their compiled documents.
 
-Decision: an agent's state is never stored. It follows from what is: whether it should run, how its current
-version was found when it was last looked at, and which conversations are open. So any number of servers, and
-the command line, agree on it, and a kill leaves none in between.
+Decision: an agent's state is never stored. It follows from what is: whether it should run, how its
+current version was found when it was last looked at, and which conversations are open. So any
+number of servers, and the command line, agree on it, and a kill leaves none in between.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Applied:
 class AgentManager:
     """Starts and stops the agents of one workspace. Any server, and the command line, may have one.
 
-    `new_executor`: what sends requests, its connections its own. `list_files`: the lists that a tick keeps
-    agents in step with.
+    `new_executor`: what sends requests, its connections its own. `list_files`: the lists that a
+    tick keeps agents in step with.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class AgentManager:
         *,
         list_files: Sequence[str] = (),
     ) -> None:
-        self.agents, self.world, self._new_executor = agents, world, new_executor
+        self.agents = agents
+        self.world = world
+        self._new_executor = new_executor
         self.lists = AgentLists(self, files=list_files)
         self.on_tool: OnTool | None = None
         self._executors: dict[str, tuple[HttpExecutor, int]] = {}
@@ -107,7 +110,8 @@ class AgentManager:
         expected_version: int | None = None,
         list_name: str | None = None,
     ) -> Applied:
-        """Store a valid document as the current version; where it runs, new conversations have it at once.
+        """Store a valid document as the current version; where it runs, new conversations have
+        it at once.
 
         Raises: InvalidAgent, AgentChanged, AgentTooLarge, TooManyAgents.
         """
@@ -119,7 +123,9 @@ class AgentManager:
         if checked.errors or document is None:
             raise errors.InvalidAgent(errors=checked.errors, warnings=checked.warnings)
         before = await self.agents.find(str(document["agent"]["id"]))
-        stored = await self.agents.put(document, expected_version, person, variables, source=list_name)
+        stored = await self.agents.put(
+            document, expected_version, person, variables, source=list_name
+        )
         stored = await self._looked_at(stored)
         is_new = before is None or before.version != stored.version
         return Applied(agent=stored, changed=is_new, warnings=tuple(checked.warnings))
@@ -144,12 +150,15 @@ class AgentManager:
         if base_url is not None:
             read = await asyncio.to_thread(read_document, source, variables)
             if read.document is not None and not read.problems:
-                source, variables = {**read.document, "base_url": base_url}, None
+                source = {**read.document, "base_url": base_url}
+                variables = None
         checked = await asyncio.to_thread(check_document, source, variables)
         problems = check_variables(variables or {}, self.world)
         if checked.document is not None and agent_id not in (None, checked.document.agent.id):
             what = "the document has another id than the agent"
-            problems.append(DocumentProblem(where="agent.id", code="bad_name", what=what, allowed=agent_id))
+            problems.append(
+                DocumentProblem(where="agent.id", code="bad_name", what=what, allowed=agent_id)
+            )
         return replace(checked, errors=(*problems, *checked.errors)) if problems else checked
 
     # -- states
@@ -173,7 +182,9 @@ class AgentManager:
         return stored
 
     async def delete(self, agent_id: str) -> None:
-        """Forget a stopped agent without conversations. Raises: AgentNotFound, AgentStateRefused."""
+        """Forget a stopped agent without conversations. Raises: AgentNotFound,
+        AgentStateRefused.
+        """
         stored = await self.agents.get(agent_id)
         state = await self._state(stored)
         if state != "stopped":
@@ -192,7 +203,9 @@ class AgentManager:
     async def _state(self, stored: StoredAgent) -> agent_view.State:
         open_ones = 0
         if stored.desired == "stopped":
-            open_ones = await agent_view.open_conversations(self.agents.records, stored.agent_id, limit=1)
+            open_ones = await agent_view.open_conversations(
+                self.agents.records, stored.agent_id, limit=1
+            )
         return agent_view.state_from(stored, open_ones)
 
     async def _looked_at(self, stored: StoredAgent) -> StoredAgent:
@@ -203,8 +216,8 @@ class AgentManager:
     async def _look(self, stored: StoredAgent, *, strictly: bool = False) -> StoredAgent:
         """Look at an agent's document and world, and note what was found.
 
-        One that runs goes on with what is missing since, degraded, unless it is looked at `strictly`. Its
-        voice is tried before it begins to run, not every time.
+        One that runs goes on with what is missing since, degraded, unless it is looked at
+        `strictly`. Its voice is tried before it begins to run, not every time.
         """
         problems: Sequence[DocumentProblem]
         try:
@@ -225,7 +238,11 @@ class AgentManager:
             known = current.check
             if current.version != check.version:
                 return current
-            if known is not None and (known.version, known.ok, known.problems) == (check.version, ok, noted):
+            if known is not None and (known.version, known.ok, known.problems) == (
+                check.version,
+                ok,
+                noted,
+            ):
                 return current
             return current.model_copy(update={"check": check})
 
@@ -237,7 +254,9 @@ class AgentManager:
     # -- conversations
 
     async def running(self, agent_id: str) -> CompiledAgent:
-        """Return the agent with which a new conversation begins. Raises: AgentNotFound, AgentNotRunning."""
+        """Return the agent with which a new conversation begins.
+        Raises: AgentNotFound, AgentNotRunning.
+        """
         return (await self.running_version(agent_id))[0]
 
     async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
@@ -248,7 +267,8 @@ class AgentManager:
         return await self.compiled(agent_id, stored.version), stored.version
 
     async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
-        """Return a version of an agent, running or stopped; of one not kept any more, the current one.
+        """Return a version of an agent, running or stopped; of one not kept any
+        more, the current one.
 
         Raises: AgentNotFound; InvalidAgent where this program does not take the document any more.
         """
@@ -263,12 +283,17 @@ class AgentManager:
                 raise errors.InvalidAgent(errors=checked.errors)
             found = (checked.agent, known.size)
         self._compiled[key] = found  # the one used last is the last
-        while sum(size for _, size in self._compiled.values()) > COMPILED_BYTES and len(self._compiled) > 1:
+        while (
+            sum(size for _, size in self._compiled.values()) > COMPILED_BYTES
+            and len(self._compiled) > 1
+        ):
             del self._compiled[next(iter(self._compiled))]
         return found[0]
 
     def executor(self, name: str) -> HttpExecutor:
-        """Return what sends the requests of an agent, or of a list; its connections are its own, and kept."""
+        """Return what sends the requests of an agent, or of a list; its connections are its
+        own, and kept.
+        """
         kept = self._executors.get(name)
         executor = self._new_executor() if kept is None else kept[0]
         executor.on_tool = self.on_tool
@@ -280,7 +305,8 @@ class AgentManager:
             await self._executors.pop(name)[0].aclose()
 
     async def model_failed(self, agent_id: str, refusal: ModelRefusal | None = None) -> None:
-        """Notes for the agent's health that its model could not be reached, or what its service refused.
+        """Notes for the agent's health that its model could not be reached, or what
+        its service refused.
 
         Raises: AgentNotFound.
         """
@@ -298,14 +324,17 @@ class AgentManager:
 
     async def list(self) -> list[agent_view.AgentSummary]:
         """Return all agents with state and health, by id."""
-        found, doing = await self.agents.list(), await self._doing()
+        found = await self.agents.list()
+        doing = await self._doing()
         return [
-            agent_view.summary_of(stored, doing.get(stored.agent_id), self.agents.clock()) for stored in found
+            agent_view.summary_of(stored, doing.get(stored.agent_id), self.agents.clock())
+            for stored in found
         ]
 
     async def view(self, agent_id: str) -> agent_view.AgentSummary:
         """Return one agent as `list` does. Raises: AgentNotFound."""
-        stored, doing = await self.agents.get(agent_id), await self._doing()
+        stored = await self.agents.get(agent_id)
+        doing = await self._doing()
         return agent_view.summary_of(stored, doing.get(agent_id), self.agents.clock())
 
     async def _doing(self) -> Mapping[str, agent_view.AgentActivity]:
@@ -318,7 +347,8 @@ class AgentManager:
     # -- again and again
 
     async def tick(self, now: int | None = None) -> None:
-        """Look at the agents that should run: each at first, then what failed or runs once a minute.
+        """Look at the agents that should run: each at first, then what failed or runs
+        once a minute.
 
         Raises: SourceError.
         """

@@ -1,7 +1,9 @@
-"""The refusal of a Realtime model's service: its code, parameter and sentence, and how long it asks to wait.
+"""The refusal of a Realtime model's service: its code, parameter and sentence, and how long it
+asks to wait.
 
-Sources: OpenAI API reference, "Realtime server events" (`error`, `response.done`, `rate_limits.updated`,
-`conversation.item.input_audio_transcription.failed`); codes and sentences as seen in public reports.
+Sources: OpenAI API reference, "Realtime server events" (`error`, `response.done`,
+`rate_limits.updated`, `conversation.item.input_audio_transcription.failed`); codes and sentences as
+seen in public reports.
 """
 
 from __future__ import annotations
@@ -19,11 +21,18 @@ MAX_MESSAGE_CHARS: Final = 500
 _FINAL_CODES: Final = frozenset(
     (
         *("invalid_api_key", "model_not_found", "invalid_model", "insufficient_quota"),
-        *("billing_hard_limit_reached", "billing_not_active", "account_deactivated", "session_limit_reached"),
+        *(
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "account_deactivated",
+            "session_limit_reached",
+        ),
     )
 )
 _FINAL_TYPES: Final = frozenset(("authentication_error", "permission_error", "insufficient_quota"))
-_TRANSCRIPTION: Final = re.compile(r"input\.transcription|input_audio_transcription|transcri(?:be|ption)")
+_TRANSCRIPTION: Final = re.compile(
+    r"input\.transcription|input_audio_transcription|transcri(?:be|ption)"
+)
 _WAIT: Final = re.compile(
     r"(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*)+)", re.IGNORECASE
 )
@@ -36,8 +45,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\s]+")
 class ModelRefusal(AnswerBody):
     """What the service of a Realtime model answered instead of doing what it was asked.
 
-    `code` is the service's own, its type where it gives no code. `message` holds no key. Units: `wait_s` in
-    seconds, None where the service does not say.
+    `code` is the service's own, its type where it gives no code. `message` holds no key. Units:
+    `wait_s` in seconds, None where the service does not say.
     """
 
     code: str = Field(max_length=MAX_CODE_CHARS)
@@ -73,16 +82,23 @@ class ModelRefusal(AnswerBody):
 
 
 def refusal_of(error: object, *, code: str = "") -> ModelRefusal:
-    """Returns the refusal that an error object of the service describes; `code` where it names none."""
+    """Returns the refusal that an error object of the service describes; `code` where
+    it names none.
+    """
     facts: Mapping[str, Any] = cast(dict[str, Any], error) if isinstance(error, dict) else {}
-    kind, message = _text(facts.get("type"), MAX_CODE_CHARS), _text(facts.get("message"), MAX_MESSAGE_CHARS)
+    kind = _text(facts.get("type"), MAX_CODE_CHARS)
+    message = _text(facts.get("message"), MAX_MESSAGE_CHARS)
     named = _text(facts.get("code"), MAX_CODE_CHARS) or kind or code or "unknown"
     param = _text(facts.get("param"), MAX_CODE_CHARS) or None
-    return ModelRefusal(code=named, param=param, message=message, type=kind, wait_s=wait_of(message))
+    return ModelRefusal(
+        code=named, param=param, message=message, type=kind, wait_s=wait_of(message)
+    )
 
 
 def wait_of(message: str) -> float | None:
-    """Returns the seconds that a sentence asks to wait ("Please try again in 1m26.4s"), None without any."""
+    """Returns the seconds that a sentence asks to wait ("Please try again in 1m26.4s"),
+    None without any.
+    """
     found = _WAIT.search(message)
     if found is None:
         return None

@@ -1,7 +1,7 @@
 """Names of the Realtime models and transcribers that OpenAI publishes.
 
-Source: the types of the package `openai`, which a test compares. They are not imported, because that takes
-longer than the check of a document may.
+Source: the types of the package `openai`, which a test compares. They are not imported, because
+that takes longer than the check of a document may.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The fields of an agent document about its session: instructions and declared tools, written or fetched.
+"""The fields of an agent document about its session: instructions and declared tools,
+written or fetched.
 
 From outside: `InlineSession`, `FetchedSession`, `ToolDeclaration`.
 """
@@ -81,7 +82,9 @@ class FetchedSession(DocumentPart):
     mode: Literal["config_url"] = described("They are fetched.")
     url: SessionUrl = described("Address, a template.")
     params: Templates = described("Query parameters, templates.", {}, validate_default=True)
-    headers: dict[HeaderName, Template] = described("Headers, templates; may hold {{secret.NAME}}.", {})
+    headers: dict[HeaderName, Template] = described(
+        "Headers, templates; may hold {{secret.NAME}}.", {}
+    )
     response_mapping: ResponseMapping = described("Where the answer holds what.")
     timeout_s: float = described("Seconds to wait.", 4, ge=0.5, le=10)
     fallback: SessionFallback | None = described(

@@ -1,7 +1,7 @@
 """Finds the session of a conversation: instructions, tools and first values, inline or fetched.
 
-What an API answers is data: its instructions are taken as they are, never as a template, and what in it is
-not in order is left out or refused as if it stood in the document.
+What an API answers is data: its instructions are taken as they are, never as a template, and what
+in it is not in order is left out or refused as if it stood in the document.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ INSTRUCTIONS_CHARS: Final = 32_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSession:
-    """What the model is given in one conversation. `response`: the whole answer, read as `session.*`.
+    """What the model is given in one conversation. `response`: the whole answer,
+    read as `session.*`.
 
     `declarations` None: those of the document. `voice` None: that of the document.
     """
@@ -48,13 +49,18 @@ class ResolvedSession:
 async def resolve_session(
     agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor, now: int
 ) -> ResolvedSession:
-    """Return the session of a conversation that begins. `now`: ms since 1970. Raises: AgentSessionFailed."""
-    plan, scope = agent.document.session, values.scope(now)
+    """Return the session of a conversation that begins. `now`: ms since
+    1970. Raises: AgentSessionFailed.
+    """
+    plan = agent.document.session
+    scope = values.scope(now)
     if isinstance(plan, InlineSession):
         return ResolvedSession(instructions=_rendered(agent, plan.instructions, scope))
     for number in range(FETCHES):
         try:
-            answer = await executor.request(plan, values, f"{values.call_id}:session:{number}", retries=0)
+            answer = await executor.request(
+                plan, values, f"{values.call_id}:session:{number}", retries=0
+            )
         except RequestFailed as exc:
             reason: str = exc.code
         else:
@@ -79,7 +85,9 @@ def _rendered(agent: CompiledAgent, instructions: ValueTemplate, scope: Scope) -
     try:
         return str(instructions.render(scope, insert="text"))
     except TemplateFailed as exc:
-        log.warning("instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code})
+        log.warning(
+            "instructions_not_rendered", extra={"agent_id": agent.agent_id, "reason": exc.code}
+        )
         raise AgentSessionFailed(agent_id=agent.agent_id) from exc
 
 
@@ -92,7 +100,9 @@ def _mapped(
         return None
     return ResolvedSession(
         instructions=instructions,
-        declarations=_declared(agent, mapping.tools.first(response, scope) if mapping.tools else None),
+        declarations=_declared(
+            agent, mapping.tools.first(response, scope) if mapping.tools else None
+        ),
         voice=_voice(agent, mapping.voice.first(response, scope) if mapping.voice else None),
         response=response,
         ctx=taken(mapping.ctx_init, response, scope),

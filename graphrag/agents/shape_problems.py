@@ -1,7 +1,8 @@
-"""What is wrong with the shape of a document: where it departs from its schema, and what is allowed there.
+"""What is wrong with the shape of a document: where it departs from its schema, and what
+is allowed there.
 
-Texts that cannot be parsed are said by who parses them, in pydantic's errors. From outside: `shape_problems`,
-`without_parts`, `allowed_by`, `near`.
+Texts that cannot be parsed are said by who parses them, in pydantic's errors. From outside:
+`shape_problems`, `without_parts`, `allowed_by`, `near`.
 """
 
 from __future__ import annotations
@@ -56,15 +57,19 @@ def shape_problems(exc: TextErrors, document: Mapping[str, Any]) -> dict[Place, 
     return found
 
 
-def without_parts(document: Mapping[str, Any], wrong: Mapping[Place, DocumentProblem]) -> dict[str, Any]:
-    """Return a document without the tools, lifecycle requests and other fields that have a wrong shape.
+def without_parts(
+    document: Mapping[str, Any], wrong: Mapping[Place, DocumentProblem]
+) -> dict[str, Any]:
+    """Return a document without the tools, lifecycle requests and other fields that have
+    a wrong shape.
 
-    What is left can be looked at for more mistakes. Stubs stand for texts that cannot be parsed, and for what
-    a document needs.
+    What is left can be looked at for more mistakes. Stubs stand for texts that cannot be parsed,
+    and for what a document needs.
     """
     left = copy.deepcopy(dict(document))
     for place, problem in wrong.items():
-        name, parent = cast(str, place[0]), _at(left, place[:-1])
+        name = cast(str, place[0])
+        parent = _at(left, place[:-1])
         if problem.code in _OF_TEXTS:
             if parent is not None:
                 parent[place[-1]] = "https://a" if place[-1] == "url" else "$"
@@ -78,13 +83,17 @@ def without_parts(document: Mapping[str, Any], wrong: Mapping[Place, DocumentPro
 
 
 def near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return a question after the name that may be meant, or nothing. `cutoff`: how alike it is, 0–1."""
+    """Return a question after the name that may be meant, or nothing. `cutoff`: how alike
+    it is, 0–1.
+    """
     found = difflib.get_close_matches(name[:100], list(names), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def _place(loc: Sequence[str | int], document: Any) -> Place:
-    """Return where a document has what an error is about; pydantic names branches of unions, too."""
+    """Return where a document has what an error is about; pydantic names branches
+    of unions, too.
+    """
     place: Place = ()
     for part in loc:
         if _at(document, (*place, part)) is not None:
@@ -96,13 +105,19 @@ def _named(place: Place) -> str:
     return ".".join(map(str, place))
 
 
-def _faults(value: Any, shape: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
-    """Yield where a value departs from a part of the schema; of a union, from the branch that is meant."""
+def _faults(
+    value: Any, shape: Mapping[str, Any], place: Place
+) -> Iterator[tuple[Place, DocumentProblem]]:
+    """Yield where a value departs from a part of the schema; of a union, from the branch
+    that is meant.
+    """
     checked = Draft202012Validator({**shape, "$defs": agent_schema()["$defs"]})
     errors: Iterator[ValidationError] = checked.iter_errors(value)
     for error in errors:
         at = (*place, *error.absolute_path)
-        branch = _branch(error.schema, error.instance) if error.validator in ("anyOf", "oneOf") else {}
+        branch = (
+            _branch(error.schema, error.instance) if error.validator in ("anyOf", "oneOf") else {}
+        )
         if "items" in branch or "properties" in branch:
             yield from _faults(error.instance, branch, at)
         else:
@@ -111,21 +126,30 @@ def _faults(value: Any, shape: Mapping[str, Any], place: Place) -> Iterator[tupl
 
 def _said(error: ValidationError, place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
     """Yield what is wrong by one rule of the schema, with its place."""
-    shape, value = cast(Mapping[str, Any], error.schema), cast(Any, error.instance)
+    shape = cast(Mapping[str, Any], error.schema)
+    value = cast(Any, error.instance)
     known: Mapping[str, Any] = shape.get("properties", {})
     pattern = next(iter(shape.get("patternProperties", ())), None)
     found: list[tuple[str | None, str, str, str]]
     match error.validator:
         case "required":
             missing = {name: known[name] for name in shape["required"] if name not in value}
-            said = {name: f"{name} is missing: {of.get('description', '')}" for name, of in missing.items()}
-            found = [(n, "missing_field", said[n].rstrip(": "), allowed_by(of)) for n, of in missing.items()]
+            said = {
+                name: f"{name} is missing: {of.get('description', '')}"
+                for name, of in missing.items()
+            }
+            found = [
+                (n, "missing_field", said[n].rstrip(": "), allowed_by(of))
+                for n, of in missing.items()
+            ]
         case "additionalProperties" if pattern is not None:
             others = [name for name in value if re.search(pattern, name) is None]
             found = [(n, "bad_name", f"{n[:80]} is no name", f"names as {pattern}") for n in others]
         case "additionalProperties":
             said = {name: f"{name[:80]} is no field here{near(name, known)}" for name in value}
-            found = [(n, "unknown_field", said[n], ", ".join(known)) for n in value if n not in known]
+            found = [
+                (n, "unknown_field", said[n], ", ".join(known)) for n in value if n not in known
+            ]
         case _:
             what = f"{_shown(value)} cannot stand here"
             found = [(None, _code(error, place), what, allowed_by(shape))]
@@ -143,7 +167,9 @@ def _code(error: ValidationError, place: Place) -> str:
         case "enum" | "const":
             is_text = isinstance(error.instance, str)
             return _OF_FIELDS.get(_named(place), "out_of_range") if is_text else "wrong_type"
-        case "pattern" if str(error.validator_value).startswith(_NAME_PATTERN) and name != "language":
+        case "pattern" if (
+            str(error.validator_value).startswith(_NAME_PATTERN) and name != "language"
+        ):
             return "bad_name"
         case "type":
             return "wrong_type"
@@ -161,7 +187,11 @@ def _at(document: Any, place: Place) -> Any:
     for part in place:
         if isinstance(document, dict):
             document = cast(dict[Any, Any], document).get(part)
-        elif isinstance(document, list) and isinstance(part, int) and part < len(cast(list[Any], document)):
+        elif (
+            isinstance(document, list)
+            and isinstance(part, int)
+            and part < len(cast(list[Any], document))
+        ):
             document = cast(list[Any], document)[part]
         else:
             return None
@@ -169,7 +199,9 @@ def _at(document: Any, place: Place) -> Any:
 
 
 def _branch(shape: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    """Return the branch of a union that a value means, or what tells its branches apart; else the shape."""
+    """Return the branch of a union that a value means, or what tells its branches apart;
+    else the shape.
+    """
     branches = [_resolved(branch) for branch in (*shape.get("oneOf", ()), *shape.get("anyOf", ()))]
     if isinstance(value, list):
         return next((branch for branch in branches if "items" in branch), dict(shape))
@@ -188,7 +220,9 @@ def _branch(shape: Mapping[str, Any], value: Any) -> dict[str, Any]:
 
 def _resolved(shape: Mapping[str, Any]) -> dict[str, Any]:
     reference = str(shape.get("$ref", ""))
-    found: dict[str, Any] = agent_schema()["$defs"][reference.rpartition("/")[2]] if reference else {}
+    found: dict[str, Any] = (
+        agent_schema()["$defs"][reference.rpartition("/")[2]] if reference else {}
+    )
     return {**found, **shape}
 
 
@@ -217,7 +251,11 @@ def allowed_by(shape: Mapping[str, Any]) -> str:
             return "a list" + _bounds(shape, "minItems", "maxItems", unit=" elements")
         case "object":
             needed = f" with {', '.join(shape['required'])}" if "required" in shape else ""
-            return "an object" + needed + _bounds(shape, "minProperties", "maxProperties", unit=" members")
+            return (
+                "an object"
+                + needed
+                + _bounds(shape, "minProperties", "maxProperties", unit=" members")
+            )
         case "null":
             return "null"
         case _:
@@ -226,7 +264,8 @@ def allowed_by(shape: Mapping[str, Any]) -> str:
 
 def _bounds(shape: Mapping[str, Any], least: str, most: str, *, unit: str = "") -> str:
     """Return bounds of a number, or of a count where there is a unit."""
-    low, high = shape.get(least), shape.get(most)
+    low = shape.get(least)
+    high = shape.get(most)
     if low is None or high is None:
         bound = "" if high is None else f" of at most {high:g}{unit}"
         return bound if low is None else f" of at least {low:g}{unit}"

@@ -1,7 +1,9 @@
-"""Keeps many agents in step with a list: applies what changed, starts what is new, drains what is gone.
+"""Keeps many agents in step with a list: applies what changed, starts what is new, drains
+what is gone.
 
-Decision: what is not certain changes nothing. A list that fails, is empty or lost more than half stops no
-agent; one broken item leaves its own agent as it is, and one without an id leaves all that seem to be gone.
+Decision: what is not certain changes nothing. A list that fails, is empty or lost more than half
+stops no agent; one broken item leaves its own agent as it is, and one without an id leaves all that
+seem to be gone.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ SYNC_USER: Final = "agents-sync"
 
 @dataclass(slots=True, kw_only=True)
 class SyncReport:
-    """What a round did. `broken`: {id, what}; `error`: why nothing was changed. `time`: ms since 1970."""
+    """What a round did. `broken`: {id, what}; `error`: why nothing was changed.
+    `time`: ms since 1970.
+    """
 
     source: str
     time: int
@@ -66,8 +70,10 @@ class AgentLists:
     """Keeps the agents of a workspace in step with lists; several servers take turns by a lease."""
 
     def __init__(self, manager: AgentManager, *, files: Sequence[str] = ()) -> None:
-        self._manager, self._agents = manager, manager.agents
-        self._records, self._clock = manager.agents.records, manager.agents.clock
+        self._manager = manager
+        self._agents = manager.agents
+        self._records = manager.agents.records
+        self._clock = manager.agents.clock
         self._person = Person(SYNC_USER, "admin", manager.agents.workspace)
         self._files = [Path(file) for file in files]
         self._owner = new_owner()
@@ -78,10 +84,13 @@ class AgentLists:
         """Return what the last round of each list did."""
         return [dict(record.data) for record in await self._records.query(KIND)]
 
-    async def run(self, file: Path, *, dry_run: bool = False, allow_shrink: bool = False) -> SyncReport:
+    async def run(
+        self, file: Path, *, dry_run: bool = False, allow_shrink: bool = False
+    ) -> SyncReport:
         """Do one round. What is wrong with the list as a whole is the report's `error`.
 
-        Raises: AgentListRefused for a file that describes none, or while another server does a round of it.
+        Raises: AgentListRefused for a file that describes none, or while another server does a
+        round of it.
         """
         source = await asyncio.to_thread(read_list, file)
         if dry_run:
@@ -106,7 +115,9 @@ class AgentLists:
             await lease.give_back()
         return report
 
-    async def _round(self, source: AgentList, lease: Lease | None, *, allow_shrink: bool) -> SyncReport:
+    async def _round(
+        self, source: AgentList, lease: Lease | None, *, allow_shrink: bool
+    ) -> SyncReport:
         report = SyncReport(source=source.name, time=self._clock(), dry_run=lease is None)
         agents = {stored.agent_id: stored for stored in await self._agents.list()}
         own = [stored for stored in agents.values() if stored.source == source.name]
@@ -117,7 +128,9 @@ class AgentLists:
             _check_size(source.name, found, own, agents, allow_shrink=allow_shrink)
         except AgentListRefused as exc:
             report.error = exc.reason
-            log.warning("agents_list_refused", extra={"source": source.name, "reason": exc.reason[:200]})
+            log.warning(
+                "agents_list_refused", extra={"source": source.name, "reason": exc.reason[:200]}
+            )
             return report
         for each in found:
             await self._held(lease)
@@ -143,12 +156,13 @@ class AgentLists:
         self, wanted: WantedAgent, stored: StoredAgent | None, source: AgentList, report: SyncReport
     ) -> None:
         """Take one agent over; what is wrong with it is noted, and touches no other."""
-        is_new, agent_id = stored is None, wanted.agent_id
+        is_new = stored is None
+        agent_id = wanted.agent_id
         if stored is not None and stored.source != source.name:
             _note_broken(report, agent_id, "an agent of this id is there, but is not of this list")
             return
         is_same = stored is not None and stored.current.fingerprint == wanted.fingerprint
-        starts = is_new or (stored is not None and stored.desired == "stopped" and stored.stopped_by_list)
+        starts = stored is None or (stored.desired == "stopped" and stored.stopped_by_list)
         if is_same and not starts:
             report.unchanged += 1
             return
@@ -163,7 +177,9 @@ class AgentLists:
                     expected_version=0 if stored is None else stored.version,
                     list_name=source.name,
                 )
-            (report.created if is_new else report.changed if not is_same else report.started).append(agent_id)
+            (
+                report.created if is_new else report.changed if not is_same else report.started
+            ).append(agent_id)
             if starts and not report.dry_run:
                 await self._manager.start(agent_id)
         except AgentError as exc:
@@ -193,23 +209,31 @@ class AgentLists:
             started_time=self._clock(),
         )
         try:
-            answer = await executor.request(source.file.list, values, f"sync:{source.name}:{self._clock()}")
+            answer = await executor.request(
+                source.file.list, values, f"sync:{source.name}:{self._clock()}"
+            )
         except RequestFailed as exc:
             raise AgentListRefused(source=source.name, reason=f"fetching it failed: {exc}") from exc
         if not answer.ok:
-            raise AgentListRefused(source=source.name, reason=f"fetching it failed: HTTP {answer.status}")
+            raise AgentListRefused(
+                source=source.name, reason=f"fetching it failed: HTTP {answer.status}"
+            )
         return answer.value
 
     @staticmethod
     async def _held(lease: Lease | None) -> None:
-        """Go on only while no other server does a round. Raises: AgentListRefused, RecordConflict."""
+        """Go on only while no other server does a round. Raises: AgentListRefused,
+        RecordConflict.
+        """
         await asyncio.sleep(0)
         if lease is not None and lease.is_due:
             await lease.hold()
 
     async def _store(self, report: SyncReport) -> None:
         with suppress(RecordConflict):
-            await change_record(self._records, KIND, report.source, lambda _: report.to_document(), tries=1)
+            await change_record(
+                self._records, KIND, report.source, lambda _: report.to_document(), tries=1
+            )
 
     # -- by the service
 
@@ -219,7 +243,9 @@ class AgentLists:
             self.round = asyncio.create_task(self._due(now))
 
     async def _due(self, now: int) -> None:
-        times = {str(report.get("source")): int(report.get("time", 0)) for report in await self.reports()}
+        times = {
+            str(report.get("source")): int(report.get("time", 0)) for report in await self.reports()
+        }
         for file in self._files:
             if now - times.get(file.name, 0) < EVERY_MS:
                 continue
@@ -244,7 +270,9 @@ def _check_size(
     *,
     allow_shrink: bool,
 ) -> None:
-    """Raises: AgentListRefused for a list with far fewer agents than there are, or more than may be."""
+    """Raises: AgentListRefused for a list with far fewer agents than there are, or more
+    than may be.
+    """
     running = sum(stored.desired == "running" for stored in own)
     if len(found) * 2 < running and not allow_shrink:
         reason = f"it asks for {len(found)} agents where {running} run: --allow-shrink lets it"

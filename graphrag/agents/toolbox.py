@@ -1,4 +1,6 @@
-"""The tools of one conversation with an agent: those of its document, of its graphs, and for proposals."""
+"""The tools of one conversation with an agent: those of its document, of its graphs,
+and for proposals.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from graphrag.agents.chat_values import waiting_tools
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.llm.base import ToolCall
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import DescribedArguments, Role, Tool, ToolArguments, ToolBox, ToolContext, ToolResult
+from tools.base import (
+    DescribedArguments,
+    Role,
+    Tool,
+    ToolArguments,
+    ToolBox,
+    ToolContext,
+    ToolResult,
+)
 from tools.http.executor import HttpExecutor, ToolOutcome
 from tools.http.model import BuiltinTool
 from tools.http.scope import ConversationValues
@@ -66,7 +76,9 @@ class AgentTools:
         made: list[Tool[Any]] = []
         for name, compiled in self.agent.tools.items():
             if name in declared:
-                tool = http_tool(compiled, declared[name], self.executor, self.values, self.outcomes)
+                tool = http_tool(
+                    compiled, declared[name], self.executor, self.values, self.outcomes
+                )
                 made.append(self._waits(tool) if name in waiting else tool)
         for name, builtin in self.agent.builtins.items():
             said = declared[name].description if name in declared else ""
@@ -115,7 +127,10 @@ class AgentTools:
         reads = [tool for tool in reads if chosen == "all" or tool.name in chosen]
         tools = [*reads, *(WRITE_TOOLS if self.proposes else ())]
         if len(self.graphs) > 1:
-            tools = [on_named_graph(tool, _arguments_with_graph(tool.name, self.graphs)) for tool in tools]
+            tools = [
+                on_named_graph(tool, _arguments_with_graph(tool.name, self.graphs))
+                for tool in tools
+            ]
         return [*tools, *([_over_graphs(self.graphs)] if search_workspace.name in chosen else [])]
 
 
@@ -143,13 +158,17 @@ def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
 
 
 class GraphToolCalls(ToolCalls):
-    """Runs the calls of an agent of several graphs: what is proposed is stored for the graph it names."""
+    """Runs the calls of an agent of several graphs: what is proposed is stored for the
+    graph it names.
+    """
 
     graphs: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, calls: ToolCalls, box: ToolBox, graphs: tuple[str, ...]) -> GraphToolCalls:
-        """Return what runs calls of other tools, and stores proposals and notes calls where these do."""
+        """Return what runs calls of other tools, and stores proposals and notes calls
+        where these do.
+        """
         made = cls(box, calls._approvals, limits=calls.limits, log=calls._log)
         made.graphs = graphs
         return made
@@ -172,7 +191,9 @@ def agent_role(agent: CompiledAgent, person: Role) -> Role:
 
 
 def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
-    """Return the search of all graphs, of which an agent sees its own: a document has to name it."""
+    """Return the search of all graphs, of which an agent sees its own: a document has
+    to name it.
+    """
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
         return await search_workspace.run(arguments, replace(context, graphs=graphs))
@@ -181,8 +202,9 @@ def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
 
 
 def on_named_graph(tool: Tool[Any], arguments: type[ToolArguments]) -> Tool[Any]:
-    """Return a tool whose calls name their graph. Its reads are not remembered: the memory knows the state
-    of one graph only."""
+    """Return a tool whose calls name their graph. Its reads are not remembered: the memory knows
+    the state of one graph only.
+    """
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
         said = arguments.model_dump(mode="json", by_alias=True, exclude={GRAPH}, exclude_unset=True)
@@ -197,5 +219,7 @@ def _arguments_with_graph(name: str, graphs: tuple[str, ...]) -> type[ToolArgume
     arguments = _BY_NAME[name].arguments
     choice = cast(Any, Literal)[graphs]
     said = Field(default=graphs[0], description=f"Which graph; default {graphs[0]}.")
-    made: Any = create_model(f"{arguments.__name__}OnGraph", __base__=arguments, graph=(choice, said))
+    made: Any = create_model(
+        f"{arguments.__name__}OnGraph", __base__=arguments, graph=(choice, said)
+    )
     return made

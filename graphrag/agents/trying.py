@@ -1,4 +1,6 @@
-"""Runs one HTTP tool of an agent by itself, for who writes its document: dry, or with its requests sent."""
+"""Runs one HTTP tool of an agent by itself, for who writes its document: dry, or with
+its requests sent.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ async def try_tool(
     version: int | None = None,
     sends: bool = False,
 ) -> dict[str, Any]:
-    """Return the requests with secrets masked, or with `sends` what the tool gave. No conversation is stored.
+    """Return the requests with secrets masked, or with `sends` what the tool gave. No
+    conversation is stored.
 
     `ctx`: values beside those that conversations have. `version` None: the current one.
 
@@ -39,7 +42,9 @@ async def try_tool(
     tool = agent.tools.get(name)
     if tool is None:
         raise AgentToolNotFound(agent_id=agent_id, tool=name)
-    now, named, executor = manager.agents.clock(), about(agent, locale), manager.executor(agent.agent_id)
+    now = manager.agents.clock()
+    named = about(agent, locale)
+    executor = manager.executor(agent.agent_id)
     call_id = f"try:{secrets.token_hex(8)}"
     values = ConversationValues(
         agent=named,

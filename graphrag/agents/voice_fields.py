@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, Field
 
 from tools.http.model import DocumentPart, Whole, described, whole
 
-Voice = Literal["alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"]
+Voice = Literal[
+    "alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"
+]
 
 
 TokenCount = Annotated[int, Field(ge=1, le=4096), BeforeValidator(whole)]
@@ -35,7 +37,8 @@ class VoiceDetection(DocumentPart):
     """How the model's server finds out that the caller speaks and has finished."""
 
     type: Literal["server_vad", "semantic_vad"] = described(
-        "By loudness and pauses (server_vad) or by the sense of the words (semantic_vad).", "server_vad"
+        "By loudness and pauses (server_vad) or by the sense of the words (semantic_vad).",
+        "server_vad",
     )
     threshold: float = described("How loud speech must be; server_vad only.", 0.5, ge=0, le=1)
     prefix_padding_ms: Whole = described(
@@ -65,12 +68,16 @@ class VoiceModel(DocumentPart):
     """The model of phone calls and how it is set."""
 
     model: Text100 = described("Realtime model of a call.", "gpt-realtime-2.1")
-    voice: Voice | CustomVoice = described('A voice by its name, or one of your own as `{"id": …}`.', "marin")
+    voice: Voice | CustomVoice = described(
+        'A voice by its name, or one of your own as `{"id": …}`.', "marin"
+    )
     speed: float = described("How fast it speaks.", 1.0, ge=0.25, le=1.5)
     temperature: float | None = described(
         "Accepted and not used: Realtime sessions have no temperature.", None, ge=0, le=2
     )
-    vad: VoiceDetection = described("When the caller's turn begins and ends.", default_factory=VoiceDetection)
+    vad: VoiceDetection = described(
+        "When the caller's turn begins and ends.", default_factory=VoiceDetection
+    )
     input_audio_format: AudioFormat = described("Sound from the caller.", "g711_ulaw")
     output_audio_format: AudioFormat = described("Sound to the caller.", "g711_ulaw")
     input_audio_transcription: Transcription = described(
@@ -91,13 +98,17 @@ class BargeIn(DocumentPart):
     """What happens when the caller speaks while the agent speaks."""
 
     mode: Literal["immediate", "confirmed", "off"] = described(
-        "The agent stops at once, after `min_speech_ms` of speech (confirmed), or never (off).", "immediate"
+        "The agent stops at once, after `min_speech_ms` of speech (confirmed), or never (off).",
+        "immediate",
     )
     min_speech_ms: Whole = described(
         "Confirmed: milliseconds of speech that stop the agent.", 300, ge=0, le=2000
     )
     guard_ms: Whole = described(
-        "Milliseconds after the agent began to speak in which speech is taken for its echo.", 0, ge=0, le=2000
+        "Milliseconds after the agent began to speak in which speech is taken for its echo.",
+        0,
+        ge=0,
+        le=2000,
     )
 
 
@@ -116,14 +127,19 @@ class Destination(DocumentPart):
 class VoiceOptions(DocumentPart):
     """How a call sounds and ends."""
 
-    barge_in: BargeIn = described("What the caller's speech does to the agent's.", default_factory=BargeIn)
+    barge_in: BargeIn = described(
+        "What the caller's speech does to the agent's.", default_factory=BargeIn
+    )
     delayed_after_s: float = described(
         "Seconds until the caller is asked to wait for a slow tool.", 2, ge=0.5, le=10
     )
     silence_s: float = described("Seconds of silence before the caller is asked.", 20, ge=5, le=120)
-    silence_prompts: Whole = described("How often a silent caller is asked before the end.", 2, ge=0, le=3)
+    silence_prompts: Whole = described(
+        "How often a silent caller is asked before the end.", 2, ge=0, le=3
+    )
     unavailable_message: SaidText | None = described(
-        "Said when the model cannot be reached; without it a sentence in the agent's language.", None
+        "Said when the model cannot be reached; without it a sentence in the agent's language.",
+        None,
     )
     goodbye_message: SaidText | None = described(
         "Said when we must end the call; without it a sentence in the agent's language.", None
@@ -133,7 +149,9 @@ class VoiceOptions(DocumentPart):
         "Their language; without it `agent.language` with its usual region.", None
     )
     destinations: dict[Name, Destination] = described(
-        "Whom a call can be transferred to, by name.", default_factory=dict[Name, Destination], max_length=50
+        "Whom a call can be transferred to, by name.",
+        default_factory=dict[Name, Destination],
+        max_length=50,
     )
     fallback: Name | None = described(
         "Destination of callers whom the agent cannot serve for a reason that is ours, and of transfers that "

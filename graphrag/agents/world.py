@@ -46,8 +46,11 @@ class World:
         *,
         try_voice: TryVoice,
     ) -> None:
-        self.secrets, self._try_voice = secrets, try_voice
-        self._settings, self._source, self._rules = settings, source, rules
+        self.secrets = secrets
+        self._try_voice = try_voice
+        self._settings = settings
+        self._source = source
+        self._rules = rules
 
     async def has_graph(self, graph_key: str) -> bool:
         try:
@@ -74,7 +77,9 @@ class World:
         return True
 
     async def voice_problem(self, agent: CompiledAgent) -> DocumentProblem | None:
-        """Returns why no call can be held with an agent's voice model, None where it takes its session."""
+        """Returns why no call can be held with an agent's voice model, None where it
+        takes its session.
+        """
         return await self._try_voice(agent)
 
 
@@ -83,7 +88,8 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
     problems: list[DocumentProblem] = []
     for index, key in enumerate(agent.document.graphs):
         if not await world.has_graph(key):
-            what, allowed = f"there is no graph {key!r}", "graphs of the workspace"
+            what = f"there is no graph {key!r}"
+            allowed = "graphs of the workspace"
             problems.append(problem(f"graphs.{index}", "graph_not_found", what, allowed))
     for origin, where in places_of_hosts(agent).items():
         refused = await world.host_refused(origin.host, origin.port)
@@ -92,16 +98,16 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
             problems.append(problem(where, code, f"the host {origin.netloc} {what}", allowed))
     for index, use in enumerate(agent.document.secrets):
         if world.secrets.missing([use.name]):
-            what, allowed = (
-                f"the secret {use.name} is not configured",
-                f"NODIUS_SECRET_{use.name}, or its file",
-            )
+            what = f"the secret {use.name} is not configured"
+            allowed = f"NODIUS_SECRET_{use.name}, or its file"
             problems.append(problem(f"secrets.{index}.name", "secret_missing", what, allowed))
     return problems + _of_the_model(agent, world)
 
 
 def places_of_hosts(agent: CompiledAgent) -> dict[Origin, str]:
-    """Return where the agent's requests go, each with the first place of the document that says so."""
+    """Return where the agent's requests go, each with the first place of the document
+    that says so.
+    """
     found: dict[Origin, str] = {}
     base = base_origin(agent.base_url) if agent.base_url else None
     for where, request in requests_of(agent.document):
@@ -128,12 +134,18 @@ def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
         return [problem("chat.provider", "provider_unknown", what, ", ".join(sorted(ENTRIES)))]
     if not world.has_model_key(provider):
         what = f"no key is set for {provider or 'the model of the service'}"
-        return [problem("chat.provider", "model_key_missing", what, "the provider's key in the settings")]
+        return [
+            problem(
+                "chat.provider", "model_key_missing", what, "the provider's key in the settings"
+            )
+        ]
     return []
 
 
 def check_variables(variables: Mapping[str, str], world: World) -> list[DocumentProblem]:
-    """Return which variables hold a configured secret: a document, which people read, would store it."""
+    """Return which variables hold a configured secret: a document, which people read,
+    would store it.
+    """
     what, allowed = "a configured secret is no variable", "{{secret.NAME}} in headers"
     return [
         problem(f"variables.{name}", "secret_not_allowed_here", what, allowed)

@@ -15,7 +15,8 @@ from tools.base import Role
 MAX_DAYS = 365
 MAX_NAME = 200
 _MAKE = (
-    "set NODIUS_AUTH_SECRET to 32 characters or more that nobody can guess, as `openssl rand -hex 32` prints"
+    "set NODIUS_AUTH_SECRET to 32 characters or more that nobody can guess, "
+    "as `openssl rand -hex 32` prints"
 )
 
 
@@ -33,9 +34,11 @@ def sign_token(
     lifetime_s: float,
     username: str = "",
 ) -> tuple[str, int]:
-    """Return a token and when it expires, in seconds since 1970. It holds wherever the settings' secret does.
+    """Return a token and when it expires, in seconds since 1970. It holds wherever the
+    settings' secret does.
 
-    Raises: SettingsError where no secret is set; ValueError for a name or lifetime that no token may have.
+    Raises: SettingsError where no secret is set; ValueError for a name or lifetime that no
+    token may have.
     """
     secret = settings.auth_secret
     if secret is None:
@@ -43,7 +46,8 @@ def sign_token(
         reason = "is not set: " + _MAKE
         if others:
             reason = (
-                "is not set, and only the holder of the private key signs tokens: ask your identity provider"
+                "is not set, and only the holder of the private key signs tokens: "
+                "ask your identity provider"
             )
         raise SettingsError(name="auth_secret", origin="NODIUS_AUTH_SECRET", reason=reason)
     if not is_name(user) or user.startswith(CALLER):

@@ -1,4 +1,6 @@
-"""Puts the declarative agents of a workspace together: what they may reach, their secrets, their manager."""
+"""Puts the declarative agents of a workspace together: what they may reach, their
+secrets, their manager.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def agents_of(
     )
     locale = Locale(language=settings.language, timezone=settings.timezone)
     leases = TurnLeases(records)
-    parts = LifeParts(records, threads, manager, workspace=settings.workspace, locale=locale, leases=leases)
+    parts = LifeParts(
+        records, threads, manager, workspace=settings.workspace, locale=locale, leases=leases
+    )
     return manager, AgentLife(parts)
 
 
@@ -73,18 +77,24 @@ def load_listed_builders(settings: Settings) -> None:
     try:
         load_builders(settings.body_builders)
     except (ValueError, TypeError, ImportError, AttributeError) as exc:
-        raise SettingsError(name="body_builders", origin="NODIUS_BODY_BUILDERS", reason=str(exc)) from exc
+        raise SettingsError(
+            name="body_builders", origin="NODIUS_BODY_BUILDERS", reason=str(exc)
+        ) from exc
 
 
 def load_secrets(settings: Settings) -> Secrets:
-    """Return the secrets of agents: of variables, then of the files of a folder. Raises: SettingsError."""
+    """Return the secrets of agents: of variables, then of the files of a
+    folder. Raises: SettingsError.
+    """
     values = {name: value.get_secret_value() for name, value in settings.agent_secrets.items()}
     if settings.secrets_dir is not None:
         try:
             files = sorted(Path(settings.secrets_dir).iterdir())
         except OSError as exc:
             reason = exc.strerror or "it cannot be read"
-            raise SettingsError(name="secrets_dir", origin=settings.secrets_dir, reason=reason) from exc
+            raise SettingsError(
+                name="secrets_dir", origin=settings.secrets_dir, reason=reason
+            ) from exc
         values = {file.name: read for file in files if (read := _read(file)) is not None} | values
     return Secrets({name: value for name, value in values.items() if value})
 
@@ -92,7 +102,11 @@ def load_secrets(settings: Settings) -> Secrets:
 def _read(file: Path) -> str | None:
     """Return what a secret's file holds without the line end; None for what is no secret's file."""
     try:
-        if not _NAME.fullmatch(file.name) or not file.is_file() or file.stat().st_size > MAX_SECRET_BYTES:
+        if (
+            not _NAME.fullmatch(file.name)
+            or not file.is_file()
+            or file.stat().st_size > MAX_SECRET_BYTES
+        ):
             return None
         return file.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError):

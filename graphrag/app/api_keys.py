@@ -1,8 +1,9 @@
-"""Keys of programs: a person's right to read and propose from elsewhere, with an end, that can be taken away.
+"""Keys of programs: a person's right to read and propose from elsewhere, with an end, that can
+be taken away.
 
-A key is `nodius_key_ID_SECRET`. Of the secret, 256 random bits, only a hash is stored, which needs no slow
-function: nobody guesses it. What a key allows is looked up for each use, so a key that is revoked at one
-server is refused at all of them HELD_S later at the latest.
+A key is `nodius_key_ID_SECRET`. Of the secret, 256 random bits, only a hash is stored, which needs
+no slow function: nobody guesses it. What a key allows is looked up for each use, so a key that is
+revoked at one server is refused at all of them HELD_S later at the latest.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ KIND: Final = "api_key"
 BEGINNING: Final = "nodius_"
 KEY_DAYS: Final = 365
 PROPOSING: Final[tuple[Channel, ...]] = ("mcp", "openai")
-"""Channels that read and propose, by which nothing is decided or changed: those of a key that names none."""
+"""Channels that read and propose, by which nothing is decided or changed: those of a key
+that names none.
+"""
 MAX_KEYS: Final = 50
 """Keys of one person that are neither revoked nor over."""
 HELD_S, MAX_HELD = 3.0, 1_000
@@ -44,8 +47,9 @@ def is_api_key(text: str | None) -> bool:
 
 
 class ApiKey(BaseModel):
-    """What a key allows, never the key: to act as `user` with a role in workspaces, by these `channels`
-    (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute."""
+    """What a key allows, never the key: to act as `user` with a role in workspaces, by these
+    `channels` (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -87,7 +91,8 @@ class ApiKeys:
         clock: Callable[[], int] = now_ms,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._records, self._clock = records, clock
+        self._records = records
+        self._clock = clock
         self._held = ResultCache[Record | None](ttl_s=HELD_S, max_entries=MAX_HELD, clock=monotonic)
 
     async def create(
@@ -100,9 +105,11 @@ class ApiKeys:
         channels: Sequence[str] = PROPOSING,
         days: float = 90.0,
     ) -> tuple[ApiKey, str]:
-        """Store a key; return it with its text, which is never shown again. No `channels`: good for all.
+        """Store a key; return it with its text, which is never shown again. No `channels`:
+        good for all.
 
-        Raises: ValueError for names, days or channels that no key may have, TooManyKeys, SourceError.
+        Raises: ValueError for names, days or channels that no key may
+        have, TooManyKeys, SourceError.
         """
         if (
             not is_name(user)
@@ -110,13 +117,17 @@ class ApiKeys:
             or not workspaces
             or not all(map(is_name, workspaces))
         ):
-            raise ValueError("a key needs a user and workspaces, each of 1 to 200 printable characters")
+            raise ValueError(
+                "a key needs a user and workspaces, each of 1 to 200 printable characters"
+            )
         if not 0 < days <= KEY_DAYS:
             raise ValueError(f"a key is good for {KEY_DAYS} days at most, and for more than none")
         if len(name) > 100 or not (name.isprintable() or not name):
             raise ValueError("the name of a key has at most 100 printable characters")
         if unknown := [one for one in channels if one not in get_args(Channel)]:
-            raise ValueError(f"there is no channel {unknown[0]!r}; there are {', '.join(get_args(Channel))}")
+            raise ValueError(
+                f"there is no channel {unknown[0]!r}; there are {', '.join(get_args(Channel))}"
+            )
         now = self._clock()
         if sum(key.is_good(now) for key in await self.list(user=user)) >= MAX_KEYS:
             raise TooManyKeys(user=user)
@@ -131,12 +142,17 @@ class ApiKeys:
             created=now,
             expires=now + int(days * DAY_MS),
         )
-        data = {**key.model_dump(mode="json", exclude={"id"}, exclude_none=True), "hash": _hash(secret)}
+        data = {
+            **key.model_dump(mode="json", exclude={"id"}, exclude_none=True),
+            "hash": _hash(secret),
+        }
         await self._records.put(Record(kind=KIND, key=key.id, data=data), expected_version=None)
         return key, f"{BEGINNING}{key.id}_{secret}"
 
     async def find(self, text: str, channel: Channel) -> ApiKey | None:
-        """Return the key of a text if it is good and may come by this channel. Raises: SourceError."""
+        """Return the key of a text if it is good and may come by this
+        channel. Raises: SourceError.
+        """
         parts = text.removeprefix(BEGINNING).split("_", 2)
         if not text.startswith(BEGINNING) or len(parts) != 3 or len(parts[2]) != _SECRET_CHARS:
             return None
@@ -145,7 +161,8 @@ class ApiKeys:
         known = str(record.data.get("hash", "")) if record else ""
         if not hmac.compare_digest(known, _hash(parts[2])) or record is None:
             return None
-        key, now = ApiKey.of(record), self._clock()
+        key = ApiKey.of(record)
+        now = self._clock()
         if not key.is_good(now) or (key.channels and channel not in key.channels):
             return None
         if key.used is None or now - key.used >= USED_MS:
@@ -155,10 +172,14 @@ class ApiKeys:
     async def list(self, *, user: str | None = None) -> list[ApiKey]:
         """Return the keys, newest first; revoked ones too. Raises: SourceError."""
         where = {} if user is None else {"user": user}
-        found = await self._records.query(KIND, where, order_by="created", descending=True, limit=1_000)
+        found = await self._records.query(
+            KIND, where, order_by="created", descending=True, limit=1_000
+        )
         return [ApiKey.of(record) for record in found]
 
-    async def revoke(self, key_id: str, *, workspaces: Sequence[str] | None = None) -> ApiKey | None:
+    async def revoke(
+        self, key_id: str, *, workspaces: Sequence[str] | None = None
+    ) -> ApiKey | None:
         """End a key at once; return it, or None where there is none (in these workspaces).
 
         Raises: SourceError.

@@ -21,7 +21,9 @@ def automation_service(
     pricing: Callable[[], Pricing] | None = None,
     clock: Callable[[], int] = now_ms,
 ) -> AutomationService:
-    """Return the automations of a workspace. `on_changed` is called when a scheduler has to look again."""
+    """Return the automations of a workspace. `on_changed` is called when a scheduler has
+    to look again.
+    """
     records = services.database.records(services.settings.workspace)
     store = Automations(records, workspace=services.settings.workspace, clock=clock)
     control = SessionControl(

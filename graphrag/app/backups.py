@@ -28,18 +28,23 @@ _PASSING = frozenset({"lease"})
 Said = Callable[[str], None]
 
 
-async def back_up_folder(database: Database, workspace: str, folder: Path, said: Said) -> dict[str, int]:
+async def back_up_folder(
+    database: Database, workspace: str, folder: Path, said: Said
+) -> dict[str, int]:
     """Write a workspace into a new folder; return what it holds.
 
-    Graphs are read one after the other: what others change meanwhile may be in the one and not in the
-    other. Raises: FileExistsError, SourceError.
+    Graphs are read one after the other: what others change meanwhile may be in the one and not in
+    the other. Raises: FileExistsError, SourceError.
     """
     part = folder.with_name(folder.name + ".part")
     if await asyncio.to_thread(folder.exists):
         raise FileExistsError(folder)
-    source, records = database.source(workspace), database.records(workspace)
+    source = database.source(workspace)
+    records = database.records(workspace)
     held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
-    await asyncio.to_thread(part.mkdir, mode=0o700, parents=True)  # left there by one that was stopped
+    await asyncio.to_thread(
+        part.mkdir, mode=0o700, parents=True
+    )  # left there by one that was stopped
     await asyncio.to_thread((part / "graphs").mkdir)
     graphs = await source.list_graphs()
     for number, graph in enumerate(graphs):
@@ -48,28 +53,41 @@ async def back_up_folder(database: Database, workspace: str, folder: Path, said:
         held["graphs"] += 1
         held["nodes"] += len(document["nodes"])
         held["edges"] += len(document["edges"])
-        await asyncio.to_thread((part / "graphs" / f"{number}.json").write_bytes, orjson.dumps(document))
+        await asyncio.to_thread(
+            (part / "graphs" / f"{number}.json").write_bytes, orjson.dumps(document)
+        )
     lines: list[bytes] = []
     for kind in sorted(RECORD_INDEXES.keys() - _PASSING):
         for record in await records.query(kind, limit=EVERY_RECORD):
             lines.append(orjson.dumps({"kind": kind, "key": record.key, "data": record.data}))
     held["records"] = len(lines)
     await asyncio.to_thread((part / "records.jsonl").write_bytes, b"\n".join(lines))
-    facts = {"format": FORMAT, "formatVersion": 1, "workspace": workspace, "time": now_ms(), "holds": held}
+    facts = {
+        "format": FORMAT,
+        "formatVersion": 1,
+        "workspace": workspace,
+        "time": now_ms(),
+        "holds": held,
+    }
     await asyncio.to_thread((part / "backup.json").write_bytes, orjson.dumps(facts))
     await asyncio.to_thread(part.rename, folder)
     return held
 
 
-async def restore_folder(database: Database, workspace: str, folder: Path, said: Said) -> dict[str, int]:
+async def restore_folder(
+    database: Database, workspace: str, folder: Path, said: Said
+) -> dict[str, int]:
     """Store what a folder holds in a workspace without graphs and records; return what was stored.
 
     Raises: FileExistsError (the workspace is not empty), BadDocument, SourceError.
     """
-    source, records = database.source(workspace), database.records(workspace)
+    source = database.source(workspace)
+    records = database.records(workspace)
     facts = await asyncio.to_thread(_read, folder / "backup.json")
     if facts.get("format") != FORMAT or facts.get("formatVersion") != 1:
-        raise BadDocument(collection="backup", key=str(folder), field="format", reason="it is no backup")
+        raise BadDocument(
+            collection="backup", key=str(folder), field="format", reason="it is no backup"
+        )
     if await source.list_graphs() or await records.query("audit", limit=1):
         raise FileExistsError(workspace)
     held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
@@ -105,7 +123,10 @@ async def _records(path: Path) -> AsyncIterator[list[RecordWrite]]:
     lines = (await asyncio.to_thread(path.read_bytes)).splitlines()
     for i in range(0, len(lines), TOGETHER):
         read = map(orjson.loads, lines[i : i + TOGETHER])
-        yield [RecordWrite(kind=r["kind"], key=r["key"], data=r["data"], expected_version=None) for r in read]
+        yield [
+            RecordWrite(kind=r["kind"], key=r["key"], data=r["data"], expected_version=None)
+            for r in read
+        ]
 
 
 async def check_audit(database: Database, workspaces: list[str]) -> None:

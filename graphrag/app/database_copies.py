@@ -1,4 +1,6 @@
-"""Copies a database and restores it: a file as a whole, of a server one workspace as JSON documents."""
+"""Copies a database and restores it: a file as a whole, of a server one workspace
+as JSON documents.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ from graphrag.config import Settings
 async def back_up_database(
     settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
 ) -> dict[str, int]:
-    """Copy the embedded database to a file, or a workspace of a server's into a folder; return what it holds.
+    """Copy the embedded database to a file, or a workspace of a server's into a folder; return
+    what it holds.
 
-    `said` is called with the progress, maybe in another thread. Raises: FileExistsError, SourceError.
+    `said` is called with the progress, maybe in another thread. Raises: FileExistsError,
+    SourceError.
     """
     file = database_file(settings.db)
     if file is None:
@@ -36,7 +40,8 @@ async def back_up_database(
 async def restore_database(
     settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
 ) -> dict[str, int]:
-    """Put a backup in the database's place, or into an empty workspace of a server's; return what it holds.
+    """Put a backup in the database's place, or into an empty workspace of a server's; return
+    what it holds.
 
     Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
     """

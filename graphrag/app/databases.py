@@ -38,7 +38,9 @@ def _arango(address: ArangoAddress, *, prepared: bool = True) -> ArangoDatabase:
 
 
 def database_file(url: str) -> Path | None:
-    """Return the file of a database address, None for one without a file. Raises: InvalidDatabaseUrl."""
+    """Return the file of a database address, None for one without a
+    file. Raises: InvalidDatabaseUrl.
+    """
     scheme, separator, rest = url.partition(":")
     if not separator:
         raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
@@ -89,8 +91,8 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
 async def rehearse_database(url: str, said: Callable[[RehearsalStep], None]) -> dict[str, Any]:
     """Rehearses all work of the service on the server of an address, in a database of its own.
 
-    Returns the report, which names neither server nor user; `said` is called after each step. Raises:
-    InvalidDatabaseUrl, also for a database without a server.
+    Returns the report, which names neither server nor user; `said` is called after each step.
+    Raises: InvalidDatabaseUrl, also for a database without a server.
     """
     if not is_arango(url):
         raise InvalidDatabaseUrl(url=url, reason="only a database on a server is rehearsed on")

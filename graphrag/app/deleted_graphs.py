@@ -1,14 +1,15 @@
 """Deletes graphs so that they can be restored for 30 days, and removes them for good after that.
 
-Decision: a deleted graph is no graph any more. It is packed into a record and its documents are removed, so
-that no reader, search or other program has to know of deletion, on any store, and its key is free again.
+Decision: a deleted graph is no graph any more. It is packed into a record and its documents are
+removed, so that no reader, search or other program has to know of deletion, on any store, and its
+key is free again.
 What hangs on it: editors are sent away, proposals that wait are closed as failed, automations pause
-themselves ("graph_gone") and stay paused after a restore; conversations, history and the audit log stay.
-Vectors are computed again. After KEPT_MS the copy, conversations, proposals and history go; only the audit
-log, a chain, keeps its entries.
+themselves ("graph_gone") and stay paused after a restore; conversations, history and the audit log
+stay. Vectors are computed again. After KEPT_MS the copy, conversations, proposals and history go;
+only the audit log, a chain, keeps its entries.
 
-A process may end between the two steps: the graph carries the name of its copy then, and `purge` ends what
-was begun. Where people went on with the graph meanwhile, it stays, and the copy goes.
+A process may end between the two steps: the graph carries the name of its copy then, and `purge`
+ends what was begun. Where people went on with the graph meanwhile, it stays, and the copy goes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,17 @@ KEPT = 500
 
 _MARK = "deletedAs"
 _OF_GRAPH = (
-    *("history", "approval", "undo", "approval_shown", "thread", "session", "automation", "journal", "trace"),
+    *(
+        "history",
+        "approval",
+        "undo",
+        "approval_shown",
+        "thread",
+        "session",
+        "automation",
+        "journal",
+        "trace",
+    ),
 )
 _TOGETHER = 200
 
@@ -74,14 +85,17 @@ class DeletedGraph(AnswerBody):
 async def delete_graph(approvals: Approvals, graph_key: str, by: Person) -> DeletedGraph:
     """Delete a graph as it is now, with what its editors have not saved; return what is kept of it.
 
-    Raises: GraphNotFound, SourceBusy (another server has edits of it), RevisionConflict, SourceError.
+    Raises: GraphNotFound, SourceBusy (another server has edits of it), RevisionConflict,
+    SourceError.
     """
     source = approvals.source
 
     async def keep() -> DeletedGraph:
         state = await read_stored(source, graph_key)
         if await approvals.records.query("journal", {"graphKey": graph_key}, limit=1):
-            raise SourceBusy(source="live editing", reason="some edits of the graph are not saved yet")
+            raise SourceBusy(
+                source="live editing", reason="some edits of the graph are not saved yet"
+            )
         return await _keep(approvals, state, by)
 
     kept = await until_stored(keep)
@@ -93,7 +107,8 @@ async def delete_graph(approvals: Approvals, graph_key: str, by: Person) -> Dele
 
 async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGraph:
     """Store the copy of a graph and mark the graph with it, if nobody changed it meanwhile."""
-    graph, now = state.graph, now_ms()
+    graph = state.graph
+    now = now_ms()
     kept = DeletedGraph(
         id=f"{now:014}-{secrets.token_hex(8)}",
         graph_key=graph.key,
@@ -123,7 +138,8 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
 
 def _packed(state: LiveState) -> str:
     """Return a graph as compressed text: one document a line."""
-    packer, parts = zlib.compressobj(), list[bytes]()
+    packer = zlib.compressobj()
+    parts = list[bytes]()
     for document in (state.graph, *state.nodes.values(), *state.edges.values()):
         parts.append(packer.compress(document.to_json() + b"\n"))
     return base64.b64encode(b"".join(parts) + packer.flush()).decode()
@@ -149,21 +165,27 @@ async def deleted_graphs(approvals: Approvals, graph_key: str | None = None) -> 
 async def restore_graph(approvals: Approvals, graph_key: str, by: Person) -> Graph:
     """Store the graph that was deleted last under a key as it was then, and return it.
 
-    Where the key is another graph's by now, it gets a new one. Raises: GraphNotFound, RecordConflict
-    (somebody else restores it), SourceError.
+    Where the key is another graph's by now, it gets a new one. Raises: GraphNotFound,
+    RecordConflict (somebody else restores it), SourceError.
     """
     kept = next(iter(await deleted_graphs(approvals, graph_key)), None)
     content = None if kept is None else await approvals.records.get(CONTENT, kept.id)
     if kept is None or content is None:
         raise GraphNotFound(graph_key=graph_key)
-    graph, nodes, edges = await asyncio.to_thread(_unpacked, str(content.data["content"]), kept.nodes)
+    graph, nodes, edges = await asyncio.to_thread(
+        _unpacked, str(content.data["content"]), kept.nodes
+    )
     more = dict[str, str]()
-    file = content.data.get("imported") or kept_file(await approvals.records.get(IMPORTS, graph.key), graph)
+    file = content.data.get("imported") or kept_file(
+        await approvals.records.get(IMPORTS, graph.key), graph
+    )
     try:
         while True:
             records = _removal(kept, content)
             if file:
-                records.append(keeping_file(file, graph, await approvals.records.get(IMPORTS, graph.key)))
+                records.append(
+                    keeping_file(file, graph, await approvals.records.get(IMPORTS, graph.key))
+                )
             try:
                 return await store_graph(
                     approvals, graph, nodes, edges, by, "graph_restored", records=records, **more
@@ -179,16 +201,21 @@ async def restore_graph(approvals: Approvals, graph_key: str, by: Person) -> Gra
 def _removal(kept: DeletedGraph, content: Record | None) -> list[RecordWrite]:
     gone = [RecordWrite(kind=KIND, key=kept.id, data=None, expected_version=kept.version)]
     if content is not None:
-        gone.append(RecordWrite(kind=CONTENT, key=kept.id, data=None, expected_version=content.version))
+        gone.append(
+            RecordWrite(kind=CONTENT, key=kept.id, data=None, expected_version=content.version)
+        )
     return gone
 
 
 async def purge(approvals: Approvals) -> list[str]:
-    """End deletions that were interrupted; remove for good what is past its time, and return those keys.
+    """End deletions that were interrupted; remove for good what is past its time, and
+    return those keys.
 
     Raises: SourceError.
     """
-    records, source, now = approvals.records, approvals.source, now_ms()
+    records = approvals.records
+    source = approvals.source
+    now = now_ms()
     found = await records.query(KIND, order_by="deletedTime", descending=True, limit=2 * KEPT)
     kept = [DeletedGraph.of(record) for record in found]
     graphs = {graph.key: graph for graph in await source.list_graphs()} if kept else {}
@@ -215,7 +242,9 @@ async def purge(approvals: Approvals) -> list[str]:
 
 
 async def _is_changed(approvals: Approvals, kept: DeletedGraph, content: Record) -> bool:
-    """Say whether a graph is another than its copy: somebody changed it since its deletion was begun."""
+    """Say whether a graph is another than its copy: somebody changed it since its
+    deletion was begun.
+    """
     state = await read_stored(approvals.source, kept.graph_key)
 
     def compare() -> bool:
@@ -232,7 +261,8 @@ async def _is_changed(approvals: Approvals, kept: DeletedGraph, content: Record)
 async def _remove_rest(approvals: Approvals, graph_key: str) -> None:
     """Remove the records about a graph, but for the audit log and the conversations of agents.
 
-    They are read before the graph is seen to be gone: of one that is made again meanwhile nothing is removed.
+    They are read before the graph is seen to be gone: of one that is made again meanwhile
+    nothing is removed.
     Raises: RecordConflict, SourceError.
     """
     records = approvals.records

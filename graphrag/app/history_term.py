@@ -1,7 +1,7 @@
 """Removes what undoes old changes: history has a term in days, and a size for each workspace.
 
-What was changed, by whom and why stays, with the audit log. A change whose part was removed cannot be undone,
-and the graph of an earlier time is not known.
+What was changed, by whom and why stays, with the audit log. A change whose part was removed cannot
+be undone, and the graph of an earlier time is not known.
 """
 
 from __future__ import annotations
@@ -38,11 +38,14 @@ async def compact_history(
 ) -> Compacted:
     """Removes what is older than `days`, then the oldest parts beyond `max_mb`.
 
-    With `move`, approvals of older programs, which hold their parts inside, are stored as new ones are.
+    With `move`, approvals of older programs, which hold their parts inside, are stored as
+    new ones are.
     Units: `now` in milliseconds since 1970, `max_mb` in megabytes of the compressed parts.
     Raises: SourceError.
     """
-    moved, kept_bytes, oldest = 0, 0, now - days * DAY_MS
+    moved = 0
+    kept_bytes = 0
+    oldest = now - days * DAY_MS
     async with aclosing(newest_first(records, KIND, "createdTime")) as approvals:
         async for record in approvals:
             if move and await _moved(records, record):
@@ -89,10 +92,11 @@ async def _remove(records: RecordStore, kind: stored_parts.Apart, oldest: int) -
 async def compact_database(
     settings: Settings, *, days: int | None = None, max_mb: int | None = None
 ) -> dict[str, dict[str, int]]:
-    """Removes what undoes changes beyond its term, of every workspace; returns what was done in each.
+    """Removes what undoes changes beyond its term, of every workspace; returns what was
+    done in each.
 
-    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening the database
-    raises.
+    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening
+    the database raises.
     """
     done: dict[str, dict[str, int]] = {}
     async with open_database(settings.db, settings.workspace) as database:

@@ -27,7 +27,8 @@ async def check_leases(first: Database, second: Database) -> str:
 
     Raises: LeasesFailed, SourceError.
     """
-    one, other = _lease(first), _lease(second)
+    one = _lease(first)
+    other = _lease(second)
     await one.hold()
     try:
         await other.hold()

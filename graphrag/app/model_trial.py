@@ -1,4 +1,6 @@
-"""Tries a model with a key that is not set: one short request, and the line to set. Stores nothing."""
+"""Tries a model with a key that is not set: one short request, and the line to
+set. Stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from graphrag.i18n import Language, text
 from graphrag.llm.base import ModelOptions, UserMessage
 from graphrag.llm.errors import ModelError, without_secrets
 from graphrag.llm.model_text import complete
-from graphrag.llm.registry import ENTRIES, AnswerTimeouts, ProviderChoice, RetryPolicy, choose, make_provider
+from graphrag.llm.registry import (
+    ENTRIES,
+    AnswerTimeouts,
+    ProviderChoice,
+    RetryPolicy,
+    choose,
+    make_provider,
+)
 from tools.http.addresses import AddressRefused, AddressRules, origin_of
 from tools.http.checked_transport import CheckedTransport
 
@@ -30,7 +39,9 @@ MAX_SHOWN = 200
 
 
 class TrialResult(AnswerBody):
-    """`detail`: the model's answer, or what is wrong; `line`: what to set, with the key left out."""
+    """`detail`: the model's answer, or what is wrong; `line`: what to set, with the
+    key left out.
+    """
 
     ok: bool
     detail: str
@@ -62,14 +73,18 @@ async def try_model(
             options = {"transport": CheckedTransport(rules), "trust_env": False}
             choice = replace(choice, client_options=options)
         began = time.perf_counter()
-        detail, ok = await _answer(choice), True
+        detail = await _answer(choice)
+        ok = True
     except AddressRefused as exc:
-        detail, ok = text("settings_address", language, host=exc.host), False
+        detail = text("settings_address", language, host=exc.host)
+        ok = False
     except (OSError, ValueError):
-        detail, ok = text("settings_no_address", language), False
+        detail = text("settings_no_address", language)
+        ok = False
     except (SettingsError, ModelError) as exc:
         known = describe(exc, language)
-        detail, ok = " ".join(filter(None, (known.message, known.details))) if known else str(exc), False
+        detail = " ".join(filter(None, (known.message, known.details))) if known else str(exc)
+        ok = False
     latency_ms = None if began is None else round((time.perf_counter() - began) * 1e3)
     secret = candidate.key.get_secret_value() if candidate.key else None
     shown = without_secrets(detail, secret)

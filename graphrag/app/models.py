@@ -1,4 +1,6 @@
-"""The models that answer: the settings' own, and those that agents of documents name in its place."""
+"""The models that answer: the settings' own, and those that agents of documents name
+in its place.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Model:
     others: OtherModels | None = None
 
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
-        """Return the provider of a name, asked for a model; None: as here. Raises: SettingsError."""
+        """Return the provider of a name, asked for a model; None: as
+        here. Raises: SettingsError.
+        """
         if self.others is None or not (provider or model):
             return self.provider, self.pricing
         return self.others.of(provider, model)
@@ -46,21 +50,27 @@ CHAT_PRICE = "llm_price_input and llm_price_output"
 
 
 class OtherModels:
-    """The models that agents name, each made when it is asked for; of very many the last used are kept.
+    """The models that agents name, each made when it is asked for; of very many the last
+    used are kept.
 
     One that is not kept any more ends with the turns that use it, its connections with it.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: OrderedDict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = OrderedDict()
+        self._made: OrderedDict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = (
+            OrderedDict()
+        )
 
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
         """Return a provider asked for a model, with its prices. Raises: SettingsError."""
         if (provider, model) not in self._made:
             choice = choose(self._settings, provider, model)
             check_price(self._settings, choice.pricing)
-            self._made[provider, model] = make_provider(choice, offline=RulesProvider), choice.pricing
+            self._made[provider, model] = (
+                make_provider(choice, offline=RulesProvider),
+                choice.pricing,
+            )
             if len(self._made) > MAX_OTHERS:
                 self._made.popitem(last=False)
         self._made.move_to_end((provider, model))
@@ -80,7 +90,9 @@ def check_price(settings: Settings, pricing: Pricing, *, price: str = CHAT_PRICE
     if limits and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
         what = f"set {price}, or limit tokens"
         raise SettingsError(
-            name=limits[0], origin=f"for model {pricing.model}", reason=f"its price is not known: {what}"
+            name=limits[0],
+            origin=f"for model {pricing.model}",
+            reason=f"its price is not known: {what}",
         )
 
 
@@ -107,7 +119,11 @@ async def open_model(
     choice = choose(settings)
     check_price(settings, choice.pricing)
     made = make_provider(choice, offline=RulesProvider)
-    facts = {"provider": made.name, "model": made.model, "embedder": embedder.model if embedder else "none"}
+    facts = {
+        "provider": made.name,
+        "model": made.model,
+        "embedder": embedder.model if embedder else "none",
+    }
     log.info("started", extra=facts)
     others = OtherModels(settings)
     try:

@@ -1,4 +1,5 @@
-"""Reads what an OpenID Connect provider publishes about itself, and reports what would prevent a sign-in.
+"""Reads what an OpenID Connect provider publishes about itself, and reports what would
+prevent a sign-in.
 
 Source: OpenID Connect Discovery 1.0.
 """
@@ -24,12 +25,27 @@ from tools.http.addresses import is_loopback
 
 MAX_BYTES = 1 << 20
 TIMEOUT_S = 5.0
-ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""How an ID token may be signed: with keys that are published, never with a shared secret or not at all."""
+ASYMMETRIC = (
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+)
+"""How an ID token may be signed: with keys that are published, never with a shared secret or
+not at all.
+"""
 
 
 class IdentityProviderDown(LocalizedError):
-    """The provider does not answer, or not as a provider does. `why` is for who runs the service."""
+    """The provider does not answer, or not as a provider does. `why` is for who
+    runs the service.
+    """
 
     def __init__(self, *, why: str) -> None:
         self.why = why
@@ -60,15 +76,22 @@ def check_oidc_settings(settings: Settings) -> None:
     if not is_private_way(settings.oidc_issuer or ""):
         raise _wrong("oidc_issuer", "a provider is asked at an https address, or on this computer")
     if settings.oidc_client_id is None:
-        raise _wrong("oidc_client_id", "the provider knows this service by its client id: register one there")
+        raise _wrong(
+            "oidc_client_id", "the provider knows this service by its client id: register one there"
+        )
     if settings.auth_secret is None:
-        raise _wrong("auth_secret", "the service signs its own tokens after a sign-in at the provider")
+        raise _wrong(
+            "auth_secret", "the service signs its own tokens after a sign-in at the provider"
+        )
     if not settings.oidc_roles:
         raise _wrong(
-            "oidc_roles", 'nobody would get a role; an example: {"groups": {"graph-admins": "admin"}}'
+            "oidc_roles",
+            'nobody would get a role; an example: {"groups": {"graph-admins": "admin"}}',
         )
     if find_spec("authlib") is None:
-        raise _wrong("oidc_issuer", "signing in at a provider needs: pip install 'nodius-graphrag[oidc]'")
+        raise _wrong(
+            "oidc_issuer", "signing in at a provider needs: pip install 'nodius-graphrag[oidc]'"
+        )
 
 
 def _wrong(name: str, reason: str) -> SettingsError:
@@ -77,7 +100,9 @@ def _wrong(name: str, reason: str) -> SettingsError:
 
 async def trusted() -> ssl.SSLContext:
     """Return which certificates are trusted: the packaged authorities and the system's."""
-    return await asyncio.to_thread(_authorities)  # they take longer to read than the event loop may stand
+    return await asyncio.to_thread(
+        _authorities
+    )  # they take longer to read than the event loop may stand
 
 
 @cache
@@ -88,7 +113,8 @@ def _authorities() -> ssl.SSLContext:
 
 
 async def download(address: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return what stands at an address. It may be slow or endless: MAX_BYTES at most are read, in time.
+    """Return what stands at an address. It may be slow or endless: MAX_BYTES at most are
+    read, in time.
 
     Raises: httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError where it is larger.
     """
@@ -119,7 +145,9 @@ async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFact
     except TimeoutError as exc:
         raise IdentityProviderDown(why=f"{address} gave no answer within {timeout_s:g} s") from exc
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
-        raise IdentityProviderDown(why=f"{address} cannot be read ({exc or type(exc).__name__})") from exc
+        raise IdentityProviderDown(
+            why=f"{address} cannot be read ({exc or type(exc).__name__})"
+        ) from exc
     if not isinstance(found, dict):
         raise IdentityProviderDown(why=f"{address} is no JSON object")
     return _facts(cast(dict[str, Any], found), issuer)
@@ -127,12 +155,18 @@ async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFact
 
 def _facts(found: Mapping[str, Any], issuer: str) -> ProviderFacts:
     if found.get("issuer") != issuer:
-        raise IdentityProviderDown(why=f"the provider calls itself {found.get('issuer')!r}, not {issuer!r}")
+        raise IdentityProviderDown(
+            why=f"the provider calls itself {found.get('issuer')!r}, not {issuer!r}"
+        )
     needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-    given = {name: found.get(name) for name in (*needed, "end_session_endpoint", "revocation_endpoint")}
+    given = {
+        name: found.get(name) for name in (*needed, "end_session_endpoint", "revocation_endpoint")
+    }
     ways = {name: at for name, at in given.items() if isinstance(at, str) and is_private_way(at)}
     if missing := [name for name in needed if name not in ways]:
-        raise IdentityProviderDown(why=f"the provider names no https address as {', '.join(missing)}")
+        raise IdentityProviderDown(
+            why=f"the provider names no https address as {', '.join(missing)}"
+        )
     signed = _words(found.get("id_token_signing_alg_values_supported"), "RS256")
     if not (algorithms := tuple(one for one in signed if one in ASYMMETRIC)):
         raise IdentityProviderDown(
@@ -148,7 +182,9 @@ def _words(value: Any, default: str) -> tuple[str, ...]:
 
 
 async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding]:
-    """Say whether people can sign in at the provider of the settings; nothing where there is none."""
+    """Say whether people can sign in at the provider of the settings; nothing where
+    there is none.
+    """
     if settings.oidc_issuer is None:
         return []
     try:
@@ -158,11 +194,14 @@ async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding
     except SettingsError as exc:
         return [Finding("sign-in", "error", str(exc), "correct the setting")]
     except (IdentityProviderDown, httpx2.HTTPError, OSError, ValueError) as exc:
-        why = exc.why if isinstance(exc, IdentityProviderDown) else f"its keys cannot be read ({exc})"
+        why = (
+            exc.why if isinstance(exc, IdentityProviderDown) else f"its keys cannot be read ({exc})"
+        )
         fix = "start the provider, or correct NODIUS_OIDC_ISSUER"
         return [Finding("sign-in", "error", f"{settings.oidc_issuer}: {why}", fix)]
     roles = sorted({role for values in settings.oidc_roles.values() for role in values.values()})
     detail = (
-        f"at {settings.oidc_issuer}, as client {settings.oidc_client_id}; roles given: {', '.join(roles)}"
+        f"at {settings.oidc_issuer}, as client {settings.oidc_client_id}; "
+        f"roles given: {', '.join(roles)}"
     )
     return [Finding("sign-in", "ok", detail)]

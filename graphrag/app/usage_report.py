@@ -23,7 +23,9 @@ MAX_TURNS = 5_000
 
 
 class ThreadsUsage(AnswerBody):
-    """What some conversations used. Units: tokens, US dollars; `cost` None: a part has no known price."""
+    """What some conversations used. Units: tokens, US dollars; `cost` None: a part has
+    no known price.
+    """
 
     threads: int
     prompt_tokens: int
@@ -38,7 +40,9 @@ class ModelUsage(ThreadsUsage):
 
 
 class UsageStanding(AnswerBody):
-    """A limit of this month (UTC) that counts for the caller. Units: tokens, US dollars; absent: none."""
+    """A limit of this month (UTC) that counts for the caller. Units: tokens, US
+    dollars; absent: none.
+    """
 
     whose: Literal["person", "workspace", "service"]
     workspace: str
@@ -68,8 +72,8 @@ class UsageGroup(AnswerBody):
 class UsageAnswer(ThreadsUsage):
     """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
 
-    `people`: what everybody's conversations in these workspaces used, for admins; `groups`: their calls, as
-    asked for.
+    `people`: what everybody's conversations in these workspaces used, for admins; `groups`: their
+    calls, as asked for.
     """
 
     models: list[ModelUsage]
@@ -81,10 +85,13 @@ class UsageAnswer(ThreadsUsage):
 By = Literal["person", "model", "day", "graph"]
 
 
-async def usage_by(workspaces: Sequence[tuple[Services, Person]], by: By, days: int) -> list[UsageGroup]:
+async def usage_by(
+    workspaces: Sequence[tuple[Services, Person]], by: By, days: int
+) -> list[UsageGroup]:
     """Add up the calls of models in everybody's conversations, for admins, which the caller checks.
 
-    Calls are noted for as long as traces are kept, of the latest MAX_TURNS turns. Raises: SourceError.
+    Calls are noted for as long as traces are kept, of the latest MAX_TURNS
+    turns. Raises: SourceError.
     """
     since = (now_ms() // DAY_MS - days + 1) * DAY_MS
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -116,7 +123,8 @@ async def usage_by(workspaces: Sequence[tuple[Services, Person]], by: By, days: 
 async def usage_report(
     workspaces: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
 ) -> UsageAnswer:
-    """Return the usage of a person in some workspaces or of one graph; for an admin also everybody's.
+    """Return the usage of a person in some workspaces or of one graph; for an
+    admin also everybody's.
 
     Raises: SourceError.
     """

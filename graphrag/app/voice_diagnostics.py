@@ -1,4 +1,6 @@
-"""Examines what telephone calls need: an address, a signature, a model that speaks, speech to try them."""
+"""Examines what telephone calls need: an address, a signature, a model that speaks, speech
+to try them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _CALLS, _SPEAKER, _SPEECH = "calls", "speaker", "speech"
 
 
 async def examine_voice(settings: Settings, database: Database, *, ask: bool) -> list[Finding]:
-    """Returns what telephone calls lack. With `ask` a session is opened with the settings of each agent.
+    """Returns what telephone calls lack. With `ask` a session is opened with the settings
+    of each agent.
 
     Raises: SourceError.
     """
@@ -41,11 +44,16 @@ async def examine_voice(settings: Settings, database: Database, *, ask: bool) ->
     ]
 
 
-async def _named_models(settings: Settings, database: Database) -> tuple[list[AgentDocument], list[str]]:
-    """Returns the documents of running agents on the telephone, a model once, and which models are to end."""
+async def _named_models(
+    settings: Settings, database: Database
+) -> tuple[list[AgentDocument], list[str]]:
+    """Returns the documents of running agents on the telephone, a model once, and which models
+    are to end.
+    """
     agents = Agents(database.records(settings.workspace), settings.workspace)
     wanted = [each for each in await agents.list(desired="running") if "voice" in each.channels]
-    speaking, retiring = dict[str, AgentDocument](), set[str]()
+    speaking = dict[str, AgentDocument]()
+    retiring = set[str]()
     for agent in wanted[:MOST_AGENTS]:
         try:
             document = (await agents.version(agent.agent_id, agent.version)).document
@@ -73,7 +81,9 @@ def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
     if not (settings.public_url or "").startswith("https://"):
         detail = f"{settings.public_url} is no https address: Twilio sends signed requests to those"
         return Finding(name=_CALLS, status="warning", detail=detail, fix="put a TLS proxy in front")
-    at_once = f"at most {settings.voice_max_calls} at once, kept for {settings.call_retention_days} days"
+    at_once = (
+        f"at most {settings.voice_max_calls} at once, kept for {settings.call_retention_days} days"
+    )
     return Finding(name=_CALLS, status="ok", detail=f"at {settings.public_url}, signed; {at_once}")
 
 
@@ -84,22 +94,30 @@ async def _speaker(
     if speaker == "off":
         detail = "no model speaks in calls"
         fix = "set OPENAI_API_KEY, or NODIUS_REALTIME=double for a stand-in without key and network"
-        return Finding(name=_SPEAKER, status="warning" if speaking else "ok", detail=detail, fix=fix)
+        return Finding(
+            name=_SPEAKER, status="warning" if speaking else "ok", detail=detail, fix=fix
+        )
     if speaker == "double":
         return Finding(name=_SPEAKER, status="ok", detail="the realtime double: no key, no network")
     if realtime_key(settings) is None:
         fix = "set NODIUS_REALTIME_API_KEY or OPENAI_API_KEY"
-        return Finding(name=_SPEAKER, status="error", detail="no key of the Realtime interface", fix=fix)
+        return Finding(
+            name=_SPEAKER, status="error", detail="no key of the Realtime interface", fix=fix
+        )
     asked = speaking or [AgentDocument.model_validate(_PLAIN)]
     named = sorted({document.openai.model for document in asked})
     refused = [why for each in asked if (why := await _asked(settings, each))] if ask else []
     detail = f"Realtime interface at {settings.realtime_url}"
     if refused:
         fix = "look at the key, the model that the documents name, and the network"
-        return Finding(name=_SPEAKER, status="error", detail=f"{detail}: {'; '.join(refused)}", fix=fix)
+        return Finding(
+            name=_SPEAKER, status="error", detail=f"{detail}: {'; '.join(refused)}", fix=fix
+        )
     if retiring:
         detail += f"; the vendor announced the end of {'; '.join(retiring)}"
-        return Finding(name=_SPEAKER, status="warning", detail=detail, fix="name it in the documents")
+        return Finding(
+            name=_SPEAKER, status="warning", detail=detail, fix="name it in the documents"
+        )
     detail += f"; it takes {', '.join(named)}" if ask else ""
     return Finding(name=_SPEAKER, status="ok", detail=detail)
 
@@ -117,6 +135,10 @@ async def _asked(settings: Settings, document: AgentDocument) -> str | None:
 
 def _speech() -> Finding:
     if speech().says_all:
-        return Finding(name=_SPEECH, status="ok", detail="espeak-ng says what simulated callers say")
+        return Finding(
+            name=_SPEECH, status="ok", detail="espeak-ng says what simulated callers say"
+        )
     detail = "simulated callers say the packaged sentences, tones for others"
-    return Finding(name=_SPEECH, status="ok", detail=detail, fix="install espeak-ng to have any text said")
+    return Finding(
+        name=_SPEECH, status="ok", detail=detail, fix="install espeak-ng to have any text said"
+    )

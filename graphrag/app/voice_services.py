@@ -1,4 +1,6 @@
-"""Puts the telephone calls of a workspace together: their records, their number, the model that speaks."""
+"""Puts the telephone calls of a workspace together: their records, their number, the
+model that speaks.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,13 @@ def calls_of(
     watch: CallWatch | None = None,
     recorded: RecordedAnswers | None = None,
 ) -> Calls:
-    """Return the calls of a workspace. `places`: those of the process; without them none is served here.
+    """Return the calls of a workspace. `places`: those of the process; without them none
+    is served here.
 
     `recorded`: what answers in place of their tools.
     """
-    settings, stored = services.settings, services.database.records(services.settings.workspace)
+    settings = services.settings
+    stored = services.database.records(services.settings.workspace)
     parts = CallParts(
         records=CallRecords(stored, settings.workspace),
         threads=services.threads,
@@ -73,12 +77,15 @@ def calls_of(
 
 
 def _is_here(address: str) -> bool:
-    """Returns whether an address is on this machine: what answers there is a double or a model of its own."""
+    """Returns whether an address is on this machine: what answers there is a double or a model
+    of its own.
+    """
     return is_loopback(urlsplit(address).hostname or "")
 
 
 def _models(settings: Settings) -> ModelSides | None:
-    speaker, key = speaker_of(settings), realtime_key(settings)
+    speaker = speaker_of(settings)
+    key = realtime_key(settings)
     if speaker == "double":
         return _DoubleSide
     if speaker == "off" or key is None:

@@ -1,4 +1,6 @@
-"""Tries the voice of an agent when it is started: a real session with the settings of its document."""
+"""Tries the voice of an agent when it is started: a real session with the
+settings of its document.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from tools.http.problems import DocumentProblem
 
 
 async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentProblem | None:
-    """Returns why the Realtime service refuses the settings of an agent, or that it could not be asked.
+    """Returns why the Realtime service refuses the settings of an agent, or that it could
+    not be asked.
 
     None where it takes them, and where no such service speaks in calls.
     """
@@ -35,5 +38,8 @@ async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentPro
     if refusal.is_rate_limit:
         return problem("openai", "model_not_tried", refusal.sentence(), None)
     return problem(
-        "openai", "model_refused", f"the service of the model refuses it: {refusal.sentence()}", None
+        "openai",
+        "model_refused",
+        f"the service of the model refuses it: {refusal.sentence()}",
+        None,
     )

@@ -35,9 +35,16 @@ def new_graph_key(name: str) -> str:
 
 
 async def new_graph(
-    approvals: Approvals, name: str, by: Person, *, family: Family = "nodius", language: str | None = None
+    approvals: Approvals,
+    name: str,
+    by: Person,
+    *,
+    family: Family = "nodius",
+    language: str | None = None,
 ) -> Graph:
-    """Store an empty graph and return it; `language` is what its texts will be in. Raises: SourceError."""
+    """Store an empty graph and return it; `language` is what its texts will be
+    in. Raises: SourceError.
+    """
     now = now_ms()
     graph = Graph(
         key=new_graph_key(name),
@@ -56,16 +63,19 @@ async def new_graph(
 async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
     """Store a copy of a graph as it is now, under a new key, and return it.
 
-    Conversations, proposals and automations stay with the original. The file that it was imported from is
-    copied along, so that the copy can be exported as the original can.
+    Conversations, proposals and automations stay with the original. The file that it was imported
+    from is copied along, so that the copy can be exported as the original can.
     Raises: GraphNotFound, SourceError.
     """
-    state, now = await read_stored(approvals.source, graph_key), now_ms()
+    state = await read_stored(approvals.source, graph_key)
+    now = now_ms()
     key = new_graph_key(name)
     graph = state.graph.replace(key=key, name=name, created_time=now, last_updated_time=now)
     file = kept_file(await approvals.records.get(IMPORTS, graph_key), state.graph)
     records = [] if file is None else [keeping_file(file, graph, None)]
-    nodes, edges = await asyncio.to_thread(of_graph, key, state.nodes.values(), state.edges.values())
+    nodes, edges = await asyncio.to_thread(
+        of_graph, key, state.nodes.values(), state.edges.values()
+    )
     try:
         return await store_graph(
             approvals, graph, nodes, edges, by, "graph_copied", records=records, of=graph_key
@@ -93,7 +103,9 @@ async def store_graph(
     records: Sequence[RecordWrite] = (),
     **facts: Any,
 ) -> Graph:
-    """Store a whole graph with its audit entry. Raises: GraphExists, RecordConflict, SourceError."""
+    """Store a whole graph with its audit entry. Raises: GraphExists, RecordConflict,
+    SourceError.
+    """
     content = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges)
     made: list[Graph] = []
 
@@ -105,7 +117,9 @@ async def store_graph(
 
 
 async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
-    """Give a graph another name. Raises: GraphNotFound, RevisionConflict when others always change it."""
+    """Give a graph another name. Raises: GraphNotFound, RevisionConflict when others
+    always change it.
+    """
     source = approvals.source
 
     async def rename() -> Graph:

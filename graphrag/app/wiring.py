@@ -1,4 +1,6 @@
-"""Chooses implementations: the one place that knows which database, embedder and model serve a setting."""
+"""Chooses implementations: the one place that knows which database, embedder and model
+serve a setting.
+"""
 
 from __future__ import annotations
 
@@ -94,8 +96,12 @@ class Services:
         """Return who is at this machine's command line, in a role of their choice."""
         return Person(LOCAL_USER, role, self.settings.workspace, ClientInfo(channel="cli"))
 
-    def call_place(self, graph_key: str, person: Person, language: Language, **facts: Any) -> CallPlace:
-        """Return where tools run that somebody calls by themselves, outside of a conversation of ours."""
+    def call_place(
+        self, graph_key: str, person: Person, language: Language, **facts: Any
+    ) -> CallPlace:
+        """Return where tools run that somebody calls by themselves, outside of a
+        conversation of ours.
+        """
         context = ToolContext(
             source=self.source,
             graph_key=graph_key,
@@ -128,8 +134,9 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all workspaces of a process have in common: a database, embedder, embedding queue and meter, and
-    the record of calls."""
+    """What all workspaces of a process have in common: a database, embedder, embedding queue and
+    meter, and the record of calls.
+    """
 
     settings: Settings
     database: Database
@@ -141,26 +148,35 @@ class Shared:
     call_log: CallLog = field(default_factory=CallLog)
 
     def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
-        """Return the embedder of a workspace, which keeps its vectors of one model and pays for them."""
+        """Return the embedder of a workspace, which keeps its vectors of one model and
+        pays for them.
+        """
         chosen = self.embedder
         if chosen is None:
             return None
         if chosen.model not in PACKAGED:  # those are free, and asked for every question
-            price, payer = embedding_pricing(self.settings, chosen.model), Payer(workspace=workspace)
+            price = embedding_pricing(self.settings, chosen.model)
+            payer = Payer(workspace=workspace)
             chosen = MeteredEmbedder(chosen, self.meter, price, provider="openai", payer=payer)
-        return WorkspaceEmbedder(chosen, self.database.source(workspace), self.database.records(workspace))
+        return WorkspaceEmbedder(
+            chosen, self.database.source(workspace), self.database.records(workspace)
+        )
 
     def services(self, workspace: str, *, live_graphs: LiveGraphs | None = None) -> Services:
-        """Return what a request for a workspace works with. Keep it: its caches are worth something.
+        """Return what a request for a workspace works with. Keep it: its caches
+        are worth something.
 
-        With `live_graphs`, of the same database, reads show unsaved edits, and what is stored is shown
-        to the editors.
+        With `live_graphs`, of the same database, reads show unsaved edits, and what is stored is
+        shown to the editors.
         """
         settings = self.settings.model_copy(update={"workspace": workspace})
         calendar = Calendar(
-            timezone=settings.timezone, day_start_hour=settings.day_start_hour, first_day=settings.first_day
+            timezone=settings.timezone,
+            day_start_hour=settings.day_start_hour,
+            first_day=settings.first_day,
         )
-        stored, records = self.database.source(workspace), self.database.records(workspace)
+        stored = self.database.source(workspace)
+        records = self.database.records(workspace)
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
         embedder = self.embedder_of(workspace)
@@ -177,10 +193,14 @@ class Shared:
             cache_ttl_s=settings.cache_ttl_s,
         )
         queue = self.embedding_queue.of(workspace)
-        threads, is_first = Threads(records), workspace == self.settings.workspace
-        # Who writes documents elsewhere names hosts of their own: they must not get what was set up here.
+        threads = Threads(records)
+        is_first = workspace == self.settings.workspace
+        # Who writes documents elsewhere names hosts of their own: they must not get what was
+        # set up here.
         secrets = self.secrets if is_first else self.secrets.only_masking()
-        agents, life = agents_of(settings, source, records, threads, secrets=secrets, keeps_lists=is_first)
+        agents, life = agents_of(
+            settings, source, records, threads, secrets=secrets, keeps_lists=is_first
+        )
         return Services(
             settings=settings,
             database=self.database,
@@ -199,7 +219,9 @@ class Shared:
             history=GraphHistory(records=records, calendar=calendar),
             traces=Traces(records, days=settings.trace_days),
             meter=self.meter,
-            box=ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))),
+            box=ToolBox(
+                (*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))
+            ),
             call_log=self.call_log,
             agents=agents,
             life=life,
@@ -215,8 +237,8 @@ async def open_shared(
 
     `on_call` is called after each call of a model; it may not raise.
 
-    Raises: InvalidDatabaseUrl, SettingsError for secrets and for a limit in money that an unpriced embedder
-    cannot keep, and what opening the database raises.
+    Raises: InvalidDatabaseUrl, SettingsError for secrets and for a limit in money that an unpriced
+    embedder cannot keep, and what opening the database raises.
     """
     limits = UsageLimits(
         call_tokens=settings.max_call_tokens,
@@ -253,7 +275,9 @@ async def open_shared(
 
 
 @asynccontextmanager
-async def open_agent(services: Services, provider: LLMProvider | None = None) -> AsyncGenerator[AgentChats]:
+async def open_agent(
+    services: Services, provider: LLMProvider | None = None
+) -> AsyncGenerator[AgentChats]:
     """Yield the agent of the settings' provider, or of one that is given and stays open.
 
     Raises: SettingsError where the provider's key, model or address is missing.
@@ -263,7 +287,9 @@ async def open_agent(services: Services, provider: LLMProvider | None = None) ->
 
 
 def agent_of(services: Services, model: Model) -> AgentChats:
-    """Return who answers in a workspace's conversations; the runs of automations make way for them."""
+    """Return who answers in a workspace's conversations; the runs of automations make
+    way for them.
+    """
     records = services.database.records(services.settings.workspace)
     chats = partial(AgentChats, services.agents, services.life, model.of)
     agent = _agent(chats, services, model, services.threads, TurnLeases(records))
@@ -312,14 +338,17 @@ def worker_of(
     *,
     limits: SessionLimits | None = None,
 ) -> Worker:
-    """Return what ticks for the automations of a workspace. Units: `clock` in milliseconds since 1970."""
+    """Return what ticks for the automations of a workspace. Units: `clock` in
+    milliseconds since 1970.
+    """
     workspace = services.settings.workspace
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace, clock=clock)
     agent = _agent(SessionAgent, services, model, automations.threads, TurnLeases(records))
     slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
-    keep, keep_days = settings.automation_keep, settings.automation_keep_days
+    keep = settings.automation_keep
+    keep_days = settings.automation_keep_days
     runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)
     if settings.notify_url is not None:
         runner.on_left = _left_to_a_server
@@ -332,14 +361,17 @@ async def _left_to_a_server(_: Thread) -> bool:
 
 
 async def close_agents(services: Services) -> None:
-    """Leave what the agents of a workspace do here; another process, or the next start, goes on with it."""
+    """Leave what the agents of a workspace do here; another process, or the next start, goes
+    on with it.
+    """
     await services.life.deliveries.close()
     await services.agents.aclose()
 
 
 async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
-    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet, and one
-    without agents may have deliveries and calls left."""
+    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet,
+    and one without agents may have deliveries and calls left.
+    """
     kinds = (AGENT_KIND, DELIVERY_KIND, CALL_KIND)
     found = [name for kind in kinds for name in await database.workspaces(kind)]
     own = [settings.workspace] if settings.agent_sources else []

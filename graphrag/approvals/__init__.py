@@ -1,14 +1,22 @@
 """Proposals and their decisions, by people or by policy: nothing changes a graph without one.
 
-From outside: the names of `__all__`, `approval`, `approval_context`, `preview`, `conflicts`, `discussion`,
-`wording`, `stored_parts`, `broken_code` and `voice_codes` (proposals as they are stored and shown),
-`validation`, `policies` and `programs` (who must be
-asked), `audit`, `codemods`, `imported_changes`.
+From outside: the names of `__all__`, `approval`, `approval_context`, `preview`,
+`conflicts`, `discussion`, `wording`, `stored_parts`, `broken_code` and `voice_codes`
+(proposals as they are stored and shown), `validation`, `policies` and `programs` (who
+must be asked), `audit`, `codemods`, `imported_changes`.
 """
 
 from __future__ import annotations
 
-from graphrag.approvals.approval import Approval, Approve, ApproveEdited, Decision, Outcome, Reject, Status
+from graphrag.approvals.approval import (
+    Approval,
+    Approve,
+    ApproveEdited,
+    Decision,
+    Outcome,
+    Reject,
+    Status,
+)
 from graphrag.approvals.approval_service import Approvals
 from graphrag.approvals.errors import (
     AlreadyDecided,

@@ -1,8 +1,9 @@
-"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and shows what changes.
+"""Reviews a proposed action: checks it, decides what it leaves open, tries it out and
+shows what changes.
 
-What it rests on is kept as hashes, which show whether a stored proposal is stale or merely older. Each
-covers as little as decides: a changed field, a position, the handles at an edge's end. So a change of
-something else on the same node leaves a proposal valid.
+What it rests on is kept as hashes, which show whether a stored proposal is stale or merely older.
+Each covers as little as decides: a changed field, a position, the handles at an edge's end. So a
+change of something else on the same node leaves a proposal valid.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Reviewed:
     touched: Mapping[str, str]
 
 
-def review(action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id) -> Reviewed:
+def review(
+    action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids = new_id
+) -> Reviewed:
     """Check an action on a graph and try it out there; nothing is written.
 
     Raises: ProposalRefused with what is wrong; MalformedProposal for what is no action.
@@ -77,10 +80,13 @@ def review(action: Action | Mapping[str, Any], snapshot: Snapshot, *, ids: Ids =
 
 
 def _across_sheets(conversion: ActionConversion, snapshot: Snapshot) -> str | None:
-    """Return what is wrong with an edge between sheets, which only showed once sheets were chosen."""
+    """Return what is wrong with an edge between sheets, which only showed once
+    sheets were chosen.
+    """
     nodes: dict[str, Node] = {**snapshot.nodes, **conversion.new_nodes}
     for edge in conversion.new_edges:
-        source, target = nodes[edge.source], nodes[edge.target]
+        source = nodes[edge.source]
+        target = nodes[edge.target]
         if {source.sheet, target.sheet} != {edge.sheet}:
             return (
                 f"an edge stays on one sheet, but {source.key} is on sheet {source.sheet}"
@@ -115,7 +121,13 @@ def _of_new_node(payload: Any) -> list[str]:
     """Of a frame that grows, its place alone: where it has grown meanwhile, it grows further."""
     ends = [f"handles/{edge.target_node_key}" for edge in getattr(payload, "edges", ())]
     frames = [f"position/{frame.node_key}" for frame in payload.frames or ()]
-    return [f"type/{payload.type_key}", f"sheet/{payload.sheet}", f"content/{payload.key}", *ends, *frames]
+    return [
+        f"type/{payload.type_key}",
+        f"sheet/{payload.sheet}",
+        f"content/{payload.key}",
+        *ends,
+        *frames,
+    ]
 
 
 def _of_update(payload: Any) -> Iterator[str]:
@@ -150,7 +162,11 @@ def _of_file(payload: ImportFile) -> Iterator[str]:
 _NAMES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "create_node": _of_new_node,
     "create_node_with_edges": _of_new_node,
-    "create_edge": lambda p: (f"handles/{p.source_key}", f"handles/{p.target_key}", f"edge/{p.key}"),
+    "create_edge": lambda p: (
+        f"handles/{p.source_key}",
+        f"handles/{p.target_key}",
+        f"edge/{p.key}",
+    ),
     "update_node": _of_update,
     "move_node": lambda p: (f"position/{p.node_key}",),
     "reorganize_layout": _of_layout,
@@ -173,8 +189,9 @@ def _field(key: str, snapshot: Snapshot) -> Any:
 
 
 def _value(document: Mapping[str, Any], path: Sequence[str]) -> Any:
-    """Return what stands at a path; where it leads into no object, what stands in the place of that object: a
-    change makes the object, and shows it whole."""
+    """Return what stands at a path; where it leads into no object, what stands in the place of that
+    object: a change makes the object, and shows it whole.
+    """
     for size in range(1, len(path)):
         value = value_at(document, path[:size], None)
         if not isinstance(value, dict | list):
@@ -196,7 +213,9 @@ def _position(node: Node, _: Snapshot) -> Any:
 
 
 def _content(node: Node, _: Snapshot) -> Any:
-    return {name: value for name, value in node.to_document().items() if name not in ("posX", "posY")}
+    return {
+        name: value for name, value in node.to_document().items() if name not in ("posX", "posY")
+    }
 
 
 def _handles(node: Node, snapshot: Snapshot) -> Any:

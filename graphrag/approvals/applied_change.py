@@ -1,4 +1,6 @@
-"""The mutation that carries out an action and the one that takes it back, and how both are stored."""
+"""The mutation that carries out an action and the one that takes it back, and how
+both are stored.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ from tools.write_tools.graph_reads import Snapshot
 _PUT = {"put_nodes": ("putNodes", Node), "put_edges": ("putEdges", Edge)} | {
     "put_configs": ("putConfigs", NodeTypeConfig)
 }
-_DELETED = {"delete_nodes": "deleteNodes", "delete_edges": "deleteEdges", "delete_configs": "deleteConfigs"}
+_DELETED = {
+    "delete_nodes": "deleteNodes",
+    "delete_edges": "deleteEdges",
+    "delete_configs": "deleteConfigs",
+}
 _OF_POSITION = ("posX", "posY")
 
 
@@ -48,12 +54,16 @@ def to_mutation(conversion: ActionConversion, snapshot: Snapshot) -> Mutation:
         delete_nodes=list(conversion.gone),
         delete_edges=list(conversion.cut),
         put_configs=[c.replace(workspace=snapshot.graph.workspace) for c in conversion.configs],
-        graph=_graph_with(snapshot.graph, conversion.graph_fields) if conversion.graph_fields else None,
+        graph=_graph_with(snapshot.graph, conversion.graph_fields)
+        if conversion.graph_fields
+        else None,
     )
 
 
 def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
-    """Return the graph with these fields; of sheets, only the names given are others. Raises: BadDocument."""
+    """Return the graph with these fields; of sheets, only the names given are
+    others. Raises: BadDocument.
+    """
     document = {**graph.to_document(), **fields}
     if isinstance(names := fields.get("sheetsList"), Mapping):
         document["sheetsList"] = {**graph.sheets_list, **names}
@@ -62,7 +72,8 @@ def _graph_with(graph: Graph, fields: Mapping[str, Any]) -> Graph:
 
 def after(snapshot: Snapshot, mutation: Mutation) -> Snapshot:
     """Return the snapshot as the mutation leaves it; the revision stays."""
-    gone, cut = set(mutation.delete_nodes), set(mutation.delete_edges)
+    gone = set(mutation.delete_nodes)
+    cut = set(mutation.delete_edges)
     cut |= snapshot.edges_of(gone).keys()
     unset = {*mutation.delete_configs, *(config.key for config in mutation.put_configs)}
     return replace(
@@ -87,10 +98,16 @@ def inverse_mutation(before: Snapshot, mutation: Mutation) -> Mutation:
     """
     nodes = before.nodes
     gone = set(mutation.delete_nodes)
-    cut = {*mutation.delete_edges, *before.edges_of(gone), *(edge.key for edge in mutation.put_edges)}
+    cut = {
+        *mutation.delete_edges,
+        *before.edges_of(gone),
+        *(edge.key for edge in mutation.put_edges),
+    }
     own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
     types = [*(config.key for config in mutation.put_configs), *mutation.delete_configs]
-    renewed = [node.key for node in mutation.put_nodes if _has_new_content(nodes.get(node.key), node)]
+    renewed = [
+        node.key for node in mutation.put_nodes if _has_new_content(nodes.get(node.key), node)
+    ]
     return Mutation(
         graph_key=mutation.graph_key,
         put_nodes=[
@@ -116,15 +133,17 @@ def _has_new_content(old: Node | None, new: Node) -> bool:
     """Say whether a node changed in more than its position."""
     if old is None:
         return True
-    one, other = ({k: v for k, v in n.to_document().items() if k not in _OF_POSITION} for n in (old, new))
+    one, other = (
+        {k: v for k, v in n.to_document().items() if k not in _OF_POSITION} for n in (old, new)
+    )
     return one != other
 
 
 def outcome_of(
     before: Snapshot, mutation: Mutation, *, at: int, conversion: ActionConversion | None = None
 ) -> Outcome:
-    """Return what is stored of a mutation that is applied to a graph as it was `before`, and of what takes it
-    back; `before` as for `inverse_mutation`.
+    """Return what is stored of a mutation that is applied to a graph as it was `before`, and of
+    what takes it back; `before` as for `inverse_mutation`.
 
     Shapes: `keys`: `nodesCreated`, `edgesDeleted`, …; lists that are empty are left out.
     """
@@ -139,7 +158,11 @@ def outcome_of(
     ):
         created = sorted(set(made))
         changed = sorted({document.key for document in put}.difference(created))
-        keys |= {f"{kind}Created": created, f"{kind}Changed": changed, f"{kind}Deleted": sorted(deleted)}
+        keys |= {
+            f"{kind}Created": created,
+            f"{kind}Changed": changed,
+            f"{kind}Deleted": sorted(deleted),
+        }
     return Outcome(
         at=at,
         revision=before.graph.revision + 1,
@@ -174,7 +197,9 @@ def mutation_from_document(document: Mapping[str, Any]) -> Mutation:
             part: [parse_document(model, raw, part) for raw in document.get(name, ())]
             for part, (name, model) in _PUT.items()
         }
-        parts |= {part: [str(key) for key in document.get(name, ())] for part, name in _DELETED.items()}
+        parts |= {
+            part: [str(key) for key in document.get(name, ())] for part, name in _DELETED.items()
+        }
         graph = document.get("graph")
         return Mutation(
             graph_key=str(document["graphKey"]),
@@ -183,7 +208,9 @@ def mutation_from_document(document: Mapping[str, Any]) -> Mutation:
             **parts,
         )
     except (KeyError, TypeError, ValueError) as exc:
-        raise BadDocument(collection="approval", key="?", field="mutation", reason=str(exc)) from exc
+        raise BadDocument(
+            collection="approval", key="?", field="mutation", reason=str(exc)
+        ) from exc
 
 
 def _vector(document: Mapping[str, Any]) -> NodeVector:
@@ -201,9 +228,11 @@ def _unpacked(text: str) -> Vector:
     return np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)
 
 
-def edges_without_handles(before: Snapshot, mutation: Mutation, irregular: Set[str]) -> Iterator[str]:
-    """Name restored edges that no longer fit the handles of their nodes once a change is taken back, and
-    standing ones that would no longer. `irregular` are restored edges that never fitted.
+def edges_without_handles(
+    before: Snapshot, mutation: Mutation, irregular: Set[str]
+) -> Iterator[str]:
+    """Name restored edges that no longer fit the handles of their nodes once a change is taken
+    back, and standing ones that would no longer. `irregular` are restored edges that never fitted.
     """
     left = after(before, mutation)
     changed = {node.key for node in mutation.put_nodes}
@@ -227,7 +256,9 @@ def edges_without_handles(before: Snapshot, mutation: Mutation, irregular: Set[s
 
 
 def _irregular_edges(before: Snapshot, inverse: Mutation) -> list[str]:
-    """Return the edges to restore that never fitted the rules: without a handle, or one of several."""
+    """Return the edges to restore that never fitted the rules: without a handle, or
+    one of several.
+    """
     restored = {edge.key: edge for edge in inverse.put_edges}
     counted = Counter(map(_ends, {**before.edges, **restored}.values()))
 
@@ -250,4 +281,6 @@ def _has_handle(node: Node, handle: str, way: str) -> bool:
     """Say whether a node has a handle; one without handles of its own has those of its type."""
     if not node.handles:
         return True
-    return any(p.id == handle and p.type == way for group in node.handles.values() for p in group.point)
+    return any(
+        p.id == handle and p.type == way for group in node.handles.values() for p in group.point
+    )

@@ -58,7 +58,11 @@ Decision = Approve | ApproveEdited | Reject
 
 class _StoredModel(BaseModel):
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
     )
 
 
@@ -85,7 +89,9 @@ class Decided(_StoredModel):
 
 
 class Reason(_StoredModel):
-    """Why it came to nothing, or what to know before: a message's code and what stands in its places."""
+    """Why it came to nothing, or what to know before: a message's code and what stands
+    in its places.
+    """
 
     code: str
     facts: dict[str, str] = Field(default_factory=dict[str, str])
@@ -96,8 +102,8 @@ class Outcome(_StoredModel):
 
     `counts` says how many keys there are of each kind of which not all are in `keys`.
 
-    `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those that
-    the inverse restores which never fitted the rules.
+    `conversion` is what clients are sent (`ai:apply_action`). `irregular` are edges among those
+    that the inverse restores which never fitted the rules.
     """
 
     at: int
@@ -127,17 +133,17 @@ class Approval(_StoredModel):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
     `labels` are what people called the nodes and types that it names when it was made.
 
-    `undoes` names the approval whose change this one takes back, `undoes_also` those of the same turn that it
-    takes back with it; `undone_by` is the other way round.
-    `reasons` are the levels that demand a person; without any, `needs_person` is false and it may be decided
-    by policy. `codemod_id` is shared by the parts of one replacement over many graphs. `warnings` are for
-    who decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
-    change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a caller
-    names it by. `client` is the program that proposed it (`channel`, `name`, `version`, `keyId`), `program`
-    what it is known by where it came from outside, `deciders` who may decide it by the rule for that program.
-    `automation_id`, `scheduled_time` and `seed_version` name the run that proposed it, where that was no
-    conversation.
-    `apart` names the records that keep its large parts, once it is settled, and `apart_bytes` their size.
+    `undoes` names the approval whose change this one takes back, `undoes_also` those of the same
+    turn that it takes back with it; `undone_by` is the other way round. `reasons` are the levels
+    that demand a person; without any, `needs_person` is false and it may be decided by policy.
+    `codemod_id` is shared by the parts of one replacement over many graphs. `warnings` are for who
+    decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
+    change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a
+    caller names it by. `client` is the program that proposed it (`channel`, `name`, `version`,
+    `keyId`), `program` what it is known by where it came from outside, `deciders` who may decide it
+    by the rule for that program. `automation_id`, `scheduled_time` and `seed_version` name the run
+    that proposed it, where that was no conversation. `apart` names the records that keep its large
+    parts, once it is settled, and `apart_bytes` their size.
     Units: times in milliseconds since 1970.
     """
 
@@ -195,7 +201,10 @@ class Approval(_StoredModel):
     @property
     def is_by_policy(self) -> bool:
         """Whether no person decided it, because no level demanded one."""
-        return self.decision is not None and (self.decision.by, self.decision.role) == (POLICY, SYSTEM)
+        return self.decision is not None and (self.decision.by, self.decision.role) == (
+            POLICY,
+            SYSTEM,
+        )
 
     @property
     def effective_action(self) -> Action:
@@ -222,7 +231,9 @@ class Approval(_StoredModel):
 
     def write(self) -> RecordWrite:
         """Return the write that stores it in place of the version that was read."""
-        return RecordWrite(kind=KIND, key=self.id, data=self.to_document(), expected_version=self.version)
+        return RecordWrite(
+            kind=KIND, key=self.id, data=self.to_document(), expected_version=self.version
+        )
 
 
 def from_record(record: Record) -> Approval:
@@ -234,7 +245,9 @@ def from_record(record: Record) -> Approval:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise BadDocument(collection=KIND, key=record.key, field=where, reason=first["msg"]) from exc
+        raise BadDocument(
+            collection=KIND, key=record.key, field=where, reason=first["msg"]
+        ) from exc
 
 
 def decided(decision: Decision, by: Person, at: int) -> Decided:

@@ -1,4 +1,6 @@
-"""What proposing, deciding and undoing share: the graphs, the stored approvals, the audit log, the clock."""
+"""What proposing, deciding and undoing share: the graphs, the stored approvals, the audit
+log, the clock.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,18 @@ ATTEMPTS = 200
 """So often work begins again because others changed the graph meanwhile."""
 BUSY_ATTEMPTS = 4
 PAUSE_S = 0.02
-"""The longest wait before another attempt. It does not grow: a caller that waited long would be the last."""
+"""The longest wait before another attempt. It does not grow: a caller that waited long would
+be the last.
+"""
 
 WriteGuard = Callable[[RecordWrite], Awaitable[Sequence[Record | None]]]
 """Carries out a write together with a check of its own, or raises."""
 
 
 class Fence(Protocol):
-    """Lets a transaction through only as long as its caller may still write; see `graphrag.leases.Lease`."""
+    """Lets a transaction through only as long as its caller may still
+    write; see `graphrag.leases.Lease`.
+    """
 
     def fence(self) -> RecordWrite: ...
 
@@ -86,13 +92,17 @@ class ApprovalContext:
         require_validation: frozenset[ActionClass] = CLASSES,
         on_applied: Callable[[Approval], Awaitable[None]] | None = None,
     ) -> None:
-        """`on_applied` is called with every change that a decision or an undo applied; what it raises is
-        logged. `require_validation`: the classes for which the operator demands a person. `clock` gives
-        milliseconds since 1970.
+        """`on_applied` is called with every change that a decision or an undo applied; what it
+        raises is logged. `require_validation`: the classes for which the operator demands a person.
+        `clock` gives milliseconds since 1970.
         """
-        self.source, self.records, self.clock, self.ttl_ms = source, records, clock, ttl_ms
+        self.source = source
+        self.records = records
+        self.clock = clock
+        self.ttl_ms = ttl_ms
         self.audit = Audit(records, clock)
-        self.deciders, self.application = policy or Policy(), require_validation
+        self.deciders = policy or Policy()
+        self.application = require_validation
         self._on_applied = on_applied
         self.on_decided: Callable[[Approval], None] | None = None
         """Called with every decision and undo that was carried out; what it raises is logged."""
@@ -109,19 +119,24 @@ class ApprovalContext:
         return by.workspace == self.source.workspace
 
     def check(self, by: Person, role: Role = "viewer", code: str = "", *, about: str = "") -> None:
-        """Raises: ApprovalNotFound for somebody of another workspace, NotAllowed for one of a lesser role."""
+        """Raises: ApprovalNotFound for somebody of another workspace, NotAllowed for one
+        of a lesser role.
+        """
         if not self.is_home(by):
             raise ApprovalNotFound(approval_id=about)
         if not by.at_least(role):
             raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
     def objection(self, approval: Approval, by: Person) -> str | None:
-        """Return the message code of what forbids a person to decide it, or None: the workspace's policy, or
-        the rule for the program that proposed it."""
+        """Return the message code of what forbids a person to decide it, or None: the workspace's
+        policy, or the rule for the program that proposed it.
+        """
         return self.objection_to(approval.asker, approval.deciders, by)
 
     def objection_to(self, asker: str, deciders: ProgramDeciders | None, by: Person) -> str | None:
-        """Return the objection to a person's decision on what `asker` asked for; see `objection`."""
+        """Return the objection to a person's decision on what `asker` asked
+        for; see `objection`.
+        """
         policy = self.deciders
         if deciders is not None:
             four_eyes = policy.four_eyes or deciders == "four-eyes"
@@ -131,8 +146,9 @@ class ApprovalContext:
     # Reading
 
     async def stored(self, approval_id: str) -> Approval | None:
-        """Return an approval of this workspace as it is stored now, with what it shows, None where there is
-        none. What takes it back is read by `stored_parts.with_undo`."""
+        """Return an approval of this workspace as it is stored now, with what it shows, None where
+        there is none. What takes it back is read by `stored_parts.with_undo`.
+        """
         record = await self.records.get(KIND, approval_id)
         if record is None or record.data.get("workspace") != self.source.workspace:
             return None
@@ -152,32 +168,46 @@ class ApprovalContext:
         return approval
 
     async def find(self, *, limit: int = 100, **fields: str | None) -> list[Approval]:
-        """Return the latest approvals with these fields (None: any), newest first; of settled ones without
-        their large parts."""
+        """Return the latest approvals with these fields (None: any), newest first; of settled ones
+        without their large parts.
+        """
         names = Approval.model_fields
         where = {names[k].serialization_alias or k: v for k, v in fields.items() if v is not None}
-        found = await self.records.query(KIND, where, order_by="createdTime", descending=True, limit=limit)
+        found = await self.records.query(
+            KIND, where, order_by="createdTime", descending=True, limit=limit
+        )
         return await self._read(found)
 
     async def waiting(self, *, limit: int = 1_000, **fields: str | None) -> list[Approval]:
-        """Return what nobody has decided and still may be, the latest first. Raises: SourceError."""
+        """Return what nobody has decided and still may be, the latest
+        first. Raises: SourceError.
+        """
         now = self.clock()
-        return [one for one in await self.find(status="pending", limit=limit, **fields) if one.expires > now]
+        return [
+            one
+            for one in await self.find(status="pending", limit=limit, **fields)
+            if one.expires > now
+        ]
 
     # Writing
 
     async def put(self, approval: Approval, *, write_guard: WriteGuard | None = None) -> Approval:
-        """Store it; return it with its new version. `write_guard` carries the write out, or refuses to."""
+        """Store it; return it with its new version. `write_guard` carries the write out,
+        or refuses to.
+        """
         write = await asyncio.to_thread(stored_parts.head_write, approval)
         written = await (write_guard(write) if write_guard else self.records.write([write]))
         [stored] = filter(None, written)
         return await asyncio.to_thread(from_record, stored)
 
-    async def in_turn(self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do `work` when it is its turn on this graph; again when others changed meanwhile what it read.
+    async def in_turn(
+        self, graph_key: str, approval_id: str, work: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Do `work` when it is its turn on this graph; again when others changed meanwhile
+        what it read.
 
-        Once begun it goes on to its end, also when the caller goes away; one that is cancelled before its
-        turn leaves the queue. Raises: ApprovalBusy, and what `work` raises.
+        Once begun it goes on to its end, also when the caller goes away; one that is cancelled
+        before its turn leaves the queue. Raises: ApprovalBusy, and what `work` raises.
         """
         if self._asked[graph_key] >= MAX_QUEUED:
             raise ApprovalBusy(approval_id=approval_id)
@@ -193,7 +223,9 @@ class ApprovalContext:
         return await asyncio.shield(task)
 
     def is_free(self, graph_key: str) -> bool:
-        """Whether work on this graph would begin at once: what was just read is then as new as can be."""
+        """Whether work on this graph would begin at once: what was just read is then as new
+        as can be.
+        """
         return graph_key not in self._asked
 
     def _left(self, graph_key: str) -> None:
@@ -212,11 +244,12 @@ class ApprovalContext:
         fence: Fence | None = None,
         **more: str,
     ) -> Approval:
-        """Store an approval with its audit entry (with `more`), `records` and the mutation it stands for.
+        """Store an approval with its audit entry (with `more`), `records` and the
+        mutation it stands for.
 
-        All in one transaction, on the graph as it was at `revision`; then the callbacks are called, once for
-        each transition, by any caller. Returns `result`, which has no version then: who changes it again
-        reads it first.
+        All in one transaction, on the graph as it was at `revision`; then the callbacks are called,
+        once for each transition, by any caller. Returns `result`, which has no version then: who
+        changes it again reads it first.
         Raises: SourceError, unless all was done and only the answer was lost.
         """
         facts = await asyncio.to_thread(lambda: audit_facts(result, event) | more)
@@ -237,7 +270,10 @@ class ApprovalContext:
             raise
         except SourceError:
             stored = await self.stored(result.id)
-            if stored is None or (stored.status, stored.decision) != (result.status, result.decision):
+            if stored is None or (stored.status, stored.decision) != (
+                result.status,
+                result.decision,
+            ):
                 raise
         return await self._announced(result.changed(version=None))
 
@@ -247,7 +283,8 @@ class ApprovalContext:
         facts: Mapping[str, Any],
         write: Callable[[Sequence[RecordWrite]], Awaitable[object]],
     ) -> None:
-        """Have `write` store something a person does, in one transaction with the entry that it is given.
+        """Have `write` store something a person does, in one transaction with the entry that
+        it is given.
 
         Raises: what `write` raises; RecordConflict when others are always first.
         """
@@ -258,20 +295,28 @@ class ApprovalContext:
     ) -> Approval:
         """Record how an approval ended without a change of the graph. Raises: RecordConflict."""
         outcome = Outcome(at=self.clock(), reason=reason)
-        return await self.commit(approval.changed(status=status, decision=decided, result=outcome), status)
+        return await self.commit(
+            approval.changed(status=status, decision=decided, result=outcome), status
+        )
 
     async def expire(self, approval: Approval, *, graph_is_gone: bool = False) -> Approval:
-        """Close a pending approval that nobody decided in time, or can decide; return how it ended."""
+        """Close a pending approval that nobody decided in time, or can decide; return
+        how it ended.
+        """
         decided = Decided(verdict="expire", by=SYSTEM, role=SYSTEM, at=self.clock())
         try:
             if graph_is_gone:
-                return await self.close(approval, "failed", decided, Reason(code="failed_graph_gone"))
+                return await self.close(
+                    approval, "failed", decided, Reason(code="failed_graph_gone")
+                )
             return await self.close(approval, "expired", decided)
         except RecordConflict:  # somebody was faster
             return await self.stored(approval.id) or approval
 
     async def _announced(self, approval: Approval) -> Approval:
-        """Call the callbacks with what was committed: whatever becomes of that, it stays committed."""
+        """Call the callbacks with what was committed: whatever becomes of that,
+        it stays committed.
+        """
         try:
             if self.on_decided is not None:
                 self.on_decided(approval)
@@ -298,7 +343,9 @@ async def _attempts(approval_id: str, work: Callable[[], Awaitable[T]]) -> T:
 
 
 def change_hash(approval: Approval) -> str | None:
-    """Return what identifies the applied change and its inverse, so that neither can be exchanged later."""
+    """Return what identifies the applied change and its inverse, so that neither can
+    be exchanged later.
+    """
     result = approval.result
     if result is None or result.mutation is None:
         return None
@@ -307,7 +354,8 @@ def change_hash(approval: Approval) -> str | None:
 
 def audit_facts(approval: Approval, event: str) -> dict[str, Any]:
     """Return what an audit entry says of a decision: who asked where, who decided, what changed."""
-    decision, result = approval.decision, approval.result
+    decision = approval.decision
+    result = approval.result
     revision = result.revision if result else None
     facts: dict[str, Any] = {
         "event": event,

@@ -1,4 +1,6 @@
-"""Proposals and their decisions, for one workspace: what the agent, the server and the commands call."""
+"""Proposals and their decisions, for one workspace: what the agent, the server
+and the commands call.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,16 @@ class Approvals(ApprovalContext):
     undo_program = undo_all
 
     async def pending_view(self, *, graph_key: str, thread_id: str) -> GraphDataSource:
-        """Return the source in which the thread's pending new nodes are there: write tools look here."""
+        """Return the source in which the thread's pending new nodes are there: write
+        tools look here.
+        """
         waiting = await self.find(graph_key=graph_key, thread_id=thread_id, status="pending")
-        names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
-        view = PendingView(self.source, graph_key, [additions_of(approval) for approval in waiting], names)
+        names = {
+            name: key for approval in reversed(waiting) for name, key in approval.names.items()
+        }
+        view = PendingView(
+            self.source, graph_key, [additions_of(approval) for approval in waiting], names
+        )
         return cast(GraphDataSource, view)
 
     async def get(self, approval_id: str, by: Person) -> Approval:
@@ -51,7 +59,9 @@ class Approvals(ApprovalContext):
         return self._current(await self.known(approval_id, by))
 
     def _current(self, approval: Approval) -> Approval:
-        """Return it as it stands now: what nobody decided in time has expired, stored as that or not yet."""
+        """Return it as it stands now: what nobody decided in time has expired, stored as that
+        or not yet.
+        """
         if approval.status == "pending" and approval.expires <= self.clock():
             return approval.changed(status="expired")
         return approval
@@ -65,8 +75,8 @@ class Approvals(ApprovalContext):
         limit: int = 100,
         **fields: str | None,
     ) -> list[Approval]:
-        """Return the workspace's approvals with these fields (None: any), newest first; nothing for a person
-        of another one. `voice_code` as somebody may write it.
+        """Return the workspace's approvals with these fields (None: any), newest first; nothing for
+        a person of another one. `voice_code` as somebody may write it.
         """
         if not self.is_home(by):
             return []
@@ -86,7 +96,9 @@ class Approvals(ApprovalContext):
     async def decide_all(
         self, approvals: Sequence[Approval], decision: Decision, by: Person
     ) -> list[tuple[str, Approval | ApprovalError]]:
-        """Decide several in this order, but after what they build on; what is refused stops no other one."""
+        """Decide several in this order, but after what they build on; what is refused stops
+        no other one.
+        """
         left = {approval.id: approval for approval in approvals}
         done: dict[str, Approval | ApprovalError] = {}
         while left:
@@ -102,18 +114,26 @@ class Approvals(ApprovalContext):
     async def withdraw(self, *, graph_key: str, thread_id: str) -> list[Approval]:
         """Close what a thread proposed and nobody decided: something newer replaces it."""
         closed: list[Approval] = []
-        while waiting := await self.find(graph_key=graph_key, thread_id=thread_id, status="pending"):
+        while waiting := await self.find(
+            graph_key=graph_key, thread_id=thread_id, status="pending"
+        ):
             closed += [await self.expire(approval) for approval in waiting]
         return closed
 
     async def close_for_gone_graph(self, graph_key: str) -> None:
-        """Close what waits for a decision about a graph that no longer exists; runs that wait for it end."""
+        """Close what waits for a decision about a graph that no longer exists; runs that wait
+        for it end.
+        """
         while waiting := await self.find(graph_key=graph_key, status="pending"):
             for approval in waiting:
                 await self.expire(approval, graph_is_gone=True)
 
     async def expire_due(self, *, limit: int) -> list[Approval]:
         """Close the oldest proposals that nobody decided in time, at most so many; return them."""
-        pending = await self.records.query(KIND, {"status": "pending"}, order_by="expiresTime", limit=limit)
-        due = [approval for approval in await self._read(pending) if approval.expires <= self.clock()]
+        pending = await self.records.query(
+            KIND, {"status": "pending"}, order_by="expiresTime", limit=limit
+        )
+        due = [
+            approval for approval in await self._read(pending) if approval.expires <= self.clock()
+        ]
         return [await self.expire(approval) for approval in due]

@@ -37,7 +37,12 @@ class Entry:
     facts: Mapping[str, Any]
 
     def to_document(self) -> dict[str, Any]:
-        own = {"sequence": self.sequence, "at": self.at, "previous": self.previous, "hash": self.hash}
+        own = {
+            "sequence": self.sequence,
+            "at": self.at,
+            "previous": self.previous,
+            "hash": self.hash,
+        }
         return {**self.facts, **own}
 
 
@@ -65,18 +70,19 @@ class Audit:
     async def record(
         self, facts: Mapping[str, Any], write: Callable[[Sequence[RecordWrite]], Awaitable[object]]
     ) -> Entry:
-        """Append an entry together with what it tells of: `write` is given the entry's writes and stores
-        them in the same transaction.
+        """Append an entry together with what it tells of: `write` is given the entry's writes and
+        stores them in the same transaction.
 
-        Entries of this process wait for one another; when another process was first, `write` is called
-        again. Raises: what `write` raises; RecordConflict when others are always first.
+        Entries of this process wait for one another; when another process was first, `write` is
+        called again. Raises: what `write` raises; RecordConflict when others are always first.
         """
         async with self._turn:
             for attempt in range(1, _ATTEMPTS + 1):
                 head = await self._records.get(KIND, HEAD)
                 entry = self._next(facts, *_end_of(head))
                 moved = {"lastSequence": entry.sequence, "lastHash": entry.hash}
-                own, key = entry.to_document(), _key(entry.sequence)
+                own = entry.to_document()
+                key = _key(entry.sequence)
                 version = head.version if head else None
                 writes = (
                     RecordWrite(kind=KIND, key=key, data=own, expected_version=None),
@@ -94,7 +100,11 @@ class Audit:
 
     def _next(self, facts: Mapping[str, Any], sequence: int, previous: str) -> Entry:
         """Return the entry that follows on one of this number and hash."""
-        covered: dict[str, Any] = {"sequence": sequence + 1, "at": self._clock(), "previous": previous}
+        covered: dict[str, Any] = {
+            "sequence": sequence + 1,
+            "at": self._clock(),
+            "previous": previous,
+        }
         return Entry(**covered, facts=facts, hash=hash_of({**facts, **covered}))
 
     async def entries(
@@ -114,22 +124,30 @@ class Audit:
         return [_stored(record) for record in found if record.key != HEAD]
 
     async def length(self) -> int:
-        """Return the number of the last entry that the head knows. Raises: BadDocument, SourceError."""
+        """Return the number of the last entry that the head knows.
+        Raises: BadDocument, SourceError.
+        """
         return _end_of(await self._records.get(KIND, HEAD))[0]
 
     async def verify(self, *, noted: str | None = None) -> Verification:
-        """Check every entry. `noted` is a head that was written down earlier: it must be in the chain."""
+        """Check every entry. `noted` is a head that was written down earlier: it must be
+        in the chain.
+        """
         head = await self._records.get(KIND, HEAD)
         claimed = _whole(head.data.get("lastSequence")) if head else 0
         # One more than there may be, so that what was added shows.
-        records = await self._records.query(KIND, order_by="sequence", limit=max(claimed or 0, 0) + 10_000)
+        records = await self._records.query(
+            KIND, order_by="sequence", limit=max(claimed or 0, 0) + 10_000
+        )
         entries = [record for record in records if record.key != HEAD]
         faults = list(_chain_faults(entries))
         faults += _head_faults(head, entries)
         hashes = [str(record.data.get("hash")) for record in entries]
         if noted is not None and noted not in (START, *hashes):
             faults.append(f"the noted hash {noted[:64]} is of no entry: the chain was written anew")
-        return Verification(entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults))
+        return Verification(
+            entries=len(entries), head=hashes[-1] if hashes else START, faults=tuple(faults)
+        )
 
     async def _take_in(self) -> None:
         """Move the head to an entry that follows it: a backup may hold that without its head.
@@ -151,8 +169,10 @@ def _key(sequence: int) -> str:
 
 def _stored(record: Record) -> Entry:
     """Read a stored entry. Raises: BadDocument."""
-    data, own = record.data, ("sequence", "previous", "hash", "at")
-    sequence, at = _whole(data.get("sequence")), _whole(data.get("at"))
+    data = record.data
+    own = ("sequence", "previous", "hash", "at")
+    sequence = _whole(data.get("sequence"))
+    at = _whole(data.get("at"))
     if sequence is None or at is None:
         raise BadDocument(collection=KIND, key=record.key, field="sequence", reason=_DAMAGED)
     return Entry(
@@ -181,30 +201,39 @@ def _whole(value: Any) -> int | None:
 def _chain_faults(records: Sequence[Record]) -> list[str]:
     """Compare each record with what its place in the chain demands."""
     faults: list[str] = []
-    previous, expected = START, 1
+    previous = START
+    expected = 1
     for record in sorted(records, key=lambda found: found.key):
         data = dict(record.data)
         stated = data.pop("hash", None)
         if record.key != _key(expected):
             faults.append(f"entry {expected} is missing; {record.key} stands in its place")
-            expected = int(record.key) if record.key.isascii() and record.key.isdigit() else expected
+            expected = (
+                int(record.key) if record.key.isascii() and record.key.isdigit() else expected
+            )
         if _whole(data.get("sequence")) != expected:
             faults.append(f"entry {expected} says that it is number {data.get('sequence')!r}")
         if data.get("previous") != previous:
             faults.append(f"entry {expected} does not follow on the one before it")
         if hash_of(data) != stated:
             faults.append(f"entry {expected} was changed: its hash does not fit")
-        previous, expected = str(stated), expected + 1
+        previous = str(stated)
+        expected = expected + 1
     return faults
 
 
 def _head_faults(head: Record | None, records: Sequence[Record]) -> list[str]:
-    """Compare the head with the chain's end; one entry more than it knows is an append under way."""
+    """Compare the head with the chain's end; one entry more than it knows is an
+    append under way.
+    """
     ordered = sorted(records, key=lambda found: found.key)
     if head is None:
         return ["the head of the chain is missing"] if len(ordered) > 1 else []
-    number, digest = _whole(head.data.get("lastSequence")), head.data.get("lastHash")
+    number = _whole(head.data.get("lastSequence"))
+    digest = head.data.get("lastHash")
     if number is None or number < 0 or not len(ordered) - 1 <= number <= len(ordered):
-        return [f"the head says {head.data.get('lastSequence')!r} entries, there are {len(ordered)}"]
+        return [
+            f"the head says {head.data.get('lastSequence')!r} entries, there are {len(ordered)}"
+        ]
     last = ordered[number - 1].data.get("hash") if number else START
     return [] if last == digest else ["the head does not fit the last entry"]

@@ -1,4 +1,6 @@
-"""Finds code in a proposed action that cannot be parsed, so that people know before they approve it."""
+"""Finds code in a proposed action that cannot be parsed, so that people know before
+they approve it.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,13 @@ def _codes(action: Action, snapshot: Snapshot) -> Iterator[tuple[str, str, str]]
             if new.process:
                 yield new.key or "", new.process, str(data.get("language") or "")
         elif isinstance(single, UpdateNodeAction):
-            key, changes = single.payload.node_key, single.payload.changes
+            key = single.payload.node_key
+            changes = single.payload.changes
             code = changes.get("process")
             if isinstance(code, str) and code:
-                language = changes.get("data.language") or data_of(snapshot.nodes.get(key)).get("language")
+                language = changes.get("data.language") or data_of(snapshot.nodes.get(key)).get(
+                    "language"
+                )
                 yield key, code, str(language or "")
         elif isinstance(single, ConfigureNodeTypeAction) and single.payload.process:
             yield f"type/{single.payload.type_key}", single.payload.process, ""

@@ -1,12 +1,13 @@
 """Codemods: one replacement over many graphs, proposed, decided and undone together.
 
-Each graph's part is an ordinary proposal, so that it is reviewed, decided, audited and undone as any other,
-in a transaction of its own: a part whose nodes were edited since is out of date, and the others go through.
-The parts share the id of the codemod, which stands in the place of their conversation. There is no record of
-the codemod itself: what was interrupted goes on when it is asked for again, with the parts that are left.
+Each graph's part is an ordinary proposal, so that it is reviewed, decided, audited and undone as
+any other, in a transaction of its own: a part whose nodes were edited since is out of date, and the
+others go through. The parts share the id of the codemod, which stands in the place of their
+conversation. There is no record of the codemod itself: what was interrupted goes on when it is
+asked for again, with the parts that are left.
 
-Decision: the value is replaced literally, where what stands around it is no part of a longer one, and only in
-the texts by which a node is known to refer to it.
+Decision: the value is replaced literally, where what stands around it is no part of a longer one,
+and only in the texts by which a node is known to refer to it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ _ANY_CASE: frozenset[UseKind] = frozenset({"url", "host", "table"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """What to replace, by what: in all graphs, or in those named. Raises: BadUseValue, CodemodRefused."""
+    """What to replace, by what: in all graphs, or in those named.
+    Raises: BadUseValue, CodemodRefused.
+    """
 
     old: str
     new: str
@@ -87,10 +90,14 @@ class Codemods:
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
-    async def propose(self, wanted: Replacement, by: Person, codemod_id: str | None = None) -> Codemod:
-        """Propose the replacement in each graph with the value; with an id, in those left out so far.
+    async def propose(
+        self, wanted: Replacement, by: Person, codemod_id: str | None = None
+    ) -> Codemod:
+        """Propose the replacement in each graph with the value; with an id, in those left
+        out so far.
 
-        Raises: NotAllowed, ApprovalNotFound, CodemodRefused where none or too many refer to the value.
+        Raises: NotAllowed, ApprovalNotFound, CodemodRefused where none or too many refer
+        to the value.
         """
         self._approvals.check(by, "editor", "proposing_needs_editor", about=codemod_id or "")
         known = await self._parts(codemod_id, by) if codemod_id else []
@@ -98,13 +105,17 @@ class Codemods:
             raise CodemodRefused(code="codemod_is_another", value=wanted.old[:80])
         chosen = codemod_id or f"{PREFIX}{secrets.token_hex(12)}"
         entries = entries_for(wanted.old, wanted.kind)
-        users = await self._approvals.source.find_users(entries, limit=MAX_NODES + 1, graphs=wanted.graphs)
+        users = await self._approvals.source.find_users(
+            entries, limit=MAX_NODES + 1, graphs=wanted.graphs
+        )
         by_graph = defaultdict[str, list[FoundNode]](list)
         for one in users:
             by_graph[one.graph_key].append(one)
         if not by_graph or len(by_graph) > MAX_GRAPHS or len(users) > MAX_NODES:
             code = "codemod_too_large" if by_graph else "codemod_nothing"
-            raise CodemodRefused(code=code, value=wanted.old[:80], graphs=MAX_GRAPHS, nodes=MAX_NODES)
+            raise CodemodRefused(
+                code=code, value=wanted.old[:80], graphs=MAX_GRAPHS, nodes=MAX_NODES
+            )
         have = {approval.graph_key for approval in known}
         parts = [_part(approval) for approval in known]
         for graph_key, found in by_graph.items():
@@ -113,11 +124,22 @@ class Codemods:
         return Codemod(id=chosen, parts=sorted(parts, key=lambda part: part.graph_key))
 
     async def _propose_part(
-        self, codemod_id: str, wanted: Replacement, graph_key: str, found: Iterable[FoundNode], by: Person
+        self,
+        codemod_id: str,
+        wanted: Replacement,
+        graph_key: str,
+        found: Iterable[FoundNode],
+        by: Person,
     ) -> GraphPart:
         def made() -> list[dict[str, Any]]:
-            changes = ({"nodeKey": one.node.key, "changes": changes_of(one.node, wanted)} for one in found)
-            return [{"type": "update_node", "payload": change} for change in changes if change["changes"]]
+            changes = (
+                {"nodeKey": one.node.key, "changes": changes_of(one.node, wanted)} for one in found
+            )
+            return [
+                {"type": "update_node", "payload": change}
+                for change in changes
+                if change["changes"]
+            ]
 
         actions = await asyncio.to_thread(made)  # of a thousand nodes it takes a second
         asked = Asked(
@@ -137,7 +159,9 @@ class Codemods:
             return GraphPart(graph_key=graph_key, refused=exc)
 
     async def latest(self, by: Person) -> list[Codemod]:
-        """Return the codemods among the latest LISTED changes, newest first, with the parts that are."""
+        """Return the codemods among the latest LISTED changes, newest first, with the
+        parts that are.
+        """
         found = defaultdict[str, list[GraphPart]](list)
         for approval in await self._approvals.list(limit=LISTED, by=by):
             if approval.codemod_id and approval.undoes is None:
@@ -149,9 +173,14 @@ class Codemods:
         return Codemod(id=codemod_id, parts=[_part(a) for a in await self._parts(codemod_id, by)])
 
     async def decide(
-        self, codemod_id: str, decision: Approve | Reject, by: Person, graphs: Sequence[str] | None = None
+        self,
+        codemod_id: str,
+        decision: Approve | Reject,
+        by: Person,
+        graphs: Sequence[str] | None = None,
     ) -> Codemod:
-        """Decide the parts that wait: all, or those of some graphs. A part that is decided stays as it is.
+        """Decide the parts that wait: all, or those of some graphs. A part that is decided stays
+        as it is.
 
         Raises: ApprovalNotFound, NotAllowed (then none is decided).
         """
@@ -161,7 +190,9 @@ class Codemods:
         results = dict(await self._approvals.decide_all(waiting, decision, by))
         return Codemod(id=codemod_id, parts=[_part(a, results.get(a.id)) for a in parts])
 
-    async def undo(self, codemod_id: str, by: Person, graphs: Sequence[str] | None = None) -> Codemod:
+    async def undo(
+        self, codemod_id: str, by: Person, graphs: Sequence[str] | None = None
+    ) -> Codemod:
         """Take back what was applied and stands: in all graphs, or in some.
 
         Raises: ApprovalNotFound, NotAllowed (then nothing is taken back).
@@ -209,7 +240,9 @@ def _part(approval: Approval, result: Approval | Exception | None = None) -> Gra
 
 
 def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
-    """Return what to change of a node, new values by path; nothing where the value stands in no text."""
+    """Return what to change of a node, new values by path; nothing where the value stands
+    in no text.
+    """
     entries = frozenset(entries_for(wanted.old, wanted.kind))
     document = json_document(node)
     paths: dict[tuple[str, ...], None] = {}
@@ -231,7 +264,8 @@ def changes_of(node: Node, wanted: Replacement) -> dict[str, Any]:
 
 def replaced(text: str, use: Use, wanted: Replacement) -> str:
     """Return the text with the value replaced wherever it stands by itself."""
-    old, new = wanted.old.strip(), wanted.new.strip()
+    old = wanted.old.strip()
+    new = wanted.new.strip()
     after = r"(?![\w-]|\.\w)" if use.kind in ("url", "host") else r"(?![\w-])"
     if old.endswith("/"):
         after = ""

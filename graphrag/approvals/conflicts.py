@@ -1,5 +1,5 @@
-"""Finds open proposals that cannot all be carried out as shown: two change one field, or one removes what
-another changes. Pure.
+"""Finds open proposals that cannot all be carried out as shown: two change one field, or one
+removes what another changes. Pure.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _WHOLE, _ENDS, _PLACE = "", "\0ends", "position"
 
 
 class Conflict(AnswerBody):
-    """Two open proposals that cannot both be carried out as shown: both change this field of an element, or
-    (without one) the element as a whole. `name`: what people call it."""
+    """Two open proposals that cannot both be carried out as shown: both change this field of an
+    element, or (without one) the element as a whole. `name`: what people call it.
+    """
 
     ids: list[str]
     graph_key: str
@@ -42,14 +43,20 @@ def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
     claims: dict[tuple[str, str, str], list[_Claim]] = defaultdict(list)
     found: dict[tuple[str, str], Conflict] = {}
     for approval in approvals:
-        for (kind, key, part, name), _ in zip(_claimed(approval.preview), range(MAX_CLAIMS), strict=False):
+        for (kind, key, part, name), _ in zip(
+            _claimed(approval.preview), range(MAX_CLAIMS), strict=False
+        ):
             others = claims[approval.graph_key, kind, key]
             for other in others:
                 if len(found) >= MAX_CONFLICTS:
                     return list(found.values())
                 pair = (other.approval.id, approval.id)
                 if pair not in found and _excludes(other, approval, part):
-                    field = max(part, other.part, key=len) if _WHOLE not in (part, other.part) else _WHOLE
+                    field = (
+                        max(part, other.part, key=len)
+                        if _WHOLE not in (part, other.part)
+                        else _WHOLE
+                    )
                     found[pair] = Conflict(
                         ids=list(pair),
                         graph_key=approval.graph_key,
@@ -62,7 +69,8 @@ def conflicts_of(approvals: Iterable[Approval]) -> list[Conflict]:
 
 
 def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
-    one, two = other.approval, approval
+    one = other.approval
+    two = approval
     if one.id == two.id or one.id in two.depends_on or two.id in one.depends_on:
         return False
     if part == other.part == _ENDS:  # two edges at one node
@@ -72,7 +80,9 @@ def _excludes(other: _Claim, approval: Approval, part: str) -> bool:
 
 
 def _claimed(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield kind, key, part and name of what a preview changes; of a new or removed edge also its ends."""
+    """Yield kind, key, part and name of what a preview changes; of a new or removed edge
+    also its ends.
+    """
     for group, items in preview.items():
         kind = next((kind for kind in _KINDS if group.startswith(kind)), None)
         if kind is None:
@@ -83,7 +93,9 @@ def _claimed(preview: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
             if group.endswith("Moved"):
                 yield kind, key, _PLACE, name
             elif "fields" in item:
-                yield from ((kind, key, ".".join(map(str, field["path"])), name) for field in item["fields"])
+                yield from (
+                    (kind, key, ".".join(map(str, field["path"])), name) for field in item["fields"]
+                )
             else:
                 yield kind, key, _WHOLE, name
             if kind == "edges" and "source" in item:

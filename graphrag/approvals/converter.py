@@ -1,7 +1,8 @@
-"""Converts an action into what editors and stores carry out: instructions, new documents, deletions.
+"""Converts an action into what editors and stores carry out: instructions,
+new documents, deletions.
 
-What the action leaves open (keys, sheets, places) is chosen here and written into the action, so that it
-comes out the same whenever it is carried out.
+What the action leaves open (keys, sheets, places) is chosen here and written into the action, so
+that it comes out the same whenever it is carried out.
 Pure: the same action, graph and source of keys give the same result.
 """
 
@@ -28,9 +29,12 @@ Ids = Callable[[], str]
 _OWN = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
 """Keys that were given here: such a key stays, any other is an action's own name."""
 
-_ORDER = {"create_node": 1, "create_node_with_edges": 1, "import_file": 1, "create_edge": 2} | dict.fromkeys(
-    ("update_node", "delete_node", "delete_edge"), 3
-)
+_ORDER = {
+    "create_node": 1,
+    "create_node_with_edges": 1,
+    "import_file": 1,
+    "create_edge": 2,
+} | dict.fromkeys(("update_node", "delete_node", "delete_edge"), 3)
 """Types first, then nodes, then edges: the parts of a batch may come in any order."""
 _PLACING = ("move_node", "reorganize_layout")
 
@@ -40,14 +44,17 @@ def new_id() -> str:
     return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
-def convert_action(action: proposals.Action, snapshot: Snapshot, ids: Ids = new_id) -> ActionConversion:
+def convert_action(
+    action: proposals.Action, snapshot: Snapshot, ids: Ids = new_id
+) -> ActionConversion:
     """Return what carries out the action on a graph, whose workspace will own new node types.
 
     Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
     """
     made = ActionConversion(snapshot, ids)
     singles = [single for _, single in proposals.single_actions(action)]
-    # A file's documents are taken as they are; of anything else the payload is completed by what is chosen.
+    # A file's documents are taken as they are; of anything else the payload is completed by
+    # what is chosen.
     payloads: list[dict[str, Any]] = [
         {} if isinstance(one, proposals.ImportFileAction) else proposals.to_document(one)["payload"]
         for one in singles
@@ -58,7 +65,9 @@ def convert_action(action: proposals.Action, snapshot: Snapshot, ids: Ids = new_
             and one.payload.key
         ):
             made.names.setdefault(one.payload.key, made.fresh(one.payload.key))
-    ordered = sorted(zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0))
+    ordered = sorted(
+        zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0)
+    )
     for single, payload in ordered:
         if single.type not in _PLACING:
             made.add(single, payload)
@@ -67,7 +76,9 @@ def convert_action(action: proposals.Action, snapshot: Snapshot, ids: Ids = new_
         if single.type in _PLACING:
             made.add(single, payload)
     made.cut |= dict.fromkeys(snapshot.edges_of(set(made.gone)))
-    made.chosen = [{"type": one.type, "payload": own} for one, own in zip(singles, payloads, strict=True)]
+    made.chosen = [
+        {"type": one.type, "payload": own} for one, own in zip(singles, payloads, strict=True)
+    ]
     return made
 
 
@@ -85,13 +96,16 @@ def _written(place: Position) -> dict[str, Any]:
 class ActionConversion:
     """What carries out an action, on a graph as it is in `snapshot`; made by `convert_action`.
 
-    `gone` and `cut` are the keys of nodes and edges to delete, `arranged` of nodes that were arranged.
-    `graph_fields` are those of the graph itself, None for one that goes; only stores carry them out.
-    `chosen` are the actions of a batch, or the one, with the keys, sheets and places that were chosen.
+    `gone` and `cut` are the keys of nodes and edges to delete, `arranged` of nodes that were
+    arranged. `graph_fields` are those of the graph itself, None for one that goes; only stores
+    carry them out. `chosen` are the actions of a batch, or the one, with the keys, sheets and
+    places that were chosen.
     """
 
     def __init__(self, snapshot: Snapshot, ids: Ids) -> None:
-        sheets, self.snapshot, self.ids = snapshot.graph.sheets_list, snapshot, ids
+        sheets = snapshot.graph.sheets_list
+        self.snapshot = snapshot
+        self.ids = ids
         self.default_sheet = "0" if "0" in sheets else next(iter(sheets), "0")
         self.types = dict(snapshot.types)
         self.nodes = dict(snapshot.nodes)
@@ -110,7 +124,9 @@ class ActionConversion:
         self.names: dict[str, str] = {}
         """The keys of new nodes, by what the action calls them."""
         self.payloads: dict[str, dict[str, Any]] = {}
-        """The payloads of new nodes and edges, by the key of these: their sheets and places come last."""
+        """The payloads of new nodes and edges, by the key of these: their sheets and
+        places come last.
+        """
         self.chosen: list[dict[str, Any]] = []
 
     def fresh(self, key: str | None = None) -> str:
@@ -135,12 +151,14 @@ class ActionConversion:
             case proposals.CreateNodeWithEdgesAction(payload=payload):
                 key = self._create(payload, chosen)
                 for edge, of_edge in zip(payload.edges, chosen["edges"], strict=True):
-                    own, other = (key, edge.handle_id), (edge.target_node_key, edge.target_handle_id)
+                    own = (key, edge.handle_id)
+                    other = (edge.target_node_key, edge.target_handle_id)
                     ends = (own, other) if edge.direction == "out" else (other, own)
                     made = self._connect(edge.key, *ends, label=edge.label, sheet=None)
                     of_edge |= {"key": made.key, "targetNodeKey": self.node(edge.target_node_key)}
             case proposals.CreateEdgeAction(payload=edge):
-                source, target = (edge.source_key, edge.source_handle), (edge.target_key, edge.target_handle)
+                source = (edge.source_key, edge.source_handle)
+                target = (edge.target_key, edge.target_handle)
                 made = self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
                 chosen |= {"key": made.key, "sourceKey": made.source, "targetKey": made.target}
                 self.payloads[made.key] = chosen
@@ -170,7 +188,9 @@ class ActionConversion:
                 if change.after is MISSING:
                     self._instruct(node.key, Instruction(o=int(Op.REM), p=change.path))
                 else:
-                    self._instruct(node.key, Instruction(o=int(Op.SET), p=change.path, v=change.after))
+                    self._instruct(
+                        node.key, Instruction(o=int(Op.SET), p=change.path, v=change.after)
+                    )
         self.new_edges += [parse_document(Edge, raw, "edges") for raw in payload.put_edges]
         self.gone.update(dict.fromkeys(payload.delete_nodes))
         self.cut.update(dict.fromkeys(payload.delete_edges))
@@ -293,15 +313,22 @@ class ActionConversion:
         placeless = [node for key, node in self.new_nodes.items() if key in self.placeless]
         places = place_nodes(placeless, [*self.new_edges], {**obstacles, **fixed})
         for node in placeless:
-            self.new_nodes[node.key] = node.replace(pos_x=places[node.key].x, pos_y=places[node.key].y)
-        grown = [_position(key, box, obstacles[key]) for key, box in places.items() if key in obstacles]
+            self.new_nodes[node.key] = node.replace(
+                pos_x=places[node.key].x, pos_y=places[node.key].y
+            )
+        grown = [
+            _position(key, box, obstacles[key]) for key, box in places.items() if key in obstacles
+        ]
         if grown and placeless[-1].key in self.payloads:
             self.payloads[placeless[-1].key]["frames"] = [_written(place) for place in grown]
         for place in (*self.frames, *grown):
             frame = self.nodes.get(place.node_key)
             if frame is not None and place.width and place.height:
-                width, height = max(place.width, frame.size.width), max(place.height, frame.size.height)
-                self._resize(place.node_key, place.model_copy(update={"width": width, "height": height}))
+                width = max(place.width, frame.size.width)
+                height = max(place.height, frame.size.height)
+                self._resize(
+                    place.node_key, place.model_copy(update={"width": width, "height": height})
+                )
         for edge in self.new_edges:
             if edge.key in self.payloads:
                 self.payloads[edge.key]["sheet"] = edge.sheet
@@ -310,7 +337,9 @@ class ActionConversion:
                 self.payloads[key] |= {"sheet": node.sheet, "posX": node.pos_x, "posY": node.pos_y}
 
     def _choose_sheets(self) -> None:
-        """A new node goes to the sheet of what it is connected to, and takes new neighbours along."""
+        """A new node goes to the sheet of what it is connected to, and takes
+        new neighbours along.
+        """
         sheets = {key: node.sheet for key, node in {**self.nodes, **self.new_nodes}.items()}
         for key in self.sheetless:
             del sheets[key]
@@ -325,16 +354,20 @@ class ActionConversion:
                 break
             open_edges = [e for e in open_edges if e.source not in sheets or e.target not in sheets]
         for key in self.sheetless:
-            self.new_nodes[key] = self.new_nodes[key].replace(sheet=sheets.get(key, self.default_sheet))
+            self.new_nodes[key] = self.new_nodes[key].replace(
+                sheet=sheets.get(key, self.default_sheet)
+            )
         for number, edge in enumerate(self.new_edges):
             if edge.key in self.sheetless_edges:
-                source, target = sheets.get(edge.source), sheets.get(edge.target)
+                source = sheets.get(edge.source)
+                target = sheets.get(edge.target)
                 self.new_edges[number] = edge.replace(sheet=source or target or self.default_sheet)
 
     @property
     def sheet_id(self) -> str:
         """The sheet that most of it is about."""
-        nodes, edges = self.snapshot.nodes, self.snapshot.edges
+        nodes = self.snapshot.nodes
+        edges = self.snapshot.edges
         sheets = [made.sheet for made in (*self.new_nodes.values(), *self.new_edges)]
         sheets += [instruction["sheetId"] for instruction in self.instructions]
         sheets += [nodes[key].sheet for key in self.gone if key in nodes]
@@ -347,7 +380,9 @@ class ActionConversion:
             return action
         own = self.chosen[: len(list(proposals.single_actions(action)))]
         is_batch = action.type == "batch"
-        return proposals.parse_action({"type": "batch", "payload": {"actions": own}} if is_batch else own[0])
+        return proposals.parse_action(
+            {"type": "batch", "payload": {"actions": own}} if is_batch else own[0]
+        )
 
     def to_document(self) -> dict[str, Any]:
         """Return it as clients know it (`ai:apply_action`)."""

@@ -1,8 +1,10 @@
-"""Carries a decision out, a person's or by policy: once, on the graph as it is now, or not at all with why.
+"""Carries a decision out, a person's or by policy: once, on the graph as it is now, or not at
+all with why.
 
-Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the approval
-over the version that was read, and the audit entry; anything else the last two. So a process may die at
-any moment, of several decisions one wins, and nothing has to be claimed beforehand or given back.
+Decision: whatever a decision comes to is one transaction. An approval writes the mutation, the
+approval over the version that was read, and the audit entry; anything else the last two. So a
+process may die at any moment, of several decisions one wins, and nothing has to be claimed
+beforehand or given back.
 """
 
 from __future__ import annotations
@@ -60,14 +62,16 @@ async def decide(
     """Decide an approval and carry the decision out, once; what comes back may be stale or failed.
 
     With `thread_id`, an approval of another thread does not exist.
-    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits, ProposalRefused (an
-    edit that does not work), ApprovalBusy, MalformedProposal; then the approval is as it was.
+    Raises: ApprovalNotFound, NotAllowed, AlreadyDecided, ProposalExpired, ProposalWaits,
+    ProposalRefused (an edit that does not work), ApprovalBusy, MalformedProposal; then the approval
+    is as it was.
     """
     context.check(by, about=approval_id)
     found = await context.stored(approval_id)
     if found is None or thread_id not in (None, found.thread_id):
         raise errors.ApprovalNotFound(approval_id=approval_id)
-    approval, is_new = found, context.is_free(found.graph_key)
+    approval = found
+    is_new = context.is_free(found.graph_key)
 
     async def work() -> Approval:
         nonlocal approval, is_new
@@ -109,8 +113,8 @@ async def _carry_out(
     """Review and apply what was proposed, or a person's edit of it, or close it as stale or failed.
 
     `by` decides it; None: nobody does, and where a person is demanded now it waits for one.
-    Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (of an edit); RevisionConflict,
-    RecordConflict when others were faster.
+    Raises: NotAllowed, ProposalWaits, ProposalRefused and MalformedProposal (of an edit);
+    RevisionConflict, RecordConflict when others were faster.
     """
     try:
         edited = await _edited(context, approval, edit) if edit else None
@@ -130,7 +134,8 @@ async def _carry_out(
                     return approval
                 taken = taken.model_copy(update={"levels": levels.to_document()})
             reviewed = await asyncio.to_thread(_validated, approval, snapshot)
-        mutation, revision = reviewed.mutation, snapshot.graph.revision
+        mutation = reviewed.mutation
+        revision = snapshot.graph.revision
         if by is not None:
             check_may_change(snapshot, mutation, by)
         before = await with_vectors(context.source, snapshot, mutation)
@@ -150,7 +155,9 @@ async def _carry_out(
 
 
 def _cut_ends(approval: Approval) -> list[str]:
-    """Return the nodes at the ends of edges that a proposal deletes: there these edges are found."""
+    """Return the nodes at the ends of edges that a proposal deletes: there these
+    edges are found.
+    """
     edges: Sequence[Mapping[str, Any]] = approval.preview.get("edgesRemoved", ())
     return [str(edge[end]) for edge in edges for end in ("source", "target")]
 
@@ -163,7 +170,9 @@ async def _look_at_others(context: ApprovalContext, approval: Approval) -> None:
         if other is not None and other.is_open:
             waits.append(other_id)
         elif other is None or other.status != "applied":
-            raise _Ended("stale", "stale_other", other=other_id, status=other.status if other else "?")
+            raise _Ended(
+                "stale", "stale_other", other=other_id, status=other.status if other else "?"
+            )
     if waits:
         raise errors.ProposalWaits(approval_id=approval.id, on=waits)
 
@@ -184,7 +193,9 @@ async def _edited(
 
 
 def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
-    """Review a proposal on the graph as it is: it must do what was shown, to that. Raises: _Ended."""
+    """Review a proposal on the graph as it is: it must do what was shown, to
+    that. Raises: _Ended.
+    """
     action = approval.action
     if canonical_hash(action) != approval.action_hash:
         raise _Ended("failed", "failed_altered")
@@ -194,7 +205,9 @@ def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
     try:
         reviewed = review(action, snapshot)
     except errors.ProposalRefused as exc:
-        raise _Ended("stale", "stale_problems", problems=errors.problem_lines(exc.problems)) from exc
+        raise _Ended(
+            "stale", "stale_problems", problems=errors.problem_lines(exc.problems)
+        ) from exc
     frames = _frames_of(action)
     if _essence(reviewed.preview, frames) != _essence(approval.preview, frames):
         raise _Ended("stale", "stale_preview")
@@ -208,8 +221,9 @@ def _frames_of(action: Action) -> set[str]:
 
 
 def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:
-    """Return what a preview says will happen: not what things are called, where what goes stood, nor how much
-    `frames` grow, which may have grown for others meanwhile."""
+    """Return what a preview says will happen: not what things are called, where what goes stood,
+    nor how much `frames` grow, which may have grown for others meanwhile.
+    """
     found: dict[str, Any] = {}
     for part, items in preview.items():
         dropped = ("posX", "posY") if part == "nodesRemoved" else ("name",)
@@ -217,7 +231,9 @@ def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:
             dropped = ()
         essence = [{k: v for k, v in item.items() if k not in dropped} for item in items]
         if part == "nodesChanged":
-            essence = [item for item in map(partial(_without_growth, frames), essence) if item["fields"]]
+            essence = [
+                item for item in map(partial(_without_growth, frames), essence) if item["fields"]
+            ]
         if essence:
             found[part] = essence
     return canonical_json(found)
@@ -232,10 +248,12 @@ def _without_growth(frames: set[str], change: dict[str, Any]) -> dict[str, Any]:
 async def decide_by_policy(
     context: ApprovalContext, approval_ids: Sequence[str], *, fence: Fence | None = None
 ) -> list[Approval]:
-    """Apply the proposals of a step for which no level demands a person; return them as they are then.
+    """Apply the proposals of a step for which no level demands a person; return them as
+    they are then.
 
-    A step is looked at as a whole, with the levels as they are now: where one of its proposals needs a
-    person, or builds on what waits, nothing is applied. `fence` lets it write only as long as its caller may.
+    A step is looked at as a whole, with the levels as they are now: where one of its proposals
+    needs a person, or builds on what waits, nothing is applied. `fence` lets it write only as long
+    as its caller may.
     Raises: what `fence` raises, ApprovalBusy.
     """
     found = [await context.stored(one) for one in dict.fromkeys(approval_ids)]
@@ -246,7 +264,9 @@ async def decide_by_policy(
 
 
 async def _are_free(context: ApprovalContext, approvals: list[Approval]) -> bool:
-    """Say whether no level demands a person for any of these that is open; one that now does is replaced."""
+    """Say whether no level demands a person for any of these that is open; one that now
+    does is replaced.
+    """
     own = {one.id for one in approvals}
     for number, approval in enumerate(approvals):
         if not approval.is_open:
@@ -281,7 +301,9 @@ async def _with_demands(
     return await context.put(approval.changed(reasons=demands, needs_person=True)), levels
 
 
-async def _decided_by_policy(context: ApprovalContext, approval: Approval, fence: Fence | None) -> Approval:
+async def _decided_by_policy(
+    context: ApprovalContext, approval: Approval, fence: Fence | None
+) -> Approval:
     async def work() -> Approval:
         if fence is not None:
             await fence.read()

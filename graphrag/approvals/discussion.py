@@ -1,4 +1,6 @@
-"""Comments on a proposal: who may see it to decide or asked for it says something of it, also afterwards."""
+"""Comments on a proposal: who may see it to decide or asked for it says something of
+it, also afterwards.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ COMMENTED: Final = "commented"
 
 
 async def comment(context: ApprovalContext, approval_id: str, text: str, by: Person) -> Approval:
-    """Add a comment; return the approval with it. A decision made at the same time loses nothing of either.
+    """Add a comment; return the approval with it. A decision made at the same time loses
+    nothing of either.
 
-    Raises: ApprovalNotFound, NotAllowed (who may only look, unless they asked), DiscussionFull, ApprovalBusy.
+    Raises: ApprovalNotFound, NotAllowed (who may only look, unless they
+    asked), DiscussionFull, ApprovalBusy.
     """
 
     async def add() -> Approval:

@@ -1,27 +1,21 @@
 """Why a proposal is not accepted, or a decision is not carried out.
 
-ApprovalError
-├── ApprovalNotFound   no such approval here: forged, of another workspace, of another thread
-├── NotAllowed         this person may not do that; `code` says why
-├── ProposalRefused    the action cannot be carried out on this graph; `problems` say what is wrong
-├── AlreadyProposed    the same change waits for a decision in this conversation
-├── RejectedBefore     a person rejected the same change, and nothing it touches has changed since
-├── AlreadyDecided     somebody decided it
-├── ProposalExpired    nobody decided it in time
-├── ProposalWaits      it needs others that are not decided yet
-├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still to be decided
-├── DiscussionFull     it has as many comments as it may have
-├── TypeNotFound       the workspace has no node type of its own of this name
-├── ProgramRefused     a program may not propose this
-│   ├── ProgramBlocked     an admin takes nothing from it
-│   ├── ClassesRefused     its rules leave these classes of change out
-│   └── DailyLimitReached  it has proposed as much as it may today
-├── ProgramUnknown     this names no program that there can be
-├── ProgramRulesFull   there are as many rules for programs as there may be
-├── CodemodRefused     a replacement over many graphs that cannot be proposed; `code` says why
-├── NothingToUndo      there is no applied change left to take back
-├── UndoGone           what would take the change back is no longer kept
-└── UndoRefused        later changes rest on what would be taken back
+ApprovalError ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another
+thread ├── NotAllowed         this person may not do that; `code` says why ├── ProposalRefused
+the action cannot be carried out on this graph; `problems` say what is wrong ├── AlreadyProposed
+the same change waits for a decision in this conversation ├── RejectedBefore     a person rejected
+the same change, and nothing it touches has changed since ├── AlreadyDecided     somebody decided it
+├── ProposalExpired    nobody decided it in time ├── ProposalWaits      it needs others that are not
+decided yet ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still
+to be decided ├── DiscussionFull     it has as many comments as it may have ├── TypeNotFound
+the workspace has no node type of its own of this name ├── ProgramRefused     a program may not
+propose this │   ├── ProgramBlocked     an admin takes nothing from it │   ├── ClassesRefused
+its rules leave these classes of change out │   └── DailyLimitReached  it has proposed as much as it
+may today ├── ProgramUnknown     this names no program that there can be ├── ProgramRulesFull
+there are as many rules for programs as there may be ├── CodemodRefused     a replacement over many
+graphs that cannot be proposed; `code` says why ├── NothingToUndo      there is no applied change
+left to take back ├── UndoGone           what would take the change back is no longer kept └──
+UndoRefused        later changes rest on what would be taken back
 """
 
 from __future__ import annotations
@@ -36,7 +30,9 @@ _SHOWN = 5
 
 
 class ApprovalError(LocalizedError):
-    """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it is about none."""
+    """Base of what proposals and decisions raise on purpose. `approval_id` is "" where it
+    is about none.
+    """
 
     def __init__(self, *, approval_id: str = "", **facts: Any) -> None:
         self.approval_id = approval_id
@@ -72,14 +68,18 @@ class AlreadyProposed(ApprovalError, code="already_proposed"): ...
 class RejectedBefore(ApprovalError):
     def __init__(self, *, approval_id: str, by: str, feedback: str) -> None:
         self.code = "rejected_before_why" if feedback else "rejected_before"
-        super().__init__(approval_id=approval_id, by=by, **({"feedback": feedback} if feedback else {}))
+        super().__init__(
+            approval_id=approval_id, by=by, **({"feedback": feedback} if feedback else {})
+        )
 
 
 class AlreadyDecided(ApprovalError):
     """`status` is what it came to."""
 
     def __init__(self, *, approval_id: str, status: str, by: str) -> None:
-        self.status, self.by, self.code = status, by, f"already_{status}"
+        self.status = status
+        self.by = by
+        self.code = f"already_{status}"
         super().__init__(approval_id=approval_id, by=by)
 
 

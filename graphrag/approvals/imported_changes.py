@@ -1,4 +1,6 @@
-"""Stores what a file changes in a graph: a change like an approved one, audited, and undone like one."""
+"""Stores what a file changes in a graph: a change like an approved one, audited, and
+undone like one.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,11 @@ THREAD = "import"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """What a file changes in a graph as it was `before`, and what of it is left to people: `proposed`.
+    """What a file changes in a graph as it was `before`, and what of it is left
+    to people: `proposed`.
 
-    `before` holds the whole graph. `records` join the transaction. `older` are pending proposals of earlier
-    imports, which this one replaces.
+    `before` holds the whole graph. `records` join the transaction. `older` are pending proposals of
+    earlier imports, which this one replaces.
     """
 
     file: str
@@ -53,17 +56,21 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """The change as an applied approval and what waits for a decision; None where there is nothing."""
+    """The change as an applied approval and what waits for a decision; None where
+    there is nothing.
+    """
 
     applied: Approval | None
     waiting: Approval | None
 
 
 async def store_file(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
-    """Apply what a file changes in a graph, and propose what is left of it to people, in one transaction.
+    """Apply what a file changes in a graph, and propose what is left of it to
+    people, in one transaction.
 
-    What people must be asked for stays as it is where less than a reviewer imports. Vectors are not kept for
-    an undo: of a whole file they would take more room than the file, and they are computed again.
+    What people must be asked for stays as it is where less than a reviewer imports. Vectors
+    are not kept for an undo: of a whole file they would take more room than the file, and
+    they are computed again.
     Raises: NotAllowed, RevisionConflict, RecordConflict (somebody was faster), InvalidMutation,
     BadDocument; then nothing has changed.
     """
@@ -88,7 +95,8 @@ async def store_file(context: ApprovalContext, change: FileChange, by: Person) -
 
 
 def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset[tuple[str, ...]]]:
-    """Return the fields that proposals ask to change, by (`nodes`, `edges`, `types` or `graph`; key).
+    """Return the fields that proposals ask to change, by (`nodes`, `edges`, `types`
+    or `graph`; key).
 
     Of a document that they add or delete there are none.
     """
@@ -104,14 +112,22 @@ def open_conflicts(older: Iterable[Approval]) -> dict[tuple[str, str], frozenset
 
 
 def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stored:
-    before, mutation, now = change.before, change.mutation, context.clock()
+    before = change.before
+    mutation = change.mutation
+    now = context.clock()
     asked = Asked(
-        graph_key=mutation.graph_key, thread_id=THREAD, tool_call_id=THREAD, asker=by, reason=change.file
+        graph_key=mutation.graph_key,
+        thread_id=THREAD,
+        tool_call_id=THREAD,
+        asker=by,
+        reason=change.file,
     )
     applied, waiting = None, None
     if change.is_change:
         action = ImportFileAction(payload=ImportFile(file=change.file))
-        applied = new_approval(context, asked, action, before, preview_of(before, mutation)).changed(
+        applied = new_approval(
+            context, asked, action, before, preview_of(before, mutation)
+        ).changed(
             expires=now,
             status="applied",
             decision=Decided(verdict="approve", by=by.user_id, role=by.role, at=now),
@@ -119,7 +135,9 @@ def _approvals(context: ApprovalContext, change: FileChange, by: Person) -> Stor
         )
     if change.proposed.count:
         left = after(before, mutation)
-        left = replace(left, graph=left.graph.replace(revision=before.graph.revision + change.is_change))
+        left = replace(
+            left, graph=left.graph.replace(revision=before.graph.revision + change.is_change)
+        )
         action = ImportFileAction(payload=change.proposed)
         with suppress(ProposalRefused):
             found = review(action, left)

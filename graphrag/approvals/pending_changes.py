@@ -30,7 +30,9 @@ def additions_of(approval: Approval) -> Additions:
     shown = approval.preview
     nodes = [parse_document(Node, raw, "nodes") for raw in shown.get("nodesAdded", ())]
     edges = [parse_document(Edge, raw, "edges") for raw in shown.get("edgesAdded", ())]
-    types = [parse_document(NodeTypeConfig, raw, "node_configs") for raw in shown.get("typesAdded", ())]
+    types = [
+        parse_document(NodeTypeConfig, raw, "node_configs") for raw in shown.get("typesAdded", ())
+    ]
     return Additions(
         approval_id=approval.id,
         nodes={node.key: node for node in nodes},
@@ -41,7 +43,9 @@ def additions_of(approval: Approval) -> Additions:
 
 def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapshot:
     """Return the graph as if these were applied; an edge whose end is not there is left out."""
-    nodes, edges, types = dict(snapshot.nodes), dict(snapshot.edges), dict(snapshot.types)
+    nodes = dict(snapshot.nodes)
+    edges = dict(snapshot.edges)
+    types = dict(snapshot.types)
     for added in additions:
         types.update(added.types)
         nodes.update(added.nodes)
@@ -51,7 +55,9 @@ def with_additions(snapshot: Snapshot, additions: Iterable[Additions]) -> Snapsh
 
 
 def used_by(action: Action, additions: Sequence[Additions]) -> list[Additions]:
-    """Return those additions that an action builds on; what they build on themselves is theirs to say."""
+    """Return those additions that an action builds on; what they build on themselves is
+    theirs to say.
+    """
     named = keys_named(action, "node") | keys_named(action, "edge")
     types = keys_named(action, "type")
     return [a for a in additions if named & {*a.nodes, *a.edges} or types & a.types.keys()]
@@ -71,7 +77,8 @@ def _keys_created(action: Action) -> list[str | None]:
 def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:
     """Put the keys of pending nodes where an action uses their names.
 
-    A name that is a node of the graph (`known`), or that the action creates itself, means that node.
+    A name that is a node of the graph (`known`), or that the action creates itself,
+    means that node.
     """
     own = {*_keys_created(action), *known}
     meant = {name: key for name, key in names.items() if name not in own}
@@ -81,7 +88,8 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
 
 
 class PendingView:
-    """A source for writing tools in which the pending nodes, edges and types are there: a GraphDataSource.
+    """A source for writing tools in which the pending nodes, edges and types are
+    there: a GraphDataSource.
 
     A pending node is there under its key and under the name by which the model called it.
     Searches and walks see the stored graph alone.
@@ -94,7 +102,8 @@ class PendingView:
         additions: Iterable[Additions],
         names: Mapping[str, str],
     ) -> None:
-        self._source, self._graph_key = source, graph_key
+        self._source = source
+        self._graph_key = graph_key
         listed = list(additions)
         self._nodes = {key: node for added in listed for key, node in added.nodes.items()}
         self._edges = {key: edge for added in listed for key, edge in added.edges.items()}
@@ -106,14 +115,24 @@ class PendingView:
         return getattr(self._source, name)
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
         stored = await self._source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
         more = list(self._nodes.values()) if graph_key == self._graph_key else []
         return _joined(stored, page_of(more, sheet, after, None))[:limit]
 
     async def get_edges(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Edge]:
         stored = await self._source.get_edges(graph_key, sheet=sheet, after=after, limit=limit)
         more = list(self._edges.values()) if graph_key == self._graph_key else []
@@ -135,7 +154,9 @@ class PendingView:
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         stored = await self._source.get_node_configs(types)
         known = {config.type for config in stored}
-        more = [c for t, c in self._types.items() if t not in known and (types is None or t in types)]
+        more = [
+            c for t, c in self._types.items() if t not in known and (types is None or t in types)
+        ]
         return [*stored, *more]
 
 

@@ -1,6 +1,8 @@
-"""What each level demands of an action: settings, workspace, graph, node types; read, and set by people.
+"""What each level demands of an action: settings, workspace, graph, node types; read, and
+set by people.
 
-Each change of a demand is audited, in one transaction. Settings of the operator are read here, never set.
+Each change of a demand is audited, in one transaction. Settings of the operator are read
+here, never set.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ async def levels_of(
     unattended: bool = False,
 ) -> Levels:
     """Return what every level demands now of an action on this graph. Raises: SourceError."""
-    names = {name for _, single in single_actions(action) for name in types_touched(single, snapshot)}
+    names = {
+        name for _, single in single_actions(action) for name in types_touched(single, snapshot)
+    }
     return Levels(
         application=context.application,
         workspace=await _workspace_classes(context),
@@ -73,14 +77,19 @@ def _validation(config: NodeTypeConfig) -> Any:
 def types_touched(single: SingleAction, snapshot: Snapshot) -> list[str]:
     """Return the names of the node types that a part of an action touches, also through edges."""
     edges = [snapshot.edges[key] for key in keys_named(single, "edge") if key in snapshot.edges]
-    keys = keys_named(single, "node") | {end for edge in edges for end in (edge.source, edge.target)}
+    keys = keys_named(single, "node") | {
+        end for edge in edges for end in (edge.source, edge.target)
+    }
     found = {snapshot.nodes[key].type for key in keys if key in snapshot.nodes}
     return sorted(found | keys_named(single, "type"))
 
 
 def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Demand, ...]:
-    """Return why a person must be asked, also for the changes by which other nodes follow a rename."""
-    own, whole = list(single_actions(action)), list(single_actions(with_references(action, snapshot)))
+    """Return why a person must be asked, also for the changes by which other nodes
+    follow a rename.
+    """
+    own = list(single_actions(action))
+    whole = list(single_actions(with_references(action, snapshot)))
     parts = [*own, *((FOLLOWING, single) for _, single in whole[len(own) :])]
     found = [
         demand
@@ -93,10 +102,13 @@ def demands_of(action: Action, levels: Levels, snapshot: Snapshot) -> tuple[Dema
 def protected_fields(
     before: Snapshot, mutation: Mutation, metadata: Iterable[str] = PROTECTED_METADATA
 ) -> list[str]:
-    """Return what a mutation changes of these fields of a graph, and of the demands of node types."""
+    """Return what a mutation changes of these fields of a graph, and of the
+    demands of node types.
+    """
     found: list[str] = []
     if mutation.graph is not None:
-        old, new = before.graph.metadata or {}, mutation.graph.metadata or {}
+        old = before.graph.metadata or {}
+        new = mutation.graph.metadata or {}
         found += [f"metadata.{name}" for name in metadata if old.get(name) != new.get(name)]
     for config in mutation.put_configs:
         old_type = before.type_of(config.type)
@@ -106,7 +118,9 @@ def protected_fields(
 
 
 def check_may_change(before: Snapshot, mutation: Mutation, by: Person) -> None:
-    """Raise NotAllowed where a person who is no reviewer would change what people must be asked for."""
+    """Raise NotAllowed where a person who is no reviewer would change what people must
+    be asked for.
+    """
     if not by.at_least("reviewer") and protected_fields(before, mutation, (VALIDATION,)):
         raise NotAllowed(code="policy_needs_reviewer", user_id=by.user_id, role=by.role)
 
@@ -115,7 +129,8 @@ def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
     """Return the mutation without its changes of what people must be asked for."""
     graph = mutation.graph
     if graph is not None:
-        old, new = before.graph.metadata or {}, graph.metadata or {}
+        old = before.graph.metadata or {}
+        new = graph.metadata or {}
         if old.get(VALIDATION) != new.get(VALIDATION):
             graph = graph.replace(metadata={**new, VALIDATION: old.get(VALIDATION, [])})
     configs = [
@@ -136,7 +151,9 @@ class PolicyView(AnswerBody):
     node_types: dict[str, list[ActionClass]]
 
 
-async def policy_view(context: ApprovalContext, by: Person, graph_key: str | None = None) -> PolicyView:
+async def policy_view(
+    context: ApprovalContext, by: Person, graph_key: str | None = None
+) -> PolicyView:
     """Return for which classes of change each level demands a person.
 
     Raises: GraphNotFound, ApprovalNotFound (another workspace).
@@ -148,7 +165,9 @@ async def policy_view(context: ApprovalContext, by: Person, graph_key: str | Non
     return PolicyView(
         application=sorted(context.application),
         workspace=sorted(await _workspace_classes(context)),
-        graph=None if graph is None else sorted(classes_named((graph.metadata or {}).get(VALIDATION))),
+        graph=None
+        if graph is None
+        else sorted(classes_named((graph.metadata or {}).get(VALIDATION))),
         node_types={name: classes for name, classes in asked.items() if classes},
     )
 
@@ -161,10 +180,11 @@ async def set_policy(
     graph_key: str | None = None,
     type_name: str | None = None,
 ) -> PolicyView:
-    """Set what the workspace demands; with `graph_key` the graph, with `type_name` also, that node type.
-    Returns all levels then.
+    """Set what the workspace demands; with `graph_key` the graph, with `type_name` also, that node
+    type. Returns all levels then.
 
-    Raises: NotAllowed, ApprovalNotFound (another workspace), GraphNotFound, TypeNotFound, ApprovalBusy.
+    Raises: NotAllowed, ApprovalNotFound (another workspace),
+    GraphNotFound, TypeNotFound, ApprovalBusy.
     """
     if graph_key is None:
         context.check(by, "admin", "policy_needs_admin", about=WORKSPACE_POLICY)
@@ -177,7 +197,9 @@ async def set_policy(
         found = await context.records.get(POLICY_KIND, WORKSPACE_POLICY)
         data = {**(found.data if found else {}), "classes": wanted}
         version = found.version if found else None
-        own = RecordWrite(kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version)
+        own = RecordWrite(
+            kind=POLICY_KIND, key=WORKSPACE_POLICY, data=data, expected_version=version
+        )
         level = {"level": "workspace"}
         await context.audited(by, facts | level, lambda entry: context.records.write([own, *entry]))
 

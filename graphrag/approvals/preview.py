@@ -1,4 +1,5 @@
-"""What a change looks like to a person: documents added and removed, fields before and after, code as a diff.
+"""What a change looks like to a person: documents added and removed, fields before and after, code
+as a diff.
 
 Computed from the graph before and the mutation that would be applied, from nothing else.
 """
@@ -20,32 +21,43 @@ from tools.write_tools.graph_reads import Snapshot
 _POSITION = ("posX", "posY")
 
 
-def preview_of(before: Snapshot, mutation: Mutation, broken: Sequence[Reference] = ()) -> dict[str, Any]:
-    """Return what the mutation changes on this graph, and which references it breaks; lists that are empty
-    are left out. A node that is moved and changed stands under both.
+def preview_of(
+    before: Snapshot, mutation: Mutation, broken: Sequence[Reference] = ()
+) -> dict[str, Any]:
+    """Return what the mutation changes on this graph, and which references it breaks; lists that
+    are empty are left out. A node that is moved and changed stands under both.
 
-    `referencesBroken` are not changes: fields of nodes that stay and refer to one that goes, by its name.
-    Shapes: `…Added`, `…Removed`: documents; `…Changed`, `nodesMoved`: {key, name, fields: [{path, before,
-    after, diff}]}.
+    `referencesBroken` are not changes: fields of nodes that stay and refer to one that goes,
+    by its name.
+    Shapes: `…Added`, `…Removed`: documents; `…Changed`, `nodesMoved`: {key, name, fields: [{path,
+    before, after, diff}]}.
     """
-    gone, graph = set(mutation.delete_nodes), mutation.graph
+    gone = set(mutation.delete_nodes)
+    graph = mutation.graph
     cut = {*mutation.delete_edges, *before.edges_of(gone)}
     own = {c.key: c for c in before.types.values() if c.workspace == before.graph.workspace}
     changed, moved = _changed_nodes(before, mutation.put_nodes)
     edges = [(before.edges.get(edge.key), edge) for edge in mutation.put_edges]
     types = [(own.get(config.key), config) for config in mutation.put_configs]
     found: dict[str, list[dict[str, Any]]] = {
-        "nodesAdded": [json_document(node) for node in mutation.put_nodes if node.key not in before.nodes],
-        "nodesRemoved": [json_document(before.nodes[key]) for key in sorted(gone) if key in before.nodes],
+        "nodesAdded": [
+            json_document(node) for node in mutation.put_nodes if node.key not in before.nodes
+        ],
+        "nodesRemoved": [
+            json_document(before.nodes[key]) for key in sorted(gone) if key in before.nodes
+        ],
         "nodesChanged": changed,
         "nodesMoved": moved,
         "edgesAdded": [edge.to_document() for old, edge in edges if old is None],
-        "edgesRemoved": [before.edges[key].to_document() for key in sorted(cut) if key in before.edges],
+        "edgesRemoved": [
+            before.edges[key].to_document() for key in sorted(cut) if key in before.edges
+        ],
         "edgesChanged": _changed((old, edge, edge.label or edge.key) for old, edge in edges),
         "typesAdded": [json_document(config) for old, config in types if old is None],
         "typesChanged": _changed((old, config, config.display_name) for old, config in types),
         "graphChanged": _changed(
-            [(before.graph, graph, before.graph.name)] if graph is not None else [], FIXED_GRAPH_FIELDS
+            [(before.graph, graph, before.graph.name)] if graph is not None else [],
+            FIXED_GRAPH_FIELDS,
         ),
         "referencesBroken": [
             {
@@ -98,9 +110,9 @@ def _changed_nodes(
 def _field_document(field: FieldChange) -> dict[str, Any]:
     """Return one changed field as JSON; code and text of several lines also as a diff.
 
-    Lines end at line feeds alone. At other marks (a vertical tab, say) languages do not end a line: were one
-    put in the place of a line feed, a comment would swallow the line after it, and the lines would be the
-    same as before.
+    Lines end at line feeds alone. At other marks (a vertical tab, say) languages do not end a line:
+    were one put in the place of a line feed, a comment would swallow the line after it, and the
+    lines would be the same as before.
     """
     values = {"before": field.before, "after": field.after}
     document: dict[str, Any] = {"path": list(field.path)}
@@ -111,5 +123,7 @@ def _field_document(field: FieldChange) -> dict[str, Any]:
     if field.path[-1] != "process" and "\n" not in old + new:
         return document
     lines, later = (text.split("\n") if text else list[str]() for text in (old, new))
-    diff = difflib.unified_diff(lines, later, f"{field.name} before", f"{field.name} after", lineterm="")
+    diff = difflib.unified_diff(
+        lines, later, f"{field.name} before", f"{field.name} after", lineterm=""
+    )
     return {**document, "diff": "\n".join(diff)}

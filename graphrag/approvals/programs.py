@@ -1,13 +1,15 @@
-"""The programs that propose from outside: those seen, what each may propose, and taking back what one did.
+"""The programs that propose from outside: those seen, what each may propose, and taking back
+what one did.
 
-A program is known by its API key, else by its channel and the name that it gives itself. A rule is for one
-key (`key:ID`), for a name on a channel (`mcp/NAME`) or for a whole channel (`mcp`); the most special one
-holds alone. Nobody has checked a name, so what must hold for all that come by a channel is said of the
-channel. The page, the Nodius editor, the command line, telephone calls and automations have rules of their
-own.
+A program is known by its API key, else by its channel and the name that it gives itself. A rule is
+for one key (`key:ID`), for a name on a channel (`mcp/NAME`) or for a whole channel (`mcp`); the
+most special one holds alone. Nobody has checked a name, so what must hold for all that come by a
+channel is said of the channel. The page, the Nodius editor, the command line, telephone calls and
+automations have rules of their own.
 
-Every proposal passes here, whichever channel it comes by. Its count against a day's limit is stored before
-the proposal is: a limit is never exceeded, and a proposal that fails to be stored has used one up.
+Every proposal passes here, whichever channel it comes by. Its count against a day's limit is
+stored before the proposal is: a limit is never exceeded, and a proposal that fails to be stored
+has used one up.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ SEEN, RULE = "program", "program_rule"
 OUTSIDE: Final = frozenset({"api", "mcp", "ag-ui", "openai"})
 """The channels of programs that people wrote for themselves."""
 UNATTENDED: Final = frozenset({"mcp", "openai"})
-"""Those whose programs decide nothing: a person decides all that they propose, whatever a policy allows."""
+"""Those whose programs decide nothing: a person decides all that they propose,
+whatever a policy allows.
+"""
 KEY_PREFIX = "key_"
 """Begins the ids of API keys; a signed token's id is of one sign-in, and names no program."""
 MAX_SEEN, MAX_RULES, MAX_ID = 500, 200, 240
@@ -45,25 +49,28 @@ RuleDeciders = Literal["workspace", "reviewer", "four-eyes"]
 
 
 class ProgramRule(BaseModel):
-    """What a program may propose. `classes`: of these alone; `daily`: so many a day (UTC); None: no bound.
+    """What a program may propose. `classes`: of these alone; `daily`: so many a day (UTC);
+    None: no bound.
 
-    `deciders`: as the workspace says, only reviewers, or reviewers who did not ask; the last two demand a
-    person for all that it proposes. `blocked`: nothing is taken from it.
+    `deciders`: as the workspace says, only reviewers, or reviewers who did not ask; the last two
+    demand a person for all that it proposes. `blocked`: nothing is taken from it.
     """
 
     model_config = ConfigDict(frozen=True)
 
-    classes: Annotated[tuple[ActionClass, ...], AfterValidator(lambda names: tuple(sorted(names)))] | None = (
-        None
-    )
+    classes: (
+        Annotated[tuple[ActionClass, ...], AfterValidator(lambda names: tuple(sorted(names)))]
+        | None
+    ) = None
     daily: int | None = None
     deciders: RuleDeciders = "workspace"
     blocked: bool = False
 
 
 class Program(BaseModel):
-    """A program that proposed, or that a rule is for. Units: `first`, `last` in milliseconds since 1970, None
-    for one that was not seen; `today`: what counted against its rule today."""
+    """A program that proposed, or that a rule is for. Units: `first`, `last` in milliseconds since
+    1970, None for one that was not seen; `today`: what counted against its rule today.
+    """
 
     id: str
     client: dict[str, str] = {}
@@ -76,7 +83,9 @@ class Program(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What was taken back of a program: the undos, and the changes that stand all the same, with why."""
+    """What was taken back of a program: the undos, and the changes that stand all the
+    same, with why.
+    """
 
     done: list[Approval] = field(default_factory=list[Approval])
     refused: list[tuple[Approval, errors.ApprovalError]] = field(
@@ -86,7 +95,9 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admitted:
-    """A program whose proposal may be reviewed, and the rule that holds, with the key of its record."""
+    """A program whose proposal may be reviewed, and the rule that holds, with the key
+    of its record.
+    """
 
     id: str
     client: ClientInfo
@@ -105,7 +116,9 @@ class Admitted:
 
 
 def ids_of(client: ClientInfo | None) -> tuple[str, ...]:
-    """Return the ids by which a client is known, the most special first; none for one from within."""
+    """Return the ids by which a client is known, the most special first; none for
+    one from within.
+    """
     if client is None:
         return ()
     key = client.key_id if client.key_id and client.key_id.startswith(KEY_PREFIX) else None
@@ -140,15 +153,22 @@ def check_classes(admitted: Admitted, action: Action) -> None:
     wanted = {name for _, single in single_actions(action) for name in classes_of(single)}
     if refused := sorted(wanted.difference(admitted.rule.classes)):
         allowed = ", ".join(admitted.rule.classes) or "-"
-        raise errors.ClassesRefused(program=admitted.id, classes=", ".join(refused), allowed=allowed)
+        raise errors.ClassesRefused(
+            program=admitted.id, classes=", ".join(refused), allowed=allowed
+        )
 
 
 async def count(context: ApprovalContext, admitted: Admitted) -> None:
-    """Count a proposal of a program. Raises: ProgramRefused when the day's are used up, SourceError."""
-    now, records = context.clock(), context.records
+    """Count a proposal of a program. Raises: ProgramRefused when the day's are
+    used up, SourceError.
+    """
+    now = context.clock()
+    records = context.records
 
     def one_more_today(found: Record | None) -> dict[str, Any] | None:
-        if found is None or (daily := _rule(found.data).daily) is None:  # the rule was changed meanwhile
+        if (
+            found is None or (daily := _rule(found.data).daily) is None
+        ):  # the rule was changed meanwhile
             return None
         used = _today(context, found.data)
         if used >= daily:
@@ -194,12 +214,14 @@ async def programs_seen(context: ApprovalContext, by: Person) -> list[Program]:
 async def set_rule(
     context: ApprovalContext, program: str, rule: ProgramRule | None, by: Person
 ) -> list[Program]:
-    """Say what a program may propose (None: what its channel may), audited; return all programs then.
+    """Say what a program may propose (None: what its channel may), audited; return
+    all programs then.
 
     Raises: NotAllowed, ProgramUnknown, ProgramRulesFull, ApprovalBusy, SourceError.
     """
     _check_admin(context, by, program)
-    key, records = _key(program), context.records
+    key = _key(program)
+    records = context.records
     said = {} if rule is None else rule.model_dump(mode="json")
     facts = {"event": "program_rule", "program": program, "rule": said}
 
@@ -219,14 +241,18 @@ async def set_rule(
 
 
 async def undo_all(context: ApprovalContext, program: str, by: Person) -> Undone:
-    """Take back what was applied of a program's proposals and stands, the latest first, at most MAX_UNDONE.
+    """Take back what was applied of a program's proposals and stands, the latest first,
+    at most MAX_UNDONE.
 
-    Each is a change of its own: one on which later edits rest keeps none of the others from being taken back.
+    Each is a change of its own: one on which later edits rest keeps none of the others from
+    being taken back.
     Raises: NotAllowed, ProgramUnknown, SourceError.
     """
     _check_admin(context, by, program)
     undone = Undone()
-    for approval in standing_of(await context.find(program=program, status="applied", limit=MAX_UNDONE)):
+    for approval in standing_of(
+        await context.find(program=program, status="applied", limit=MAX_UNDONE)
+    ):
         try:
             undone.done.append(await undo(context, approval.graph_key, approval.id, by=by))
         except errors.ApprovalError as exc:

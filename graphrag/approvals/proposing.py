@@ -1,4 +1,6 @@
-"""Takes a proposed action: reviews it on the graph as it will be, and stores it for a person to decide."""
+"""Takes a proposed action: reviews it on the graph as it will be, and stores it for a
+person to decide.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,10 @@ _PROTECTED = "only people say what they must be asked for"
 class ProposingSession:
     """The session that proposes. `require_validation`: a person decides all that it proposes.
 
-    An automation's names its run. `codemod_id`: of a replacement over many graphs. `voice_code`: what a
-    caller names its proposal by.
-    Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as long as others); `scheduled_time`
-    in milliseconds since 1970.
+    An automation's names its run. `codemod_id`: of a replacement over many graphs. `voice_code`:
+    what a caller names its proposal by.
+    Units: `ttl_ms`, how long its proposals wait, in milliseconds (None: as long as others);
+    `scheduled_time` in milliseconds since 1970.
     """
 
     kind: Literal["chat", "automation"] = "chat"
@@ -72,8 +74,8 @@ CHAT_SESSION = ProposingSession()
 class Asked:
     """Where a proposal comes from; without `turn` and `model` somebody proposes it by hand.
 
-    `ask_first`: the model itself wants a person to decide. `write_guard` stores it only as long as its turn
-    is not another process's.
+    `ask_first`: the model itself wants a person to decide. `write_guard` stores it only as long as
+    its turn is not another process's.
     """
 
     graph_key: str
@@ -88,12 +90,15 @@ class Asked:
     ask_first: bool = False
 
 
-async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked) -> Approval:
+async def propose(
+    context: ApprovalContext, action: Action | Mapping[str, Any], asked: Asked
+) -> Approval:
     """Review an action and keep it for a decision. Nothing of the graph changes.
 
     `needs_person` of what is returned says whether a person must decide it.
-    Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed, ApprovalNotFound
-    (the asker is of another workspace), MalformedProposal, GraphNotFound, and what `write_guard` raises.
+    Raises: ProposalRefused with what is wrong, AlreadyProposed, RejectedBefore, NotAllowed,
+    ApprovalNotFound (the asker is of another workspace), MalformedProposal, GraphNotFound, and
+    what `write_guard` raises.
     """
     context.check(asked.asker, "editor", "proposing_needs_editor", about=asked.graph_key)
     admitted = await programs.admit(context, asked.asker.client)
@@ -140,8 +145,12 @@ async def propose(context: ApprovalContext, action: Action | Mapping[str, Any], 
 async def _as_meant(
     context: ApprovalContext, asked: Asked, action: Action
 ) -> tuple[Action, Snapshot, list[Approval]]:
-    """Return the action with the keys of pending nodes, what it needs of the graph, and what waits."""
-    waiting = await context.waiting(graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING)
+    """Return the action with the keys of pending nodes, what it needs of the graph,
+    and what waits.
+    """
+    waiting = await context.waiting(
+        graph_key=asked.graph_key, thread_id=asked.thread_id, limit=MAX_WAITING
+    )
     names = {name: key for approval in reversed(waiting) for name, key in approval.names.items()}
     snapshot = await load_snapshot(context.source, asked.graph_key, action)
     meant = await asyncio.to_thread(renamed, action, names, snapshot.nodes)
@@ -151,10 +160,16 @@ async def _as_meant(
 
 
 def new_approval(
-    context: ApprovalContext, asked: Asked, action: Action, snapshot: Snapshot, preview: Mapping[str, Any]
+    context: ApprovalContext,
+    asked: Asked,
+    action: Action,
+    snapshot: Snapshot,
+    preview: Mapping[str, Any],
 ) -> Approval:
     """Return a proposal of an action on a graph as it is; nothing is stored."""
-    now, session, client = context.clock(), asked.session, asked.asker.client
+    now = context.clock()
+    session = asked.session
+    client = asked.asker.client
     return Approval(
         id=context.new_id(),
         workspace=context.source.workspace,
@@ -202,7 +217,9 @@ def _reviewed(
                 needed.add(one)
                 rest += theirs[one]
     on = [added for added in additions if added.approval_id in needed]
-    reviewed = review(first.action if first else action, with_additions(snapshot, on) if first else snapshot)
+    reviewed = review(
+        first.action if first else action, with_additions(snapshot, on) if first else snapshot
+    )
     if protected := protected_fields(snapshot, reviewed.mutation):
         raise ProposalRefused(problems=[Problem(where=name, what=_PROTECTED) for name in protected])
     return reviewed, tuple(sorted(needed))
@@ -211,7 +228,8 @@ def _reviewed(
 def proposal_hash(action: Action) -> str:
     """Return what is the same for every proposal of one change.
 
-    Neither the order of a batch counts nor what it calls its new nodes, nor that one action is in a batch.
+    Neither the order of a batch counts nor what it calls its new nodes, nor that one action is
+    in a batch.
     """
     singles = [single for _, single in single_actions(action)]
     own: dict[str, str] = {}
@@ -227,22 +245,30 @@ def _unnamed(single: SingleAction) -> dict[str, Any]:
     """Return an action's document without what it calls its new node."""
     part = to_document(single)
     dropped = ("key",) if isinstance(single, CREATES) else ()
-    return {**part, "payload": {name: v for name, v in part["payload"].items() if name not in dropped}}
+    return {
+        **part,
+        "payload": {name: v for name, v in part["payload"].items() if name not in dropped},
+    }
 
 
 def _in_order(part: dict[str, Any]) -> dict[str, Any]:
     payload = part["payload"]
     ordered = {
-        name: sorted(payload[name], key=canonical_json) for name in ("edges", "nodeKeys") if name in payload
+        name: sorted(payload[name], key=canonical_json)
+        for name in ("edges", "nodeKeys")
+        if name in payload
     }
     return {**part, "payload": payload | ordered}
 
 
-async def _refuse_repeated(context: ApprovalContext, digest: str, snapshot: Snapshot, asked: Asked) -> None:
-    """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on the same content.
+async def _refuse_repeated(
+    context: ApprovalContext, digest: str, snapshot: Snapshot, asked: Asked
+) -> None:
+    """Raise AlreadyProposed for what waits, RejectedBefore for what was rejected on
+    the same content.
 
-    Among the proposals for the graph of one automation, else of one thread. In a conversation a rejection
-    holds for its turn: who asks again in a new message has changed their mind.
+    Among the proposals for the graph of one automation, else of one thread. In a conversation a
+    rejection holds for its turn: who asks again in a new message has changed their mind.
     """
     automation_id = asked.session.automation_id
     found = await context.find(
@@ -259,7 +285,8 @@ async def _refuse_repeated(context: ApprovalContext, digest: str, snapshot: Snap
     for earlier in found:
         if earlier.status == "applied":
             return  # a person changed their mind since
-        decision, holds = earlier.decision, automation_id is not None or earlier.turn == asked.turn
+        decision = earlier.decision
+        holds = automation_id is not None or earlier.turn == asked.turn
         if earlier.status != "rejected" or decision is None or not holds:
             continue
         earlier = await with_shown(context.records, earlier)

@@ -1,9 +1,10 @@
-"""The large parts of a settled approval, in records of their own: what undoes it, and what it shows.
+"""The large parts of a settled approval, in records of their own: what undoes it, and
+what it shows.
 
-Decision: a list reads approvals without these parts. A part is compressed JSON: `undo` (the mutation and its
-inverse) is read when the change is taken back or the graph of the past is asked for, `approval_shown` (the
-preview, and a file's documents) when the approval is read by its id. Approvals that older programs stored
-hold both parts inside, and are read as they are.
+Decision: a list reads approvals without these parts. A part is compressed JSON: `undo` (the
+mutation and its inverse) is read when the change is taken back or the graph of the past is asked
+for, `approval_shown` (the preview, and a file's documents) when the approval is read by its id.
+Approvals that older programs stored hold both parts inside, and are read as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _PRESET = 1  # of lzma: finds what a document before and after a change share, a
 
 def apart(approval: Approval) -> tuple[Approval, list[RecordWrite]]:
     """Returns a settled approval marked as kept in parts, and the writes of the parts."""
-    shown, undoing = _shown(approval), _undoing(approval)
+    shown = _shown(approval)
+    undoing = _undoing(approval)
     parts: dict[Apart, dict[str, Any]] = {}
     if undoing:
         parts[UNDO] = undoing
@@ -56,11 +58,14 @@ def _undoing(approval: Approval) -> dict[str, Any]:
 
 
 def _shown(approval: Approval) -> dict[str, Any]:
-    result, decision = approval.result, approval.decision
+    result = approval.result
+    decision = approval.decision
     found = {
         "preview": approval.preview,
         "touched": approval.touched,
-        "action": to_document(approval.action) if isinstance(approval.action, ImportFileAction) else None,
+        "action": to_document(approval.action)
+        if isinstance(approval.action, ImportFileAction)
+        else None,
         "keys": result.keys if result else None,
         "conversion": result.conversion if result else None,
         "decided": decision.preview if decision else None,
@@ -69,8 +74,12 @@ def _shown(approval: Approval) -> dict[str, Any]:
 
 
 def listed(approval: Approval) -> Approval:
-    """Returns an approval without the parts that are kept in records of their own: as lists have it."""
-    result, decision, action = approval.result, approval.decision, approval.action
+    """Returns an approval without the parts that are kept in records of their own: as
+    lists have it.
+    """
+    result = approval.result
+    decision = approval.decision
+    action = approval.action
     changes: dict[str, Any] = {}
     if UNDO in approval.apart and result is not None:
         result = result.model_copy(update={"mutation": None, "inverse": None, "irregular": []})
@@ -80,7 +89,9 @@ def listed(approval: Approval) -> Approval:
             payload = type(action.payload)(file=action.payload.file, counted=action.payload.count)
             changes["action"] = action.model_copy(update={"payload": payload})
         if result is not None:
-            result = result.model_copy(update={"conversion": None, **_few_keys(result.keys, result.counts)})
+            result = result.model_copy(
+                update={"conversion": None, **_few_keys(result.keys, result.counts)}
+            )
         if decision is not None:
             decision = decision.model_copy(update={"preview": None})
     return approval.changed(result=result, decision=decision, **changes)
@@ -95,7 +106,9 @@ def _few_keys(keys: Mapping[str, list[str]], counts: Mapping[str, int] | None) -
 
 
 def head_write(approval: Approval) -> RecordWrite:
-    """Returns the write that stores an approval, without its parts, over the version that was read."""
+    """Returns the write that stores an approval, without its parts, over the version
+    that was read.
+    """
     return listed(approval).write()
 
 
@@ -106,11 +119,18 @@ async def with_shown(records: RecordStore, approval: Approval) -> Approval:
     content = await _content(records, SHOWN, approval.id)
     if content is None:
         return approval
-    changes: dict[str, Any] = {"preview": content.get("preview", {}), "touched": content.get("touched", {})}
+    changes: dict[str, Any] = {
+        "preview": content.get("preview", {}),
+        "touched": content.get("touched", {}),
+    }
     if "action" in content:
         changes["action"] = await asyncio.to_thread(parse_action, content["action"])
     if approval.result is not None:
-        found = {"keys": content.get("keys", {}), "conversion": content.get("conversion"), "counts": None}
+        found = {
+            "keys": content.get("keys", {}),
+            "conversion": content.get("conversion"),
+            "counts": None,
+        }
         changes["result"] = approval.result.model_copy(update=found)
     if approval.decision is not None and "decided" in content:
         changes["decision"] = approval.decision.model_copy(update={"preview": content["decided"]})
@@ -119,7 +139,11 @@ async def with_shown(records: RecordStore, approval: Approval) -> Approval:
 
 async def with_undo(records: RecordStore, approval: Approval) -> Approval:
     """Returns an approval with what takes it back; without, where that is no longer kept."""
-    if UNDO not in approval.apart or approval.result is None or approval.result.mutation is not None:
+    if (
+        UNDO not in approval.apart
+        or approval.result is None
+        or approval.result.mutation is not None
+    ):
         return approval
     content = await _content(records, UNDO, approval.id)
     found = {name: content[name] for name in _UNDOING if name in content} if content else {}
@@ -135,7 +159,9 @@ def _unpacked(record: Record) -> dict[str, Any]:
     try:
         return orjson.loads(lzma.decompress(base64.b64decode(record.data["content"])))
     except (KeyError, ValueError, TypeError, lzma.LZMAError) as exc:
-        raise BadDocument(collection=record.kind, key=record.key, field="content", reason=str(exc)) from exc
+        raise BadDocument(
+            collection=record.kind, key=record.key, field="content", reason=str(exc)
+        ) from exc
 
 
 async def whole_approval(records: RecordStore, approval_id: str) -> Approval | None:

@@ -17,11 +17,17 @@ _DEFAULT_BORDER: dict[str, Any] = {
 }
 
 
-def configured_type(payload: ConfigureNodeType, old: NodeTypeConfig | None, workspace: str) -> NodeTypeConfig:
-    """Return the type as the payload leaves it; what is not given stays, or is the default of a new type."""
+def configured_type(
+    payload: ConfigureNodeType, old: NodeTypeConfig | None, workspace: str
+) -> NodeTypeConfig:
+    """Return the type as the payload leaves it; what is not given stays, or is the default of
+    a new type.
+    """
     document = old.to_document() if old is not None else _new_document(payload, workspace)
     given = {"display_name", "description", "category", "icon", "content"}
-    document |= {k: v for k, v in payload.model_dump(by_alias=True, include=given).items() if v is not None}
+    document |= {
+        k: v for k, v in payload.model_dump(by_alias=True, include=given).items() if v is not None
+    }
     template = dict(document["node"])
     handles = handles_from(payload.handles)
     if handles is not None:
@@ -34,7 +40,9 @@ def configured_type(payload: ConfigureNodeType, old: NodeTypeConfig | None, work
         document["border"] = _bordered(document.get("border"), payload.border)
     if old is not None:
         document["version"] = old.version + 1
-    return NodeTypeConfig.model_validate({**document, "node": template}, by_alias=True, by_name=False)
+    return NodeTypeConfig.model_validate(
+        {**document, "node": template}, by_alias=True, by_name=False
+    )
 
 
 def _new_document(payload: ConfigureNodeType, workspace: str) -> dict[str, Any]:
@@ -66,7 +74,9 @@ def _new_document(payload: ConfigureNodeType, workspace: str) -> dict[str, Any]:
 
 
 def _bordered(old: Any, border: TypeBorder) -> dict[str, Any]:
-    base: dict[str, Any] = {**_DEFAULT_BORDER, **old} if isinstance(old, dict) else dict(_DEFAULT_BORDER)
+    base: dict[str, Any] = (
+        {**_DEFAULT_BORDER, **old} if isinstance(old, dict) else dict(_DEFAULT_BORDER)
+    )
     for name in ("radius", "width", "type"):
         value = getattr(border, name)
         if value is not None:

@@ -1,4 +1,6 @@
-"""Takes an applied change back: an audited change of its own, which can be taken back in its turn."""
+"""Takes an applied change back: an audited change of its own, which can be taken back
+in its turn.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,11 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation, RecordConflict
 from datasources.hits import NodeVector
 from datasources.types import Mutation
-from graphrag.approvals.applied_change import edges_without_handles, mutation_from_document, outcome_of
+from graphrag.approvals.applied_change import (
+    edges_without_handles,
+    mutation_from_document,
+    outcome_of,
+)
 from graphrag.approvals.approval import KIND, Approval, Decided
 from graphrag.approvals.approval_context import ApprovalContext, change_hash
 from graphrag.approvals.decisions import check_permission
@@ -39,8 +45,8 @@ async def undo(
 ) -> Approval:
     """Take back an applied change, by default the graph's last one that stands; return the undo.
 
-    With `turn`, everything that stands of the change's turn is taken back in one step. An undo is an applied
-    approval itself (`undoes` says of what): undo it by its id to redo.
+    With `turn`, everything that stands of the change's turn is taken back in one step. An undo is
+    an applied approval itself (`undoes` says of what): undo it by its id to redo.
     Raises: ApprovalNotFound, NotAllowed, NothingToUndo, UndoGone, UndoRefused, ApprovalBusy,
     GraphNotFound.
     """
@@ -68,7 +74,9 @@ async def _to_undo(
         standing = [named] if named.status == "applied" and named.undone_by is None else []
     else:
         thread_id = named.thread_id if named else None
-        found = await context.find(graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED)
+        found = await context.find(
+            graph_key=graph_key, thread_id=thread_id, status="applied", limit=SEARCHED
+        )
         standing = standing_of(found)
     if named is not None:
         standing = [a for a in standing if a.turn == named.turn]
@@ -83,7 +91,9 @@ async def _to_undo(
 def standing_of(applied: Iterable[Approval]) -> list[Approval]:
     """Return the changes that were not taken back, the latest first; undos are none of them."""
     standing = [one for one in applied if one.undone_by is None and one.undoes is None]
-    return sorted(standing, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True)
+    return sorted(
+        standing, key=lambda one: (one.result.revision or 0) if one.result else 0, reverse=True
+    )
 
 
 def _plan(
@@ -92,7 +102,8 @@ def _plan(
     """Return what takes changes back in one step, the latest first, and what forbids it."""
     draft = GraphDraft(LiveState(now.graph, now.nodes.values(), now.edges.values()))
     own = {c.key: c for c in now.types.values() if c.workspace == now.graph.workspace}
-    types, vectors = dict(own), dict[str, NodeVector]()
+    types = dict(own)
+    vectors = dict[str, NodeVector]()
     conflicts: list[str] = []
     for applied, inverse in changes:
         conflicts = invert(edits_of(applied, inverse), draft, types, allow_moved=True)
@@ -100,7 +111,9 @@ def _plan(
             break
         restored = {node.key: node for node in inverse.put_nodes}
         # The vector of a node that keeps a later change would be of another text.
-        vectors |= {v.key: v for v in inverse.put_vectors if draft.node(v.key) == restored.get(v.key)}
+        vectors |= {
+            v.key: v for v in inverse.put_vectors if draft.node(v.key) == restored.get(v.key)
+        }
     left = draft.changes()
     gone = {key for key, node in left.nodes.items() if node is None}
     left.edges = {
@@ -118,8 +131,11 @@ def _plan(
 
 
 async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Person) -> Approval:
-    approvals = [await with_undo(context.records, await with_shown(context.records, one)) for one in changed]
-    approval, changes = approvals[0], list[tuple[Mutation, Mutation]]()
+    approvals = [
+        await with_undo(context.records, await with_shown(context.records, one)) for one in changed
+    ]
+    approval = approvals[0]
+    changes = list[tuple[Mutation, Mutation]]()
     for one in approvals:
         stored = (one.result.mutation, one.result.inverse) if one.result else (None, None)
         if stored[0] is None or stored[1] is None:
@@ -130,7 +146,9 @@ async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Perso
     mutation, conflicts = _plan(now, changes, irregular)
     for one in approvals:
         entries = await context.audit.entries(approval_id=one.id, limit=1)
-        if not entries or entries[0].facts.get("changeHash") != change_hash(one):  # it is not as audited
+        if not entries or entries[0].facts.get("changeHash") != change_hash(
+            one
+        ):  # it is not as audited
             raise UndoRefused(approval_id=one.id, changed=[f"approval/{one.id}: was altered"])
     check_may_change(now, mutation, by)
     conflicts += await _uses_elsewhere(context, now, mutation)
@@ -145,35 +163,49 @@ async def _undo(context: ApprovalContext, changed: Sequence[Approval], by: Perso
     records += await _standing_again(context, approval)
     event = "redone" if approval.undoes else "undone"
     try:
-        return await context.commit(record, event, mutation, revision=now.graph.revision, records=records)
+        return await context.commit(
+            record, event, mutation, revision=now.graph.revision, records=records
+        )
     except (InvalidMutation, BadDocument) as exc:
         raise UndoRefused(approval_id=approval.id, changed=[str(exc)]) from exc
 
 
 async def _standing_again(context: ApprovalContext, undone: Approval) -> list[RecordWrite]:
-    """Return the writes by which what an undo took back stands again, now that the undo is taken back.
+    """Return the writes by which what an undo took back stands again, now that the undo
+    is taken back.
 
     Of a chain of undos, what lies between the last and the changes at its start is left as it is.
     """
     writes: list[RecordWrite] = []
-    undo, stands = undone, True
+    undo = undone
+    stands = True
     while undo.undoes is not None:
         found = [await context.stored(one) for one in (undo.undoes, *undo.undoes_also)]
         originals = [one for one in found if one is not None]
         if not originals:
             break
         if undo is undone or originals[0].undoes is None:
-            writes += [head_write(one.changed(undone_by=None if stands else undo.id)) for one in originals]
-        undo, stands = originals[0], not stands
+            writes += [
+                head_write(one.changed(undone_by=None if stands else undo.id)) for one in originals
+            ]
+        undo = originals[0]
+        stands = not stands
     return writes
 
 
 def _record_of(
-    context: ApprovalContext, approvals: Sequence[Approval], mutation: Mutation, now: Snapshot, by: Person
+    context: ApprovalContext,
+    approvals: Sequence[Approval],
+    mutation: Mutation,
+    now: Snapshot,
+    by: Person,
 ) -> Approval:
-    """Return the approval that stands for the undo: applied, with what takes it back in its turn."""
+    """Return the approval that stands for the undo: applied, with what takes it back
+    in its turn.
+    """
     at = context.clock()
-    approval, action = approvals[0], approvals[0].action
+    approval = approvals[0]
+    action = approvals[0].action
     if len(approvals) > 1:
         actions = [one.effective_action for one in reversed(approvals)][:MAX_BATCH]
         action = BatchAction(payload=Batch(actions=actions))
@@ -206,7 +238,8 @@ def _record_of(
 
 async def _snapshot(context: ApprovalContext, mutations: Sequence[Mutation]) -> Snapshot:
     """Read what mutations of a graph name, as it is now."""
-    source, key = context.source, mutations[0].graph_key
+    source = context.source
+    key = mutations[0].graph_key
     graph = await source.get_graph(key)
     named = [node.key for m in mutations for node in m.put_nodes]
     named += [node for m in mutations for node in m.delete_nodes]
@@ -229,5 +262,7 @@ async def _uses_elsewhere(context: ApprovalContext, now: Snapshot, mutation: Mut
     for graph in await context.source.list_graphs() if gone else ():
         types = Counter((await context.source.get_stats(graph.key)).types)
         left = types - going if graph.key == now.graph.key else types
-        found += [f"type/{name}: {left[name]} nodes of graph {graph.key}" for name in gone if left[name]]
+        found += [
+            f"type/{name}: {left[name]} nodes of graph {graph.key}" for name in gone if left[name]
+        ]
     return found

@@ -1,8 +1,8 @@
 """Decides whether a person must be asked before an action is applied; pure.
 
-An action has classes (`layout`, `content`, `structure`, `delete`, `code`, `types`); a person is needed if
-any level demands any of them: application, workspace, graph, node type, session, request. No level relaxes
-another.
+An action has classes (`layout`, `content`, `structure`, `delete`, `code`, `types`); a person is
+needed if any level demands any of them: application, workspace, graph, node type, session, request.
+No level relaxes another.
 """
 
 from __future__ import annotations
@@ -58,8 +58,15 @@ class Levels:
 
     def to_document(self) -> dict[str, list[str]]:
         """Return what each level that stands somewhere demands, as it is stored with a decision."""
-        named = {f"nodeType/{name}": asked for name, asked in sorted(self.node_types.items()) if asked}
-        levels = {"application": self.application, "workspace": self.workspace, "graph": self.graph, **named}
+        named = {
+            f"nodeType/{name}": asked for name, asked in sorted(self.node_types.items()) if asked
+        }
+        levels = {
+            "application": self.application,
+            "workspace": self.workspace,
+            "graph": self.graph,
+            **named,
+        }
         return {name: sorted(asked) for name, asked in levels.items()}
 
 
@@ -67,8 +74,8 @@ class Levels:
 class Demand:
     """One level's demand: the classes of the action for which it wants a person, in their order.
 
-    `where` is the place of the part within a batch, as `actions.2`, "" for an action alone. `name` is the
-    node type that demands it.
+    `where` is the place of the part within a batch, as `actions.2`, "" for an action alone. `name`
+    is the node type that demands it.
     """
 
     level: Level
@@ -89,9 +96,11 @@ def classes_of(action: SingleAction) -> frozenset[ActionClass]:
     return CLASSES if found is None else frozenset({found})
 
 
-def required(single: SingleAction, where: str, types: Iterable[str], levels: Levels) -> list[Demand]:
-    """Return why a person must be asked about a part that touches node types of these names, in the order
-    of levels; empty: nobody need be.
+def required(
+    single: SingleAction, where: str, types: Iterable[str], levels: Levels
+) -> list[Demand]:
+    """Return why a person must be asked about a part that touches node types of these names, in the
+    order of levels; empty: nobody need be.
     """
     demands: list[tuple[Level, str, frozenset[ActionClass]]] = [
         ("application", "", levels.application),

@@ -1,4 +1,6 @@
-"""Words proposals and what came of them, for people (names of nodes and types) and for models (keys)."""
+"""Words proposals and what came of them, for people (names of nodes and types)
+and for models (keys).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _WHOLE = ("session", "request")
 """Levels that demand a person for everything: their classes are not named."""
 
 
-def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = ()) -> dict[str, str]:
+def labels_of(
+    action: Action, snapshot: Snapshot, others: Iterable[Approval] = ()
+) -> dict[str, str]:
     """Return what people call the nodes, `type/NAME`s and `edge/KEY`s that an action names.
 
     `others` may create some of them.
@@ -48,20 +52,27 @@ def labels_of(action: Action, snapshot: Snapshot, others: Iterable[Approval] = (
     wanted: set[str] = set()
     for single in singles:
         wanted |= keys_named(single, "node")
-        wanted |= {f"{kind}/{name}" for kind in ("edge", "type") for name in keys_named(single, kind)}
+        wanted |= {
+            f"{kind}/{name}" for kind in ("edge", "type") for name in keys_named(single, kind)
+        }
     return {name: _short(label) for name, label in found.items() if name in wanted}
 
 
 def names_in(preview: Mapping[str, Any]) -> dict[str, str]:
     """Return the names of the nodes that a change creates, changes and deletes, by key."""
-    whole: Iterable[Mapping[str, Any]] = [*preview.get("nodesRemoved", ()), *preview.get("nodesAdded", ())]
+    whole: Iterable[Mapping[str, Any]] = [
+        *preview.get("nodesRemoved", ()),
+        *preview.get("nodesAdded", ()),
+    ]
     found = {str(change["key"]): str(change["name"]) for change in preview.get("nodesChanged", ())}
     found |= {str(node["_key"]): _name_in(node.get("data")) or str(node["type"]) for node in whole}
     return {key: _short(name) for key, name in found.items()}
 
 
 def title(approval: Approval, language: Language, action: Action | None = None) -> str:
-    """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what it came to."""
+    """Return what a proposal does, as “rename “Fetch” to “Get players””; without `action` what
+    it came to.
+    """
     words = _Titles(approval.labels, language)
     singles = [single for _, single in single_actions(action or approval.effective_action)]
     parts = [words.of(single) for single in singles[:SHOWN]]
@@ -97,13 +108,21 @@ class _Titles:
         return _TITLES[single.type](self, single.payload)
 
     def new(self, new: Any) -> str:
-        kind, name = self.label(f"type/{new.type_key}"), _name_in(new.data)
-        text = self.says("create", name=_short(name), type=kind) if name else self.says("new", type=kind)
+        kind = self.label(f"type/{new.type_key}")
+        name = _name_in(new.data)
+        text = (
+            self.says("create", name=_short(name), type=kind)
+            if name
+            else self.says("new", type=kind)
+        )
         ends = dict.fromkeys(self.label(edge.target_node_key) for edge in getattr(new, "edges", ()))
-        return self.says("connected", what=text, names=", ".join(list(ends)[:SHOWN])) if ends else text
+        return (
+            self.says("connected", what=text, names=", ".join(list(ends)[:SHOWN])) if ends else text
+        )
 
     def update(self, payload: Any) -> str:
-        old, new = self.label(payload.node_key), payload.changes.get("data.name")
+        old = self.label(payload.node_key)
+        new = payload.changes.get("data.name")
         renames = isinstance(new, str)
         others = [path for path in payload.changes if not (renames and path == "data.name")]
         others += ["process"] if payload.patches else []
@@ -121,11 +140,15 @@ _TITLES: Final[Mapping[str, Callable[[_Titles, Any], str]]] = {
     "create_node_with_edges": _Titles.new,
     "update_node": _Titles.update,
     "delete_node": lambda words, p: words.says("delete", name=words.label(p.node_key)),
-    "move_node": lambda words, p: words.says("move", name=words.label(p.node_key), x=p.pos_x, y=p.pos_y),
+    "move_node": lambda words, p: words.says(
+        "move", name=words.label(p.node_key), x=p.pos_x, y=p.pos_y
+    ),
     "create_edge": lambda words, p: words.says(
         "connect", source=words.label(p.source_key), target=words.label(p.target_key)
     ),
-    "delete_edge": lambda words, p: words.says("disconnect", name=words.label(f"edge/{p.edge_key}")),
+    "delete_edge": lambda words, p: words.says(
+        "disconnect", name=words.label(f"edge/{p.edge_key}")
+    ),
     "configure_node_type": lambda words, p: words.says(
         f"type_{p.mode}", name=words.label(f"type/{p.type_key}")
     ),
@@ -140,8 +163,9 @@ _TITLES: Final[Mapping[str, Callable[[_Titles, Any], str]]] = {
 def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     """Return what channels show of a proposal, under the names that clients know.
 
-    Shapes: `title`; `parts`: [{where, text, asked}], one an action; `asked`: the levels and classes that
-    want a person, as `graph: delete; session`; `warnings`: sentences; `needsPerson`; `byPolicy`.
+    Shapes: `title`; `parts`: [{where, text, asked}], one an action; `asked`: the
+    levels and classes that want a person, as `graph: delete; session`; `warnings`:
+    sentences; `needsPerson`; `byPolicy`.
     """
     words = _Titles(approval.labels, language)
     titles = [(where, words.of(single)) for where, single in single_actions(approval.action)]
@@ -158,7 +182,9 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
         ],
         "asked": _asked_by(approval.reasons, language),
         "warnings": [
-            text_of(one.code, language, **{k: int(v) if k == "n" else v for k, v in one.facts.items()})
+            text_of(
+                one.code, language, **{k: int(v) if k == "n" else v for k, v in one.facts.items()}
+            )
             for one in approval.warnings
         ],
         "needsPerson": approval.needs_person,
@@ -175,14 +201,19 @@ def _asked_by(reasons: Iterable[Demand], language: Language) -> str:
     for (level, name), classes in found.items():
         said = text_of(f"level_{level}", language, **({"name": name} if name else {}))
         shown = ", ".join(text_of(f"class_{one}", language) for one in sorted(classes))
-        parts.append(said if level in _WHOLE else text_of("asked_for", language, level=said, classes=shown))
+        parts.append(
+            said if level in _WHOLE else text_of("asked_for", language, level=said, classes=shown)
+        )
     return "; ".join(parts)
 
 
-async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Snapshot) -> tuple[Reason, ...]:
+async def warnings_of(
+    context: ApprovalContext, approval: Approval, snapshot: Snapshot
+) -> tuple[Reason, ...]:
     """Return what a person should know before they decide, as it is when the proposal is made."""
     found: list[Reason] = []
-    labels, singles = approval.labels, [single for _, single in single_actions(approval.action)]
+    labels = approval.labels
+    singles = [single for _, single in single_actions(approval.action)]
     configured = {s.payload.type_key for s in singles if isinstance(s, ConfigureNodeTypeAction)}
     stats = await context.source.get_stats(approval.graph_key) if configured else None
     for name in sorted(configured):
@@ -199,7 +230,9 @@ async def warnings_of(context: ApprovalContext, approval: Approval, snapshot: Sn
     for key in [key for key in sorted(named) if isinstance(always, list) and key in always][:SHOWN]:
         found.append(Reason(code="warning_always_sent", facts={"node": labels.get(key, key)}))
     open_now = await context.waiting(graph_key=approval.graph_key, limit=MAX_OTHERS)
-    shared = [(one.id, min(keys)) for one in open_now if (keys := named & keys_named(one.action, "node"))]
+    shared = [
+        (one.id, min(keys)) for one in open_now if (keys := named & keys_named(one.action, "node"))
+    ]
     for other, key in shared[:SHOWN]:
         facts = {"node": labels.get(key, key), "other": other}
         found.append(Reason(code="warning_touched_too", facts=facts))
@@ -217,7 +250,8 @@ def outcome_text(approval: Approval, language: Language = "en", *, to_person: bo
 
     A model is given the keys of what changed, a person names.
     """
-    decision, result = approval.decision, approval.result
+    decision = approval.decision
+    result = approval.result
     edited = decision.action if decision else None
     facts: dict[str, Any] = {
         "what": title(approval, language, approval.action),
@@ -236,8 +270,11 @@ def outcome_text(approval: Approval, language: Language = "en", *, to_person: bo
 
 
 def outcome_facts(approval: Approval, language: Language = "en") -> dict[str, Any]:
-    """Return what came of it as facts: its status, the change in words, why not, feedback, created nodes."""
-    decision, result = approval.decision, approval.result
+    """Return what came of it as facts: its status, the change in words, why not,
+    feedback, created nodes.
+    """
+    decision = approval.decision
+    result = approval.result
     facts = {
         "status": _code(approval),
         "what": title(approval, language),

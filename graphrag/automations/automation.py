@@ -25,7 +25,9 @@ SkipReason = Literal["missed", "running", "waiting", "unchanged", "budget"]
 
 
 class Budget(Document):
-    """Most that one run, and a day of runs, may use. Units: tokens, US dollars, seconds; None: no limit."""
+    """Most that one run, and a day of runs, may use. Units: tokens, US dollars, seconds;
+    None: no limit.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,9 +79,16 @@ class Spent(Document):
         return self.model_copy(update={"tokens": tokens, "cost_usd": costs, "is_priced": is_priced})
 
     def sums(self) -> dict[str, Any]:
-        """Returns the day's figures as they are shown; the cost is None where a part of it is unknown."""
+        """Returns the day's figures as they are shown; the cost is None where a part
+        of it is unknown.
+        """
         costs = sum(self.cost_usd.values()) if self.is_priced else None
-        return {"day": self.day, "runs": self.runs, "tokens": sum(self.tokens.values()), "costUsd": costs}
+        return {
+            "day": self.day,
+            "runs": self.runs,
+            "tokens": sum(self.tokens.values()),
+            "costUsd": costs,
+        }
 
 
 class LastSeen(Document):
@@ -157,7 +166,9 @@ class Automation(AutomationFields, Document):
 
     @property
     def calendar(self) -> Calendar:
-        return Calendar(timezone=self.timezone, day_start_hour=self.day_start_hour, first_day=self.first_day)
+        return Calendar(
+            timezone=self.timezone, day_start_hour=self.day_start_hour, first_day=self.first_day
+        )
 
     def day_of(self, now: int) -> str:
         """Return the date of an instant in the automation's zone."""
@@ -165,14 +176,16 @@ class Automation(AutomationFields, Document):
 
     def spent_on(self, now: int) -> Spent:
         """Return what was used on the day of an instant."""
-        day, last = self.day_of(now), self.last_session_id
+        day = self.day_of(now)
+        last = self.last_session_id
         if self.spent.day == day:
             return self.spent
         return Spent(day=day, earlier=self.spent.of(last) if last else RunUsage())
 
     def used_up(self, now: int) -> Literal["runs", "cost"] | None:
         """Return which limit of a day keeps a run from being begun; None: it may be."""
-        spent, budget = self.spent_on(now), self.budget
+        spent = self.spent_on(now)
+        budget = self.budget
         if spent.runs >= budget.day_runs:
             return "runs"
         if budget.day_cost_usd is not None and sum(spent.cost_usd.values()) >= budget.day_cost_usd:
@@ -181,7 +194,8 @@ class Automation(AutomationFields, Document):
 
     def cost_left(self, session_id: str, now: int) -> float | None:
         """Return what a run may cost in all, its earlier days included; None: there is no limit."""
-        budget, spent = self.budget, self.spent_on(now)
+        budget = self.budget
+        spent = self.spent_on(now)
         limits = [] if budget.cost_usd is None else [budget.cost_usd]
         if budget.day_cost_usd is not None:
             others = sum(cost for key, cost in spent.cost_usd.items() if key != session_id)

@@ -1,8 +1,8 @@
 """Stores automations, their templates and their runs; a run is begun by one compare-and-set.
 
-Decision: what is claimed for an occurrence is the key of its run, `auto/{automation}/{time}`, written
-together with the automation that was read. A second server meets a conflict and leaves it: an
-occurrence becomes one run at most, whatever the servers' clocks say.
+Decision: what is claimed for an occurrence is the key of its run, `auto/{automation}/{time}`,
+written together with the automation that was read. A second server meets a conflict and leaves it:
+an occurrence becomes one run at most, whatever the servers' clocks say.
 """
 
 from __future__ import annotations
@@ -50,8 +50,12 @@ _PRUNED_AT_ONCE: Final = 20
 class Automations:
     """The automations of one workspace. `clock` gives milliseconds since 1970."""
 
-    def __init__(self, records: RecordStore, *, workspace: str, clock: Callable[[], int] = now_ms) -> None:
-        self.records, self.workspace, self.clock = records, workspace, clock
+    def __init__(
+        self, records: RecordStore, *, workspace: str, clock: Callable[[], int] = now_ms
+    ) -> None:
+        self.records = records
+        self.workspace = workspace
+        self.clock = clock
         self.threads = Threads(records, kind=SESSION_KIND, clock=clock)
         """Templates and runs."""
 
@@ -65,12 +69,16 @@ class Automations:
     async def list(
         self, *, graph_key: str | None = None, event: str | None = None, limit: int = MOST
     ) -> list[Automation]:
-        """Return automations by key, those that are paused too; those that cannot be read are left out."""
+        """Return automations by key, those that are paused too; those that cannot be read
+        are left out.
+        """
         found = await self.records.query(KIND, given(graphKey=graph_key, event=event), limit=limit)
         return await asyncio.to_thread(read_all, found)
 
     async def due(self, now: int, *, limit: int) -> list[Record]:
-        """Return the automations whose next time has come, the longest due first; `read_all` reads them."""
+        """Return the automations whose next time has come, the longest due first;
+        `read_all` reads them.
+        """
         return await self.records.query(
             KIND, {"enabled": True}, order_by="nextTime", at_most=now, limit=limit
         )
@@ -83,7 +91,8 @@ class Automations:
 
     def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
         """Return a new automation of a person, with a key of its own; nothing is stored yet."""
-        key, now = f"au_{secrets.token_hex(4)}", self.clock()
+        key = f"au_{secrets.token_hex(4)}"
+        now = self.clock()
         return Automation(
             key=key,
             workspace=self.workspace,
@@ -96,8 +105,11 @@ class Automations:
             **fields,
         )
 
-    async def edit(self, automation: Automation, messages: Sequence[Message] | None = None) -> Automation:
-        """Store an edited automation over the version that was read, with a new template where it has one.
+    async def edit(
+        self, automation: Automation, messages: Sequence[Message] | None = None
+    ) -> Automation:
+        """Store an edited automation over the version that was read, with a new template where
+        it has one.
 
         Raises: AutomationChanged.
         """
@@ -128,21 +140,31 @@ class Automations:
         raise AutomationChanged(id=automation_id)
 
     async def put(self, automation: Automation) -> bool:
-        """Store what the service notes over the version that was read; False: it was changed since."""
+        """Store what the service notes over the version that was read; False: it
+        was changed since.
+        """
         record = Record(kind=KIND, key=automation.key, data=automation.to_data())
         return await put_over(self.records, record, automation.record_version) is not None
 
     async def remove(self, automation_id: str) -> None:
-        """Forget an automation and its template; its runs stay. Raises: as `edit`, AutomationNotFound."""
+        """Forget an automation and its template; its runs stay. Raises:
+        as `edit`, AutomationNotFound.
+        """
         stored = await self.get(automation_id)
         seed = await self.records.get(SESSION_KIND, stored.seed_id)
         writes = [replace(_write(stored), data=None)]
         if seed is not None:
-            writes += [RecordWrite(kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version)]
+            writes += [
+                RecordWrite(
+                    kind=SESSION_KIND, key=seed.key, data=None, expected_version=seed.version
+                )
+            ]
         await self._replace(automation_id, writes)
 
     async def _replace(self, automation_id: str, writes: Sequence[RecordWrite]) -> None:
-        """Carry out writes over the versions that were read, all or none. Raises: AutomationChanged."""
+        """Carry out writes over the versions that were read, all or
+        none. Raises: AutomationChanged.
+        """
         try:
             await self.records.write(writes)
         except RecordConflict as exc:
@@ -165,8 +187,9 @@ class Automations:
         return await self.threads.put(changed, version)
 
     async def sessions(self, where: Where, **how: Unpack[QueryOptions]) -> list[StoredThread]:
-        """Return the runs (and templates) with these indexed fields, by default newest first; those that
-        cannot be read are left out."""
+        """Return the runs (and templates) with these indexed fields, by default newest first; those
+        that cannot be read are left out.
+        """
         newest: QueryOptions = {"order_by": "scheduledTime", "descending": True}
         found = await self.records.query(SESSION_KIND, where, **(newest | how))
         return await asyncio.to_thread(readable, found, read_thread, ThreadError)
@@ -191,9 +214,15 @@ class Automations:
         return len(old)
 
     async def claim(
-        self, automation: Automation, scheduled_time: int, *, trigger: Trigger, notes: Sequence[Message] = ()
+        self,
+        automation: Automation,
+        scheduled_time: int,
+        *,
+        trigger: Trigger,
+        notes: Sequence[Message] = (),
     ) -> StoredThread | None:
-        """Store the automation as changed and the run of an occurrence, both or none; None: another did.
+        """Store the automation as changed and the run of an occurrence, both or none;
+        None: another did.
 
         `notes` are added to the template's messages, for the run alone.
         """
@@ -207,7 +236,9 @@ class Automations:
 
     def _seed(self, automation: Automation, history: list[dict[str, Any]]) -> Thread:
         session = AgentSession(
-            kind=SessionKind.SEED, automation_id=automation.key, automation_version=automation.version
+            kind=SessionKind.SEED,
+            automation_id=automation.key,
+            automation_version=automation.version,
         )
         return self._thread(automation, automation.seed_id, history, session)
 
@@ -261,7 +292,9 @@ class Automations:
 
 def _write(automation: Automation) -> RecordWrite:
     version = automation.record_version
-    return RecordWrite(kind=KIND, key=automation.key, data=automation.to_data(), expected_version=version)
+    return RecordWrite(
+        kind=KIND, key=automation.key, data=automation.to_data(), expected_version=version
+    )
 
 
 def _read(record: Record) -> Automation:

@@ -14,7 +14,8 @@ from graphrag.automations.automation import Automation, AutomationFields
 class RunSummary(AnswerBody):
     """A run of an automation. Units: times in milliseconds since 1970, cost in US dollars.
 
-    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people are three things.
+    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people
+    are three things.
     """
 
     session_id: str
@@ -60,8 +61,9 @@ def run_summary(thread: Thread) -> RunSummary:
 
 
 class AutomationAnswer(AutomationFields, AnswerBody):
-    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals wait,
-    `decidable` how many of these the person who reads it may decide."""
+    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals
+    wait, `decidable` how many of these the person who reads it may decide.
+    """
 
     id: str
     schedule: str
@@ -82,7 +84,11 @@ def automation_answer(
     run = None if last is None or last.session is None else run_summary(last)
     if run is not None and not sees_runs:
         shown = {"report": "outcome", "waiting": "type"}
-        parts = {name: {field: part[field]} for name, field in shown.items() if (part := getattr(run, name))}
+        parts = {
+            name: {field: part[field]}
+            for name, field in shown.items()
+            if (part := getattr(run, name))
+        }
         run = run.model_copy(update=parts)
     fields = automation.model_dump(include=set(AutomationFields.model_fields))
     spent = automation.spent_on(now).sums()

@@ -1,4 +1,6 @@
-"""Begins a run: at its time or because a person starts it, in one write with what its automation notes."""
+"""Begins a run: at its time or because a person starts it, in one write with what
+its automation notes.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,25 @@ MAX_REPLACED = 500
 
 
 def check_may_run(automation: Automation, now: int) -> None:
-    """Raises: AutomationRefused for a paused one, AutomationsSpent where a limit of its day is reached."""
+    """Raises: AutomationRefused for a paused one, AutomationsSpent where a limit of its
+    day is reached.
+    """
     if not automation.enabled:
         raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
     day = datetime.fromtimestamp(now / 1000, zone_of(automation.timezone)).date()
-    facts = {"day": day.isoformat(), "free": f"{day + timedelta(days=1)} 00:00 {automation.timezone}"}
+    facts = {
+        "day": day.isoformat(),
+        "free": f"{day + timedelta(days=1)} 00:00 {automation.timezone}",
+    }
     match automation.used_up(now):
         case "runs":
-            raise AutomationsSpent("automation_runs_spent", most=automation.budget.day_runs, **facts)
+            raise AutomationsSpent(
+                "automation_runs_spent", most=automation.budget.day_runs, **facts
+            )
         case "cost":
-            raise AutomationsSpent("automation_cost_spent", most=automation.budget.day_cost_usd, **facts)
+            raise AutomationsSpent(
+                "automation_cost_spent", most=automation.budget.day_cost_usd, **facts
+            )
         case None:
             return
 
@@ -48,10 +59,12 @@ async def begin_run(
     trigger: Trigger,
     more: Sequence[SystemMessage] = (),
 ) -> Thread | None:
-    """Claim a run for an instant, and close those that wait for people; None: another process claimed it.
+    """Claim a run for an instant, and close those that wait for people; None: another
+    process claimed it.
 
-    `moved` is the automation as it is to be stored over what was read; the run reads `more`. Units: `at` in
-    milliseconds since 1970. Raises: GraphNotFound, SessionNotFound, ThreadVersion, BadDocument.
+    `moved` is the automation as it is to be stored over what was read; the run reads
+    `more`. Units: `at` in milliseconds since 1970. Raises: GraphNotFound,
+    SessionNotFound, ThreadVersion, BadDocument.
     """
     store = events.store
     spent = moved.spent_on(store.clock())
@@ -91,7 +104,9 @@ async def _undecided(
     titles: list[str] = []
     for run in runs:
         by = Person(automation.user_id, "viewer", automation.workspace)
-        waiting = await approvals.list(thread_id=run.thread.key, status="pending", limit=MAX_REPLACED, by=by)
+        waiting = await approvals.list(
+            thread_id=run.thread.key, status="pending", limit=MAX_REPLACED, by=by
+        )
         titles += [title(approval, automation.language) for approval in waiting]
     if not titles:
         return []

@@ -19,7 +19,9 @@ from graphrag.sessions.schedules import Missed, check_distance
 MESSAGE_CHARS: Final = 100_000
 MAX_DATA_BYTES: Final = 65_536
 T = TypeVar("T")
-_CHECKED_ELSEWHERE: Final = frozenset({"graph_key", "name", "message", "blocks", "from_thread_id", "version"})
+_CHECKED_ELSEWHERE: Final = frozenset(
+    {"graph_key", "name", "message", "blocks", "from_thread_id", "version"}
+)
 
 
 def _small(data: Any) -> Any:
@@ -36,7 +38,9 @@ EventData = Annotated[Any, AfterValidator(_small)]
 class _Form(BaseModel):
     """What people write: an unknown key or another type is refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
@@ -45,7 +49,9 @@ class _Form(BaseModel):
 
 
 class EventRequest(_Form):
-    """What happened. `data` is read by the runs as data; `key`: the same event is not taken twice."""
+    """What happened. `data` is read by the runs as data; `key`: the same event is
+    not taken twice.
+    """
 
     data: EventData = None
     key: EventKey | None = None
@@ -73,12 +79,16 @@ class BudgetDraft(_Form):
     def changed(self, budget: Budget) -> Budget:
         """Return the budget with what was given."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        kept = {n: v for n, v in given.items() if v is not None or n in ("cost_usd", "day_cost_usd")}
+        kept = {
+            n: v for n, v in given.items() if v is not None or n in ("cost_usd", "day_cost_usd")
+        }
         return budget.model_copy(update=kept)
 
 
 class _DraftFields(_Form):
-    """What may be set when an automation is made, and changed later. Units: seconds, ms since 1970."""
+    """What may be set when an automation is made, and changed later. Units: seconds,
+    ms since 1970.
+    """
 
     cron: str | None = Field(default=None, max_length=1_000)
     dates: list[int] | None = Field(default=None, max_length=1_000)
@@ -98,7 +108,9 @@ class _DraftFields(_Form):
 
     def apply(self, automation: Automation) -> Automation:
         """Return the automation with what was given; null means the usual value."""
-        given = {n: getattr(self, n) for n in self.model_fields_set - _CHECKED_ELSEWHERE - {"budget"}}
+        given = {
+            n: getattr(self, n) for n in self.model_fields_set - _CHECKED_ELSEWHERE - {"budget"}
+        }
         usual = {name: Automation.model_fields[name].default for name in given}
         changes = {name: usual[name] if value is None else value for name, value in given.items()}
         if "dates" in changes:
@@ -132,7 +144,9 @@ class AutomationChanges(_DraftFields):
 
 
 def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:
-    """Read blocks as a client sends them. Raises: AutomationInvalid with the first that is wrong."""
+    """Read blocks as a client sends them. Raises: AutomationInvalid with the first
+    that is wrong.
+    """
     return _read(TypeAdapter(list[SentBlock]), list(raw), "blocks")
 
 

@@ -1,11 +1,11 @@
-"""Why an automation or one of its runs cannot be used as asked; their sentences stand in the catalogues.
+"""Why an automation or one of its runs cannot be used as asked; their sentences
+stand in the catalogues.
 
-AutomationError
-├── AutomationNotFound   no such automation in this workspace (id)
-├── SessionNotFound      no such template or run in this workspace (id)
-├── AutomationChanged    somebody else changed it since it was read (id)
-├── SessionRefused       the session is past what was asked of it (id, phase, end: why it ended, or "-")
-└── AutomationRefused    what is asked of it does not fit how it stands; `code` says why
+AutomationError ├── AutomationNotFound   no such automation in this workspace (id) ├──
+SessionNotFound      no such template or run in this workspace (id) ├── AutomationChanged
+somebody else changed it since it was read (id) ├── SessionRefused       the session is past what
+was asked of it (id, phase, end: why it ended, or "-") └── AutomationRefused    what is asked of it
+does not fit how it stands; `code` says why
     ├── AutomationInvalid     a field of it cannot be used
     ├── AutomationTooLong     its message is too long
     ├── AutomationForbidden   the person's role does not allow it
@@ -46,7 +46,9 @@ _FIELDS: Final[Mapping[str, str]] = {
 
 
 class AutomationRefused(AutomationError):
-    """Raised with the code of a text and what it names. `field`: what of a form is to be changed, or ""."""
+    """Raised with the code of a text and what it names. `field`: what of a form is to be
+    changed, or "".
+    """
 
     def __init__(self, code: str, **facts: Any) -> None:
         super().__init__(**facts)

@@ -1,7 +1,7 @@
 """Starts the automations that wait for an event, at most once for each key of it.
 
-Decision: the key is stored before anything is started. A process that is killed in between has lost the
-event, as the answer that does not come says; nothing runs twice.
+Decision: the key is stored before anything is started. A process that is killed in between has lost
+the event, as the answer that does not come says; nothing runs twice.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ async def start_by_event(
         more = await asyncio.to_thread(event_note, automation, event, data)
         supersede = automation.overlap == "supersede"
         try:
-            run = await service.run(automation.key, person, supersede=supersede, trigger="event", more=more)
+            run = await service.run(
+                automation.key, person, supersede=supersede, trigger="event", more=more
+            )
         except REFUSALS as exc:
             said = describe(exc, language)
             assert said is not None, "each has a meaning"
@@ -125,7 +127,10 @@ async def start_by_event(
         else:
             found.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
     if found.started or not found.refused:
-        data = {**taken.data, "started": [[run.automation_id, run.session_id] for run in found.started]}
+        data = {
+            **taken.data,
+            "started": [[run.automation_id, run.session_id] for run in found.started],
+        }
         await put_over(records, Record(kind=KIND, key=taken.key, data=data), taken.version)
     else:  # what refused may run when it is sent again
         await delete_record(records, taken)

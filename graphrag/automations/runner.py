@@ -1,7 +1,8 @@
-"""Works on the runs of one workspace: holds the slot of their graph, leaves each stored and accounted for.
+"""Works on the runs of one workspace: holds the slot of their graph, leaves each stored
+and accounted for.
 
-Decision: an automation works on a graph alone; the slot is a lease as turns have, on the key of the graph.
-A conversation needs no slot: when one begins, the run of its graph is asked to pause.
+Decision: an automation works on a graph alone; the slot is a lease as turns have, on the key of the
+graph. A conversation needs no slot: when one begins, the run of its graph is asked to pause.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LI
 LOOK_S: Final = 0.5
 """So often it is read whether a person has decided about an announced end."""
 LEAST_MS: Final = 1_000
-"""So long a run may work however much of its time it has used: to be taken up, and then to be ended."""
+"""So long a run may work however much of its time it has used: to be taken up, and
+then to be ended.
+"""
 MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
 
@@ -58,17 +61,21 @@ class Runner:
         keep_days: int = 90,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
-        self.automations, self.agent, self.slots = automations, agent, slots
+        self.automations = automations
+        self.agent = agent
+        self.slots = slots
         self.events = SessionEvents(automations, agent.leases, limits=limits)
         self.limits = self.events.limits
         self.members = Members(automations.records, clock=automations.clock)
-        self.keep, self.keep_ms = keep, keep_days * DAY_MS
+        self.keep = keep
+        self.keep_ms = keep_days * DAY_MS
         self.sleep = sleep
         self.following: Following = lambda _thread, _language: nullcontext(lambda _: None)
         """Gives those who follow a run live what comes of it; it may not raise."""
         self.on_left: Callable[[Thread], Awaitable[bool]] = _nothing
-        """Stores what others are sent of a run that ended or waits, perhaps again after a kill; False: it
-        could not, and is called again later."""
+        """Stores what others are sent of a run that ended or waits, perhaps again after a kill;
+        False: it could not, and is called again later.
+        """
         self.on_announced: Callable[[Thread], None] = lambda _: None
         """Called once for each end and wait of a run, also where another server stored it."""
         self.on_expiring: Callable[[Thread, int], None] | None = None
@@ -77,7 +84,8 @@ class Runner:
         """Called when the service paused an automation; it may not raise."""
 
     async def run(self, session_id: str, event: EventName) -> AgentSession | None:
-        """Take a run up and work until it ends, waits or pauses; None: another process has it or its graph.
+        """Take a run up and work until it ends, waits or pauses; None: another process has it
+        or its graph.
 
         Raises: AutomationError, ThreadError, SourceError.
         """
@@ -106,14 +114,18 @@ class Runner:
             )
             language = automation.language if automation else None
             try:
-                async with asyncio.timeout(max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000):
+                async with asyncio.timeout(
+                    max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000
+                ):
                     running = self.agent.work(thread.key, person, order, language=language)
                     with self.following(thread, language or "en") as take:
                         async with aclosing(running) as events:
                             async for happened in events:
                                 take(happened)
             except TimeoutError:
-                overdue = SessionEvent(name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"}))
+                overdue = SessionEvent(
+                    name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"})
+                )
                 await self.events.apply(thread.key, overdue, language=language or "en")
             thread = (await self.automations.session(thread.key)).thread
             if session_of(thread).phase is Phase.WAITING_COMPLETION_CONFIRMATION:
@@ -126,7 +138,9 @@ class Runner:
             event = EventName.SESSION_ACTIVATION_REQUESTED  # a person wants it to go on
 
     async def _confirmed(self, session_id: str) -> Thread:
-        """Wait until an announced end has its time, unless a person decides before; return the run."""
+        """Wait until an announced end has its time, unless a person decides before;
+        return the run.
+        """
         while True:
             thread = (await self.automations.session(session_id)).thread
             session = session_of(thread)
@@ -140,13 +154,17 @@ class Runner:
                 await self.sleep(min(left_s, LOOK_S))
                 continue
             with suppress(SessionRefused, ThreadBusy):
-                return await self.events.apply(session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED))
+                return await self.events.apply(
+                    session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED)
+                )
             await self.sleep(LOOK_S)
 
     async def give_up(
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
     ) -> None:
-        """End a run that nobody works on: its process died too often, or the network stayed away."""
+        """End a run that nobody works on: its process died too often, or the
+        network stayed away.
+        """
         automation = await self._automation(stored.thread)
         language = automation.language if automation else "en"
         with suppress(ThreadBusy, SessionRefused):
@@ -171,9 +189,11 @@ class Runner:
             await self.automations.prune(session.automation_id, keep=self.keep, before=before)
 
     async def announce(self, thread: Thread) -> None:
-        """Note on the automation what a run used and how it ended; notify listeners of each end once.
+        """Note on the automation what a run used and how it ended; notify listeners of
+        each end once.
 
-        A stored transition is marked as unannounced: each tick finds those that are, by any caller or server.
+        A stored transition is marked as unannounced: each tick finds those that are, by any
+        caller or server.
         """
         await self._count(thread)
         session = session_of(thread)
@@ -193,7 +213,8 @@ class Runner:
                 cost_usd=usage.cost_usd,
                 is_priced=not usage.unpriced_tokens,
             )
-            now, changes = self.automations.clock(), dict[str, Any](last_session_id=thread.key)
+            now = self.automations.clock()
+            changes = dict[str, Any](last_session_id=thread.key)
             if automation.day_of(session.ended_time or now) == automation.day_of(now):
                 changes["spent"] = automation.spent_on(now).counted(used)
             if session.phase is Phase.COMPLETED and automation.last_ended_id != thread.key:
@@ -214,8 +235,12 @@ class Runner:
             return None
 
     async def _person(self, thread: Thread, automation: Automation | None) -> Person:
-        """Return for whom a run works: its owner, with the lower of the roles stored and seen last."""
-        role = await self.members.role_of(thread.user_id, automation.role) if automation else "viewer"
+        """Return for whom a run works: its owner, with the lower of the roles stored
+        and seen last.
+        """
+        role = (
+            await self.members.role_of(thread.user_id, automation.role) if automation else "viewer"
+        )
         if automation is None or automation.mode == "report":
             role = "viewer"  # who has no tools that write
         return Person(thread.user_id, role, thread.workspace, ClientInfo(channel="automation"))
@@ -224,7 +249,9 @@ class Runner:
         budget = automation.budget if automation else Budget()
         return RunBudget(
             tokens=budget.tokens,
-            cost_usd=automation.cost_left(thread.key, self.automations.clock()) if automation else None,
+            cost_usd=automation.cost_left(thread.key, self.automations.clock())
+            if automation
+            else None,
             active_ms=budget.active_s * 1000,
         )
 

@@ -1,6 +1,8 @@
-"""Starts, at fixed intervals, what is due of the automations of each workspace, and works on their runs.
+"""Starts, at fixed intervals, what is due of the automations of each workspace, and works
+on their runs.
 
-Every server has one. Between ticks it sleeps some seconds; a decision, an edit or the end of a run wakes it.
+Every server has one. Between ticks it sleeps some seconds; a decision, an edit or the end of a
+run wakes it.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Scheduler:
         *,
         at_once: int = 2,
     ) -> None:
-        self._workspaces, self._worker, self._at_once = workspaces, worker, at_once
+        self._workspaces = workspaces
+        self._worker = worker
+        self._at_once = at_once
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._decided: set[str] = set()
         self._wake = asyncio.Event()
@@ -58,7 +62,9 @@ class Scheduler:
 
     @asynccontextmanager
     async def ticking(self) -> AsyncGenerator[Self]:
-        """Tick during the block; at its end the runs of this process are left as they are stored."""
+        """Tick during the block; at its end the runs of this process are left as
+        they are stored.
+        """
         ticking = asyncio.create_task(self._serve())
         try:
             yield self
@@ -87,15 +93,21 @@ class Scheduler:
                 worker = await self._worker(name)
                 decided = name in self._decided
                 self._decided.discard(name)
-                running = frozenset(graph for workspace, graph in self._running if workspace == name)
-                found = await worker.tick(self._at_once - len(self._running), running, decided=decided)
+                running = frozenset(
+                    graph for workspace, graph in self._running if workspace == name
+                )
+                found = await worker.tick(
+                    self._at_once - len(self._running), running, decided=decided
+                )
                 late += worker.late
                 starts.append([(worker, start) for start in found])
             except Exception:  # the other workspaces go on
                 log.exception("tick_failed", extra={"workspace": name})
         self.late = late
         begun = 0
-        in_turns = chain.from_iterable(zip_longest(*starts))  # the first of each workspace, then the second
+        in_turns = chain.from_iterable(
+            zip_longest(*starts)
+        )  # the first of each workspace, then the second
         for worker, start in (each for each in in_turns if each is not None):
             if len(self._running) >= self._at_once:
                 break  # it is stored and queued: the next tick finds it
@@ -118,7 +130,9 @@ class Scheduler:
         self._wake.set()
 
     async def run_due(self) -> int:
-        """Tick, and wait for the runs, until nothing can be started; return how many were started."""
+        """Tick, and wait for the runs, until nothing can be started; return how
+        many were started.
+        """
         total = 0
         while True:
             begun = await self.tick()

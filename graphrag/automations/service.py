@@ -1,4 +1,6 @@
-"""The one way in to automations for REST, WebSocket, page and command line: roles, checks, what they see."""
+"""The one way in to automations for REST, WebSocket, page and command line: roles, checks,
+what they see.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ _TRIES: Final = 5
 
 @dataclass(slots=True, kw_only=True)
 class AutomationService:
-    """The automations of one workspace. `on_changed` is called when the scheduler has to look again."""
+    """The automations of one workspace. `on_changed` is called when the scheduler has
+    to look again.
+    """
 
     store: Automations
     source: GraphDataSource
@@ -61,29 +65,46 @@ class AutomationService:
 
     # -- reading
 
-    async def get(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
+    async def get(
+        self, automation_id: str, person: Person, language: Language = "en"
+    ) -> AutomationAnswer:
         """Raises: AutomationNotFound, BadDocument."""
         stored = await self._known(automation_id, person)
         return (await self._views([stored], person, language))[0]
 
     async def messages(self, automation_id: str, person: Person) -> list[UserMessage]:
-        """Return what the template says. Raises: AutomationNotFound, SessionNotFound, BadDocument."""
+        """Return what the template says. Raises: AutomationNotFound, SessionNotFound,
+        BadDocument.
+        """
         stored = await self._known(automation_id, person)
         seed = await self.store.seed(stored)
         return [message for message in seed.messages if isinstance(message, UserMessage)]
 
     async def list(
-        self, person: Person, *, graph_key: str | None = None, limit: int = 100, language: Language = "en"
+        self,
+        person: Person,
+        *,
+        graph_key: str | None = None,
+        limit: int = 100,
+        language: Language = "en",
     ) -> list[AutomationAnswer]:
         """Return the automations of a workspace by name; nothing for a person of another one."""
         if person.workspace != self.store.workspace:
             return []
         found = await self.store.list(graph_key=graph_key, limit=limit)
-        found.sort(key=lambda automation: (automation.graph_key, automation.name.casefold(), automation.key))
+        found.sort(
+            key=lambda automation: (
+                automation.graph_key,
+                automation.name.casefold(),
+                automation.key,
+            )
+        )
         return await self._views(found, person, language)
 
     async def runs(self, automation_id: str, person: Person, *, limit: int = 100) -> list[Thread]:
-        """Return an automation's runs, newest first. Raises: AutomationNotFound, AutomationForbidden."""
+        """Return an automation's runs, newest first. Raises: AutomationNotFound,
+        AutomationForbidden.
+        """
         stored = await self._known(automation_id, person)
         self.sessions.check_sees(stored.user_id, person)
         found = await self.store.sessions({"automationId": automation_id}, limit=limit)
@@ -92,7 +113,8 @@ class AutomationService:
     async def _views(
         self, automations: Sequence[Automation], person: Person, language: Language
     ) -> list[AutomationAnswer]:
-        now, reading = self.store.clock(), asyncio.Semaphore(_READ_AT_ONCE)
+        now = self.store.clock()
+        reading = asyncio.Semaphore(_READ_AT_ONCE)
         pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
         waiting = Counter(approval.automation_id for approval in pending)
         decidable = Counter(
@@ -105,7 +127,11 @@ class AutomationService:
             async with reading:
                 try:
                     return (await self.store.session(automation.last_session_id)).thread
-                except (errors.AutomationError, ThreadError, BadDocument):  # removed, or of a newer program
+                except (
+                    errors.AutomationError,
+                    ThreadError,
+                    BadDocument,
+                ):  # removed, or of a newer program
                     return None
 
         runs = await asyncio.gather(*(last(each) for each in automations))
@@ -133,7 +159,9 @@ class AutomationService:
     async def add(
         self, draft: drafts.AutomationDraft, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Store a new automation. Raises: AutomationError, ScheduleError, GraphNotFound, ThreadError."""
+        """Store a new automation. Raises: AutomationError,
+        ScheduleError, GraphNotFound, ThreadError.
+        """
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
             raise errors.AutomationNotFound(id="")
@@ -159,9 +187,15 @@ class AutomationService:
         return (await self._views([stored], person, language))[0]
 
     async def edit(
-        self, automation_id: str, changes: drafts.AutomationChanges, person: Person, language: Language = "en"
+        self,
+        automation_id: str,
+        changes: drafts.AutomationChanges,
+        person: Person,
+        language: Language = "en",
     ) -> AutomationAnswer:
-        """Change an automation; its next run is counted from now. Raises: as `add`, AutomationChanged."""
+        """Change an automation; its next run is counted from now.
+        Raises: as `add`, AutomationChanged.
+        """
 
         async def changed(before: Automation) -> tuple[Automation, list[UserMessage] | None]:
             if changes.version != before.version:
@@ -191,7 +225,8 @@ class AutomationService:
             blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
             sent = sent if changes.blocks is None else drafts.sent_blocks(changes.blocks)
-            language, calendar = automation.language, automation.calendar
+            language = automation.language
+            calendar = automation.calendar
             said_now = self.blocks.checked(
                 before.graph_key, message, sent, language, calendar=calendar, keep_relative=True
             )
@@ -218,7 +253,9 @@ class AutomationService:
         raise errors.AutomationChanged(id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
-        """Forget an automation; its open runs are stopped, what they proposed stays. Raises: as `edit`."""
+        """Forget an automation; its open runs are stopped, what they proposed stays.
+        Raises: as `edit`.
+        """
         await self._changeable(automation_id, person)
         for last in reversed(range(_TRIES)):  # first: from now on nobody begins another run of it
             try:
@@ -228,17 +265,27 @@ class AutomationService:
                 if not last:
                     raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
-            with suppress(errors.SessionRefused, ThreadBusy):  # a tick ends what cannot be ended now
+            with suppress(
+                errors.SessionRefused, ThreadBusy
+            ):  # a tick ends what cannot be ended now
                 await self.sessions.cancel(run.thread)
         self.on_changed()
 
-    async def enable(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
+    async def enable(
+        self, automation_id: str, person: Person, language: Language = "en"
+    ) -> AutomationAnswer:
         """Let an automation run at its times, counted from now. Raises: as `edit`."""
-        return await self._switched(automation_id, person, language, enabled=True, paused_reason=None)
+        return await self._switched(
+            automation_id, person, language, enabled=True, paused_reason=None
+        )
 
-    async def pause(self, automation_id: str, person: Person, language: Language = "en") -> AutomationAnswer:
+    async def pause(
+        self, automation_id: str, person: Person, language: Language = "en"
+    ) -> AutomationAnswer:
         """Let an automation begin no run by itself. Raises: as `edit`."""
-        return await self._switched(automation_id, person, language, enabled=False, paused_reason="person")
+        return await self._switched(
+            automation_id, person, language, enabled=False, paused_reason="person"
+        )
 
     async def take_over(
         self, automation_id: str, person: Person, language: Language = "en"
@@ -269,8 +316,11 @@ class AutomationService:
             await self.source.get_graph(stored.graph_key)
             open_runs = await self.store.sessions({"automationId": automation_id, "open": True})
             if open_runs and not supersede:
-                first, phase = open_runs[0].thread.key, session_of(open_runs[0].thread).phase
-                raise errors.AutomationRefused("automation_run_open", session=first, phase=phase.value)
+                first = open_runs[0].thread.key
+                phase = session_of(open_runs[0].thread).phase
+                raise errors.AutomationRefused(
+                    "automation_run_open", session=first, phase=phase.value
+                )
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
             if tended and not left:  # who stops a run begins one: the other's stays
                 break
@@ -321,7 +371,9 @@ class AutomationService:
             thread = (await self.chats.get(draft.from_thread_id, person)).thread
             if thread.graph_key != draft.graph_key:
                 about = thread.graph_key
-                raise ThreadOfOtherGraph(thread_id=thread.key, graph_key=about, asked=draft.graph_key)
+                raise ThreadOfOtherGraph(
+                    thread_id=thread.key, graph_key=about, asked=draft.graph_key
+                )
             said = [
                 UserMessage(content=m.content, segments=m.segments)
                 for m in thread.messages
@@ -332,8 +384,14 @@ class AutomationService:
             return said
         sent = drafts.sent_blocks(draft.blocks)
         language = draft.language or self.settings.language
-        graph_key, message = draft.graph_key, draft.message  # its periods stay as written until it is run
-        return [*said, await self.blocks.checked(graph_key, message, sent, language, keep_relative=True)]
+        graph_key, message = (
+            draft.graph_key,
+            draft.message,
+        )  # its periods stay as written until it is run
+        return [
+            *said,
+            await self.blocks.checked(graph_key, message, sent, language, keep_relative=True),
+        ]
 
     async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
         for other in await self.store.list(graph_key=graph_key):
@@ -343,7 +401,11 @@ class AutomationService:
                 )
 
     def preview(
-        self, cron: str | None, dates: Sequence[int], timezone: str | None, language: Language = "en"
+        self,
+        cron: str | None,
+        dates: Sequence[int],
+        timezone: str | None,
+        language: Language = "en",
     ) -> dict[str, Any]:
         """Return a schedule in words with its next times. Raises: ScheduleError."""
         when = schedule(cron=cron, dates=dates, timezone=timezone or self.settings.timezone)

@@ -1,6 +1,8 @@
-"""What people do with runs: see, stop, resume, decide and confirm them, and go on with one as a conversation.
+"""What people do with runs: see, stop, resume, decide and confirm them, and go on with
+one as a conversation.
 
-Works on what is stored, under the lease of the run: a process that works on the run meanwhile is asked.
+Works on what is stored, under the lease of the run: a process that works on the run
+meanwhile is asked.
 """
 
 from __future__ import annotations
@@ -54,9 +56,11 @@ class SessionControl:
         approvals: Approvals,
         on_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.store, self._leases = store, leases
+        self.store = store
+        self._leases = leases
         self.events = SessionEvents(store, leases)
-        self._chats, self._approvals = chats, approvals
+        self._chats = chats
+        self._approvals = approvals
         self.on_changed = on_changed
         """Called when the scheduler has to look again."""
 
@@ -64,7 +68,9 @@ class SessionControl:
 
     @staticmethod
     def sees(owner: str, person: Person) -> bool:
-        """Whether a person sees the runs of an owner's automations: their own, and reviewers all."""
+        """Whether a person sees the runs of an owner's automations: their own,
+        and reviewers all.
+        """
         return person.user_id == owner or person.at_least("reviewer")
 
     def check_sees(self, owner: str, person: Person) -> None:
@@ -73,7 +79,9 @@ class SessionControl:
             raise errors.AutomationForbidden("automation_sessions_of_other", owner=owner)
 
     async def get(self, session_id: str, person: Person) -> Thread:
-        """Return a run or a template. Raises: SessionNotFound, AutomationForbidden, ThreadVersion."""
+        """Return a run or a template. Raises: SessionNotFound, AutomationForbidden,
+        ThreadVersion.
+        """
         return (await self._known(session_id, person)).thread
 
     async def list(
@@ -90,8 +98,12 @@ class SessionControl:
             return []
         own = None if person.at_least("reviewer") else person.user_id
         where = given(graphKey=graph_key, phase=phase and phase.value, open=is_open, userId=own)
-        found = await self.store.sessions(where, limit=limit)  # templates have no time: they are the last
-        return [each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION]
+        found = await self.store.sessions(
+            where, limit=limit
+        )  # templates have no time: they are the last
+        return [
+            each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION
+        ]
 
     async def _known(self, session_id: str, person: Person) -> StoredThread:
         if person.workspace != self.store.workspace:
@@ -101,7 +113,9 @@ class SessionControl:
         return stored
 
     async def _run(self, session_id: str, person: Person) -> Thread:
-        """Return a run that a person may act on. Raises: as `get`, AutomationRefused for a template."""
+        """Return a run that a person may act on. Raises: as `get`, AutomationRefused
+        for a template.
+        """
         thread = (await self._known(session_id, person)).thread
         if session_of(thread).kind is not SessionKind.AUTOMATION:
             raise errors.AutomationRefused("template_not_run")
@@ -115,7 +129,9 @@ class SessionControl:
     # -- acting
 
     async def stop(self, session_id: str, person: Person) -> Thread:
-        """End a run; what it proposed stays to be decided. Raises: SessionRefused when it is over."""
+        """End a run; what it proposed stays to be decided. Raises: SessionRefused when
+        it is over.
+        """
         thread = await self._own(session_id, person)
         session = session_of(thread)
         if session.phase is Phase.COMPLETED:
@@ -123,7 +139,9 @@ class SessionControl:
         return await self.cancel(thread)
 
     async def cancel(self, thread: Thread) -> Thread:
-        """End a run, also one that a process works on. Raises: ThreadBusy when that does not leave it."""
+        """End a run, also one that a process works on. Raises: ThreadBusy when that does
+        not leave it.
+        """
         ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
         acted = SessionEvent(name=EventName.ACTIONS_EXECUTED)
         waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S * 4
@@ -142,7 +160,8 @@ class SessionControl:
                 if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
                     raise
                 with suppress(errors.SessionRefused, ThreadBusy):
-                    # Its process is gone: a change is one write under the lease, made by now or never.
+                    # Its process is gone: a change is one write under the lease, made by
+                    # now or never.
                     await self.events.apply(thread.key, acted)
             except ThreadBusy:
                 if asyncio.get_running_loop().time() >= waited_until:
@@ -153,7 +172,9 @@ class SessionControl:
         return thread
 
     async def _left(self, thread: Thread) -> Thread:
-        """Return a run that its process was asked to leave, as it is stored once it did, or in a while."""
+        """Return a run that its process was asked to leave, as it is stored once it did, or
+        in a while.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(STOPPED_IN_S):
                 while await self._leases.runs(thread.key):  # noqa: ASYNC110 - another process leaves it
@@ -168,15 +189,21 @@ class SessionControl:
         thread = await self._own(session_id, person)
         session = session_of(thread)
         if session.phase is Phase.WAITING_NETWORK_RETRY:
-            event = SessionEvent(name=EventName.NETWORK_RETRY_SCHEDULED, data={"retryAt": self.store.clock()})
+            event = SessionEvent(
+                name=EventName.NETWORK_RETRY_SCHEDULED, data={"retryAt": self.store.clock()}
+            )
         else:
-            event = SessionEvent(name=EventName.SESSION_ACTIVATION_REQUESTED, facts=frozenset({"slot_free"}))
+            event = SessionEvent(
+                name=EventName.SESSION_ACTIVATION_REQUESTED, facts=frozenset({"slot_free"})
+            )
             if session.phase is not Phase.COMPLETED:
                 raise refused(thread)
         return await self._changed(session_id, event)
 
     async def confirm(self, session_id: str, person: Person, *, end: bool) -> Thread:
-        """End a run that is about to end, or let it go on. Raises: SessionRefused where none is asked."""
+        """End a run that is about to end, or let it go on. Raises: SessionRefused where
+        none is asked.
+        """
         await self._own(session_id, person)
         name = EventName.COMPLETION_CONFIRMED if end else EventName.COMPLETION_REJECTED
         return await self._changed(session_id, SessionEvent(name=name))
@@ -190,10 +217,16 @@ class SessionControl:
         """
         thread = await self._run(session_id, person)
         waiting = await self._approvals.list(
-            graph_key=thread.graph_key, thread_id=thread.key, status="pending", limit=MAX_LISTED, by=person
+            graph_key=thread.graph_key,
+            thread_id=thread.key,
+            status="pending",
+            limit=MAX_LISTED,
+            by=person,
         )
         if not waiting:
-            raise errors.AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
+            raise errors.AutomationRefused(
+                "session_no_question", phase=session_of(thread).phase.value
+            )
         decision = Approve(feedback) if approved else Reject(feedback)
         decided: list[Approval] = []
         for approval in sorted(waiting, key=lambda each: (each.created, each.id)):
@@ -202,7 +235,9 @@ class SessionControl:
             except (AlreadyDecided, ProposalExpired):  # somebody was faster: theirs stands
                 continue
         if not decided:
-            raise errors.AutomationRefused("session_no_question", phase=session_of(thread).phase.value)
+            raise errors.AutomationRefused(
+                "session_no_question", phase=session_of(thread).phase.value
+            )
         self.on_changed()
         return (await self.store.session(session_id)).thread, decided
 
@@ -212,7 +247,10 @@ class SessionControl:
         copied = [
             replace(message, execution=None) if isinstance(message, UserMessage) else message
             for message in thread.messages
-            if not (isinstance(message, SystemMessage | AssistantMessage) and message.exclude_from_prompt)
+            if not (
+                isinstance(message, SystemMessage | AssistantMessage)
+                and message.exclude_from_prompt
+            )
         ]
         begun = self._chats.begin(thread.graph_key, person, title=thread.title)
         turns = sum(isinstance(message, UserMessage) for message in copied)
@@ -224,7 +262,9 @@ class SessionControl:
         return (await self._chats.save(stored, copied)).thread
 
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
-        """Apply an event; a process that is just leaving the run is waited for. Raises: ThreadBusy."""
+        """Apply an event; a process that is just leaving the run is waited
+        for. Raises: ThreadBusy.
+        """
         waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S
         while True:
             try:

@@ -1,4 +1,6 @@
-"""Applies events to runs that nobody works on: a person's, the clock's, or those of a process that died."""
+"""Applies events to runs that nobody works on: a person's, the clock's, or those of a
+process that died.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,13 @@ class SessionEvents:
     ) -> None:
         self.store, self.leases, self.limits = store, leases, limits or SessionLimits()
 
-    async def apply(self, session_id: str, event: SessionEvent, *, language: Language = "en") -> Thread:
+    async def apply(
+        self, session_id: str, event: SessionEvent, *, language: Language = "en"
+    ) -> Thread:
         """Store what an event makes of a run, and return it; one that ends has a report.
 
-        Raises: SessionNotFound, SessionRefused (it is past that), ThreadBusy (a process works on it).
+        Raises: SessionNotFound, SessionRefused (it is past that), ThreadBusy (a process
+        works on it).
         """
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
@@ -53,7 +58,8 @@ class SessionEvents:
             return (await self.store.put_session(changed, stored.version)).thread
 
     async def note_expiry_notified(self, session_id: str) -> bool:
-        """Note that an operator is notified of a run whose proposals expire; False: one was, or none waits.
+        """Note that an operator is notified of a run whose proposals expire; False: one was,
+        or none waits.
 
         Raises: SessionNotFound, ThreadBusy (a process works on it).
         """
@@ -65,18 +71,24 @@ class SessionEvents:
         return await self._note(session_id, noted)
 
     async def note_announced(self, known: AgentSession, session_id: str) -> bool:
-        """Note that a run's state was announced; False: it is past that, or another server has noted it.
+        """Note that a run's state was announced; False: it is past that, or another server
+        has noted it.
 
         Raises: SessionNotFound, ThreadBusy (a process works on it).
         """
 
         def noted(session: AgentSession) -> dict[str, Any] | None:
-            is_same = (session.phase, session.last_event_time) == (known.phase, known.last_event_time)
+            is_same = (session.phase, session.last_event_time) == (
+                known.phase,
+                known.last_event_time,
+            )
             return {"unannounced": None} if session.unannounced and is_same else None
 
         return await self._note(session_id, noted)
 
-    async def _note(self, session_id: str, note: Callable[[AgentSession], dict[str, Any] | None]) -> bool:
+    async def _note(
+        self, session_id: str, note: Callable[[AgentSession], dict[str, Any] | None]
+    ) -> bool:
         """Store the fields of a run that `note` gives; False where it gives none."""
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
@@ -85,7 +97,9 @@ class SessionEvents:
             if changes is None:
                 return False
             noted = session.model_copy(update=changes)
-            await self.store.put_session(stored.thread.model_copy(update={"session": noted}), stored.version)
+            await self.store.put_session(
+                stored.thread.model_copy(update={"session": noted}), stored.version
+            )
             return True
 
 
@@ -97,5 +111,9 @@ def refused(thread: Thread) -> SessionRefused:
 
 
 def _said(thread: Thread) -> str:
-    said = (message.content for message in reversed(thread.messages) if isinstance(message, AssistantMessage))
+    said = (
+        message.content
+        for message in reversed(thread.messages)
+        if isinstance(message, AssistantMessage)
+    )
     return next((content for content in said if content.strip()), "")

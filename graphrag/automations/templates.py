@@ -1,4 +1,6 @@
-"""Prepared automations as data: `templates.toml` holds schedule, mode and budget, and words by language."""
+"""Prepared automations as data: `templates.toml` holds schedule, mode and budget, and
+words by language.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What one tick does in one workspace: ends what is over, takes up what broke off, begins what is due.
+"""What one tick does in one workspace: ends what is over, takes up what broke off, begins
+what is due.
 
 Each server ticks. What it does is claimed by compare-and-set or done under a lease, so that several
 servers may do it at the same moment.
@@ -39,7 +40,9 @@ GRACE_S: Final = 60
 QUIET_MS: Final = 30_000
 """So long no conversation about its graph is under way before a paused run goes on."""
 DECISIONS_MS: Final = 60_000
-"""So often runs that wait for people are looked at: another server may have taken their decisions."""
+"""So often runs that wait for people are looked at: another server may have
+taken their decisions.
+"""
 MAX_ATTEMPTS: Final = 3
 _OF_ONE: Final = (
     AutomationError,
@@ -52,7 +55,8 @@ _OF_ONE: Final = (
 )
 """What is wrong with one run or automation alone: the others go on.
 
-A record is busy for up to a minute where a server was killed in the middle of a transaction about it.
+A record is busy for up to a minute where a server was killed in the middle of a
+transaction about it.
 """
 
 
@@ -73,7 +77,9 @@ class Worker:
     runner: Runner
     approvals: Approvals
     conversations: TurnLeases
-    """Leases of the conversations of the workspace: a paused run waits until none is about its graph."""
+    """Leases of the conversations of the workspace: a paused run waits until none is
+    about its graph.
+    """
     on_occurrence: Callable[[Automation, str], None] = lambda _, __: None
     """Called with what became of an occurrence: `run`, or why it made none; it may not raise."""
     _talked: dict[str, int] = field(default_factory=dict[str, int])
@@ -82,10 +88,13 @@ class Worker:
     late: int = 0
     """Automations that were due at the last tick and not begun by it."""
 
-    async def tick(self, places: int, running: frozenset[str], *, decided: bool = False) -> list[Start]:
+    async def tick(
+        self, places: int, running: frozenset[str], *, decided: bool = False
+    ) -> list[Start]:
         """Do what is due and return what may be started, at most `places`, in order.
 
-        `running`: graphs that this process works on. `decided`: a proposal was decided here just now.
+        `running`: graphs that this process works on. `decided`: a proposal was decided
+        here just now.
         """
         now = self.automations.clock()
         tended = await self._longest_open({"tended": True})
@@ -103,14 +112,18 @@ class Worker:
 
     async def _longest_open(self, where: Where) -> Sequence[StoredThread]:
         """Return the runs with these indexed fields, those that were begun first."""
-        return await self.automations.sessions(where, order_by="queuedTime", descending=False, limit=AT_ONCE)
+        return await self.automations.sessions(
+            where, order_by="queuedTime", descending=False, limit=AT_ONCE
+        )
 
     async def _tend(
         self, tended: Sequence[StoredThread], now: int, running: frozenset[str]
     ) -> tuple[list[Start], list[Start]]:
         def since(stored: StoredThread) -> int:
             session = session_of(stored.thread)
-            return session.queued_time or 0 if session.phase is Phase.IDLE else session.last_event_time
+            return (
+                session.queued_time or 0 if session.phase is Phase.IDLE else session.last_event_time
+            )
 
         broken: list[Start] = []
         queued: list[Start] = []
@@ -127,13 +140,18 @@ class Worker:
             except _OF_ONE as exc:
                 _not_looked_at(stored, exc)
                 continue
-            start = Start(session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event)
+            start = Start(
+                session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event
+            )
             (queued if session.phase is Phase.IDLE else broken).append(start)
         return broken, queued
 
-    async def _event_of(self, stored: StoredThread, session: AgentSession, now: int) -> EventName | None:
+    async def _event_of(
+        self, stored: StoredThread, session: AgentSession, now: int
+    ) -> EventName | None:
         """Return what takes a run up now; what ends it is done at once."""
-        waiting, limits = session.waiting or {}, self.runner.limits
+        waiting = session.waiting or {}
+        limits = self.runner.limits
         if session.phase is Phase.IDLE:
             return EventName.SESSION_ACTIVATION_REQUESTED
         if session.phase is Phase.WAITING_COMPLETION_CONFIRMATION:
@@ -176,7 +194,9 @@ class Worker:
             thread = stored.thread
             by = Person(thread.user_id, "viewer", thread.workspace)
             try:
-                found_now = [await self.approvals.get(each, by) for each in thread.turn.open.values()]
+                found_now = [
+                    await self.approvals.get(each, by) for each in thread.turn.open.values()
+                ]
                 left = [approval for approval in found_now if approval.is_open]
                 if await self._is_over(stored):
                     continue
@@ -193,7 +213,11 @@ class Worker:
     async def _notify_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
         """Tell who listens, once, that proposals which waited for longer have a day left."""
         soon = self.automations.clock() + DAY_MS
-        ends = [each for each in waiting if each.expires <= soon and each.expires - each.created > DAY_MS]
+        ends = [
+            each
+            for each in waiting
+            if each.expires <= soon and each.expires - each.created > DAY_MS
+        ]
         if not ends or session_of(thread).expiry_notified or self.runner.on_expiring is None:
             return
         if await self.runner.events.note_expiry_notified(thread.key):
@@ -213,7 +237,9 @@ class Worker:
             return True
         return False
 
-    async def _free(self, starts: Sequence[Start], running: frozenset[str], places: int) -> list[Start]:
+    async def _free(
+        self, starts: Sequence[Start], running: frozenset[str], places: int
+    ) -> list[Start]:
         """Return the first starts whose graph has a free slot, one a graph."""
         found: list[Start] = []
         taken = set(running)
@@ -277,7 +303,9 @@ class Worker:
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
         moved = moved.model_copy(update={"last_scheduled_time": at})
-        begun = await begin_run(self.approvals, self.runner.events, moved, at, open_runs, trigger="scheduled")
+        begun = await begin_run(
+            self.approvals, self.runner.events, moved, at, open_runs, trigger="scheduled"
+        )
         if begun is None:  # another process claimed it
             return None
         self.on_occurrence(moved, "run")
@@ -285,7 +313,9 @@ class Worker:
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
 
     def _occurrences(self, automation: Automation, now: int) -> Due:
-        """Return what of an automation is due; one that was seen here and not begun is not missed."""
+        """Return what of an automation is due; one that was seen here and not
+        begun is not missed.
+        """
         next_time = automation.next_time or now
         first = self._first_seen.setdefault((automation.key, next_time), now)
         return due(
@@ -298,7 +328,9 @@ class Worker:
         )
 
     async def _with_last_run(self, automation: Automation) -> Automation:
-        """Return an automation that knows how its last run ended, also where the process died just then."""
+        """Return an automation that knows how its last run ended, also where the process
+        died just then.
+        """
         key = automation.key
         for last in await self.automations.sessions({"automationId": key, "open": False}, limit=1):
             ended = session_of(last.thread).phase is Phase.COMPLETED
@@ -309,7 +341,9 @@ class Worker:
 
     @staticmethod
     def _moved(automation: Automation, found: Due) -> Automation:
-        """Return the automation awaiting its next occurrence, with those that were dropped counted."""
+        """Return the automation awaiting its next occurrence, with those that
+        were dropped counted.
+        """
         later = found.run[1] if len(found.run) > 1 else found.next
         moved = automation.model_copy(update={"next_time": later})
         if found.dropped:
@@ -317,7 +351,9 @@ class Worker:
         return moved
 
     @staticmethod
-    def _overlapping(automation: Automation, open_runs: Sequence[StoredThread]) -> SkipReason | None:
+    def _overlapping(
+        automation: Automation, open_runs: Sequence[StoredThread]
+    ) -> SkipReason | None:
         for run in open_runs:
             if session_of(run.thread).is_tended:
                 return "running"

@@ -1,7 +1,8 @@
-"""Undoes what was done in one step: puts back what documents were before, over what they have become since.
+"""Undoes what was done in one step: puts back what documents were before, over what they
+have become since.
 
-A field that the change did not touch keeps its value. A later change that rests on what would be undone
-is a conflict; then nothing is undone.
+A field that the change did not touch keeps its value. A later change that rests on what would be
+undone is a conflict; then nothing is undone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from graphrag.changes.field_diff import field_changes, same
 from tools.write_tools.field_changes import json_document
 
 Kind = Literal["node", "edge", "type", "graph"]
-_MODELS: Mapping[Kind, type[Document]] = {"node": Node, "edge": Edge, "type": NodeTypeConfig, "graph": Graph}
+_MODELS: Mapping[Kind, type[Document]] = {
+    "node": Node,
+    "edge": Edge,
+    "type": NodeTypeConfig,
+    "graph": Graph,
+}
 _POSITION = ("posX", "posY")
 _OF_THE_STORE = ("revision", "lastUpdatedTime")
 """Fields of a graph that every save writes."""
@@ -38,7 +44,9 @@ class FieldEdit(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentEdit:
-    """One document before and after a change, None where it was not there; or the `fields` that changed."""
+    """One document before and after a change, None where it was not there; or the
+    `fields` that changed.
+    """
 
     kind: Kind
     key: str
@@ -61,8 +69,12 @@ def edits_of(applied: Mutation, inverse: Mutation) -> list[DocumentEdit]:
     edits: list[DocumentEdit] = []
     for kind, before, after, created in parts:
         left = {document.key: document for document in after}
-        edits += [DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before]
-        edits += [DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left]
+        edits += [
+            DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before
+        ]
+        edits += [
+            DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left
+        ]
     if inverse.graph is not None and applied.graph is not None:
         key = applied.graph.key
         edits.append(DocumentEdit(kind="graph", key=key, before=inverse.graph, after=applied.graph))
@@ -78,9 +90,10 @@ def invert(
 ) -> list[str]:
     """Undo on a draft what was done in one step; return the conflicts, as `node/KEY: data.name`.
 
-    With conflicts the draft is of no use any more. `types` are the workspace's own node types by key, which
-    are changed too. With `allow_moved` a created node that was only moved since is deleted all the same.
-    The draft must hold every document that is named, with all edges of its nodes.
+    With conflicts the draft is of no use any more. `types` are the workspace's own node types
+    by key, which are changed too. With `allow_moved` a created node that was only moved since
+    is deleted all the same. The draft must hold every document that is named, with all edges
+    of its nodes.
     """
     documents = _Trial(draft, {} if types is None else types)
     sheets = draft.graph.sheets_list.keys()
@@ -116,7 +129,9 @@ class _Trial:
 
 def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterator[str]:
     """Take back the change of one document; yield what is in the way."""
-    now, before, after = documents.get[edit.kind](edit.key), edit.before, edit.after
+    now = documents.get[edit.kind](edit.key)
+    before = edit.before
+    after = edit.after
     if before is not None and after is None:
         if now is not None:
             yield f"{edit.name}: is there again"
@@ -137,7 +152,8 @@ def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterat
 
 
 def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterator[str]:
-    changes, document = edit.fields, json_document(now)
+    changes = edit.fields
+    document = json_document(now)
     if edit.before is not None and edit.after is not None:
         found = field_changes(json_document(edit.before), json_document(edit.after))
         changes = [one for one in found if edit.kind != "graph" or one.path[0] not in _OF_THE_STORE]
@@ -155,7 +171,8 @@ def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterat
 
 def _misfits(draft: GraphDraft, sheets_before: Set[str]) -> Iterator[str]:
     """Name the documents that do not fit the graph as the draft leaves it."""
-    changes, sheets = draft.changes(), draft.graph.sheets_list
+    changes = draft.changes()
+    sheets = draft.graph.sheets_list
     for kind, documents in (("node", changes.nodes), ("edge", changes.edges)):
         for key, document in documents.items():
             if document is not None and document.sheet not in sheets:

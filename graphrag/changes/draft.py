@@ -36,7 +36,9 @@ class Changes:
 
 
 def same_document(one: Document | None, other: Document | None) -> bool:
-    """Say whether two documents are stored alike: to Python 1 is True, and a default equals no value."""
+    """Say whether two documents are stored alike: to Python 1 is True, and a default
+    equals no value.
+    """
     if one is other:
         return True
     if one is None or other is None or one != other:
@@ -151,7 +153,9 @@ class GraphDraft:
         return self._edges[key] if key in self._edges else self._below.edge(key)
 
     def edges_of(self, node_key: str) -> list[Edge]:
-        found = {edge.key: edge for edge in self._below.edges_of(node_key) if edge.key not in self._edges}
+        found = {
+            edge.key: edge for edge in self._below.edges_of(node_key) if edge.key not in self._edges
+        }
         for edge in self._edges.values():
             if edge is not None and node_key in (edge.source, edge.target):
                 found[edge.key] = edge
@@ -192,7 +196,9 @@ class GraphDraft:
         self._graph = changes.graph or self._graph
 
     def changes(self) -> Changes:
-        """Return what differs from the graph below: what came and went within the draft is left out."""
+        """Return what differs from the graph below: what came and went within the
+        draft is left out.
+        """
         return Changes(
             nodes=changed_documents(self._nodes, self._below.node, self.node),
             edges=changed_documents(self._edges, self._below.edge, self.edge),

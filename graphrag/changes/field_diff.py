@@ -27,7 +27,9 @@ class FieldChange:
         return ".".join(self.path)
 
     def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the document with the value before; None where the value after is not there any more."""
+        """Return the document with the value before; None where the value after is not
+        there any more.
+        """
         holder = _value(document, self.path[:-1])
         if not isinstance(holder, Mapping) or not same(_value(document, self.path), self.after):
             return None
@@ -44,11 +46,17 @@ def field_changes(
     return tuple(_differences(before, after, (), in_lists=in_lists))
 
 
-def _differences(before: Any, after: Any, path: tuple[str, ...], *, in_lists: bool) -> Iterator[FieldChange]:
+def _differences(
+    before: Any, after: Any, path: tuple[str, ...], *, in_lists: bool
+) -> Iterator[FieldChange]:
     pairs: Iterable[tuple[str, Any, Any]] | None = None
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        old, new = cast(Mapping[str, Any], before), cast(Mapping[str, Any], after)
-        pairs = [(key, old.get(key, MISSING), new.get(key, MISSING)) for key in dict.fromkeys([*old, *new])]
+        old = cast(Mapping[str, Any], before)
+        new = cast(Mapping[str, Any], after)
+        pairs = [
+            (key, old.get(key, MISSING), new.get(key, MISSING))
+            for key in dict.fromkeys([*old, *new])
+        ]
     elif in_lists and isinstance(before, list) and isinstance(after, list):
         items = cast(list[Any], before), cast(list[Any], after)
         if len(items[0]) == len(items[1]):
@@ -63,10 +71,12 @@ def _differences(before: Any, after: Any, path: tuple[str, ...], *, in_lists: bo
 def same(one: Any, other: Any) -> bool:
     """Say whether two JSON values are equal; unlike Python, true is not 1."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        left, right = cast(Mapping[str, Any], one), cast(Mapping[str, Any], other)
+        left = cast(Mapping[str, Any], one)
+        right = cast(Mapping[str, Any], other)
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        mine, theirs = cast(Sequence[Any], one), cast(Sequence[Any], other)
+        mine = cast(Sequence[Any], one)
+        theirs = cast(Sequence[Any], other)
         return len(mine) == len(theirs) and all(map(same, mine, theirs))
     return isinstance(one, bool) == isinstance(other, bool) and one == other
 
@@ -82,7 +92,8 @@ def merge(base: Any, ours: Any, theirs: Any) -> Any:
         return theirs
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return cast(Any, ours)
-    mine, other = cast(dict[str, Any], ours), cast(dict[str, Any], theirs)
+    mine = cast(dict[str, Any], ours)
+    other = cast(dict[str, Any], theirs)
     old = cast(dict[str, Any], base) if isinstance(base, dict) else {}
     found = {
         key: merge(old.get(key, MISSING), mine.get(key, MISSING), other.get(key, MISSING))

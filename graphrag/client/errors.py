@@ -1,4 +1,6 @@
-"""What goes wrong between a client and the service; apart, so that naming it loads no HTTP client."""
+"""What goes wrong between a client and the service; apart, so that naming it
+loads no HTTP client.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,13 @@ class ServiceError(Exception):
         details: Any = None,
         retry_after_s: float | None = None,
     ) -> None:
-        self.status, self.code, self.reason, self.retryable = status, code, reason, retryable
-        self.request_id, self.details, self.retry_after_s = request_id, details, retry_after_s
+        self.status = status
+        self.code = code
+        self.reason = reason
+        self.retryable = retryable
+        self.request_id = request_id
+        self.details = details
+        self.retry_after_s = retry_after_s
         super().__init__(f"{code} (HTTP {status}): {reason}")
 
 
@@ -31,5 +38,6 @@ class ServiceUnreachable(Exception):
     """Nothing answered at the address."""
 
     def __init__(self, *, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
+        self.address = address
+        self.reason = reason
         super().__init__(f"no service answers at {address}: {reason}")

@@ -25,8 +25,8 @@ class NodiusClient:
     """One person's access to a service. Raises (every method): ServiceError, ServiceUnreachable.
 
     `workspace` narrows everything to one of the person's workspaces. A method takes the parts of an
-    endpoint's path behind `/api` (`get("graphs", key, "view")`), which may hold any characters, and its query
-    and body by their names on the wire; a field that is None is not sent.
+    endpoint's path behind `/api` (`get("graphs", key, "view")`), which may hold any characters, and
+    its query and body by their names on the wire; a field that is None is not sent.
     """
 
     def __init__(
@@ -40,7 +40,8 @@ class NodiusClient:
         headers = {"X-Nodius-Client": "nodius-client"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        self._address, self._workspace = address, workspace
+        self._address = address
+        self._workspace = workspace
         self._http = httpx2.AsyncClient(
             base_url=address, headers=headers, timeout=TIMEOUT_S, transport=transport
         )
@@ -72,9 +73,13 @@ class NodiusClient:
         address = "/".join(("/api", *(quote(part, safe="") for part in path)))
         given = _given({"workspace": self._workspace, **query})
         try:
-            answer = await self._http.request(method, address, params=given, content=raw, headers=headers)
+            answer = await self._http.request(
+                method, address, params=given, content=raw, headers=headers
+            )
         except httpx2.HTTPError as exc:
-            raise ServiceUnreachable(address=self._address, reason=str(exc) or type(exc).__name__) from exc
+            raise ServiceUnreachable(
+                address=self._address, reason=str(exc) or type(exc).__name__
+            ) from exc
         if answer.is_success:
             return answer
         raise _refusal(answer)

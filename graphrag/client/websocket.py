@@ -26,7 +26,9 @@ MAX_MESSAGE = 64 * 1024 * 1024
 
 
 class StreamedTurn:
-    """A turn under way. Iterate over it up to its end; again for what follows a decision elsewhere."""
+    """A turn under way. Iterate over it up to its end; again for what
+    follows a decision elsewhere.
+    """
 
     def __init__(self, stream: NodiusStream, id_: int) -> None:
         self.id = id_
@@ -34,7 +36,9 @@ class StreamedTurn:
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Yield messages; the last one is `ai:complete` or `ai:error`. Raises: ServiceUnreachable."""
+        """Yield messages; the last one is `ai:complete` or `ai:error`. Raises:
+        ServiceUnreachable.
+        """
         while True:
             message = await self._messages.get()
             if message is None:
@@ -56,7 +60,8 @@ class StreamedTurn:
 class NodiusStream:
     """One connection. Use it as `async with`; with a token it signs in.
 
-    Raises, on entering: ServiceUnreachable, ServiceError (`auth_error`) for a token that is refused.
+    Raises, on entering: ServiceUnreachable, ServiceError (`auth_error`) for a token
+    that is refused.
     """
 
     def __init__(self, address: str = "http://127.0.0.1:8426", *, token: str | None = None) -> None:
@@ -75,7 +80,9 @@ class NodiusStream:
                 self.address, proxy=None, open_timeout=OPEN_S, max_size=MAX_MESSAGE
             )
         except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as exc:
-            raise ServiceUnreachable(address=self.address, reason=str(exc) or type(exc).__name__) from exc
+            raise ServiceUnreachable(
+                address=self.address, reason=str(exc) or type(exc).__name__
+            ) from exc
         try:
             await self._sign_in()
         except BaseException:
@@ -136,7 +143,8 @@ class NodiusStream:
 
     def lost(self) -> ServiceUnreachable:
         """Return the error that says how the connection ended."""
-        code, reason = self._open.close_code, self._open.close_reason
+        code = self._open.close_code
+        reason = self._open.close_reason
         return ServiceUnreachable(
             address=self.address, reason=f"the connection ended ({code} {reason or ''})"
         )
@@ -184,11 +192,15 @@ class NodiusStream:
 
 
 def websocket_address(address: str) -> str:
-    """Return the WebSocket's address at a service: `http://host:port` becomes `ws://host:port/ws`."""
+    """Return the WebSocket's address at a service: `http://host:port` becomes
+    `ws://host:port/ws`.
+    """
     parts = urlsplit(address)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path.rstrip("/")
-    return urlunsplit((scheme, parts.netloc, path if path.endswith("/ws") else f"{path}/ws", "", ""))
+    return urlunsplit(
+        (scheme, parts.netloc, path if path.endswith("/ws") else f"{path}/ws", "", "")
+    )
 
 
 def _message(frame: str | bytes) -> Message:

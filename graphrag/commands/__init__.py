@@ -1,7 +1,7 @@
 """Blocks of messages, and the commands that read what they are about.
 
-block → `commands` → data commands → `execute` → results and one system message. Commands are made again each
-time and never stored; blocks and results are, with the messages.
+block → `commands` → data commands → `execute` → results and one system message. Commands are made
+again each time and never stored; blocks and results are, with the messages.
 
 From outside: the names of `__all__`, `blocks` and `graph_history`.
 """

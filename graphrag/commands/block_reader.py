@@ -99,7 +99,11 @@ class BlockChecker:
         for number, block in enumerate(kept, start=1):
             name, near = await self.name(graph, block.target)
             if name is None:
-                facts = {"kind": block.target.kind, "key": block.target.key[:100], "near": near or "–"}
+                facts = {
+                    "kind": block.target.kind,
+                    "key": block.target.key[:100],
+                    "near": near or "–",
+                }
                 raise BlockRefused(number=number, why="without_target", **facts)
             said[block.id] = summary(block, cut_name(name, NAME_CHARS), language, calendar)
         return kept, said
@@ -114,7 +118,9 @@ class BlockChecker:
                 return graph.sheets_list.get(key), _near(key, graph.sheets_list)
             case "nodeType":
                 types = types_by_name(await self.source.get_node_configs())
-                return (types[key].display_name, None) if key in types else (None, _near(key, types))
+                return (
+                    (types[key].display_name, None) if key in types else (None, _near(key, types))
+                )
             case "node":
                 nodes = await self.source.get_nodes_by_key(graph.key, [key])
                 if nodes:
@@ -176,14 +182,16 @@ class BlockReader(BlockChecker):
     async def worded(
         self, message: UserMessage, graph_key: str, language: Language, calendar: Calendar | None
     ) -> UserMessage:
-        """Return a stored message with its linear text made again; a target that is gone is said by its key.
+        """Return a stored message with its linear text made again; a target that is gone is said
+        by its key.
 
         Raises: GraphNotFound.
         """
         blocks = blocks_of(message.segments)
         if not blocks:
             return message
-        graph, said = await self.source.get_graph(graph_key), dict[str, str]()
+        graph = await self.source.get_graph(graph_key)
+        said = dict[str, str]()
         for block in blocks:
             name, _ = await self.name(graph, block.target)
             name = cut_name(name or block.target.key, NAME_CHARS)
@@ -208,10 +216,17 @@ class BlockReader(BlockChecker):
         return made
 
     async def _results(
-        self, blocks: Sequence[Block], graph_key: str, role: Role, language: Language, history: GraphHistory
+        self,
+        blocks: Sequence[Block],
+        graph_key: str,
+        role: Role,
+        language: Language,
+        history: GraphHistory,
     ) -> list[CommandResult]:
         context = ToolContext(
             source=self.source, graph_key=graph_key, role=role, language=language, history=history
         )
         place = CommandPlace(context=context, box=self.box, history=history)
-        return await execute([commands(block) for block in blocks], place, self.guard, budget=self.budget)
+        return await execute(
+            [commands(block) for block in blocks], place, self.guard, budget=self.budget
+        )

@@ -1,6 +1,7 @@
 """Blocks of a message: what a person points at, uses, creates or configures, without writing keys.
 
-A block is stored in the message's `segments`, at its place among the words. Its summary is one line.
+A block is stored in the message's `segments`, at its place among the words. Its summary
+is one line.
 """
 
 from __future__ import annotations
@@ -32,10 +33,13 @@ TARGETS: Mapping[BlockType, tuple[TargetKind, ...]] = {
 
 
 class BlockRefused(LocalizedError):
-    """A block cannot be used. `number` counts from 1; `why` names the text, whose facts are the rest."""
+    """A block cannot be used. `number` counts from 1; `why` names the text, whose facts
+    are the rest.
+    """
 
     def __init__(self, *, number: int, why: str, **facts: Any) -> None:
-        self.number, self.code = number, f"block_{why}"
+        self.number = number
+        self.code = f"block_{why}"
         super().__init__(number=number, **facts)
 
 
@@ -83,7 +87,9 @@ class Block(_BlockForm):
     def _fits(self) -> Self:
         allowed = TARGETS[self.type]
         if self.target.kind not in allowed:
-            raise ValueError(f"a {self.type} block is about: {', '.join(allowed)}; not {self.target.kind}")
+            raise ValueError(
+                f"a {self.type} block is about: {', '.join(allowed)}; not {self.target.kind}"
+            )
         return self
 
     def to_document(self) -> dict[str, Any]:
@@ -92,7 +98,9 @@ class Block(_BlockForm):
 
 
 class SentBlock(Block):
-    """A block as a client sends it: `at` is its place in the message in characters, default its end."""
+    """A block as a client sends it: `at` is its place in the message in characters,
+    default its end.
+    """
 
     at: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
 
@@ -118,8 +126,11 @@ def check_blocks(blocks: Sequence[SentBlock]) -> None:
         seen.add(block.id)
 
 
-def with_instants(blocks: Sequence[SentBlock], reference: int, calendar: Calendar) -> list[SentBlock]:
-    """Return the blocks with instants for what their periods mean at the reference. Raises: BlockRefused.
+def with_instants(
+    blocks: Sequence[SentBlock], reference: int, calendar: Calendar
+) -> list[SentBlock]:
+    """Return the blocks with instants for what their periods mean at the
+    reference. Raises: BlockRefused.
 
     Units: `reference` in milliseconds since 1970.
     """
@@ -144,7 +155,9 @@ def _span(period: Period, reference: int, calendar: Calendar, number: int) -> Sp
 
 
 def summary(block: Block, name: str, language: Language, calendar: Calendar) -> str:
-    """Return a block in one line, as “uses Check amount, 1–7 Nov”; `name` is what its target is called."""
+    """Return a block in one line, as “uses Check amount, 1–7 Nov”; `name` is what its
+    target is called.
+    """
     said = text(f"block_{block.type}", language, what=name)
     if block.period is None:
         return said
@@ -152,11 +165,15 @@ def summary(block: Block, name: str, language: Language, calendar: Calendar) -> 
 
 
 def period_words(period: Period, language: Language, calendar: Calendar) -> str:
-    """Return a period in words: days where it is made of whole ones, else times; relative ones as written."""
+    """Return a period in words: days where it is made of whole ones, else times; relative
+    ones as written.
+    """
     if period.is_relative:
         return text("period_relative", language, start=period.start, end=period.end)
     zone = zone_of(calendar.timezone)
-    start, end = (datetime.fromisoformat(part).astimezone(zone) for part in (period.start, period.end))
+    start, end = (
+        datetime.fromisoformat(part).astimezone(zone) for part in (period.start, period.end)
+    )
     if not (_is_day(start, calendar) and _is_day(end, calendar)) or start >= end:
         return f"{_time(start, language)} – {_time(end, language)}"
     last = datetime.fromtimestamp(end.timestamp() - 1, zone)
@@ -183,7 +200,9 @@ def _time(at: datetime, language: Language) -> str:
 def segments_of(
     words: str, blocks: Sequence[SentBlock], summaries: Mapping[str, str]
 ) -> tuple[str, tuple[dict[str, Any], ...]]:
-    """Return a message with blocks as linear text and as segments: each block stands at its place."""
+    """Return a message with blocks as linear text and as segments: each block stands
+    at its place.
+    """
     parts: list[dict[str, Any]] = []
     done = 0
     for block in sorted(blocks, key=lambda block: len(words) if block.at is None else block.at):
@@ -198,11 +217,20 @@ def segments_of(
 
 
 def linear_text(segments: Sequence[Mapping[str, Any]], summaries: Mapping[str, str]) -> str:
-    """Return the words of segments with the summary of each block, by its id, in square brackets."""
+    """Return the words of segments with the summary of each block, by its
+    id, in square brackets.
+    """
     said, after_block = "", False
     for part in segments:
-        shown = f"[{summaries[part['block']['id']]}]" if "block" in part else str(part.get("text", ""))
-        apart = ("block" in part or after_block) and said and not said[-1].isspace() and shown[:1].strip()
+        shown = (
+            f"[{summaries[part['block']['id']]}]" if "block" in part else str(part.get("text", ""))
+        )
+        apart = (
+            ("block" in part or after_block)
+            and said
+            and not said[-1].isspace()
+            and shown[:1].strip()
+        )
         said += f"{' ' if apart else ''}{shown}"
         after_block = "block" in part
     return said

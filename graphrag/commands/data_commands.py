@@ -1,4 +1,5 @@
-"""What is read for a block: data commands, made again each time and stored nowhere, and their readers.
+"""What is read for a block: data commands, made again each time and stored nowhere,
+and their readers.
 
 Mostly they read what a read tool reads, in its form.
 """
@@ -22,7 +23,14 @@ from tools.base import Past, Problem, ToolBox, ToolContext, ToolResult, failure
 from tools.compact import cut_name
 from tools.proposals import hash_of
 from tools.read_tools.read_history import history_result
-from tools.read_tools.views import edge_row, find_sheet, node_row, table, unknown_node, unknown_sheet
+from tools.read_tools.views import (
+    edge_row,
+    find_sheet,
+    node_row,
+    table,
+    unknown_node,
+    unknown_sheet,
+)
 from tools.references import calls_by_name
 from tools.toon import compact_json, encode
 
@@ -83,7 +91,8 @@ class DataCommand:
 
 def commands(block: Block) -> list[DataCommand]:
     """Return what is read for a block, in order."""
-    target, period = block.target, block.period
+    target = block.target
+    period = block.period
     named = {target.kind: target.key}
     found = [DataCommand(type=one, params=named) for one in READ_FOR[block.type, target.kind]]
     if period is not None and block.type in WITH_HISTORY:
@@ -109,7 +118,9 @@ class CommandPlace:
     async def past(self, **asked: Any) -> ToolResult:
         """Return the changes of a period as a result. A period that is none is an error."""
         try:
-            found = await self.history(self.context.graph_key, Past(**asked, language=self.context.language))
+            found = await self.history(
+                self.context.graph_key, Past(**asked, language=self.context.language)
+            )
         except PeriodError as exc:
             return failure("invalid_arguments", Problem(what=str(exc)))
         return history_result(found)
@@ -145,7 +156,8 @@ async def _graph(_: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _sheet(params: Params, place: CommandPlace) -> ToolResult:
-    graph, rows = await place.graph(), place.context.limits.rows
+    graph = await place.graph()
+    rows = place.context.limits.rows
     sheet = find_sheet(graph, params["sheet"])
     if sheet is None:
         return unknown_sheet(graph, params["sheet"])
@@ -163,13 +175,16 @@ async def _sheet(params: Params, place: CommandPlace) -> ToolResult:
 
 async def _nodes(params: Params, place: CommandPlace) -> ToolResult:
     """Return nodes of the graph, or of a type in it."""
-    graph, name = await place.graph(), params.get("nodeType")
+    graph = await place.graph()
+    name = params.get("nodeType")
     head: list[str] = []
     if name is not None:
         total = (await place.context.source.get_stats(graph.key)).types.get(name, 0)
         head = [f"{total} nodes have this type."]
     rows = [node_row(node, graph) for node in await _first_nodes(graph, name, LISTED, place)]
-    return ToolResult(text="\n".join([*head, table("nodes", rows, ["_key", "type", "sheet", "name"])]))
+    return ToolResult(
+        text="\n".join([*head, table("nodes", rows, ["_key", "type", "sheet", "name"])])
+    )
 
 
 async def _examples(params: Params, place: CommandPlace) -> ToolResult:
@@ -179,7 +194,9 @@ async def _examples(params: Params, place: CommandPlace) -> ToolResult:
     return ToolResult(text="\n\n".join(one.text for one in shown) or "No node has this type yet.")
 
 
-async def _first_nodes(graph: Graph, name: str | None, limit: int, place: CommandPlace) -> list[Node]:
+async def _first_nodes(
+    graph: Graph, name: str | None, limit: int, place: CommandPlace
+) -> list[Node]:
     """Return the first nodes of a type by key; of a large graph only a sample is looked through."""
     source = place.context.source
     if name is None:
@@ -204,10 +221,14 @@ async def _links(params: Params, place: CommandPlace) -> ToolResult:
 
 
 async def _edge(params: Params, place: CommandPlace) -> ToolResult:
-    source, graph, key = place.context.source, await place.graph(), params["edge"]
+    source = place.context.source
+    graph = await place.graph()
+    key = params["edge"]
     found = await source.get_edges_by_key(graph.key, [key])
     if not found:
-        return failure("not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target"))
+        return failure(
+            "not_found", Problem(what=f"no edge {key[:200]!r} in this graph", where="target")
+        )
     edge = found[0]
     row = {"_key": key, **edge_row(edge)}
     ends = await source.get_nodes_by_key(graph.key, [edge.source, edge.target])
@@ -218,7 +239,9 @@ async def _edge(params: Params, place: CommandPlace) -> ToolResult:
 
 async def _stats(params: Params, place: CommandPlace) -> ToolResult:
     """Count a node's edges, the nodes that it names and that name it, and its changes."""
-    source, graph, key = place.context.source, await place.graph(), params["node"]
+    source = place.context.source
+    graph = await place.graph()
+    key = params["node"]
     if not await source.get_nodes_by_key(graph.key, [key]):
         return await unknown_node(place.context, graph, key, "target")
     edges = await source.get_edges_of(graph.key, [key])
@@ -240,12 +263,17 @@ async def _stats(params: Params, place: CommandPlace) -> ToolResult:
 async def _history(params: Params, place: CommandPlace) -> ToolResult:
     about = {name: params[name] for name in ("node", "edge", "sheet") if name in params}
     return await place.past(
-        **about, node_type=params.get("nodeType"), start=params["from"], end=params["to"], limit=PAST_LIMIT
+        **about,
+        node_type=params.get("nodeType"),
+        start=params["from"],
+        end=params["to"],
+        limit=PAST_LIMIT,
     )
 
 
 async def _now(_: Params, place: CommandPlace) -> ToolResult:
-    zone, at = zone_of(place.history.calendar.timezone), place.history.clock()
+    zone = zone_of(place.history.calendar.timezone)
+    at = place.history.clock()
     day = datetime.fromtimestamp(at / 1000, zone)
     return ToolResult(text=f"{place.history.iso(at)} ({day:%A}, {zone.key})")
 

@@ -1,7 +1,8 @@
-"""Runs the commands of a message's blocks and writes the one system message that says what they found.
+"""Runs the commands of a message's blocks and writes the one system message that says
+what they found.
 
-The commands of a block are a cascade: after one that fails the rest of the block is not run. A command that
-stands twice in a message runs once. All results together have at most so many tokens.
+The commands of a block are a cascade: after one that fails the rest of the block is not run. A
+command that stands twice in a message runs once. All results together have at most so many tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ _LEAST_TOKENS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """What came of one command. Units: `ms` milliseconds, `tokens` of its text as the model gets it."""
+    """What came of one command. Units: `ms` milliseconds, `tokens` of its text as the
+    model gets it.
+    """
 
     command_id: str
     title: str
@@ -56,7 +59,9 @@ class CommandResult:
 async def execute(
     cascades: Sequence[Sequence[DataCommand]], place: CommandPlace, guard: Guard, *, budget: int
 ) -> list[CommandResult]:
-    """Return the results in order; one entry of `cascades` is one block. Units: `budget` in tokens."""
+    """Return the results in order; one entry of `cascades` is one block. Units:
+    `budget` in tokens.
+    """
     known: dict[tuple[str, int], CommandResult] = {}
     results: list[CommandResult] = []
     for cascade in cascades:
@@ -75,7 +80,9 @@ async def execute(
     return _within(results, budget, place.context.language)
 
 
-async def _run(command: DataCommand, read: Reader, place: CommandPlace, guard: Guard) -> CommandResult:
+async def _run(
+    command: DataCommand, read: Reader, place: CommandPlace, guard: Guard
+) -> CommandResult:
     language = place.context.language
     began = time.perf_counter()
     found = await guard(command.type, read(command.params, place))
@@ -103,7 +110,9 @@ def _again(result: CommandResult) -> CommandResult:
     return replace(result, status="CACHED", text="", ms=0)
 
 
-def _within(results: Sequence[CommandResult], budget: int, language: Language) -> list[CommandResult]:
+def _within(
+    results: Sequence[CommandResult], budget: int, language: Language
+) -> list[CommandResult]:
     """Count tokens; cut texts where all together have more than the budget, the last ones first."""
     made: list[CommandResult] = []
     left = budget

@@ -49,7 +49,8 @@ class GraphHistory:
         """Return the changes asked for. Raises: PeriodError, SourceError."""
         given = resolve(past.start or past.end, past.end, self.now, self.calendar)
         span = given if past.start is not None else Span(0, given.end)
-        asked, zone = _ChangeFilter(past), zone_of(self.calendar.timezone)
+        asked = _ChangeFilter(past)
+        zone = zone_of(self.calendar.timezone)
         unsaved = await journalled_history(self.records, graph_key)
         changes: list[PastChange] = []
         count = 0
@@ -99,7 +100,8 @@ class _ChangeFilter:
         past = self.past
         if self.is_all:
             return True
-        nodes, edges = entry.get("nodes") or (), entry.get("edges") or ()
+        nodes = entry.get("nodes") or ()
+        edges = entry.get("edges") or ()
         if self._is_among(nodes, edges):
             return True
         kind = str(entry.get("type"))
@@ -111,15 +113,22 @@ class _ChangeFilter:
         )
 
     def is_in_approval(self, approval: Approval) -> bool:
-        past, result = self.past, approval.result
+        past = self.past
+        result = approval.result
         if result is None or self.is_all:
             return result is not None
-        keys = {key for name, found in result.keys.items() if name.startswith("types") for key in found}
-        if past.node_type is not None and any(f"/{key}".endswith(f"/{past.node_type}") for key in keys):
+        keys = {
+            key for name, found in result.keys.items() if name.startswith("types") for key in found
+        }
+        if past.node_type is not None and any(
+            f"/{key}".endswith(f"/{past.node_type}") for key in keys
+        ):
             return True
         return any(self._is_among(nodes, edges) for nodes, edges in _documents(approval))
 
-    def _is_among(self, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> bool:
+    def _is_among(
+        self, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
+    ) -> bool:
         past = self.past
         if past.node is not None:
             ends = (end for edge in edges for end in (edge.get("source"), edge.get("target")))
@@ -155,7 +164,9 @@ def what_was_done(revision: Revision, language: Language) -> str:
     """Return what a revision did, in words."""
     if revision.approval is not None:
         return title(revision.approval, language)
-    if revision.kind in ("renamed", "restored") or (revision.edit is None and "file" not in revision.facts):
+    if revision.kind in ("renamed", "restored") or (
+        revision.edit is None and "file" not in revision.facts
+    ):
         name = str(revision.facts.get("to") or "")
         return text(f"edit_{revision.kind}", language, name=name)
     if revision.edit is None:

@@ -1,7 +1,7 @@
 """Embedders, the choice among them by settings, and the work of keeping vectors up to date.
 
-From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `packaged`, `local` (its tokenizer) and
-`language`.
+From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `packaged`, `local` (its
+tokenizer) and `language`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["LocalEmbedder", "make_embedder"]
 def _is_for_openai(settings: Settings) -> bool:
     """Returns whether a key of OpenAI says that texts may be sent there.
 
-    Not where questions go to another address: whoever chose that would not expect their texts there.
+    Not where questions go to another address: whoever chose that would not expect
+    their texts there.
     """
     is_chosen = settings.embeddings_base_url is not None or settings.embeddings_api_key is not None
     return is_chosen or settings.llm_base_url is None

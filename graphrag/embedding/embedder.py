@@ -15,7 +15,9 @@ from datasources.types import Node, NodeTypeConfig, other_values
 from graphrag.llm.errors import ProviderError
 
 TEXT_VERSION = 1
-"""Raised when the embedded text of an unchanged node becomes another; old vectors are then renewed."""
+"""Raised when the embedded text of an unchanged node becomes another; old vectors
+are then renewed.
+"""
 
 MAX_EMBEDDED_CHARS = 8_000
 
@@ -38,7 +40,8 @@ class EmbeddingRefused(EmbeddingError, says="refused to embed"):
 
 class EmbeddingUnauthorized(EmbeddingError):
     def __init__(self, *, provider: str, variable: str) -> None:
-        self.variable, self.says = variable, f"does not accept the key: set {variable}"
+        self.variable = variable
+        self.says = f"does not accept the key: set {variable}"
         super().__init__(provider=provider, reason="")
 
 
@@ -61,7 +64,8 @@ class EmbeddingProvider(Protocol):
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector a text, in one attempt: who may wait tries again.
 
-        Shapes: float32[len(texts), n]; rows have length 1, or 0 for no text. Raises: EmbeddingError.
+        Shapes: float32[len(texts), n]; rows have length 1, or 0 for no
+        text. Raises: EmbeddingError.
         """
         ...
 
@@ -86,7 +90,9 @@ def encodable(text: str) -> str:
 
 
 def content_text(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the text of the node's content vector, most specific first, at most MAX_EMBEDDED_CHARS."""
+    """Return the text of the node's content vector, most specific
+    first, at most MAX_EMBEDDED_CHARS.
+    """
     text = node_text(node, config)
     parts = (name_text(node, config), text.description, text.data, text.process)
     return "\n".join(part for part in parts if part)[:MAX_EMBEDDED_CHARS]
@@ -101,12 +107,15 @@ def name_text(node: Node, config: NodeTypeConfig | None) -> str:
 def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
     """Return the fingerprint of what an embedding depends on.
 
-    That is type, type name, description and code, data, process, the number of handles, and what is set of
-    other fields that `Node` declares as embedded: a field that is new to `Node` renews no vector by itself.
+    That is type, type name, description and code, data, process, the number of handles, and what is
+    set of other fields that `Node` declares as embedded: a field that is new to `Node` renews no
+    vector by itself.
     """
     handles = sum(len(group.point) for group in node.handles.values())
     of_type = (config.display_name, config.description, config.node.process) if config else None
     others = other_values(node, "embedded", _ALWAYS_HASHED)
     of_node = (node.key, node.type, of_type, node.data, node.process, handles, *others.items())
-    canonical = orjson.dumps((TEXT_VERSION, *of_node), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    canonical = orjson.dumps(
+        (TEXT_VERSION, *of_node), option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    )
     return hashlib.sha256(canonical).hexdigest()[:32]

@@ -53,13 +53,15 @@ KEYWORDS: Final = 3
 def sought(query: str) -> str:
     """Return a query without the function words of its language, which are common in every text.
 
-    A small graph does not show how common they are. Words written in capitals are kept (`If`, `IT`), but for
-    the first, and so is a query without any other word.
+    A small graph does not show how common they are. Words written in capitals are kept (`If`,
+    `IT`), but for the first, and so is a query without any other word.
     """
     pieces = [*_pieces(query)]
     words = pieces[1::2]
     common = _FUNCTION_WORDS.get(language_of(query), frozenset())
-    kept = [" " if w.lower() in common and (not i or w.islower()) else w for i, w in enumerate(words)]
+    kept = [
+        " " if w.lower() in common and (not i or w.islower()) else w for i, w in enumerate(words)
+    ]
     if len(words) <= KEYWORDS or kept == words or kept.count(" ") == len(words):
         return query
     pieces[1::2] = kept
@@ -67,7 +69,9 @@ def sought(query: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Return whether a text may be English: so is one without any function word of another language."""
+    """Return whether a text may be English: so is one without any function word
+    of another language.
+    """
     if not text.isascii():
         words = _WORD.findall(text[:2_000])
         if 2 * sum(word[0] < "\u0250" for word in words) < len(words):
@@ -77,7 +81,9 @@ def is_english(text: str) -> bool:
 
 
 def language_of(text: str) -> str:
-    """Return the language of a text by its function words; `other` without any, English where it is even."""
+    """Return the language of a text by its function words; `other` without any, English where
+    it is even.
+    """
     counts = _counted(text[:2_000])
     best = max(counts, key=lambda language: (counts[language], language == "en"))
     return best if counts[best] else "other"
@@ -85,7 +91,9 @@ def language_of(text: str) -> str:
 
 @lru_cache(maxsize=100)
 def _pieces(text: str) -> Sequence[str]:
-    """Return what stands before the first word of a text, and each word with what stands after it."""
+    """Return what stands before the first word of a text, and each word with what
+    stands after it.
+    """
     return _WORD.split(text)
 
 
@@ -102,12 +110,17 @@ def _counted(text: str) -> Mapping[str, int]:
 def written_in(graph: Graph, nodes: Iterable[Node] = ()) -> str | None:
     """Return the language of a graph's prose, where it is one that has stems of its own; None else.
 
-    Read are its name, its description and those texts of its nodes that are sentences: words between blanks.
+    Read are its name, its description and those texts of its nodes that are sentences:
+    words between blanks.
     """
     own = (text for node in nodes for _, text in node_texts(node))
     texts = islice(chain((graph.name, graph.description or ""), own), MAX_TEXTS)
-    sentences = (words for text in texts if len(words := _SENTENCE_WORD.findall(text[:2_000])) > KEYWORDS)
+    sentences = (
+        words for text in texts if len(words := _SENTENCE_WORD.findall(text[:2_000])) > KEYWORDS
+    )
     words = Counter(word.lower() for sentence in sentences for word in sentence)
-    counts = {language: sum(words[word] for word in known) for language, known in _FUNCTION_WORDS.items()}
+    counts = {
+        language: sum(words[word] for word in known) for language, known in _FUNCTION_WORDS.items()
+    }
     best = max(counts, key=lambda language: counts[language])
     return best if best in STEMMERS and counts[best] >= max(LEAST, counts["en"] + 1) else None

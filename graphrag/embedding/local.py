@@ -1,8 +1,10 @@
-"""The embedders that need no service: their weights ship in packages, and texts stay in this process.
+"""The embedders that need no service: their weights ship in packages, and texts stay
+in this process.
 
-With wordllama a text's vector is the mean of its tokens' vectors. The package itself is never imported,
-because importing it configures logging for the whole program and loads an HTTP client; its two data files
-are read where it is installed. The other one (extra `multilingual`) embeds texts of sixteen languages.
+With wordllama a text's vector is the mean of its tokens' vectors. The package itself is never
+imported, because importing it configures logging for the whole program and loads an HTTP client;
+its two data files are read where it is installed. The other one (extra `multilingual`) embeds texts
+of sixteen languages.
 
 Sources: WordLlama, https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
 Yang et al., "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019), as
@@ -29,7 +31,9 @@ from graphrag.embedding.embedder import EmbeddingUnreachable, encodable
 MODEL = "wordllama-l2-256"
 DIM = 256
 INLINE_TEXTS = 4
-"""Up to so many texts are embedded on the event loop (well under a millisecond); more go to a thread."""
+"""Up to so many texts are embedded on the event loop (well under a millisecond); more go
+to a thread.
+"""
 
 
 def packaged_file(*parts: str) -> Path:
@@ -45,7 +49,9 @@ def packaged_file(*parts: str) -> Path:
 
 def packaged_tokenizer() -> Tokenizer:
     """Return a fresh tokenizer of the packaged model, without padding or truncation."""
-    tokenizer = Tokenizer.from_file(str(packaged_file("tokenizers", "l2_supercat_tokenizer_config.json")))
+    tokenizer = Tokenizer.from_file(
+        str(packaged_file("tokenizers", "l2_supercat_tokenizer_config.json"))
+    )
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -64,7 +70,9 @@ def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
 
 
 class LocalEmbedder:
-    """The embedder that needs nothing. Loaded at first use, once a process; safe to share between threads."""
+    """The embedder that needs nothing. Loaded at first use, once a process; safe to
+    share between threads.
+    """
 
     model = MODEL
 
@@ -77,14 +85,18 @@ class LocalEmbedder:
         """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
         with _loading:  # a cache alone would let threads that start together load one each
             tokenizer, weights = _packaged_model()
-        encoded = tokenizer.encode_batch([encodable(text) for text in texts], add_special_tokens=False)
+        encoded = tokenizer.encode_batch(
+            [encodable(text) for text in texts], add_special_tokens=False
+        )
         return _mean_of_tokens([encoding.ids for encoding in encoded], weights)
 
     async def aclose(self) -> None:
         """Nothing is held open."""
 
 
-def _mean_of_tokens(ids: Sequence[Sequence[int]], weights: NDArray[np.float32]) -> NDArray[np.float32]:
+def _mean_of_tokens(
+    ids: Sequence[Sequence[int]], weights: NDArray[np.float32]
+) -> NDArray[np.float32]:
     vectors = np.zeros((len(ids), weights.shape[1]), dtype=np.float32)
     for row, tokens in enumerate(ids):
         if tokens:
@@ -132,7 +144,9 @@ class MultilingualEmbedder:
         for first in range(0, len(rows), AT_ONCE):
             some = rows[first : first + AT_ONCE]
             with _encoding:
-                vectors[some] = encoder.encode([str(texts[row])[:MULTILINGUAL_MAX_CHARS] for row in some])
+                vectors[some] = encoder.encode(
+                    [str(texts[row])[:MULTILINGUAL_MAX_CHARS] for row in some]
+                )
         return vectors
 
     async def aclose(self) -> None:

@@ -1,10 +1,11 @@
 """The embedder of the extra `minilm`: all-MiniLM-L6-v2 in NumPy. Texts stay in this process.
 
-Unlike the mean of word vectors (`local`), its vectors depend on the order and the surroundings of words. The
-package that brings weights and tokenizer is never imported, because its own dependencies are slow to load.
+Unlike the mean of word vectors (`local`), its vectors depend on the order and the surroundings of
+words. The package that brings weights and tokenizer is never imported, because its own dependencies
+are slow to load.
 
-Sources: Devlin et al., "BERT" (2019) for the layers; Reimers and Gurevych, "Sentence-BERT" (2019) for the
-pooling; https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 for the sizes.
+Sources: Devlin et al., "BERT" (2019) for the layers; Reimers and Gurevych, "Sentence-BERT" (2019)
+for the pooling; https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 for the sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ Floats = NDArray[np.float32]
 MINILM_MODEL: Final = "all-MiniLM-L6-v2"
 MINILM_DIM: Final = 384
 MAX_TOKENS: Final = 256  # of a text, as the model was trained; the rest is not embedded
-AT_ONCE: Final = 4  # texts encoded before other callers have their turn: at most about half a second
+AT_ONCE: Final = (
+    4  # texts encoded before other callers have their turn: at most about half a second
+)
 _LAYERS, _HEADS = 6, 12
 _EPSILON: Final = np.float32(1e-12)
 _SQRT_2: Final = np.float32(2**0.5)
@@ -46,7 +49,9 @@ class MiniLmEmbedder:
     model = MINILM_MODEL
 
     async def embed(self, texts: Sequence[str]) -> Floats:
-        """Returns one vector a text. Raises: EmbeddingUnreachable where the extra is not installed."""
+        """Returns one vector a text. Raises: EmbeddingUnreachable where the extra
+        is not installed.
+        """
         vectors = np.zeros((len(texts), MINILM_DIM), dtype=np.float32)
         for first in range(0, len(texts), AT_ONCE):
             part = slice(first, first + AT_ONCE)
@@ -83,8 +88,8 @@ def _embed_now(texts: Sequence[str]) -> Floats:
     rows = [row for row, text in enumerate(texts) if text.strip()]
     if not rows:
         return vectors
-    # One caller at a time: the limit of threads holds for the process. Several threads of BLAS wait actively
-    # for each other: on two busy cores a question took 930 ms with two, 12 ms with one.
+    # One caller at a time: the limit of threads holds for the process. Several threads of BLAS wait
+    # actively for each other: on two busy cores a question took 930 ms with two, 12 ms with one.
     with _encoding:
         tokenizer, encoder, threads = _model()
         encoded = tokenizer.encode_batch([encodable(texts[row]) for row in rows])
@@ -119,7 +124,9 @@ class _Encoder:
     def _layer(self, states: Floats, spans: Sequence[slice], name: str) -> Floats:
         attended = self._attention(states, spans, f"{name}attention.self.")
         output = f"{name}attention.output."
-        states = self._normalized(states + self._linear(attended, f"{output}dense"), f"{output}LayerNorm")
+        states = self._normalized(
+            states + self._linear(attended, f"{output}dense"), f"{output}LayerNorm"
+        )
         inner = self._linear(states, f"{name}intermediate.dense")
         inner *= 0.5 * (1.0 + erf(inner / _SQRT_2))  # GELU
         return self._normalized(
@@ -131,7 +138,9 @@ class _Encoder:
         parts = [self._linear(states, name + part) for part in ("query", "key", "value")]
         attended = np.empty_like(states)
         for span in spans:
-            query, key, value = (part[span].reshape(-1, _HEADS, width).swapaxes(0, 1) for part in parts)
+            query, key, value = (
+                part[span].reshape(-1, _HEADS, width).swapaxes(0, 1) for part in parts
+            )
             scores = query @ key.swapaxes(1, 2) / np.float32(width**0.5)
             scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
             scores /= scores.sum(axis=-1, keepdims=True)

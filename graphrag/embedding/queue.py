@@ -1,8 +1,8 @@
 """Embeds changed nodes in the background: one queue for a process, batch by batch, in turns.
 
-Workspaces take turns, and so do the graphs of a workspace: a graph that fails or is huge delays another
-one by a single batch. The queue lives in memory. What still waits when the process ends, and what failed
-too often, is found by `nodius embed-nodes`.
+Workspaces take turns, and so do the graphs of a workspace: a graph that fails or is huge delays
+another one by a single batch. The queue lives in memory. What still waits when the process ends,
+and what failed too often, is found by `nodius embed-nodes`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ Clock = Callable[[], float]
 class QueueOptions:
     """Units: seconds. `batch` nodes are embedded at once.
 
-    A graph of which more than `max_keys` nodes wait is looked at whole; more than `max_graphs` do not
-    wait. A failing graph waits `retry_s`, then twice as long each time up to `longest_s`. After `attempts`
-    in a row the nodes that fail by themselves are given up. `batch_s` and `probe_s` bound a request and the
-    question whether the service answers at all; `close_s` is what closing waits for the rest.
+    A graph of which more than `max_keys` nodes wait is looked at whole; more than `max_graphs` do
+    not wait. A failing graph waits `retry_s`, then twice as long each time up to `longest_s`. After
+    `attempts` in a row the nodes that fail by themselves are given up. `batch_s` and `probe_s`
+    bound a request and the question whether the service answers at all; `close_s` is what closing
+    waits for the rest.
     """
 
     batch: int = 100
@@ -57,8 +58,8 @@ DEFAULT_OPTIONS = QueueOptions()
 class _WaitingGraph:
     """What waits of one graph. `keys` are nodes; `taken` are being embedded.
 
-    `whole` is set while the graph's nodes are gone through, `after` the last one looked at and `unseen`
-    how many follow it; `again` asks for another pass.
+    `whole` is set while the graph's nodes are gone through, `after` the last one looked at and
+    `unseen` how many follow it; `again` asks for another pass.
     """
 
     keys: dict[str, None] = field(default_factory=dict[str, None])
@@ -92,8 +93,11 @@ class EmbeddingQueue:
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.sources, self._embedder, self._options = sources, embedder, options
-        self._clock, self._sleep = clock, sleep
+        self.sources = sources
+        self._embedder = embedder
+        self._options = options
+        self._clock = clock
+        self._sleep = sleep
         self.on_batch: Callable[[EmbedReport], None] = lambda _: None
         self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
         """Gives the embedder for the texts of a workspace, where it is not the same for all."""
@@ -108,7 +112,8 @@ class EmbeddingQueue:
         return WorkspaceQueue(self, workspace)
 
     def add(self, workspace: str, graph_key: str, node_keys: Sequence[str] | None) -> None:
-        """Embed these nodes soon, None: all of the graph, as far as their vectors are missing or old.
+        """Embed these nodes soon, None: all of the graph, as far as their vectors are
+        missing or old.
 
         Raises nothing and waits for nothing.
         """
@@ -146,7 +151,8 @@ class EmbeddingQueue:
         return self
 
     async def __aexit__(self, _: object, exc: BaseException | None, *_traceback: object) -> None:
-        task, self._task = self._task, None
+        task = self._task
+        self._task = None
         if task is None:
             return
         closing = asyncio.get_running_loop().time() + self._options.close_s
@@ -168,7 +174,9 @@ class EmbeddingQueue:
                 self._wake.clear()
                 dues = [graph.due for graphs in self._waiting.values() for graph in graphs.values()]
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, min(dues) - self._clock()) if dues else None):
+                    async with asyncio.timeout(
+                        max(0.0, min(dues) - self._clock()) if dues else None
+                    ):
                         await self._wake.wait()
                 continue
             workspace, graph_key, graph = found
@@ -196,17 +204,26 @@ class EmbeddingQueue:
         return None
 
     async def _batch(self, workspace: str, graph_key: str, graph: _WaitingGraph) -> None:
-        """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then nothing is forgotten."""
-        source, embedder = self.sources(workspace), self.embedders(workspace)
+        """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then
+        nothing is forgotten.
+        """
+        source = self.sources(workspace)
+        embedder = self.embedders(workspace)
         assert embedder is not None
         if not graph.is_checked:
             is_usable = True
             if isinstance(embedder, WorkspaceEmbedder):
                 await embedder.resolve()
                 is_usable = embedder.is_usable
-            if not is_usable or is_of_another_model(await source.get_stats(graph_key), embedder.model):
-                log.info("embedding_left", extra={"nodes": graph.pending, "reason": "another model"})
-                graph.keys, graph.whole, graph.again = {}, False, False
+            if not is_usable or is_of_another_model(
+                await source.get_stats(graph_key), embedder.model
+            ):
+                log.info(
+                    "embedding_left", extra={"nodes": graph.pending, "reason": "another model"}
+                )
+                graph.keys = {}
+                graph.whole = False
+                graph.again = False
                 return
             graph.is_checked = True
         if not graph.keys:
@@ -231,7 +248,9 @@ class EmbeddingQueue:
         if report.embedded:
             log.info("embedded", extra={"nodes": report.embedded, "skipped": report.skipped})
 
-    async def _read_on(self, source: MutableGraphDataSource, graph_key: str, graph: _WaitingGraph) -> None:
+    async def _read_on(
+        self, source: MutableGraphDataSource, graph_key: str, graph: _WaitingGraph
+    ) -> None:
         """Fetch the keys of the next nodes of a graph that is gone through whole."""
         if graph.after is None:
             graph.unseen = (await source.get_stats(graph_key)).nodes
@@ -241,12 +260,19 @@ class EmbeddingQueue:
             graph.after, graph.unseen = keys[-1], max(0, graph.unseen - len(keys))
             graph.keys.update(dict.fromkeys(keys))
         else:
-            graph.whole, graph.again, graph.after, graph.unseen = graph.again, False, None, 0
+            graph.whole = graph.again
+            graph.again = False
+            graph.after = None
+            graph.unseen = 0
 
     async def _failed(self, graph: _WaitingGraph, exc: Exception) -> None:
         """Let a graph wait; let all wait while the service does not answer."""
-        log.warning("embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1})
-        may_wait = isinstance(exc, UsageLimitReached | SourceUnavailable | SourceTimeout | DatabaseBusy)
+        log.warning(
+            "embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1}
+        )
+        may_wait = isinstance(
+            exc, UsageLimitReached | SourceUnavailable | SourceTimeout | DatabaseBusy
+        )
         if isinstance(exc, EmbeddingError) and not may_wait and not await self._answers():
             self._failing += 1
             await self._sleep(self._wait_s(self._failing))
@@ -254,7 +280,9 @@ class EmbeddingQueue:
         graph.failures += 1
         if not may_wait and graph.failures >= self._options.attempts:  # it cannot even be read
             self._give_up(max(1, len(graph.keys)), reason=type(exc).__name__)
-            graph.keys, graph.whole, graph.again = {}, False, False
+            graph.keys = {}
+            graph.whole = False
+            graph.again = False
         graph.due = self._clock() + self._wait_s(graph.failures)
 
     async def _answers(self) -> bool:
@@ -298,10 +326,11 @@ class WorkspaceQueue:
         return self.queue.pending(self.workspace, graph_key)
 
     async def renew(self, graph_key: str) -> dict[str, Any]:
-        """Embed what is missing or of an older text of a graph soon; return how many nodes have no vector.
+        """Embed what is missing or of an older text of a graph soon; return how many nodes
+        have no vector.
 
-        Facts: `nodes`, `missing`, `queued`, `model`. A graph of another model is not queued, and nothing is
-        without an embedder. Raises: SourceError.
+        Facts: `nodes`, `missing`, `queued`, `model`. A graph of another model is not queued, and
+        nothing is without an embedder. Raises: SourceError.
         """
         stats = await self.queue.sources(self.workspace).get_stats(graph_key)
         embedder = self.queue.embedders(self.workspace)
@@ -315,9 +344,13 @@ class WorkspaceQueue:
         return {"nodes": stats.nodes, "missing": missing, "queued": queued, "model": model}
 
     async def applied(self, approval: Approval) -> None:
-        """Embed what an approval changed; of a changed type the whole graph, whose texts name it."""
+        """Embed what an approval changed; of a changed type the whole graph, whose
+        texts name it.
+        """
         keys = approval.result.keys if approval.result else {}
         if any(keys.get(f"types{done}") for done in ("Created", "Changed", "Deleted")):
             self.add(approval.graph_key, None)
         else:
-            self.add(approval.graph_key, [*keys.get("nodesCreated", ()), *keys.get("nodesChanged", ())])
+            self.add(
+                approval.graph_key, [*keys.get("nodesCreated", ()), *keys.get("nodesChanged", ())]
+            )

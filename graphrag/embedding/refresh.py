@@ -36,7 +36,9 @@ T = TypeVar("T")
 
 PAGE = 1_000
 GIVE_UP_AFTER = 10
-"""So many nodes refused before any was embedded: it is the provider that does not work, not the texts."""
+"""So many nodes refused before any was embedded: it is the provider that does not work,
+not the texts.
+"""
 
 
 PATIENT = RetryPolicy(attempts=5, max_wait_s=60.0)
@@ -45,17 +47,22 @@ PATIENT = RetryPolicy(attempts=5, max_wait_s=60.0)
 
 @runtime_checkable
 class IndexBuilder(Protocol):
-    """Optional ability of a source: to build its approximate indexes now rather than at a first search."""
+    """Optional ability of a source: to build its approximate indexes now rather than
+    at a first search.
+    """
 
     async def build_indexes(self, graph_key: str) -> None: ...
 
 
 class AdoptedOfOtherLength(EmbeddingError):
-    """None of the first vectors that were to be adopted can be of the model. `length` is that of the model's
-    vectors, `numbers` are those of the stored ones."""
+    """None of the first vectors that were to be adopted can be of the model. `length` is that of
+    the model's vectors, `numbers` are those of the stored ones.
+    """
 
     def __init__(self, *, model: str, length: int, numbers: str) -> None:
-        self.model, self.length, self.numbers = model, length, numbers
+        self.model = model
+        self.length = length
+        self.numbers = numbers
         self.says = f"makes vectors of {length:,} numbers; the stored ones have {numbers}"
         super().__init__(provider=model, reason="")
 
@@ -84,7 +91,8 @@ class EmbedReport:
     def add(self, other: EmbedReport) -> None:
         """Add what another run did."""
         for name in (part.name for part in fields(self)):
-            mine, more = getattr(self, name), getattr(other, name)
+            mine = getattr(self, name)
+            more = getattr(other, name)
             setattr(self, name, mine | more if isinstance(mine, set) else mine + more)
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,10 +124,11 @@ async def embed_nodes(
 ) -> EmbedReport:
     """Embed the nodes whose vector is missing or of an older text; safe to cancel and run again.
 
-    A vector that names no model stays as it is, and so does a graph whose vectors are all of another
-    model: `force` renews both, and without `graph_keys` with the model of the settings. `adopt` takes
-    vectors without a model, of the length of the embedder's, as the embedder's own; their numbers stay.
-    The first vectors of a workspace are not stored `beside` ones without a model, unless told so.
+    A vector that names no model stays as it is, and so does a graph whose vectors are all of
+    another model: `force` renews both, and without `graph_keys` with the model of the settings.
+    `adopt` takes vectors without a model, of the length of the embedder's, as the embedder's own;
+    their numbers stay. The first vectors of a workspace are not stored `beside` ones without a
+    model, unless told so.
 
     One request embeds up to `batch` nodes (their content and their name). A text that makes a
     request fail is found by halving and counted as failed; the others go on.
@@ -128,7 +137,9 @@ async def embed_nodes(
     if isinstance(embedder, WorkspaceEmbedder) and (force or adopt or beside or dry_run):
         embedder.accept_unnamed()
     started = time.perf_counter()
-    model, is_usable = await _model_of(embedder, renews_all=force and not graph_keys, dry_run=dry_run)
+    model, is_usable = await _model_of(
+        embedder, renews_all=force and not graph_keys, dry_run=dry_run
+    )
     keys = list(graph_keys) if graph_keys else [graph.key for graph in await source.list_graphs()]
     report = EmbedReport(graphs=len(keys))
     stats = {key: await source.get_stats(key) for key in keys}
@@ -154,8 +165,12 @@ async def embed_nodes(
     return report
 
 
-async def _model_of(embedder: EmbeddingProvider, *, renews_all: bool, dry_run: bool) -> tuple[str, bool]:
-    """Return of which model new vectors are, and whether it can be asked; record it where all are renewed."""
+async def _model_of(
+    embedder: EmbeddingProvider, *, renews_all: bool, dry_run: bool
+) -> tuple[str, bool]:
+    """Return of which model new vectors are, and whether it can be asked; record it where
+    all are renewed.
+    """
     if not isinstance(embedder, WorkspaceEmbedder):
         return embedder.model, True
     await embedder.resolve()
@@ -177,12 +192,13 @@ async def embed_some(
     request_s: float | None = None,
     answers: Callable[[], Awaitable[bool]] | None = None,
 ) -> EmbedReport:
-    """Embed those of some nodes that need it, with one attempt a request; nodes that are gone are left out.
+    """Embed those of some nodes that need it, with one attempt a request; nodes that are gone
+    are left out.
 
-    A request takes at most `request_s` seconds. With `answers`, which asks whether the service works at all,
-    a node counts as failed whatever a request with it alone fails of while it does.
-    A node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the provider
-    does not work.
+    A request takes at most `request_s` seconds. With `answers`, which asks whether the service
+    works at all, a node counts as failed whatever a request with it alone fails of while it does. A
+    node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the
+    provider does not work.
     """
     configs = types_by_name(await source.get_node_configs())
     run = _EmbeddingRun(
@@ -227,7 +243,9 @@ class _EmbeddingRun:
     requests: int = 0
 
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
-        """Embed those of some nodes that need it, in batches; one at fault is found by halving its batch."""
+        """Embed those of some nodes that need it, in batches; one at fault is found by
+        halving its batch.
+        """
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
         if self.adopts:
             unmarked = [node for node in nodes if node.key in stored and not stored[node.key].model]
@@ -247,14 +265,20 @@ class _EmbeddingRun:
             except (EmbeddingError, InvalidMutation, BadDocument) as exc:
                 left[:0] = await self.halves(some, exc, some[0].node.key)
 
-    def _jobs(self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool) -> list[_Job]:
+    def _jobs(
+        self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool
+    ) -> list[_Job]:
         """Return what must be embedded of some nodes, counting the rest."""
         jobs: list[_Job] = []
         for node in nodes:
             config = self.configs.get(node.type)
             digest = embedding_hash(node, config)
             info = stored.get(node.key)
-            if not force and info is not None and (not info.model or info == (self.embedder.model, digest)):
+            if (
+                not force
+                and info is not None
+                and (not info.model or info == (self.embedder.model, digest))
+            ):
                 self.report.skipped += bool(info.model)
                 self.report.unmarked += not info.model
                 continue
@@ -264,28 +288,46 @@ class _EmbeddingRun:
                 continue
             jobs.append(_Job(node=node, content=content, name=name_text(node, config), hash=digest))
         if self.dry_run:
-            self.report.tokens += sum(count_tokens(job.content) + count_tokens(job.name) for job in jobs)
+            self.report.tokens += sum(
+                count_tokens(job.content) + count_tokens(job.name) for job in jobs
+            )
         return jobs
 
-    async def _adopt(self, graph_key: str, nodes: Sequence[Node], stored: dict[str, VectorInfo]) -> None:
-        """Take over the vectors of some nodes that are of the embedder's length; names are embedded."""
+    async def _adopt(
+        self, graph_key: str, nodes: Sequence[Node], stored: dict[str, VectorInfo]
+    ) -> None:
+        """Take over the vectors of some nodes that are of the embedder's length;
+        names are embedded.
+        """
         if not isinstance(self.source, UnmarkedVectors):
             return
         found = await self.source.get_unmarked_vectors(graph_key, [node.key for node in nodes])
-        names = await self._request([name_text(node, self.configs.get(node.type)) for node in nodes])
+        names = await self._request(
+            [name_text(node, self.configs.get(node.type)) for node in nodes]
+        )
         lengths = Counter(vector.size for vector in found.values())
         if lengths and not self.report.adopted and names.shape[1] not in lengths:
             numbers = ", ".join(f"{length:,}" for length in sorted(lengths))
-            raise AdoptedOfOtherLength(model=self.embedder.model, length=names.shape[1], numbers=numbers)
+            raise AdoptedOfOtherLength(
+                model=self.embedder.model, length=names.shape[1], numbers=numbers
+            )
         vectors: list[NodeVector] = []
         for row, node in enumerate(nodes):
             content = found.get(node.key)
-            if content is None or content.shape != names[row].shape or not np.isfinite(content).all():
+            if (
+                content is None
+                or content.shape != names[row].shape
+                or not np.isfinite(content).all()
+            ):
                 continue
-            info = VectorInfo(self.embedder.model, embedding_hash(node, self.configs.get(node.type)))
+            info = VectorInfo(
+                self.embedder.model, embedding_hash(node, self.configs.get(node.type))
+            )
             name = names[row] if names[row].any() else None
             vectors.append(
-                NodeVector(key=node.key, model=info.model, hash=info.hash, content=content, name=name)
+                NodeVector(
+                    key=node.key, model=info.model, hash=info.hash, content=content, name=name
+                )
             )
             stored[node.key] = info
         self.report.adopted += len(vectors)
@@ -294,8 +336,9 @@ class _EmbeddingRun:
             await self.source.adopt_vectors(graph_key, vectors)
 
     async def halves(self, items: Sequence[T], exc: Exception, first: str) -> list[Sequence[T]]:
-        """Return what is left to do after the work on some items failed with `exc`: each half of them, or
-        nothing of one alone, which is counted as failed. `first` is the key of the first item.
+        """Return what is left to do after the work on some items failed with `exc`: each half
+        of them, or nothing of one alone, which is counted as failed. `first` is the key of
+        the first item.
 
         Raises: `exc`, where no item is at fault.
         """
@@ -319,13 +362,17 @@ class _EmbeddingRun:
         return []
 
     async def _embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
-        """Embed and store some nodes. Raises: EmbeddingError, SourceError; then none of them is stored."""
+        """Embed and store some nodes. Raises: EmbeddingError, SourceError; then none of
+        them is stored.
+        """
         if self.requests and self.delay_ms:
             await asyncio.sleep(self.delay_ms / 1000)
         self.requests += 1
         made = await self._request([text for job in jobs for text in (job.content, job.name)])
         if not np.isfinite(made).all():
-            raise EmbeddingMalformed(provider=self.embedder.model, reason="a vector that is not finite")
+            raise EmbeddingMalformed(
+                provider=self.embedder.model, reason="a vector that is not finite"
+            )
         model = self.embedder.model
         vectors = [
             NodeVector(key=job.node.key, model=model, hash=job.hash, content=content, name=name)

@@ -99,7 +99,8 @@ class OpenAICompatibleEmbedder:
         """Implements ReportsTokens."""
         rows = [i for i, text in enumerate(texts) if text.strip()]
         prefixes = (
-            self._of_question if isinstance(text, embedder.AskedText) else self._of_passage for text in texts
+            self._of_question if isinstance(text, embedder.AskedText) else self._of_passage
+            for text in texts
         )
         bounded = [_bounded(prefix + text) for prefix, text in zip(prefixes, texts, strict=True)]
         made: list[tuple[list[int], NDArray[np.float32]]] = []
@@ -154,7 +155,9 @@ class OpenAICompatibleEmbedder:
         items = parsed.data
         items.sort(key=lambda item: item.index)
         if [item.index for item in items] != list(range(count)):
-            raise bad(f"{len(items)} vectors for {count} texts, or with other indexes than 0 to {count - 1}")
+            raise bad(
+                f"{len(items)} vectors for {count} texts, or with other indexes than 0 to {count - 1}"
+            )
         lengths = {len(item.embedding) for item in items}
         if len(lengths) != 1 or lengths == {0}:
             raise bad(f"vectors of lengths {sorted(lengths)} in one answer")
@@ -168,7 +171,9 @@ class OpenAICompatibleEmbedder:
 
 
 def _bounded(text: str) -> str:
-    """Cut a text too long for the model; half a surrogate pair, which JSON cannot hold, becomes `?`."""
+    """Cut a text too long for the model; half a surrogate pair, which JSON cannot
+    hold, becomes `?`.
+    """
     text = text.encode(errors="replace").decode()
     while not fits(text, MAX_TOKENS_A_TEXT):
         text = text[: int(len(text) * 0.95 * MAX_TOKENS_A_TEXT / count_tokens(text))]
@@ -176,7 +181,9 @@ def _bounded(text: str) -> str:
 
 
 def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
-    """Group rows in order, each group within both bounds; tokens are counted only where they may matter."""
+    """Group rows in order, each group within both bounds; tokens are counted only where
+    they may matter.
+    """
     sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # never fewer than its tokens
     if sum(sizes.values()) > MAX_TOKENS_A_REQUEST:
         sizes = {row: count_tokens(texts[row]) for row in rows}
@@ -185,7 +192,8 @@ def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
     for row in rows:
         if batch and (len(batch) == MAX_TEXTS or tokens + sizes[row] > MAX_TOKENS_A_REQUEST):
             yield batch
-            batch, tokens = [], 0
+            batch = []
+            tokens = 0
         batch.append(row)
         tokens += sizes[row]
     if batch:

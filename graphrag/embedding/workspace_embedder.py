@@ -1,9 +1,10 @@
 """Embeds for a workspace with the model that its vectors are of, and for a person who waits.
 
-Decision: the model of a workspace is recorded with its first vectors; of an older database it is the one
-that most vectors name. Where the settings choose another, searches and new vectors go on with the recorded
-model if this program has it (a packaged one), and words alone are searched if not; `embed-nodes --force`
-of the whole workspace renews all vectors with the model of the settings, and records that.
+Decision: the model of a workspace is recorded with its first vectors; of an older database it is
+the one that most vectors name. Where the settings choose another, searches and new vectors go on
+with the recorded model if this program has it (a packaged one), and words alone are searched if
+not; `embed-nodes --force` of the whole workspace renews all vectors with the model of the settings,
+and records that.
 """
 
 from __future__ import annotations
@@ -43,20 +44,25 @@ class EmbeddingModelDiffers(EmbeddingError):
     """The workspace's vectors are of a model that this program cannot ask."""
 
     def __init__(self, *, stored: str, chosen: str) -> None:
-        self.stored, self.chosen = stored, chosen
-        self.says = f"are of {stored}, the settings choose {chosen}: choose {stored}, or renew all with "
+        self.stored = stored
+        self.chosen = chosen
+        self.says = (
+            f"are of {stored}, the settings choose {chosen}: choose {stored}, or renew all with "
+        )
         self.says += "`nodius embed-nodes --force`"
         super().__init__(provider="the vectors", reason="")
 
 
 class UnnamedVectors(EmbeddingError):
-    """The workspace has vectors of another program that name no model, and none of ours: to store the first
-    of ours beside them decides which are searched, so a person chooses. `nodes`: how many; `numbers`: their
-    lengths.
+    """The workspace has vectors of another program that name no model, and none of ours: to store
+    the first of ours beside them decides which are searched, so a person chooses. `nodes`: how
+    many; `numbers`: their lengths.
     """
 
     def __init__(self, *, nodes: int, numbers: str, chosen: str) -> None:
-        self.nodes, self.numbers, self.chosen = nodes, numbers, chosen
+        self.nodes = nodes
+        self.numbers = numbers
+        self.chosen = chosen
         self.says = f"of {nodes:,} nodes name no model"
         super().__init__(provider="the vectors", reason="")
 
@@ -71,7 +77,8 @@ class WorkspaceEmbedder:
         self, chosen: EmbeddingProvider, source: MutableGraphDataSource, records: RecordStore
     ) -> None:
         self.chosen = chosen
-        self._source, self._records = source, records
+        self._source = source
+        self._records = records
         self._current: EmbeddingProvider = chosen
         self._record: Record | None = None
         self._differs: EmbeddingModelDiffers | None = None
@@ -109,8 +116,8 @@ class WorkspaceEmbedder:
         """Nothing is held open: the settings' embedder is closed by its owner."""
 
     async def resolve(self) -> None:
-        """Find out which model the workspace's vectors are of: the recorded one, while vectors of it are
-        stored, else the one that most of them name. Raises: SourceError.
+        """Find out which model the workspace's vectors are of: the recorded one, while vectors of
+        it are stored, else the one that most of them name. Raises: SourceError.
         """
         if time.monotonic() - self._looked_at < LOOK_S:
             return
@@ -123,14 +130,18 @@ class WorkspaceEmbedder:
                 stored = self._counts.most_common(1)[0][0] if self._counts else None
         self._unnamed = None if stored else await self._look_for_unnamed()
         self._looked_at = time.monotonic()
-        before, self._differs, self._current = self.model, None, self.chosen
+        before = self.model
+        self._differs = None
+        self._current = self.chosen
         if stored not in (None, self.chosen.model):
             if stored in PACKAGED:
                 self._current = PACKAGED[stored]()
             else:
                 self._differs = EmbeddingModelDiffers(stored=stored, chosen=self.chosen.model)
             if self.model != before:
-                log.warning("embedding_model_kept", extra={"stored": stored, "chosen": self.chosen.model})
+                log.warning(
+                    "embedding_model_kept", extra={"stored": stored, "chosen": self.chosen.model}
+                )
 
     async def _look_for_unnamed(self) -> UnnamedVectors | None:
         if self._accepts_unnamed or not isinstance(self._source, UnmarkedVectors):
@@ -144,7 +155,8 @@ class WorkspaceEmbedder:
     async def claim(self) -> None:
         """Record the model before vectors of it are stored.
 
-        Raises: EmbeddingModelDiffers where another process recorded another meanwhile, UnnamedVectors.
+        Raises: EmbeddingModelDiffers where another process recorded
+        another meanwhile, UnnamedVectors.
         """
         if self._unnamed is not None:
             raise self._unnamed
@@ -160,12 +172,15 @@ class WorkspaceEmbedder:
         """Record the settings' model: the caller renews every vector of the workspace."""
         await self.resolve()
         await self._write(self.chosen.model)
-        self._differs, self._current = None, self.chosen
+        self._differs = None
+        self._current = self.chosen
 
     async def _write(self, model: str) -> None:
         version = self._record.version if self._record else None
         record = Record(kind=KIND, key=KEY, data={"model": model})
-        self._record = await put_over(self._records, record, version) or await self._records.get(KIND, KEY)
+        self._record = await put_over(self._records, record, version) or await self._records.get(
+            KIND, KEY
+        )
 
 
 async def vector_models(source: MutableGraphDataSource) -> Counter[str]:
@@ -184,8 +199,8 @@ REST_S = 30.0
 class QueryEmbedder:
     """Implements EmbeddingProvider for texts that a person waits for.
 
-    One attempt of at most `wait_s`. A failure of the service is remembered: further texts fail at once,
-    and after `rest_s` the service is tried again beside the question, until it answers.
+    One attempt of at most `wait_s`. A failure of the service is remembered: further texts fail at
+    once, and after `rest_s` the service is tried again beside the question, until it answers.
     """
 
     def __init__(
@@ -196,7 +211,10 @@ class QueryEmbedder:
         rest_s: float = REST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inner, self._wait_s, self._rest_s, self._clock = inner, wait_s, rest_s, clock
+        self._inner = inner
+        self._wait_s = wait_s
+        self._rest_s = rest_s
+        self._clock = clock
         self._failure = ""
         self._rests_until = 0.0
         self._trial: asyncio.Task[None] | None = None
@@ -215,7 +233,9 @@ class QueryEmbedder:
             async with asyncio.timeout(self._wait_s):
                 vectors = await self._inner.embed(texts)
         except TimeoutError as exc:
-            late = EmbeddingUnreachable(provider=self.model, reason=f"no answer within {self._wait_s:g} s")
+            late = EmbeddingUnreachable(
+                provider=self.model, reason=f"no answer within {self._wait_s:g} s"
+            )
             self._remember(late)
             raise late from exc
         except EmbeddingError as exc:

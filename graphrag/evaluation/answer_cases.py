@@ -1,7 +1,8 @@
-"""Cases for measuring answers: questions with the facts of a right answer, and changes with their result.
+"""Cases for measuring answers: questions with the facts of a right answer, and changes
+with their result.
 
-A file of cases is TOML or JSON: a list `workflows`, each with a `file`, its `questions` and its `changes`.
-Nodes are named as in their workflow; see docs/retrieval.md for the fields.
+A file of cases is TOML or JSON: a list `workflows`, each with a `file`, its `questions` and its
+`changes`. Nodes are named as in their workflow; see docs/retrieval.md for the fields.
 """
 
 from __future__ import annotations
@@ -43,8 +44,9 @@ class _CaseModel(BaseModel):
 class AskedQuestion(_CaseModel):
     """A question with the facts that its answer must, and must not, contain.
 
-    `counted` are the nodes whose number is asked for; that number is then a fact, too. `connected` names two
-    nodes of which the question asks whether an edge connects them: the graph has the right answer.
+    `counted` are the nodes whose number is asked for; that number is then a fact, too.
+    `connected` names two nodes of which the question asks whether an edge connects them: the
+    graph has the right answer.
     """
 
     ask: Text
@@ -74,7 +76,8 @@ class NewNode(_CaseModel):
 class AskedChange(_CaseModel):
     """A request for a change with what holds afterwards; all else stays as it was.
 
-    `set`: values by the names of nodes and the paths of fields (`data.name` renames). `gone`: deleted nodes.
+    `set`: values by the names of nodes and the paths of fields (`data.name` renames).
+    `gone`: deleted nodes.
     `edges` and `no_edges`: edges that exist or do not; `new`: nodes that are added.
     """
 
@@ -87,8 +90,9 @@ class AskedChange(_CaseModel):
 
 
 class WorkflowCases(_CaseModel):
-    """What is asked about one workflow: a `file` of the folder, a packaged one (`sample:nba.json`) or a graph
-    of the database (`graph:KEY`)."""
+    """What is asked about one workflow: a `file` of the folder, a packaged one (`sample:nba.json`)
+    or a graph of the database (`graph:KEY`).
+    """
 
     file: Text
     questions: tuple[AskedQuestion, ...] = ()
@@ -101,7 +105,9 @@ class _CaseFile(_CaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A question or a change about a workflow. `id` is unique in its file, `digest` that of its content."""
+    """A question or a change about a workflow. `id` is unique in its file, `digest` that
+    of its content.
+    """
 
     id: str
     file: str
@@ -119,7 +125,9 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGraph:
-    """The graph of a workflow, with its nodes by key and by name. A name may stand for several nodes."""
+    """The graph of a workflow, with its nodes by key and by name. A name may
+    stand for several nodes.
+    """
 
     graph: Graph
     nodes: Mapping[str, Node]
@@ -142,7 +150,9 @@ class CaseGraph:
         return NamedGraph.of(self.nodes.values(), self.edges.values())
 
     def keys(self, name: str) -> set[str]:
-        """Returns the keys of the nodes with this name or key; notes only where no other node has it."""
+        """Returns the keys of the nodes with this name or key; notes only where no other
+        node has it.
+        """
         wanted = name.strip().casefold()
         keys = {
             key
@@ -153,8 +163,11 @@ class CaseGraph:
 
     def has_edge(self, pair: Pair) -> bool:
         """Returns whether an edge leads from the first node to the second."""
-        sources, targets = self.keys(pair[0]), self.keys(pair[1])
-        return any(edge.source in sources and edge.target in targets for edge in self.edges.values())
+        sources = self.keys(pair[0])
+        targets = self.keys(pair[1])
+        return any(
+            edge.source in sources and edge.target in targets for edge in self.edges.values()
+        )
 
 
 def read_cases(path: Path) -> list[Case]:
@@ -193,7 +206,8 @@ def _of_workflow(workflow: WorkflowCases) -> list[Case]:
 
 async def load_stored(source: GraphDataSource, key: str) -> CaseGraph:
     """Returns a graph of a database. Raises: GraphNotFound, SourceError."""
-    nodes, edges = await source.get_nodes(key), await source.get_edges(key)
+    nodes = await source.get_nodes(key)
+    edges = await source.get_edges(key)
     return CaseGraph(
         graph=await source.get_graph(key),
         nodes={node.key: node for node in nodes},
@@ -207,8 +221,12 @@ def copy_graph(graph: CaseGraph, key: str, *, workspace: str | None = None) -> C
     workspace = workspace or graph.graph.workspace
     return CaseGraph(
         graph=graph.graph.replace(key=key, workspace=workspace),
-        nodes={name: node.model_copy(update={"graph_key": key}) for name, node in graph.nodes.items()},
-        edges={name: edge.model_copy(update={"graph_key": key}) for name, edge in graph.edges.items()},
+        nodes={
+            name: node.model_copy(update={"graph_key": key}) for name, node in graph.nodes.items()
+        },
+        edges={
+            name: edge.model_copy(update={"graph_key": key}) for name, edge in graph.edges.items()
+        },
         configs=[config.model_copy(update={"workspace": workspace}) for config in graph.configs],
     )
 
@@ -216,7 +234,9 @@ def copy_graph(graph: CaseGraph, key: str, *, workspace: str | None = None) -> C
 async def store_graph(
     source: MutableGraphDataSource, embedder: EmbeddingProvider | None, graph: CaseGraph
 ) -> None:
-    """Stores a graph and the vectors of its nodes. Raises: GraphExists, SourceError, EmbeddingError."""
+    """Stores a graph and the vectors of its nodes. Raises: GraphExists, SourceError,
+    EmbeddingError.
+    """
     await source.create_graph(graph.graph, graph.content)
     if embedder is not None:
         await embed_nodes(source, embedder, graph_keys=[graph.graph.key])
@@ -232,9 +252,12 @@ def read_graph(file: str, folder: Path | None, *, workspace: str, graph_key: str
             name = file.removeprefix(SAMPLE)
             raw = load_text(name).encode()
         elif folder is None:
-            raise QueryFileError(file=file, reason="--workflows DIR is missing: the folder of this workflow")
+            raise QueryFileError(
+                file=file, reason="--workflows DIR is missing: the folder of this workflow"
+            )
         else:
-            name, raw = file, (folder / file).read_bytes()
+            name = file
+            raw = (folder / file).read_bytes()
         result = import_workflow(raw, file_name=name, workspace=workspace, graph_key=graph_key)
     except OSError as exc:
         raise QueryFileError(file=file, reason=exc.strerror or str(exc)) from exc

@@ -19,7 +19,8 @@ MEASURES = ("rounds", "tool_calls", "malformed", "prompt", "completion", "second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """The results of one way for questions or for changes: shares from 0 to 1, means, and total cost.
+    """The results of one way for questions or for changes: shares from 0 to 1,
+    means, and total cost.
 
     `invented_marked`: of the invented ones, those that people were told of.
     """
@@ -85,7 +86,9 @@ def _summary(way: Way, kind: str, rows: Sequence[AnswerRow]) -> AnswerSummary:
         way=way,
         kind=kind,
         cases=len(rows),
-        shares={verdict: sum(row.verdict == verdict for row in rows) / len(rows) for verdict in VERDICTS},
+        shares={
+            verdict: sum(row.verdict == verdict for row in rows) / len(rows) for verdict in VERDICTS
+        },
         right_interval=interval([row.verdict == "right" for row in rows]),
         means={name: float(np.mean([getattr(row, name) for row in rows])) for name in MEASURES},
         cost_usd=sum(costs) if len(costs) == len(rows) else None,
@@ -116,7 +119,8 @@ def _of_agent(rows: Iterable[AnswerRow]) -> dict[tuple[str, str], AnswerRow]:
 
 
 def read_rows(path: Path) -> list[AnswerRow]:
-    """Returns the results in a file of JSON lines, of each identity the last; none where there is no file.
+    """Returns the results in a file of JSON lines, of each identity the last; none where there
+    is no file.
 
     A last line that was not written to its end is left out. Raises: QueryFileError.
     """
@@ -142,7 +146,9 @@ def read_rows(path: Path) -> list[AnswerRow]:
 
 
 def append_row(path: Path, row: AnswerRow) -> None:
-    """Adds a result to a file; a line that was cut off before is removed first. Raises: QueryFileError."""
+    """Adds a result to a file; a line that was cut off before is removed
+    first. Raises: QueryFileError.
+    """
     try:
         with path.open("a+b") as file:
             file.seek(0)

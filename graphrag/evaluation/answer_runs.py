@@ -1,7 +1,8 @@
 """Runs the agent, and a baseline, on cases: their answers are scored and what they cost is counted.
 
-The baseline is one call of the same model with the whole graph as JSON, and the write tools for a change.
-Every change runs on a copy of its graph; what is proposed is approved and the result compared.
+The baseline is one call of the same model with the whole graph as JSON, and the write
+tools for a change. Every change runs on a copy of its graph; what is proposed is approved
+and the result compared.
 """
 
 from __future__ import annotations
@@ -47,15 +48,20 @@ WAYS: Final[tuple[Way, ...]] = ("agent", "baseline")
 MAX_DECISIONS = 20  # proposals that are approved in one case
 MAX_ANSWER_CHARS = 8_000  # of an answer that is stored
 FINAL_ERRORS = frozenset(("context_length", "content_filter", "request_refused"))
-"""Failures that a second try would meet again: they are results. Other cases that failed run again."""
+"""Failures that a second try would meet again: they are results. Other cases that
+failed run again.
+"""
 
 _NOT_SENT = frozenset(("graphKey", "posX", "posY", "size", "handles", "typeVersion"))
 _QUESTION_PROMPT = "Answer the question from the workflow below alone, in a few sentences.\n\n"
-_CHANGE_PROMPT = "Make the change to the workflow below that is asked for, by calling the functions.\n\n"
+_CHANGE_PROMPT = (
+    "Make the change to the workflow below that is asked for, by calling the functions.\n\n"
+)
 
 
 class AnswerRow(BaseModel):
-    """The result of one case in one way. `malformed`: calls that could not be run as they were written;
+    """The result of one case in one way. `malformed`: calls that could not be run as
+    they were written;
     `marked`: the person was told that the answer claims what the graph does not have.
 
     Units: tokens; `cost_usd` None where nobody knows the price; seconds.
@@ -140,9 +146,11 @@ async def run_cases(
     done: frozenset[tuple[str, ...]] = frozenset(),
     ways: Sequence[Way] = WAYS,
 ) -> AsyncGenerator[AnswerRow]:
-    """Yields the result of each case in each way, one after the other, but for those that are `done`.
+    """Yields the result of each case in each way, one after the other, but for those
+    that are `done`.
 
-    `graphs` are those of the cases' files. Raises: ValueError for a case that does not fit its graph.
+    `graphs` are those of the cases' files. Raises: ValueError for a case that does not
+    fit its graph.
     """
     stored: set[str] = set()
     for number, case in enumerate(cases):
@@ -197,14 +205,17 @@ async def _scored(
     nodes = await setting.source.get_nodes(graph.graph.key)
     edges = await setting.source.get_edges(graph.graph.key)
     after = CaseGraph(
-        graph=graph.graph, nodes={node.key: node for node in nodes}, edges={edge.key: edge for edge in edges}
+        graph=graph.graph,
+        nodes={node.key: node for node in nodes},
+        edges={edge.key: edge for edge in edges},
     )
     return score_change(graph, after, asked)
 
 
 async def _ask_agent(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
     """Puts a case to the agent in a new conversation; what it proposes for a change is approved."""
-    run, key = _Run(), graph.graph.key
+    run = _Run()
+    key = graph.graph.key
     turn = setting.agent.run(None, key, case.asked.ask, setting.person, interactive=False)
     thread_id = ""
     try:
@@ -219,7 +230,9 @@ async def _ask_agent(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _R
                 run.proposals += len(ending.approvals)
                 break
             run.proposals += 1
-            turn = setting.agent.resume(thread_id, setting.person, decision=Approve(), interactive=False)
+            turn = setting.agent.resume(
+                thread_id, setting.person, decision=Approve(), interactive=False
+            )
     except (ApprovalError, ThreadError) as exc:
         run.error = type(exc).__name__
     run.malformed += _malformed(setting, thread_id)
@@ -240,7 +253,9 @@ async def _follow(turn: AsyncGenerator[events.Event], run: _Run) -> events.Endin
                 run.calls += 1
     if not isinstance(last, events.Ending):
         return None
-    run.marked = run.marked or (isinstance(last, events.Completed) and last.not_in_graph is not None)
+    run.marked = run.marked or (
+        isinstance(last, events.Completed) and last.not_in_graph is not None
+    )
     if not isinstance(last, events.Failed):
         run.text = "\n".join(part for part in (run.text, last.text) if part)
     return last
@@ -258,7 +273,9 @@ def _malformed(setting: AnswerSetting, thread_id: str) -> int:
 
 async def _ask_once(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
     """Puts a case to the model in one call, with the whole graph as JSON."""
-    run, key, is_change = _Run(rounds=1), graph.graph.key, case.kind == "change"
+    run = _Run(rounds=1)
+    key = graph.graph.key
+    is_change = case.kind == "change"
     instructions = (_CHANGE_PROMPT if is_change else _QUESTION_PROMPT) + graph_as_json(graph)
     request = ModelRequest(
         messages=(llm.SystemMessage(content=instructions), llm.UserMessage(content=case.asked.ask)),
@@ -294,11 +311,18 @@ async def _ask_once(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Ru
     return run
 
 
-async def _carry_out(setting: AnswerSetting, key: str, calls: Sequence[llm.ToolCall], run: _Run) -> None:
+async def _carry_out(
+    setting: AnswerSetting, key: str, calls: Sequence[llm.ToolCall], run: _Run
+) -> None:
     """Runs the calls of the baseline and approves what they propose."""
     thread_id = f"baseline-{key}"
     place = setting.call_place(
-        key, setting.person, setting.language, thread_id=thread_id, turn=1, model=setting.provider.model
+        key,
+        setting.person,
+        setting.language,
+        thread_id=thread_id,
+        turn=1,
+        model=setting.provider.model,
     )
     running = ToolCalls(setting.box, setting.approvals, log=setting.call_log)
     answered = [one async for one in running.run(Requested(calls=calls), place)]
@@ -320,7 +344,11 @@ def graph_as_json(graph: CaseGraph) -> str:
             "name": graph.graph.name,
             **{
                 kind: [
-                    {name: value for name, value in json_document(one).items() if name not in _NOT_SENT}
+                    {
+                        name: value
+                        for name, value in json_document(one).items()
+                        if name not in _NOT_SENT
+                    }
                     for one in of_kind.values()
                 ]
                 for kind, of_kind in (("nodes", graph.nodes), ("edges", graph.edges))

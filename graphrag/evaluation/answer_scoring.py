@@ -1,7 +1,7 @@
 """Scores the text of an answer against the facts of its case and the graph. Asks no model.
 
-An answer is invented where it contains a fact that it must not, or claims an edge that the graph lacks:
-an arrow between two nodes, or "X leads to Y" where no path does.
+An answer is invented where it contains a fact that it must not, or claims an edge that the graph
+lacks: an arrow between two nodes, or "X leads to Y" where no path does.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def score_answer(text: str, question: AskedQuestion, graph: CaseGraph) -> Scored
     asked = len(question.facts)
     if question.connected is not None:
         asked += 1
-        says, pair = _says_connected(text, question.connected, graph), " → ".join(question.connected)
+        says = _says_connected(text, question.connected, graph)
+        pair = " → ".join(question.connected)
         if says and not graph.has_edge(question.connected):
             invented.append(pair)
         elif says != graph.has_edge(question.connected):
@@ -68,7 +69,9 @@ def normalize(text: str) -> str:
 
 
 def has_fact(plain: str, fact: Fact, graph: CaseGraph | None = None) -> bool:
-    """Returns whether a normalized text contains a fact as whole words; a node's key stands for its name."""
+    """Returns whether a normalized text contains a fact as whole words; a node's key stands
+    for its name.
+    """
     texts = [fact] if isinstance(fact, str) else list(fact)
     if graph is not None:
         texts += [key for text in texts for key in graph.keys(text)]

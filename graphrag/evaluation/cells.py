@@ -1,8 +1,8 @@
 """Measures how many of a node's values the text about it shows, by family of node types.
 
-The values are found apart from `tools.node_meaning`: every text and number in a node's data, but for what
-an editor stores for itself (ids, versions, copies of schemas) and the names of operators and types.
-A long value counts as shown where its beginning is.
+The values are found apart from `tools.node_meaning`: every text and number in a node's data, but
+for what an editor stores for itself (ids, versions, copies of schemas) and the names of operators
+and types. A long value counts as shown where its beginning is.
 """
 
 from __future__ import annotations
@@ -33,21 +33,58 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = {
     "schedules": frozenset(("scheduleTrigger", "cron", "interval", "inject", "delay", "wait")),
     "stores": frozenset(
         (
-            *("googleSheets", "googleSheetsTool", "googleDrive", "airtable", "dataTable", "notion", "nocoDb"),
-            *("postgres", "postgresTool", "mySql", "mysql", "mongoDb", "redis", "supabase", "oracleDatabase"),
-            *("vectorStoreSupabase", "vectorStorePGVector", "vectorStoreQdrant", "vectorStorePinecone"),
+            *(
+                "googleSheets",
+                "googleSheetsTool",
+                "googleDrive",
+                "airtable",
+                "dataTable",
+                "notion",
+                "nocoDb",
+            ),
+            *(
+                "postgres",
+                "postgresTool",
+                "mySql",
+                "mysql",
+                "mongoDb",
+                "redis",
+                "supabase",
+                "oracleDatabase",
+            ),
+            *(
+                "vectorStoreSupabase",
+                "vectorStorePGVector",
+                "vectorStoreQdrant",
+                "vectorStorePinecone",
+            ),
         )
     ),
     "models and prompts": frozenset(
         (
-            *("agent", "chainLlm", "openAi", "informationExtractor", "textClassifier", "lmChatOpenAi"),
+            *(
+                "agent",
+                "chainLlm",
+                "openAi",
+                "informationExtractor",
+                "textClassifier",
+                "lmChatOpenAi",
+            ),
             *("outputParserStructured", "toolWorkflow"),
         )
     ),
-    "messages": frozenset(("telegram", "slack", "gmail", "discord", "emailSend", "microsoftOutlook")),
+    "messages": frozenset(
+        ("telegram", "slack", "gmail", "discord", "emailSend", "microsoftOutlook")
+    ),
     "devices": frozenset(
         (
-            *("mqtt in", "mqtt out", "api-current-state", "api-call-service", "server-state-changed"),
+            *(
+                "mqtt in",
+                "mqtt out",
+                "api-current-state",
+                "api-call-service",
+                "server-state-changed",
+            ),
             *("catch",),
         )
     ),
@@ -56,17 +93,61 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = {
 
 _STORED_BY_EDITOR: Final = frozenset(
     (
-        *("__rl", "mode", "cachedResultName", "cachedResultUrl", "schema", "displayName", "typeValidation"),
-        *("caseSensitive", "version", "id", "type", "operator", "combinator", "looseTypeValidation"),
-        *("valueType", "vt", "pt", "tot", "payloadType", "propertyType", "combineOperation", "dataType"),
-        *("style", "members", "group", "language", "libs", "outputProperties", "t", "props", "mappingMode"),
-        *("specifyBody", "specifyHeaders", "specifyQuery", "valueProvider", "checkall", "onceDelay"),
+        *(
+            "__rl",
+            "mode",
+            "cachedResultName",
+            "cachedResultUrl",
+            "schema",
+            "displayName",
+            "typeValidation",
+        ),
+        *(
+            "caseSensitive",
+            "version",
+            "id",
+            "type",
+            "operator",
+            "combinator",
+            "looseTypeValidation",
+        ),
+        *(
+            "valueType",
+            "vt",
+            "pt",
+            "tot",
+            "payloadType",
+            "propertyType",
+            "combineOperation",
+            "dataType",
+        ),
+        *(
+            "style",
+            "members",
+            "group",
+            "language",
+            "libs",
+            "outputProperties",
+            "t",
+            "props",
+            "mappingMode",
+        ),
+        *(
+            "specifyBody",
+            "specifyHeaders",
+            "specifyQuery",
+            "valueProvider",
+            "checkall",
+            "onceDelay",
+        ),
         *("rateUnits", "nbRateUnits", "rate", "randomFirst", "randomLast", "randomUnits"),
         *("halt_if_type", "state_type", "stateType", "ifStateType", "entityIdType"),
         *("timeoutUnits", "pauseType", "field", "halt_if_compare", "forType", "forUnits", "queue"),
     )
 )
-"""Names of fields that no question is about, or that are written in words (units, kinds of comparison)."""
+"""Names of fields that no question is about, or that are written in words (units,
+kinds of comparison).
+"""
 
 _NO_LETTERS = re.compile(r"[\W_]+")
 
@@ -108,14 +189,18 @@ def values_in(data: Any, name: str = "") -> Iterator[str]:
 
 
 def score_cells(nodes: Iterable[Node]) -> list[CellScores]:
-    """Returns how many values the contexts' cell of each node shows, by family, the largest family first."""
+    """Returns how many values the contexts' cell of each node shows, by family, the
+    largest family first.
+    """
     counts: dict[str, list[int]] = {}
     for node in nodes:
         if node.type in NO_STEPS or not isinstance(node.data, Mapping):
             continue
         pairs = cast(Mapping[str, Any], node.data)
         data = {key: value for key, value in pairs.items() if key != "name"}
-        wanted = [begin for value in values_in(data) if (begin := _letters(value)[:BEGINNING_CHARS])]
+        wanted = [
+            begin for value in values_in(data) if (begin := _letters(value)[:BEGINNING_CHARS])
+        ]
         if not wanted:
             continue
         cell = _letters(write_facts(facts_of(node), DATA_CHARS) or "")

@@ -38,7 +38,9 @@ async def context_facts(
     role: Role,
     options: ContextOptions,
 ) -> AsyncGenerator[ContextFacts]:
-    """Yields the result of each question that has facts; the graphs are stored. Raises: GraphNotFound."""
+    """Yields the result of each question that has facts; the graphs are
+    stored. Raises: GraphNotFound.
+    """
     for case in cases:
         facts = case.asked.shown_facts if isinstance(case.asked, AskedQuestion) else ()
         if not facts:

@@ -23,7 +23,8 @@ def check_change(graph: CaseGraph, change: AskedChange) -> None:
 
 
 def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> ScoredAnswer:
-    """Returns the verdict on a change: right where the graph is as expected, partly where some of it is.
+    """Returns the verdict on a change: right where the graph is as expected, partly where some
+    of it is.
 
     Where something else was changed too, it is `invented`. Raises: as `check_change`.
     """
@@ -40,20 +41,27 @@ def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Sc
     return ScoredAnswer(verdict=verdict, missing=tuple(failed))
 
 
-def _expectations(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[tuple[str, bool]]:
-    """Yields each expectation in words and whether it holds. Raises: ValueError for one that held before."""
+def _expectations(
+    before: CaseGraph, after: CaseGraph, change: AskedChange
+) -> Iterator[tuple[str, bool]]:
+    """Yields each expectation in words and whether it holds. Raises: ValueError for one
+    that held before.
+    """
     for what, was, holds in _states(before, after, change):
         if was:
             raise ValueError(f"{what}: it holds already")
         yield what, holds
 
 
-def _states(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[tuple[str, bool, bool]]:
+def _states(
+    before: CaseGraph, after: CaseGraph, change: AskedChange
+) -> Iterator[tuple[str, bool, bool]]:
     """Yields each expectation in words, whether it held before, and whether it holds now."""
     for name, values in change.set.items():
         key = _key_of(before, name)
         for path, value in values.items():
-            was, now = _value(before.nodes[key], path), _value(after.nodes.get(key), path)
+            was = _value(before.nodes[key], path)
+            now = _value(after.nodes.get(key), path)
             yield f"{name}.{path} = {value}", _same(was, value), _same(now, value)
     for name in change.gone:
         key = _key_of(before, name)
@@ -77,7 +85,9 @@ def _key_of(graph: CaseGraph, name: str) -> str:
 
 
 def _has_edge(before: CaseGraph, after: CaseGraph, pair: Pair) -> bool:
-    """Returns whether the edge is there now; nodes are known by their names from before, or new ones."""
+    """Returns whether the edge is there now; nodes are known by their names from before,
+    or new ones.
+    """
     sources, targets = ((before.keys(name) or after.keys(name)) for name in pair)
     return any(edge.source in sources and edge.target in targets for edge in after.edges.values())
 
@@ -97,7 +107,11 @@ def _other_changes(before: CaseGraph, after: CaseGraph, change: AskedChange) -> 
     """Yields what is different and was not asked for. References to a renamed node follow it."""
     gone = {_key_of(before, name) for name in change.gone}
     fields = {_key_of(before, name): values for name, values in change.set.items()}
-    renames = {name: str(values["data.name"]) for name, values in change.set.items() if "data.name" in values}
+    renames = {
+        name: str(values["data.name"])
+        for name, values in change.set.items()
+        if "data.name" in values
+    }
     for key, node in before.nodes.items():
         if key not in after.nodes:
             if key not in gone:
@@ -113,7 +127,9 @@ def _other_changes(before: CaseGraph, after: CaseGraph, change: AskedChange) -> 
 def _is_as_expected(
     old: Node, new: Node, fields: Mapping[str, Any], renames: Mapping[str, str], gone: set[str]
 ) -> bool:
-    """Returns whether a node is as it was, but for the fields to set, references, and where it stands."""
+    """Returns whether a node is as it was, but for the fields to set, references, and
+    where it stands.
+    """
     documents = [json_document(node) for node in (old, new)]
     for document in documents:
         for name in _PLACES & document.keys():
@@ -128,14 +144,18 @@ def _is_as_expected(
         members = value_at(document, ("data", "members"))
         if isinstance(members, list):  # a deleted node leaves its group
             document["data"]["members"] = [key for key in members if key not in gone]  # pyright: ignore[reportUnknownVariableType]
-    before, after = (orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode() for document in documents)
+    before, after = (
+        orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode() for document in documents
+    )
     for name, other in renames.items():
         before = before.replace(name, other)
         after = after.replace(name, other)
     return before == after
 
 
-def _other_edges(before: CaseGraph, after: CaseGraph, change: AskedChange, gone: set[str]) -> Iterator[str]:
+def _other_edges(
+    before: CaseGraph, after: CaseGraph, change: AskedChange, gone: set[str]
+) -> Iterator[str]:
     expected = [*change.edges, *change.no_edges]
     ends = [
         tuple(before.keys(name) or after.keys(name) for name in pair) for pair in expected

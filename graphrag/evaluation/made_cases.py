@@ -21,13 +21,17 @@ MAX_VALUE_CHARS = 80
 MAX_FOLLOWERS = 4
 MAX_COUNTED = 10
 
-_NO_VALUE = re.compile(r"(?:^|\.)(?:id|name|type|mode|version|__rl|cached\w+|\w*Type|members|schema)(?:\.|$)")
+_NO_VALUE = re.compile(
+    r"(?:^|\.)(?:id|name|type|mode|version|__rl|cached\w+|\w*Type|members|schema)(?:\.|$)"
+)
 
 Made = Iterator[AskedQuestion | AskedChange]
 
 
 def make_cases(graph: CaseGraph, number: int, *, file: str, seed: int = 0) -> WorkflowCases:
-    """Returns up to so many cases, of each kind in turn; the same ones for the same graph and seed."""
+    """Returns up to so many cases, of each kind in turn; the same ones for the same
+    graph and seed.
+    """
     chance = random.Random(seed)
     makers = [maker(_CaseParts(graph, chance)) for maker in MAKERS]
     made: list[AskedQuestion | AskedChange] = []
@@ -47,12 +51,16 @@ def make_cases(graph: CaseGraph, number: int, *, file: str, seed: int = 0) -> Wo
 
 
 class _CaseParts:
-    """The parts of a graph that cases are made of, in an order of chance. Nodes have a name of their own."""
+    """The parts of a graph that cases are made of, in an order of chance. Nodes have a name
+    of their own.
+    """
 
     def __init__(self, graph: CaseGraph, chance: random.Random) -> None:
         named = [node for node in graph.nodes.values() if len(graph.keys(node_name(node))) == 1]
         self.graph = graph
-        self.steps = [node for node in named if node.type not in NO_STEPS and normalize(node_name(node))]
+        self.steps = [
+            node for node in named if node.type not in NO_STEPS and normalize(node_name(node))
+        ]
         self.names = {node.key: node_name(node) for node in self.steps}
         ends = self.names.keys()
         self.edges = [edge for edge in graph.edges.values() if {edge.source, edge.target} <= ends]
@@ -102,8 +110,11 @@ def _follows(pool: _CaseParts) -> Made:
 def _error_output(pool: _CaseParts) -> Made:
     for edge in pool.edges:
         if edge.label == "error":
-            source, target = pool.names[edge.source], pool.names[edge.target]
-            yield AskedQuestion(ask=f'Where does the error output of "{source}" lead?', must=(target,))
+            source = pool.names[edge.source]
+            target = pool.names[edge.target]
+            yield AskedQuestion(
+                ask=f'Where does the error output of "{source}" lead?', must=(target,)
+            )
 
 
 def _value(pool: _CaseParts) -> Made:
@@ -132,14 +143,20 @@ def _not_connected(pool: _CaseParts) -> Made:
 
 
 def _is_connected(one: str, other: str) -> AskedQuestion:
-    return AskedQuestion(ask=f'Does an edge lead from "{one}" straight to "{other}"?', connected=(one, other))
+    return AskedQuestion(
+        ask=f'Does an edge lead from "{one}" straight to "{other}"?', connected=(one, other)
+    )
 
 
 def _where(pool: _CaseParts) -> Made:
-    texts = {key: compact_json(node.to_document()).casefold() for key, node in pool.graph.nodes.items()}
+    texts = {
+        key: compact_json(node.to_document()).casefold() for key, node in pool.graph.nodes.items()
+    }
     for node, _, value in pool.values():
         if sum(value.casefold() in text for text in texts.values()) == 1:
-            yield AskedQuestion(ask=f'Which node has the value "{value}"?', must=(pool.names[node.key],))
+            yield AskedQuestion(
+                ask=f'Which node has the value "{value}"?', must=(pool.names[node.key],)
+            )
 
 
 def _rename(pool: _CaseParts) -> Made:
@@ -152,7 +169,8 @@ def _rename(pool: _CaseParts) -> Made:
 
 def _set(pool: _CaseParts) -> Made:
     for node, path, value in pool.values():
-        name, field = pool.names[node.key], f"data.{path}"
+        name = pool.names[node.key]
+        field = f"data.{path}"
         if str(value_at(json_document(node), path_of(field))) != value:
             continue  # the path of a resource locator or of an item of a list is shortened
         new = str(int(value) + 1) if value.isascii() and value.isdigit() else f"{value}-2"
@@ -161,13 +179,16 @@ def _set(pool: _CaseParts) -> Made:
 
 def _delete(pool: _CaseParts) -> Made:
     for node in pool.steps:
-        yield AskedChange(ask=f'Delete the node "{pool.names[node.key]}".', gone=(pool.names[node.key],))
+        yield AskedChange(
+            ask=f'Delete the node "{pool.names[node.key]}".', gone=(pool.names[node.key],)
+        )
 
 
 def _connect(pool: _CaseParts) -> Made:
     for one, other in product(pool.edges, reversed(pool.edges)):
         if _fits(one, other) and not pool.joined(one.source, other.target):
-            source, target = pool.names[one.source], pool.names[other.target]
+            source = pool.names[one.source]
+            target = pool.names[other.target]
             yield AskedChange(ask=f'Connect "{source}" to "{target}".', edges=((source, target),))
 
 
@@ -184,4 +205,6 @@ MAKERS: Sequence[Callable[[_CaseParts], Made]] = (
     *(_follows, _error_output, _value, _rename, _count, _connected, _set, _not_connected),
     *(_where, _delete, _connect),
 )
-"""The kinds of cases; half of the questions about connections are about nodes that are not connected."""
+"""The kinds of cases; half of the questions about connections are about nodes
+that are not connected.
+"""

@@ -1,8 +1,10 @@
-"""Scores rankings: recall of what was wanted, hits, reciprocal rank, tokens of contexts; knows no file.
+"""Scores rankings: recall of what was wanted, hits, reciprocal rank, tokens of contexts;
+knows no file.
 
-How sure mean scores are is said by intervals of the bootstrap: the questions drawn again and again, with the
-same seed each time; and for which questions they hold by splits of them.
-Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), percentile intervals of 95 %.
+How sure mean scores are is said by intervals of the bootstrap: the questions drawn again and again,
+with the same seed each time; and for which questions they hold by splits of them.
+Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), percentile intervals
+of 95 %.
 """
 
 from __future__ import annotations
@@ -31,14 +33,16 @@ class QueryFileError(Exception):
     """The file of questions cannot be used; `reason` says what is wrong and where."""
 
     def __init__(self, *, file: str, reason: str) -> None:
-        self.file, self.reason = file, reason
+        self.file = file
+        self.reason = reason
         super().__init__(f"{file}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
-    """A question and the names of the nodes that answer it. Nodes of the type `beside` and the `given` ones
-    are not ranked. `lost` says why it is left out where none of these nodes exists."""
+    """A question and the names of the nodes that answer it. Nodes of the type `beside` and the
+    `given` ones are not ranked. `lost` says why it is left out where none of these nodes exists.
+    """
 
     graph_key: str
     text: str
@@ -50,8 +54,9 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """How many places count. `deep` are more cuts of recall, `whole` those at which all answers must be
-    found; both stand in the rows of `Scores` alone."""
+    """How many places count. `deep` are more cuts of recall, `whole` those at which all answers
+    must be found; both stand in the rows of `Scores` alone.
+    """
 
     recall: Sequence[int]
     hits: Sequence[int] = ()
@@ -66,7 +71,11 @@ class Cuts:
     @property
     def shown(self) -> set[str]:
         """The measures of a table."""
-        return {*(f"recall@{cut}" for cut in self.recall), *(f"hits@{cut}" for cut in self.hits), "mrr"}
+        return {
+            *(f"recall@{cut}" for cut in self.recall),
+            *(f"hits@{cut}" for cut in self.hits),
+            "mrr",
+        }
 
     def measures(self, ranking: Sequence[str], gold: Set[str]) -> dict[str, float]:
         """Return recall, whether one was hit and whether all were found, each at its cuts, and the
@@ -83,7 +92,9 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRow:
-    """What one question scored, by measure; how many nodes its graph has, and how many answer it."""
+    """What one question scored, by measure; how many nodes its graph has, and how
+    many answer it.
+    """
 
     measures: Mapping[str, float]
     nodes: int
@@ -95,8 +106,8 @@ class ScoredRow:
 class Scores:
     """`means` over the questions, each from 0 to 1, by measure (`recall@5`, `mrr`).
 
-    `tokens` is the mean size of a context; `left_out` says what was not asked, and why. `rows` have more
-    measures than are shown.
+    `tokens` is the mean size of a context; `left_out` says what was not asked, and why. `rows` have
+    more measures than are shown.
     """
 
     means: Mapping[str, float]
@@ -110,14 +121,16 @@ class Scores:
 
     def certainty(self) -> dict[str, Any]:
         """Return each measure with its interval, and all measures for parts of the questions."""
-        parts, every = splits(self.rows), _means(self.rows)
+        parts = splits(self.rows)
+        every = _means(self.rows)
         return {
             "intervals": {
                 name: {"mean": round(every[name], 4), "low": round(low, 4), "high": round(high, 4)}
                 for name, (low, high) in intervals(self.rows).items()
             },
             "splits": {
-                part: {"questions": len(rows), **_rounded(_means(rows))} for part, rows in parts.items()
+                part: {"questions": len(rows), **_rounded(_means(rows))}
+                for part, rows in parts.items()
             },
         }
 
@@ -135,24 +148,34 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 def intervals(rows: Sequence[ScoredRow]) -> dict[str, tuple[float, float]]:
     """Return the interval of each measure."""
-    return {name: interval([row.measures[name] for row in rows]) for name in rows[0].measures} if rows else {}
+    return (
+        {name: interval([row.measures[name] for row in rows]) for name in rows[0].measures}
+        if rows
+        else {}
+    )
 
 
 def splits(rows: Sequence[ScoredRow]) -> dict[str, list[ScoredRow]]:
-    """Return the questions by size of graph, number of relevant nodes, language; none of one group."""
+    """Return the questions by size of graph, number of relevant nodes, language; none
+    of one group.
+    """
     groups: dict[str, dict[str, list[ScoredRow]]] = {"graph": {}, "relevant": {}, "language": {}}
     for row in sorted(rows, key=lambda row: (row.nodes, row.relevant, row.language)):
         most = next((size for size in SIZES if row.nodes <= size), None)
         size = f"> {SIZES[-1]:,} nodes" if most is None else f"≤ {most:,} nodes"
         many = row.relevant >= MAX_RELEVANT
         groups["graph"].setdefault(size, []).append(row)
-        groups["relevant"].setdefault(f"{min(row.relevant, MAX_RELEVANT)}{'+' * many}", []).append(row)
+        groups["relevant"].setdefault(f"{min(row.relevant, MAX_RELEVANT)}{'+' * many}", []).append(
+            row
+        )
         groups["language"].setdefault(row.language, []).append(row)
     return {
         f"{kind} {name}": group
         for kind, parts in groups.items()
         if len(parts) > 1
-        for name, group in sorted(parts.items(), key=lambda part: part[0] if kind != "graph" else "")
+        for name, group in sorted(
+            parts.items(), key=lambda part: part[0] if kind != "graph" else ""
+        )
     }
 
 
@@ -180,7 +203,8 @@ async def score(
 
     `nodes` is how many nodes the graph has, where `there` does not say all.
 
-    A question none of whose answers is there is left out; one that is missing beside others was not found.
+    A question none of whose answers is there is left out; one that is missing beside others
+    was not found.
     Raises: QueryFileError when no question is left.
     """
     rows: list[ScoredRow] = []
@@ -195,8 +219,11 @@ async def score(
         found = await retriever.retrieve(asked.graph_key, asked.text, ranked)
         names = [name_of(scored.node) for scored in found.nodes]
         measures = cuts.measures([name for name in names if name not in asked.given], asked.gold)
-        size, language = nodes or len(there[asked.graph_key]), language_of(asked.text)
-        rows.append(ScoredRow(measures=measures, nodes=size, relevant=len(asked.gold), language=language))
+        size = nodes or len(there[asked.graph_key])
+        language = language_of(asked.text)
+        rows.append(
+            ScoredRow(measures=measures, nodes=size, relevant=len(asked.gold), language=language)
+        )
         if with_tokens:
             shown = await retriever.retrieve(asked.graph_key, asked.text, options)
             tokens.append(build_context(shown, ContextOptions(), count_tokens).tokens)

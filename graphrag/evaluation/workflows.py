@@ -24,7 +24,9 @@ CUTS = Cuts(recall=(5, 10))
 
 
 class AnnotatedQuery(BaseModel):
-    """One question, the file of the workflow it is about, and the names of the nodes that answer it."""
+    """One question, the file of the workflow it is about, and the names of the nodes
+    that answer it.
+    """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -34,7 +36,9 @@ class AnnotatedQuery(BaseModel):
 
 
 def _weights(**used: float) -> RankOptions:
-    return RankOptions(weights={name.replace("_", "-"): weight for name, weight in used.items()}, damping=0.0)
+    return RankOptions(
+        weights={name.replace("_", "-"): weight for name, weight in used.items()}, damping=0.0
+    )
 
 
 ABLATION: Mapping[str, RetrievalOptions] = {
@@ -57,7 +61,9 @@ def read_queries(path: Path) -> list[AnnotatedQuery]:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise QueryFileError(file=str(path), reason=f"{where + ': ' if where else ''}{first['msg']}") from exc
+        raise QueryFileError(
+            file=str(path), reason=f"{where + ': ' if where else ''}{first['msg']}"
+        ) from exc
     except OSError as exc:
         raise QueryFileError(file=str(path), reason=exc.strerror or str(exc)) from exc
     if not queries:
@@ -82,7 +88,9 @@ async def load_workflows(
     for i, name in enumerate(dict.fromkeys(query.workflow for query in queries)):
         try:
             raw = (workflows / name).read_bytes()
-            result = import_workflow(raw, file_name=name, workspace=source.workspace, graph_key=f"eval-{i}")
+            result = import_workflow(
+                raw, file_name=name, workspace=source.workspace, graph_key=f"eval-{i}"
+            )
             await source.create_graph(result.graph, _without_notes(result))
         except (OSError, UnreadableWorkflow, InvalidMutation, BadDocument, GraphExists) as exc:
             left_out.append(f"{name}: {exc}")
@@ -117,7 +125,9 @@ async def evaluate(
     Raises: QueryFileError when no question can be asked.
     """
     if not graph_keys:
-        raise QueryFileError(file="questions", reason="none of the workflows they name could be imported")
+        raise QueryFileError(
+            file="questions", reason="none of the workflows they name could be imported"
+        )
     asked = [
         ScoredQuestion(
             graph_key=graph_keys[query.workflow],
@@ -144,5 +154,7 @@ async def evaluate(
 
 def node_name(node: Node) -> str:
     """Return the name a node had where it came from, else its key."""
-    name = cast(Mapping[str, Any], node.data).get("name") if isinstance(node.data, Mapping) else None
+    name = (
+        cast(Mapping[str, Any], node.data).get("name") if isinstance(node.data, Mapping) else None
+    )
     return name if isinstance(name, str) else node.key

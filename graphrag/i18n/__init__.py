@@ -1,13 +1,14 @@
-"""The texts that people read, in English and French: one catalogue a language (`en.json`, `fr.json`).
+"""The texts that people read, in English and French: one catalogue a
+language (`en.json`, `fr.json`).
 
-A catalogue has three parts: `page` (read by the browser), `service` (read by the server and the command
-line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of number, chosen
-by the fact `n`. A text under the name of an exception class says what that error is.
+A catalogue has three parts: `page` (read by the browser), `service` (read by the server and the
+command line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of
+number, chosen by the fact `n`. A text under the name of an exception class says what that error is.
 
 From outside: all names without an underscore.
 
-Decision: catalogues are JSON, because the server, the command line and the page read the same files, and
-a translator needs to know neither Python nor JavaScript.
+Decision: catalogues are JSON, because the server, the command line and the page read the same
+files, and a translator needs to know neither Python nor JavaScript.
 """
 
 from __future__ import annotations
@@ -60,15 +61,17 @@ def places(found: Text) -> set[str]:
 class LocalizedError(Exception):
     """Base of the errors whose sentence stands in the catalogue under a code.
 
-    `code` names the text: the name of the class, unless the class or the instance is given another. `facts`:
-    what the text needs; of those that are texts, `fact_chars` where a class or its base is given a number.
+    `code` names the text: the name of the class, unless the class or the instance is given another.
+    `facts`: what the text needs; of those that are texts, `fact_chars` where a class or its base is
+    given a number.
     """
 
     code = "internal"
     fact_chars: int | None = None
 
     def __init_subclass__(cls, *, code: str | None = None, fact_chars: int | None = None) -> None:
-        cls.code, cls.fact_chars = code or cls.__name__, fact_chars or cls.fact_chars
+        cls.code = code or cls.__name__
+        cls.fact_chars = fact_chars or cls.fact_chars
 
     def __init__(self, **facts: Any) -> None:
         most = self.fact_chars

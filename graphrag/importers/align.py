@@ -1,4 +1,6 @@
-"""Gives what was read of a file the keys that it has in the stored graph, so that the two can be compared."""
+"""Gives what was read of a file the keys that it has in the stored graph, so that the two
+can be compared.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def origin_of(document: Document) -> Json | None:
 
 
 def is_imported(document: Document, form: str) -> bool:
-    """Say whether an import of this format made the document; Nodius JSON speaks for all of them."""
+    """Say whether an import of this format made the document; Nodius JSON speaks for
+    all of them.
+    """
     origin = origin_of(document)
     return origin is not None and (form == NATIVE or origin.get("format") == form)
 
@@ -57,13 +61,16 @@ def under_key(result: ImportResult, graph_key: str) -> ImportResult:
     )
 
 
-def aligned(result: ImportResult, *known: GraphContent, written: ImportResult | None = None) -> ImportResult:
-    """Return the result with the keys and sheets by which graphs know the same things, the first one first.
+def aligned(
+    result: ImportResult, *known: GraphContent, written: ImportResult | None = None
+) -> ImportResult:
+    """Return the result with the keys and sheets by which graphs know the same things, the
+    first one first.
 
     Nodius JSON has its keys. A node of another tool is known by its id and name there, by its id,
-    or by its name; an edge by its ends; a sheet by the canvas that it was. `written` is what an export of a
-    graph writes, under the graph's keys: it says by what id and name the tool knows the nodes that were made
-    or renamed here.
+    or by its name; an edge by its ends; a sheet by the canvas that it was. `written` is what an
+    export of a graph writes, under the graph's keys: it says by what id and name the tool knows the
+    nodes that were made or renamed here.
     """
     if result.report.format == NATIVE:
         return result
@@ -75,7 +82,9 @@ def aligned(result: ImportResult, *known: GraphContent, written: ImportResult | 
 
 
 def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphContent) -> ImportResult:
-    """Return the result with other keys of nodes, and the keys of edges and sheets that graphs know."""
+    """Return the result with other keys of nodes, and the keys of edges and sheets
+    that graphs know.
+    """
     form = result.report.format
     sheets = _sheets(result.graph, [content.graph for content in known])
     nodes = tuple(_renamed(node, keys, sheets) for node in result.nodes)
@@ -88,7 +97,12 @@ def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphConten
     graph = result.graph.replace(
         sheets_list={sheets[sheet]: label for sheet, label in result.graph.sheets_list.items()},
         metadata=(result.graph.metadata or {})
-        | {ORIGIN: {"format": form, "sheets": {sheets[s]: ref for s, ref in _refs(result.graph).items()}}},
+        | {
+            ORIGIN: {
+                "format": form,
+                "sheets": {sheets[s]: ref for s, ref in _refs(result.graph).items()},
+            }
+        },
     )
     return replace(result, graph=graph, nodes=nodes, edges=tuple(edges))
 
@@ -96,8 +110,8 @@ def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphConten
 def _edge_keys(wanted: Sequence[EdgeEnds], *known: GraphContent) -> dict[EdgeEnds, str]:
     """Returns the key that each edge gets, by its ends.
 
-    The graph as it stands, the last one, goes first: an edge that was deleted and drawn again is the new one.
-    Of several edges with the same ends the one that the older graphs have is meant.
+    The graph as it stands, the last one, goes first: an edge that was deleted and drawn again is
+    the new one. Of several edges with the same ends the one that the older graphs have is meant.
     """
     *older, current = known
     before = [edge for content in older for edge in content.edges.values()]
@@ -114,10 +128,14 @@ def _edge_keys(wanted: Sequence[EdgeEnds], *known: GraphContent) -> dict[EdgeEnd
     return {ends: key or maker.make(edge_key(*ends)) for ends, key in found.items()}
 
 
-def _node_keys(result: ImportResult, exported: Iterable[Node], stored: Mapping[str, Node]) -> dict[str, str]:
+def _node_keys(
+    result: ImportResult, exported: Iterable[Node], stored: Mapping[str, Node]
+) -> dict[str, str]:
     """Return the key that each node gets, by the key it has."""
     form = result.report.format
-    before = [(node.key, origin_of(node) or {}) for node in stored.values() if is_imported(node, form)]
+    before = [
+        (node.key, origin_of(node) or {}) for node in stored.values() if is_imported(node, form)
+    ]
     told = [(node.key, origin_of(node) or {}) for node in exported]
     new = [(node.key, origin_of(node) or {}) for node in result.nodes]
     found: dict[str, str] = {}
@@ -165,7 +183,8 @@ def _sheets(graph: Graph, known: Iterable[Graph]) -> dict[str, str]:
     for sheet in graph.sheets_list:
         chosen = before.get(refs.get(sheet, sheet))
         while chosen is None or chosen in found.values():
-            chosen, number = (None if str(number) in taken else str(number)), number + 1
+            chosen = None if str(number) in taken else str(number)
+            number = number + 1
         found[sheet] = chosen
     return found
 
@@ -183,9 +202,16 @@ def _renamed(node: Node, keys: Mapping[str, str], sheets: Mapping[str, str]) -> 
     if "group" in data:
         changes["group"] = keys.get(str(data["group"]), data["group"])
     if isinstance(data.get("members"), list):
-        changes["members"] = [keys.get(str(member), member) for member in cast(list[Any], data["members"])]
-    key, sheet = keys[node.key], sheets[node.sheet]
-    if key == node.key and sheet == node.sheet and all(data[name] == v for name, v in changes.items()):
+        changes["members"] = [
+            keys.get(str(member), member) for member in cast(list[Any], data["members"])
+        ]
+    key = keys[node.key]
+    sheet = sheets[node.sheet]
+    if (
+        key == node.key
+        and sheet == node.sheet
+        and all(data[name] == v for name, v in changes.items())
+    ):
         return node
     return node.model_copy(update={"key": key, "sheet": sheet, "data": {**data, **changes}})
 

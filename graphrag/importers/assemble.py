@@ -1,4 +1,6 @@
-"""Turns a draft into documents with keys, sheets and handles; `align` fits them to a stored graph."""
+"""Turns a draft into documents with keys, sheets and handles; `align` fits them
+to a stored graph.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,29 @@ from datasources.types import (
     Size,
     TypeTemplate,
 )
-from graphrag.importers.readable_keys import KeyMaker, clean, derive_graph_key, edge_key, node_key_base
+from graphrag.importers.readable_keys import (
+    KeyMaker,
+    clean,
+    derive_graph_key,
+    edge_key,
+    node_key_base,
+)
 from graphrag.importers.workflow_draft import DraftNode, Port, WorkflowDraft
 from graphrag.importers.workflow_format import ImportResult, ImportTarget
 
 ORIGIN = "origin"
-"""The field by which an importer knows its own: `{format, id?, name?}`. People's nodes have none."""
+"""The field by which an importer knows its own: `{format, id?, name?}`. People's
+nodes have none.
+"""
 
 _SIDES: tuple[Side, ...] = ("L", "D", "R", "T", "0")
 
 
 def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
     """Return the draft as documents, the same ones each time."""
-    workspace, graph_key = (
-        target.workspace,
-        target.graph_key
-        or derive_graph_key(name=draft.name, identity=draft.identity, file_name=target.file_name),
+    workspace = target.workspace
+    graph_key = target.graph_key or derive_graph_key(
+        name=draft.name, identity=draft.identity, file_name=target.file_name
     )
     _give_keys(draft)
     sheets = {sheet.ref: str(number) for number, sheet in enumerate(draft.sheets)}
@@ -50,8 +59,11 @@ def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
 
 
 def _give_keys(draft: WorkflowDraft) -> None:
-    """Give each node its key; nodes that the file does not tell apart are numbered in their origin."""
-    maker, seen = KeyMaker(), Counter[Hashable]()
+    """Give each node its key; nodes that the file does not tell apart are
+    numbered in their origin.
+    """
+    maker = KeyMaker()
+    seen = Counter[Hashable]()
     for node in draft.nodes:
         marks = (node.origin.get("id"), node.origin.get("name"))
         seen[marks] += 1
@@ -101,7 +113,8 @@ def _edges(draft: WorkflowDraft, graph_key: str, sheets: dict[str, str]) -> tupl
 
 
 def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[str, str]) -> Graph:
-    refs, names = {sheet: ref for ref, sheet in sheets.items()}, KeyMaker()
+    refs = {sheet: ref for ref, sheet in sheets.items()}
+    names = KeyMaker()
     fields: dict[str, Any] = {
         "_key": graph_key,
         "workspace": workspace,
@@ -110,7 +123,8 @@ def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[st
         "category": draft.format,
         "permission": 0,
         "sheetsList": {
-            sheets[sheet.ref]: names.make(clean(sheet.label, limit=120) or "sheet") for sheet in draft.sheets
+            sheets[sheet.ref]: names.make(clean(sheet.label, limit=120) or "sheet")
+            for sheet in draft.sheets
         },
         "createdTime": draft.created_ms,
         "lastUpdatedTime": draft.updated_ms,
@@ -160,7 +174,9 @@ def _config(
             inputs.setdefault(port.id, port)
         for port in node.ports_out.values():
             known = outputs.setdefault(port.id, port)
-            if known.display != port.display:  # what it is called in one node does not name it in all
+            if (
+                known.display != port.display
+            ):  # what it is called in one node does not name it in all
                 outputs[port.id] = replace(known, display=None)
     size = Size(width=nodes[0].width, height=nodes[0].height)
     fields: dict[str, object] = {
@@ -171,7 +187,9 @@ def _config(
         "description": facts.description,
         "category": facts.category,
         "alwaysRendered": False,
-        "node": TypeTemplate(type=type_name, handles=_handles(inputs.values(), outputs.values()), size=size),
+        "node": TypeTemplate(
+            type=type_name, handles=_handles(inputs.values(), outputs.values()), size=size
+        ),
         "origin": {"format": draft.format},
     }
     if facts.icon:

@@ -26,7 +26,9 @@ MAX_PASTED = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastedNodes:
-    """Nodes and edges with the keys that their file gives them; `types` are those that the graph lacked."""
+    """Nodes and edges with the keys that their file gives them; `types` are those that
+    the graph lacked.
+    """
 
     nodes: list[Node]
     edges: list[Edge]
@@ -43,14 +45,17 @@ async def pasted(
     sheet: str,
     language: Language,
 ) -> PastedNodes:
-    """Read copied text as nodes of a sheet, around a place. Raises: UnreadableWorkflow, WorkersBusy."""
+    """Read copied text as nodes of a sheet, around a place. Raises: UnreadableWorkflow,
+    WorkersBusy.
+    """
     raw = text.encode("utf-8", "surrogatepass")  # the reader says where a character is half
     read = await read_file(raw, file_name="pasted", workspace=graph.workspace, graph_key=graph.key)
     for what, count in (("nodes", len(read.nodes)), ("edges", len(read.edges))):
         check_size(what, count, MAX_PASTED)
     if not read.nodes:
         raise UnreadableWorkflow(file="pasted", reason="it has no node; copy at least one")
-    known, used = types_by_name(await source.get_node_configs()), {node.type for node in read.nodes}
+    known = types_by_name(await source.get_node_configs())
+    used = {node.type for node in read.nodes}
     types = [config for config in read.configs if config.type not in known and config.type in used]
     for config in types:
         await source.put_node_config(config)
@@ -63,8 +68,8 @@ async def pasted(
 def with_free_names(graph: Graph, new: Sequence[Node], here: Iterable[Node]) -> list[Node]:
     """Returns nodes to be added to a graph under names that no node of it has.
 
-    References of the new nodes to each other follow. Notes and nodes without a name stay as they are, and all
-    nodes of a graph whose nodes do not call each other by name.
+    References of the new nodes to each other follow. Notes and nodes without a name stay as they
+    are, and all nodes of a graph whose nodes do not call each other by name.
     """
     if not calls_by_name(graph):
         return [*new]
@@ -81,14 +86,18 @@ def with_free_names(graph: Graph, new: Sequence[Node], here: Iterable[Node]) -> 
     changed = {old: name for old, name in renames.items() if name != old}
     followed = [node_with_renames(node, changed) for node in new]
     return [
-        node.replace(data={**data_of(node), "name": name}) if name not in (None, name_of(node)) else node
+        node.replace(data={**data_of(node), "name": name})
+        if name not in (None, name_of(node))
+        else node
         for node, name in zip(followed, names, strict=True)
     ]
 
 
 def _free_name(name: str, taken: Set[str | None]) -> str:
     """Returns the name or, where it is taken, the same with the next free number, as n8n does."""
-    stem, number, free = name.rstrip("0123456789"), 0, name
+    stem = name.rstrip("0123456789")
+    number = 0
+    free = name
     while free in taken:
         number += 1
         free = f"{stem}{number}"
@@ -98,7 +107,8 @@ def _free_name(name: str, taken: Set[str | None]) -> str:
 def _moved(read: ImportResult, place: tuple[float, float], sheet: str) -> list[Node]:
     """Return the nodes with their corner at a place, as no import's nodes: they are new ones."""
     boxes = [Box.of(node) for node in read.nodes]
-    x, y = min(box.x for box in boxes), min(box.y for box in boxes)
+    x = min(box.x for box in boxes)
+    y = min(box.y for box in boxes)
     moved: list[Node] = []
     for node, box in zip(read.nodes, boxes, strict=True):
         origin: dict[str, Any] = as_dict((node.model_extra or {}).get(ORIGIN)) or {}

@@ -44,7 +44,9 @@ def import_workflow(
     if graph_key is not None and readable_keys.clean(graph_key) != graph_key:
         reason = "the graph key must be 1-200 characters without control characters"
         raise UnreadableWorkflow(file=file_name, reason=reason)
-    target = workflow_format.ImportTarget(file_name=file_name, workspace=workspace, graph_key=graph_key)
+    target = workflow_format.ImportTarget(
+        file_name=file_name, workspace=workspace, graph_key=graph_key
+    )
     tally = Tally()
     try:
         form, document = _recognise(_parse(raw, tally), tally)
@@ -63,7 +65,9 @@ def import_workflow(
 
 
 def separated(raw: bytes) -> list[bytes]:
-    """Return a file that lists several workflows of n8n as one file for each, any other as it is."""
+    """Return a file that lists several workflows of n8n as one file for each, any
+    other as it is.
+    """
     try:
         workflows = workflows_in(parse_json(raw, Tally()))
     except orjson.JSONDecodeError:
@@ -108,7 +112,8 @@ def _check_values(document: Any) -> None:
             values += len(inner)
             workflow_format.check_size("values", values, MAX_VALUES)
             below.extend(filter(_holds_values, inner))
-        level, depth = below, depth + 1
+        level = below
+        depth = depth + 1
 
 
 def _recognise(document: Any, tally: Tally) -> tuple[workflow_format.WorkflowFormat, Json]:
@@ -116,11 +121,16 @@ def _recognise(document: Any, tally: Tally) -> tuple[workflow_format.WorkflowFor
         found = form.recognise(document, tally)
         if found is not None:
             return form, found
-    fields, listed = as_dict(document), as_list(document)
+    fields = as_dict(document)
+    listed = as_list(document)
     if (kind := kind_of(document)) is not None:
         raise UnreadableWorkflow(reason=f"it is {kind}, not {_expected()}")
     if fields is not None:
         shown = f"its JSON object (fields: {', '.join(sorted(fields)[:5]) or 'none'})"
     else:
-        shown = f"its JSON is a bare {type(document).__name__}, which" if listed is None else "its JSON list"
+        shown = (
+            f"its JSON is a bare {type(document).__name__}, which"
+            if listed is None
+            else "its JSON list"
+        )
     raise UnreadableWorkflow(reason=f"{shown} is not {_expected()}")

@@ -58,10 +58,12 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutcome:
-    """What became of one file: a graph created, updated or left as it was — or a refusal and its reason.
+    """What became of one file: a graph created, updated or left as it was — or a refusal
+    and its reason.
 
-    `nodes` and `edges` are those of the graph afterwards. `taken` counts the documents that the file changed,
-    `kept` those that people changed and that stay so, `conflicts` those that `approval` proposes to change.
+    `nodes` and `edges` are those of the graph afterwards. `taken` counts the documents that the
+    file changed, `kept` those that people changed and that stay so, `conflicts` those that
+    `approval` proposes to change.
     """
 
     file: str
@@ -117,7 +119,9 @@ async def import_file(
     except UnreadableWorkflow as exc:
         return [ImportOutcome(file=shown, refused=exc.reason)]
     importing = partial(import_bytes, graph_key=graph_key, replaces=replaces, language=language)
-    return [await _outcome_of(importing(approvals, part, by, file_name=name), shown) for part in parts]
+    return [
+        await _outcome_of(importing(approvals, part, by, file_name=name), shown) for part in parts
+    ]
 
 
 async def _outcome_of(importing: Awaitable[ImportOutcome], shown: str) -> ImportOutcome:
@@ -125,7 +129,11 @@ async def _outcome_of(importing: Awaitable[ImportOutcome], shown: str) -> Import
         return replace(await importing, file=shown)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=shown, refused=exc.reason)
-    except (BadDocument, InvalidMutation, RevisionConflict) as exc:  # this file's fault: the next may be good
+    except (
+        BadDocument,
+        InvalidMutation,
+        RevisionConflict,
+    ) as exc:  # this file's fault: the next may be good
         return ImportOutcome(file=shown, refused=str(exc))
 
 
@@ -139,7 +147,9 @@ def _read(file: Path) -> bytes:
     except OSError as exc:
         raise UnreadableWorkflow(file=str(file), reason=exc.strerror or str(exc)) from exc
     if len(raw) > MAX_FILE_BYTES:
-        raise UnreadableWorkflow(file=str(file), reason=f"it is larger than {MAX_FILE_BYTES >> 20} MiB")
+        raise UnreadableWorkflow(
+            file=str(file), reason=f"it is larger than {MAX_FILE_BYTES >> 20} MiB"
+        )
     return raw
 
 
@@ -156,11 +166,12 @@ async def import_bytes(
 ) -> ImportOutcome:
     """Import a workflow's bytes as a new graph, or merge them into the graph that they made before.
 
-    With `replaces` such a graph becomes as the file is, whatever people made of it. `language` is that of a
-    new graph's texts, where they do not show it.
-    Where the store `is_shared` with strangers, a new graph's key gets an ending of its workspace:
-    keys are unique in a store, and nobody is to learn by trying which keys others have.
-    Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others always change it.
+    With `replaces` such a graph becomes as the file is, whatever people made of it. `language` is
+    that of a new graph's texts, where they do not show it. Where the store `is_shared` with
+    strangers, a new graph's key gets an ending of its workspace: keys are unique in a store, and
+    nobody is to learn by trying which keys others have.
+    Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others
+    always change it.
     """
     read: list[Document] = []
     try:
@@ -185,7 +196,9 @@ class _Import:
     file_name: str
     replaces: bool
 
-    async def store(self, result: ImportResult, *, is_shared: bool, is_named: bool) -> ImportOutcome:
+    async def store(
+        self, result: ImportResult, *, is_shared: bool, is_named: bool
+    ) -> ImportOutcome:
         """Stores the result; not `is_named`: its key is made of names, which may have changed."""
         source = self.approvals.source
         for attempt in range(ATTEMPTS):
@@ -209,7 +222,9 @@ class _Import:
         if fault is not None:
             reason = f"{fault}; this one is {result.graph.key!r}: choose another key"
             raise UnreadableWorkflow(file=self.file_name, reason=reason)
-        source, now, graph = self.approvals.source, now_ms(), result.graph
+        source = self.approvals.source
+        now = now_ms()
+        graph = result.graph
         graph = graph.replace(
             created_time=graph.created_time or now, last_updated_time=graph.last_updated_time or now
         )
@@ -226,11 +241,18 @@ class _Import:
                 lambda entry: source.create_graph(graph, new.mutation, [kept, *entry]),
             )
         except GraphExists as exc:
-            if await read_content(source, graph.key) is not None:  # made meanwhile by somebody of ours
+            if (
+                await read_content(source, graph.key) is not None
+            ):  # made meanwhile by somebody of ours
                 raise
-            reason = f"the graph key {graph.key!r} is taken in another workspace; choose another key"
+            reason = (
+                f"the graph key {graph.key!r} is taken in another workspace; choose another key"
+            )
             raise UnreadableWorkflow(file=self.file_name, reason=reason) from exc
-        remarks = (*new.remarks, *(Remark("type_kept", type=config.type) for config in new.types.values()))
+        remarks = (
+            *new.remarks,
+            *(Remark("type_kept", type=config.type) for config in new.types.values()),
+        )
         counts = {"nodes": len(result.nodes), "edges": len(result.edges)}
         return self._outcome(result, action="created", merge_remarks=remarks, **counts)
 
@@ -239,7 +261,9 @@ class _Import:
         kept = kept_file(record, ours.graph)
         source = None if kept is None else base64.b64decode(kept["source"])
         if source == result.kept and not self.replaces:
-            return self._outcome(result, action="unchanged", nodes=len(ours.nodes), edges=len(ours.edges))
+            return self._outcome(
+                result, action="unchanged", nodes=len(ours.nodes), edges=len(ours.edges)
+            )
         older = await self.approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
         before = None if source is None or self.replaces else await read_kept(source, ours.graph)
         asked = {} if self.replaces else open_conflicts(older)
@@ -247,9 +271,12 @@ class _Import:
         file = source if has_file else None
         change, plan = await asyncio.to_thread(self._planned, ours, before, result, asked, file)
         write = self._record(result, ours.graph, record)
-        stored = await self.approvals.store_file(replace(change, records=[write], older=older), self.by)
+        stored = await self.approvals.store_file(
+            replace(change, records=[write], older=older), self.by
+        )
         waiting = stored.waiting.id if stored.waiting else None
-        remarks, m = [*plan.remarks], plan.mutation
+        remarks = [*plan.remarks]
+        m = plan.mutation
         if plan.kept:
             remarks.append(Remark("kept", n=plan.kept))
         if plan.conflicts:
@@ -258,8 +285,12 @@ class _Import:
         return self._outcome(
             result,
             action="updated" if stored.applied else "unchanged",
-            nodes=len({*ours.nodes, *(node.key for node in m.put_nodes)}.difference(m.delete_nodes)),
-            edges=len({*ours.edges, *(edge.key for edge in m.put_edges)}.difference(m.delete_edges)),
+            nodes=len(
+                {*ours.nodes, *(node.key for node in m.put_nodes)}.difference(m.delete_nodes)
+            ),
+            edges=len(
+                {*ours.edges, *(edge.key for edge in m.put_edges)}.difference(m.delete_edges)
+            ),
             taken=plan.taken,
             kept=plan.kept,
             conflicts=plan.conflicts,
@@ -275,8 +306,9 @@ class _Import:
         asked: OpenConflicts,
         kept: bytes | None,
     ) -> tuple[FileChange, Merged]:
-        """Compare the file with the graph. `before` is the file as it was imported the last time, `kept` the
-        same as it is kept."""
+        """Compare the file with the graph. `before` is the file as it was imported the last time,
+        `kept` the same as it is kept.
+        """
         written = reimported(result.report.format, ours, kept, self.file_name)
         base = None if before is None else GraphContent.of(aligned(before, ours, written=written))
         known = [ours] if base is None else [base, ours]
@@ -295,7 +327,9 @@ class _Import:
             put_types=[json_document(config) for config in plan.types.values()] or None,
             put_graph=dict(plan.fields) or None,
         )
-        change = FileChange(file=self.file_name, before=ours, mutation=plan.mutation, proposed=proposed)
+        change = FileChange(
+            file=self.file_name, before=ours, mutation=plan.mutation, proposed=proposed
+        )
         return change, plan
 
     def _record(self, result: ImportResult, graph: Graph, old: Record | None) -> RecordWrite:
@@ -314,7 +348,9 @@ class _Import:
 
 
 async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
-    """Read the file of an earlier import with today's reader. Raises: UnreadableWorkflow, WorkersBusy."""
+    """Read the file of an earlier import with today's reader. Raises: UnreadableWorkflow,
+    WorkersBusy.
+    """
     raw = await asyncio.to_thread(zlib.decompress, kept)
     name = "the file imported before"
     return await read_file(raw, file_name=name, workspace=graph.workspace, graph_key=graph.key)
@@ -327,9 +363,13 @@ def kept_file(record: Record | None, graph: Graph) -> dict[str, Any] | None:
 
 
 def keeping_file(file: Mapping[str, Any], graph: Graph, old: Record | None) -> RecordWrite:
-    """Return the write by which a graph keeps the file of an import, over the record that was read."""
+    """Return the write by which a graph keeps the file of an import, over the record
+    that was read.
+    """
     data = {**file, "graphKey": graph.key, "createdTime": graph.created_time}
-    return RecordWrite(kind=KIND, key=graph.key, data=data, expected_version=old.version if old else None)
+    return RecordWrite(
+        kind=KIND, key=graph.key, data=data, expected_version=old.version if old else None
+    )
 
 
 async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphContent | None:
@@ -349,7 +389,8 @@ async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphC
 async def export_file(
     approvals: Approvals, graph_key: str, form: str, *, only: Collection[str] | None = None
 ) -> ExportResult:
-    """Return a graph, or some nodes of it, as a file of a format, with what of it is not in the file.
+    """Return a graph, or some nodes of it, as a file of a format, with what of it is not
+    in the file.
 
     Raises: GraphNotFound, NotExportable, WorkersBusy.
     """

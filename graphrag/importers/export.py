@@ -1,8 +1,9 @@
-"""Writes a graph as a file of another tool: the file that it was read from, with what changed since.
+"""Writes a graph as a file of another tool: the file that it was read from, with
+what changed since.
 
-Decision: a file is patched, not printed from nodes. What nobody touched is as it was written, also what no
-reader understands; of secrets, which were never stored, placeholders. A graph that was never such a file is
-written into an empty one, where all its types are types of the tool.
+Decision: a file is patched, not printed from nodes. What nobody touched is as it was written, also
+what no reader understands; of secrets, which were never stored, placeholders. A graph that was
+never such a file is written into an empty one, where all its types are types of the tool.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class NotExportable(Exception):
     """A graph cannot be said in a format; `reason` says why and what to do."""
 
     def __init__(self, *, graph_key: str, format: str, reason: str) -> None:
-        self.graph_key, self.format, self.reason = graph_key, format, reason
+        self.graph_key = graph_key
+        self.format = format
+        self.reason = reason
         super().__init__(f"{graph_key} as {format}: {reason}")
 
 
@@ -63,13 +66,16 @@ class ExportResult:
 def export_as(
     form: str, content: GraphContent, kept: bytes | None, *, only: Collection[str] | None = None
 ) -> ExportResult:
-    """Return a graph as a file; `kept` is the file that it was read from, `only` names nodes to be written.
+    """Return a graph as a file; `kept` is the file that it was read from, `only` names nodes
+    to be written.
 
     Raises: NotExportable.
     """
     if only is not None:  # with the edges between these nodes
         nodes = {key: content.nodes[key] for key in content.nodes if key in set(only)}
-        edges = {key: e for key, e in content.edges.items() if e.source in nodes and e.target in nodes}
+        edges = {
+            key: e for key, e in content.edges.items() if e.source in nodes and e.target in nodes
+        }
         content = replace(content, nodes=nodes, edges=edges)
     if form == NATIVE:
         written = export_graph(
@@ -83,20 +89,26 @@ def export_as(
     return ExportResult(document=found, report=tally.report(form))
 
 
-def reimported(form: str, content: GraphContent, kept: bytes | None, file_name: str) -> ImportResult | None:
-    """Returns what an import of the file that an export writes now would read, under the keys of the graph.
-
-    That is the graph as far as the format can say it. None where the format cannot be written or says nothing
+def reimported(
+    form: str, content: GraphContent, kept: bytes | None, file_name: str
+) -> ImportResult | None:
+    """Returns what an import of the file that an export writes now would read, under the keys
     of the graph.
+
+    That is the graph as far as the format can say it. None where the format cannot be written or
+    says nothing of the graph.
     """
-    graph, tally = content.graph, Tally()
+    graph = content.graph
+    tally = Tally()
     try:
         known, writer = _written(form, content)
         document, raws = _patched(known, writer, content, kept, tally)
         target = ImportTarget(file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
         draft = known.read(document, target, Tally())
         text = orjson.dumps(writer.finish(without_secrets(document, tally), False))
-        read = import_workflow(text, file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
+        read = import_workflow(
+            text, file_name=file_name, workspace=graph.workspace, graph_key=graph.key
+        )
     except (NotExportable, UnreadableWorkflow):
         return None
     keys = {id(raw): key for key, raw in raws.items()}
@@ -110,12 +122,18 @@ def _written(form: str, content: GraphContent) -> tuple[WorkflowFormat, FileWrit
     """Returns the format and its writer. Raises: NotExportable."""
     known = next((f for f in FORMATS if f.name == form), None)
     if known is None or known.writer is None:
-        raise NotExportable(graph_key=content.graph.key, format=form, reason="no such format is written")
+        raise NotExportable(
+            graph_key=content.graph.key, format=form, reason="no such format is written"
+        )
     return known, known.writer
 
 
 def _patched(
-    form: WorkflowFormat, writer: FileWriter, content: GraphContent, kept: bytes | None, tally: Tally
+    form: WorkflowFormat,
+    writer: FileWriter,
+    content: GraphContent,
+    kept: bytes | None,
+    tally: Tally,
 ) -> tuple[Json, Mapping[str, Json]]:
     """Returns the file with what changed in the graph, and its entries by the keys of their nodes.
 
@@ -132,7 +150,9 @@ def _patched(
 
 
 def _source(kept: bytes | None, graph: Graph, form: WorkflowFormat) -> Json | None:
-    """Return the file that the graph was read from, as it would be kept today. Raises: NotExportable."""
+    """Return the file that the graph was read from, as it would be kept
+    today. Raises: NotExportable.
+    """
     if kept is None:
         return None
     raw = zlib.decompressobj().decompress(kept, MAX_SOURCE_BYTES + 1)
@@ -145,7 +165,9 @@ def _source(kept: bytes | None, graph: Graph, form: WorkflowFormat) -> Json | No
 
 def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:
     """Raises: NotExportable, where the graph has nodes of types that the format does not know."""
-    others = sorted({n.type for n in content.nodes.values() if not is_known(n.type, content, form, writer)})
+    others = sorted(
+        {n.type for n in content.nodes.values() if not is_known(n.type, content, form, writer)}
+    )
     if others:
         shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
         reason = f"it has nodes of types that are not of {form} ({shown}); export it as Nodius JSON"

@@ -63,7 +63,11 @@ def rest(document: Mapping[str, Any], known: frozenset[str] | set[str]) -> Json:
 
 def without_empty(**fields: Any) -> Json:
     """Return the fields that say something: not None, not an empty text, list or object."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value not in ("", [], {})
+    }
 
 
 def set_or_remove(fields: Json, name: str, value: Any) -> None:
@@ -74,8 +78,11 @@ def set_or_remove(fields: Json, name: str, value: Any) -> None:
         fields[name] = value
 
 
-def pieces(value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = b"\n") -> Iterator[bytes]:
-    """Yield a value as JSON: orjson's, but an object or array of the upper levels is written part by part.
+def pieces(
+    value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = b"\n"
+) -> Iterator[bytes]:
+    """Yield a value as JSON: orjson's, but an object or array of the upper levels is written
+    part by part.
 
     Many megabytes at one go would keep the interpreter, and with it the event loop, for too long.
     """
@@ -85,7 +92,8 @@ def pieces(value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = 
         yield text.replace(b"\n", margin) if indent else text
         return
     fields = cast(Json, value) if is_object else None
-    inner, colon = margin + b"  ", b": " if indent else b":"
+    inner = margin + b"  "
+    colon = b": " if indent else b":"
     mark = b"{" if is_object else b"["
     for item in cast(list[Any], value) if fields is None else fields.items():
         yield mark + inner if indent else mark

@@ -15,7 +15,8 @@ from tools.write_tools import node_with_renames
 def under_merged_names(content: GraphContent, result: Mapping[str, Node]) -> GraphContent:
     """Returns one of the merged graphs with its references written with the names of the result.
 
-    A text that differs only in such a name is then the same text. The content itself where no name differs.
+    A text that differs only in such a name is then the same text. The content itself
+    where no name differs.
     """
     renames = _renames(content.graph, content.nodes, result)
     if not renames:
@@ -26,9 +27,11 @@ def under_merged_names(content: GraphContent, result: Mapping[str, Node]) -> Gra
 def following_proposal(
     graph: Graph, result: Mapping[str, Node], wanted: Mapping[str, Node | None]
 ) -> dict[str, Node]:
-    """Returns the nodes that change when a proposal renames the nodes that they refer to, as they are then.
+    """Returns the nodes that change when a proposal renames the nodes that they refer to, as
+    they are then.
 
-    `result` are the nodes that will stand, `wanted` those that are proposed instead, None for a deletion.
+    `result` are the nodes that will stand, `wanted` those that are proposed instead, None
+    for a deletion.
     """
     proposed = {key: node for key, node in {**result, **wanted}.items() if node is not None}
     renames = _renames(graph, result, proposed)

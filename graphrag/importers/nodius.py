@@ -1,4 +1,6 @@
-"""Nodius JSON, the form that imports without loss. What is wrong in a file is named, nothing is guessed."""
+"""Nodius JSON, the form that imports without loss. What is wrong in a file is named,
+nothing is guessed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ D = TypeVar("D", bound=Document)
 
 
 def _recognise(document: Any, _tally: Tally) -> Json | None:
-    """Recognise an export, and a bare one such as the sample graphs: without a frame it is of version 1."""
+    """Recognise an export, and a bare one such as the sample graphs: without a frame it is
+    of version 1.
+    """
     fields = as_dict(document)
     if fields is None or fields.get("format") == FORMAT:
         return fields
@@ -42,8 +46,11 @@ def _recognise(document: Any, _tally: Tally) -> Json | None:
 
 
 def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
-    """Return the graph as it was exported, of the target's workspace, under its key if it has one."""
-    workspace, graph_key = target.workspace, target.graph_key
+    """Return the graph as it was exported, of the target's workspace, under its key if
+    it has one.
+    """
+    workspace = target.workspace
+    graph_key = target.graph_key
     for name, most in (("nodes", MAX_NODES), ("edges", MAX_EDGES)):
         check_size(name, len(as_list(document.get(name)) or ()), most)
     try:
@@ -52,7 +59,9 @@ def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
         graph = parse_document(Graph, {**fields, "workspace": workspace}, "graphs")
         graph = graph if graph_key in (None, graph.key) else graph.replace(key=graph_key)
         file_key = document["graph"]["_key"]
-        nodes = _documents(Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key)
+        nodes = _documents(
+            Node, _without_vectors(document["nodes"], tally), "nodes", graph.key, file_key
+        )
         edges = _documents(Edge, document["edges"], "edges", graph.key, file_key)
         configs = _read_configs(document["configs"], workspace)
         whole = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges, put_configs=configs)
@@ -63,7 +72,9 @@ def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
         shown = ", ".join(exc.keys[:5])
         raise UnreadableWorkflow(reason=f"{exc.reason}: {shown}") from exc
     _look_at_handles(nodes, edges, tally)
-    return ImportResult(graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE))
+    return ImportResult(
+        graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE)
+    )
 
 
 NODIUS = WorkflowFormat(
@@ -126,7 +137,10 @@ def _without_vectors(listed: list[Any], tally: Tally) -> list[Any]:
 
 def _read_configs(listed: list[Any], workspace: str) -> tuple[NodeTypeConfig, ...]:
     documents = [_object(raw, "node_configs", place) for place, raw in enumerate(listed, start=1)]
-    read = (parse_document(NodeTypeConfig, {**d, "workspace": workspace}, "node_configs") for d in documents)
+    read = (
+        parse_document(NodeTypeConfig, {**d, "workspace": workspace}, "node_configs")
+        for d in documents
+    )
     return tuple(read)
 
 
@@ -140,7 +154,9 @@ def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally)
     for edge in edges:
         ends = ((edge.source, "out", edge.source_handle), (edge.target, "in", edge.target_handle))
         if not points.issuperset(ends):
-            tally.repair("edge", "it uses a handle that its node does not have; kept as it is", edge.key)
+            tally.repair(
+                "edge", "it uses a handle that its node does not have; kept as it is", edge.key
+            )
 
 
 def export_graph(

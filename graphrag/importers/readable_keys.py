@@ -18,7 +18,9 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def slug(text: str, *, limit: int = MAX_SLUG) -> str:
-    """Return lower-case ASCII words joined by hyphens; empty when the text has no Latin letter or digit."""
+    """Return lower-case ASCII words joined by hyphens; empty when the text has no Latin
+    letter or digit.
+    """
     spelt = text.translate(PLAIN_LETTERS)
     plain = unicodedata.normalize("NFKD", spelt).encode("ascii", "ignore").decode("ascii").lower()
     return _NOT_PLAIN.sub("-", plain).strip("-")[:limit].rstrip("-")
@@ -43,8 +45,9 @@ def clean(text: str, *, limit: int = 200) -> str:
 def key_fault(key: str) -> str | None:
     """Return why a graph could not be asked for by this key, None for a good one.
 
-    Decision: a key stands in addresses, where servers and proxies take some spellings for others.
-    Such a key makes no new graph; graphs that have one stay listed, and reachable but by an address.
+    Decision: a key stands in addresses, where servers and proxies take some spellings for
+    others. Such a key makes no new graph; graphs that have one stay listed, and reachable but
+    by an address.
     """
     if not key or len(key) > MAX_KEY or _CONTROL.search(key):
         return f"a graph key has 1-{MAX_KEY} characters, none of them a control character"
@@ -53,7 +56,9 @@ def key_fault(key: str) -> str | None:
     if "/" in key or "\\" in key or set(key) == {"."}:
         return "a graph key has no slash and is not made of dots: it stands in addresses"
     if _ESCAPE.search(key):
-        return "a graph key has no % with two hexadecimal digits: in addresses it reads as another key"
+        return (
+            "a graph key has no % with two hexadecimal digits: in addresses it reads as another key"
+        )
     try:
         key.encode()
     except UnicodeEncodeError:

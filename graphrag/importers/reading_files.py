@@ -1,8 +1,8 @@
 """Reads the files of imports: a small one in a thread, any other in a process that can be killed.
 
-A process keeps a file that was made to be slow or large from everybody else: it has a limit of time and of
-memory. Two files are read at once and some wait, the next is refused. A process waits for the next file
-for some minutes: Python takes a second to start, and most files less to be read.
+A process keeps a file that was made to be slow or large from everybody else: it has a limit of time
+and of memory. Two files are read at once and some wait, the next is refused. A process waits for
+the next file for some minutes: Python takes a second to start, and most files less to be read.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ class FileReaders:
     def _read_apart(
         self, raw: bytes, asked: dict[str, Any], used: list[subprocess.Popen[bytes] | None]
     ) -> ImportResult:
-        """Read a file in a process, which is added to `used`; None there says that nobody waits any more."""
+        """Read a file in a process, which is added to `used`; None there says that nobody
+        waits any more.
+        """
         while True:
             process, is_new = self._taken()
             used.append(process)
@@ -108,7 +110,9 @@ class FileReaders:
                 return _decoded(iter(lines[:-1]), asked["file_name"])
             code = _end(process)
             if lines or is_new or is_late or None in used:  # else it had ended while it waited
-                raise UnreadableWorkflow(file=asked["file_name"], reason=self._reason(code, is_late=is_late))
+                raise UnreadableWorkflow(
+                    file=asked["file_name"], reason=self._reason(code, is_late=is_late)
+                )
 
     def _taken(self) -> tuple[subprocess.Popen[bytes], bool]:
         """Return a process, and whether it has just been started."""
@@ -118,12 +122,16 @@ class FileReaders:
                 return process, False
             _end(process)
         pipe = subprocess.PIPE
-        return subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL), True
+        return subprocess.Popen(
+            self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        ), True
 
     def _asked(
         self, process: subprocess.Popen[bytes], raw: bytes, asked: dict[str, Any]
     ) -> tuple[list[bytes], bool]:
-        """Return what a process answers, line by line, and whether it was killed for taking too long."""
+        """Return what a process answers, line by line, and whether it was killed for
+        taking too long.
+        """
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
@@ -188,7 +196,9 @@ def _decoded(lines: Iterator[bytes], file_name: str) -> ImportResult:
         graph=parse_document(Graph, head["graph"], "graphs"),
         nodes=(),
         edges=(),
-        configs=tuple(parse_document(NodeTypeConfig, raw, "node_configs") for raw in head["configs"]),
+        configs=tuple(
+            parse_document(NodeTypeConfig, raw, "node_configs") for raw in head["configs"]
+        ),
         report=_REPORT.validate_python(head["report"]),
         kept=base64.b64decode(head["kept"]),
     )
@@ -214,7 +224,9 @@ def _encoded(result: ImportResult) -> Iterator[dict[str, Any]]:
 
 
 def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffer) -> None:
-    """Be a process that reads files: what is asked and a file come in, documents and an empty line go out."""
+    """Be a process that reads files: what is asked and a file come in, documents and an empty
+    line go out.
+    """
     _bound_memory()
     gc.disable()  # all that is made of a file is needed to its end
     while resident() < MAX_IDLE_BYTES and (head := _next_line(stdin)):
@@ -246,7 +258,9 @@ def _answer(raw: bytes, asked: dict[str, Any]) -> Iterable[bytes]:
 
 
 def _bound_memory() -> None:
-    with suppress(ImportError, OSError, ValueError):  # where a system has no such limits, time is one
+    with suppress(
+        ImportError, OSError, ValueError
+    ):  # where a system has no such limits, time is one
         import resource
 
         os.nice(5)

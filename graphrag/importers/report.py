@@ -10,17 +10,22 @@ from graphrag.i18n import Language, catalogue, text
 from tools.compact import cut_name
 
 NATIVE = "nodius"
-"""The format that graphs are written in: it has their keys, and its documents say whose they are."""
+"""The format that graphs are written in: it has their keys, and its documents say
+whose they are.
+"""
 
 MAX_EXAMPLES = 3
 MAX_EXAMPLE_CHARS = 80
 
 
 class UnreadableWorkflow(Exception):
-    """A file means nothing to any importer; `reason` says why and what to do. Readers leave `file` open."""
+    """A file means nothing to any importer; `reason` says why and what to do. Readers
+    leave `file` open.
+    """
 
     def __init__(self, *, reason: str, file: str = "") -> None:
-        self.file, self.reason = file, reason
+        self.file = file
+        self.reason = reason
         super().__init__(reason)
 
     def __str__(self) -> str:
@@ -32,7 +37,9 @@ What = Literal["dropped", "repaired"]
 
 @dataclass(slots=True, kw_only=True)
 class Notice:
-    """Things of the file that are not in the graph (`dropped`), or otherwise than written (`repaired`)."""
+    """Things of the file that are not in the graph (`dropped`), or otherwise
+    than written (`repaired`).
+    """
 
     what: What
     kind: str
@@ -57,7 +64,9 @@ class ImportReport:
     notices: tuple[Notice, ...] = ()
 
     def lines(self, language: Language = "en") -> list[str]:
-        """Return one sentence for each thing a person should know; none when all went in as it was."""
+        """Return one sentence for each thing a person should know; none when all went in
+        as it was.
+        """
         return [item.line(language) for item in self.notices]
 
 
@@ -95,7 +104,9 @@ class Tally:
         notice.count += count
         if len(notice.examples) < MAX_EXAMPLES:
             plain = example[: 2 * MAX_EXAMPLE_CHARS]
-            shown = cut_name("".join(c if c.isprintable() else " " for c in plain), MAX_EXAMPLE_CHARS)
+            shown = cut_name(
+                "".join(c if c.isprintable() else " " for c in plain), MAX_EXAMPLE_CHARS
+            )
             if shown and shown not in notice.examples:
                 notice.examples.append(shown)
 
@@ -105,7 +116,9 @@ class Tally:
 
 
 def counted(kind: str, number: int, language: Language) -> str:
-    """Return so many things of a kind, as `3 edges`; a kind that the catalogue lacks is named in English."""
+    """Return so many things of a kind, as `3 edges`; a kind that the catalogue lacks is
+    named in English.
+    """
     key = f"import_kind_{kind.replace(' ', '_')}"
     if key not in catalogue(language):
         return f"{number} {kind}" + ("" if number == 1 else "s")

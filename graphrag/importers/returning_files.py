@@ -1,9 +1,10 @@
-"""Finds the graph that a file comes back to although the file's name, and so the key made of it, has changed.
+"""Finds the graph that a file comes back to although the file's name, and so the key made of
+it, has changed.
 
-Decision: no mark is written into a file for this, because n8n's API refuses `meta` and every field that it
-does not know. What the tools keep is the id of a workflow or tab, and the ids of nodes; the ids that are
-written for nodes made here are derived from the key of their graph. The id of a workflow alone tells nothing:
-servers count.
+Decision: no mark is written into a file for this, because n8n's API refuses `meta` and every field
+that it does not know. What the tools keep is the id of a workflow or tab, and the ids of nodes; the
+ids that are written for nodes made here are derived from the key of their graph. The id of a
+workflow alone tells nothing: servers count.
 """
 
 from __future__ import annotations
@@ -46,17 +47,20 @@ def _may_be(graph: Graph, file: Graph) -> bool:
     return graph.category == file.category and is_same
 
 
-def _is_its(graph: Graph, nodes: Sequence[Node], file: Graph, ids: set[str], writer: FileWriter) -> bool:
+def _is_its(
+    graph: Graph, nodes: Sequence[Node], file: Graph, ids: set[str], writer: FileWriter
+) -> bool:
     """Returns whether a graph shares ids with a file that only its export can have written.
 
-    Without an id of the workflow, the ids of nodes tell only of a graph that was renamed here: others may be
-    imports of the same template under two names.
+    Without an id of the workflow, the ids of nodes tell only of a graph that was renamed here:
+    others may be imports of the same template under two names.
     """
     if not ids.isdisjoint({writer.new_id(node) for node in nodes}):
         return True
     if ids.isdisjoint(_ids(nodes)):
         return False
-    old, new = _foreign_ids(graph), _foreign_ids(file)
+    old = _foreign_ids(graph)
+    new = _foreign_ids(file)
     is_renamed = graph.name == file.name and not graph.key.startswith(slug(graph.name))
     return not old.isdisjoint(new) or (not old and not new and is_renamed)
 
@@ -72,5 +76,9 @@ def _foreign_ids(graph: Graph) -> set[str]:
     metadata = graph.metadata or {}
     origin = as_dict(metadata.get(ORIGIN)) or {}
     workflow = (as_dict(metadata.get("n8n")) or {}).get("id")
-    tabs = (as_dict(origin.get("sheets")) or {}).values() if origin.get("format") == "node-red" else ()
-    return {one for one in (workflow, *tabs) if isinstance(one, str) and one not in ("", CONFIG_SHEET)}
+    tabs = (
+        (as_dict(origin.get("sheets")) or {}).values() if origin.get("format") == "node-red" else ()
+    )
+    return {
+        one for one in (workflow, *tabs) if isinstance(one, str) and one not in ("", CONFIG_SHEET)
+    }

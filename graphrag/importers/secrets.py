@@ -1,7 +1,8 @@
 """Takes passwords, tokens and keys out of a file before it is read: values in obvious places only.
 
-Decision: the parsed file is cleaned, and everything else (names, keys, remarks, what is kept of the file)
-is made from the clean one. Nothing that is derived from a value can hold what was taken out of it.
+Decision: the parsed file is cleaned, and everything else (names, keys, remarks, what is kept of
+the file) is made from the clean one. Nothing that is derived from a value can hold what was
+taken out of it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ _NODE_MARKS = frozenset({"parameters", "typeVersion", "position", "wires", "z"})
 _N8N_MARKS = frozenset({"parameters", "typeVersion", "position"})
 _NAMES = ("name", "key", "keyValue", "p")
 _VALUES = {"value": "type", "valueValue": "valueType", "to": "tot", "v": "vt"}
-"""The fields of a pair like `{name: "Authorization", value: "…"}`, and what says of which kind the value is.
+"""The fields of a pair like `{name: "Authorization", value: "…"}`, and what says of which kind
+the value is.
 
-n8n's headers and assignments; Node-RED's headers, rules of *change* nodes and properties of *inject* nodes.
+n8n's headers and assignments; Node-RED's headers, rules of *change* nodes and properties
+of *inject* nodes.
 """
 _LITERAL = frozenset({None, "str", "string", "cred", "other", ""})
 _SCHEME = re.compile(r"^=?\s*(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
@@ -45,7 +48,10 @@ def scrub_text(text: str, tally: Tally, where: str) -> str:
         tally.drop("secret", reason, where, count=clean.in_addresses)
     if clean.tokens:
         tally.drop(
-            "secret", "a token in a text; a placeholder stands in its place", where, count=clean.tokens
+            "secret",
+            "a token in a text; a placeholder stands in its place",
+            where,
+            count=clean.tokens,
         )
     return clean.text
 
@@ -61,7 +67,9 @@ def _clean(value: Any, tally: Tally, where: str) -> Any:
 
 
 def _clean_object(fields: Json, tally: Tally, where: str) -> Json:
-    """Return an object without secrets; `where` is the name of the node that it belongs to, if any."""
+    """Return an object without secrets; `where` is the name of the node that it belongs
+    to, if any.
+    """
     is_node = "type" in fields and (not where or not _NODE_MARKS.isdisjoint(fields))
     where = _called(fields) if is_node else where
     secret_values = _secret_values(fields)
@@ -83,7 +91,9 @@ def _without_value(value: Any, tally: Tally, where: str) -> Any:
     if isinstance(value, list):
         return [_without_value(item, tally, where) for item in cast(list[Any], value)]
     if (fields := as_dict(value)) is not None:  # n8n's {mode, value}
-        clean = _clean_object({name: item for name, item in fields.items() if name != "value"}, tally, where)
+        clean = _clean_object(
+            {name: item for name, item in fields.items() if name != "value"}, tally, where
+        )
         held = {"value": _without_value(fields["value"], tally, where)} if "value" in fields else {}
         return {name: {**clean, **held}[name] for name in fields if name in clean or name in held}
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -99,11 +109,15 @@ def _without_value(value: Any, tally: Tally, where: str) -> Any:
 def _secret_values(fields: Json) -> frozenset[str]:
     """Return the names of the fields whose value the object's own name field calls a secret."""
     names = [name for field in _NAMES if isinstance(name := fields.get(field), str)]
-    is_secret = any(is_secret_name(name) or is_secret_name(name.rpartition(".")[2]) for name in names)
+    is_secret = any(
+        is_secret_name(name) or is_secret_name(name.rpartition(".")[2]) for name in names
+    )
     if not is_secret and fields.get("type") != "cred":
         return frozenset()
     return frozenset(
-        value for value, kind in _VALUES.items() if value in fields and _is_literal(fields.get(kind))
+        value
+        for value, kind in _VALUES.items()
+        if value in fields and _is_literal(fields.get(kind))
     )
 
 
@@ -123,7 +137,11 @@ def _credentials(fields: Json, tally: Tally, where: str) -> Json | None:
     if held is None or _N8N_MARKS.isdisjoint(fields):
         if fields.get("credentials"):
             is_n8n = not _N8N_MARKS.isdisjoint(fields)
-            reason = "it is not written as n8n writes credentials" if is_n8n else "secrets are not imported"
+            reason = (
+                "it is not written as n8n writes credentials"
+                if is_n8n
+                else "secrets are not imported"
+            )
             tally.drop("credential", reason, where or "of the file")
         return None
     return {kind: _named(value, tally, f"{where}: {kind}") for kind, value in held.items()}

@@ -1,13 +1,15 @@
 """Brings a new version of a file together with what people made of the last one, field by field.
 
-Three graphs are compared: the file as it was imported before (base), the graph as it stands (ours) and
-the file as it is now (theirs). What only the file changed is taken, what only people changed stays.
+Three graphs are compared: the file as it was imported before (base), the graph as it stands
+(ours) and the file as it is now (theirs). What only the file changed is taken, what only
+people changed stays.
 
-Decision: where both changed the same field, or one deleted what the other changed, the graph stays as
-people left it, and the file's version is proposed to them: of nodes, edges, the graph itself and node
-types. Types are shared by workflows: their handles and sizes only gain what is new. Where nothing is known of
-an earlier import (of a graph imported before files were kept, or made by hand), all that stands is people's
-work and every difference is proposed. What an older proposal asks and nobody decided is asked again.
+Decision: where both changed the same field, or one deleted what the other changed, the graph stays
+as people left it, and the file's version is proposed to them: of nodes, edges, the graph itself and
+node types. Types are shared by workflows: their handles and sizes only gain what is new. Where
+nothing is known of an earlier import (of a graph imported before files were kept, or made by hand),
+all that stands is people's work and every difference is proposed. What an older proposal asks and
+nobody decided is asked again.
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ from tools.proposal_parts import FIXED_GRAPH_FIELDS
 E = TypeVar("E", Node, Edge)
 Path = tuple[str, ...]
 OpenConflicts = Mapping[tuple[str, str], frozenset[Path]]
-"""What an older proposal asks: the fields by (`nodes`, `edges`, `types` or `graph`; key). Of a document that
-only one side has there are none."""
+"""What an older proposal asks: the fields by (`nodes`, `edges`, `types` or `graph`; key). Of a
+document that only one side has there are none.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
     """What is done to the graph, and what is proposed: documents by key, None for a deletion.
 
-    Of the graph itself `fields` are proposed, None for one that goes; of `sheetsList` only the names that
-    differ. `kept` counts the documents that people changed and the file has otherwise, without those
-    proposed.
+    Of the graph itself `fields` are proposed, None for one that goes; of `sheetsList` only the
+    names that differ. `kept` counts the documents that people changed and the file has otherwise,
+    without those proposed.
     """
 
     mutation: Mutation
@@ -71,7 +74,8 @@ def merged(
 ) -> Merged:
     """Merge a file into a graph. All three have the same keys for the same things.
 
-    With `base` the graph itself, everything that differs is taken: the graph becomes as the file is.
+    With `base` the graph itself, everything that differs is taken: the graph becomes as
+    the file is.
     """
     return _Merge(ours, base, theirs, form, asked or {}).result()
 
@@ -79,7 +83,8 @@ def merged(
 def completed(theirs: GraphContent, written: GraphContent, ours: GraphContent) -> GraphContent:
     """Return what a file says, completed from the graph by what the file's format cannot say.
 
-    `written` is the graph as the format says it. Where the file says the same, it means what stands.
+    `written` is the graph as the format says it. Where the file says the same, it
+    means what stands.
     """
     document = merge(*(part.graph.to_document() for part in (written, theirs, ours)))
     return replace(
@@ -88,7 +93,9 @@ def completed(theirs: GraphContent, written: GraphContent, ours: GraphContent) -
         nodes=_completed(Node, theirs.nodes, written.nodes, ours.nodes),
         edges=_completed(Edge, theirs.edges, written.edges, ours.edges),
         types={
-            name: ours.types[name] if name in ours.types and alike(new, written.types.get(name)) else new
+            name: ours.types[name]
+            if name in ours.types and alike(new, written.types.get(name))
+            else new
             for name, new in theirs.types.items()
         },
     )
@@ -109,7 +116,9 @@ def _completed(
 
 @dataclass(slots=True)
 class _Documents(Generic[E]):
-    """The nodes or the edges. `final` is what will stand, `wanted` what the file has instead of it."""
+    """The nodes or the edges. `final` is what will stand, `wanted` what the file has
+    instead of it.
+    """
 
     model: type[E]
     base: Mapping[str, E] | None
@@ -131,7 +140,8 @@ class _Documents(Generic[E]):
             return
         base = self.base.get(key)
         result = ours
-        is_ours, is_theirs = alike(theirs, base), alike(ours, base)
+        is_ours = alike(theirs, base)
+        is_theirs = alike(ours, base)
         if (key in self.asked or not (is_ours or is_theirs)) and not alike(ours, theirs):
             self.kept.add(key)
             if ours is None or theirs is None:
@@ -161,7 +171,8 @@ class _Documents(Generic[E]):
         for path in self.asked.get(key, ()):
             old = _without(old, path)
         old, mine, other = map(_by_handle, (old, ours.to_document(), theirs.to_document()))
-        stays, asked = merge(old, mine, other), merge(old, other, mine)
+        stays = merge(old, mine, other)
+        asked = merge(old, other, mine)
         if not same(stays, asked):
             self.wanted[key] = parse_document(self.model, _with_lists(asked), "import")
         return parse_document(self.model, _with_lists(stays), "import")
@@ -183,7 +194,9 @@ def alike(one: Document | None, other: Document | None) -> bool:
 
 
 def _by_handle(document: Json) -> Json:
-    """Return a node's document with its handle points by direction and id: a list is one value to a merge."""
+    """Return a node's document with its handle points by direction and id: a list is one value
+    to a merge.
+    """
     if "handles" not in document:
         return document
     handles = {
@@ -196,7 +209,9 @@ def _by_handle(document: Json) -> Json:
 def _with_lists(document: Json) -> Json:
     if "handles" not in document:
         return document
-    handles = {s: {**g, "point": list(g.get("point", {}).values())} for s, g in document["handles"].items()}
+    handles = {
+        s: {**g, "point": list(g.get("point", {}).values())} for s, g in document["handles"].items()
+    }
     return {**document, "handles": handles}
 
 
@@ -221,7 +236,10 @@ def _join_ends(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
 def _keep_handles(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
     """Give back the handles at which edges stay, whichever side has them."""
     for edge in edges.final.values():
-        for end in ((edge.source, edge.source_handle, "out"), (edge.target, edge.target_handle, "in")):
+        for end in (
+            (edge.source, edge.source_handle, "out"),
+            (edge.target, edge.target_handle, "in"),
+        ):
             node = nodes.final[end[0]]
             if not alike(node, nodes.ours.get(end[0])) and _point(node, *end[1:]) is None:
                 nodes.final[end[0]] = _with_handle(nodes, *end)
@@ -232,7 +250,9 @@ def _with_handle(nodes: _Documents[Node], key: str, handle: str, way: str) -> No
         found = _point(other, handle, way) if other else None
         if found is not None:
             held = _by_handle(nodes.final[key].to_document())
-            group = held.setdefault("handles", {}).setdefault(found[0], {"position": "separate", "point": {}})
+            group = held.setdefault("handles", {}).setdefault(
+                found[0], {"position": "separate", "point": {}}
+            )
             group["point"][f"{way}/{handle}"] = found[1]
             return parse_document(Node, _with_lists(held), "import")
     return nodes.final[key]
@@ -248,7 +268,9 @@ def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
 
 @dataclass(slots=True)
 class _Merge:
-    """The parts of a merge. Of types those to store (new ones, what is new of others), and the proposed."""
+    """The parts of a merge. Of types those to store (new ones, what is new of others),
+    and the proposed.
+    """
 
     ours: GraphContent
     base: GraphContent | None
@@ -260,7 +282,9 @@ class _Merge:
     remarks: list[Remark] = field(default_factory=list[Remark])
 
     def result(self) -> Merged:
-        ours, theirs, form = self.ours, self.theirs, self.form
+        ours = self.ours
+        theirs = self.theirs
+        form = self.form
         nodes = self._nodes()
         before = self.base.edges if self.base else None
         edges = _Documents(Edge, before, ours.edges, theirs.edges, form, self._asked("edges"))
@@ -289,7 +313,9 @@ class _Merge:
         )
 
     def _nodes(self) -> _Documents[Node]:
-        """Decides about the nodes; where names change, again with references written with the new names."""
+        """Decides about the nodes; where names change, again with references written with
+        the new names.
+        """
         contents = (self.base, self.ours, self.theirs)
         nodes = self._decided(*contents)
         named = [content and under_merged_names(content, nodes.final) for content in contents]
@@ -307,12 +333,15 @@ class _Merge:
         return {key: paths for (of, key), paths in self.asked.items() if of == kind}
 
     def _merge_type(self, name: str, new: NodeTypeConfig) -> None:
-        old, before = self.ours.types.get(name), self.base.types.get(name) if self.base else None
+        old = self.ours.types.get(name)
+        before = self.base.types.get(name) if self.base else None
         if old is None:
             self.types.append(new)
             return
-        workspace, asked = self.ours.graph.workspace, self.asked.get(("types", new.key))
-        is_ours, is_native = old.workspace == workspace, self.form == NATIVE
+        workspace = self.ours.graph.workspace
+        asked = self.asked.get(("types", new.key))
+        is_ours = old.workspace == workspace
+        is_native = self.form == NATIVE
         if (alike(new, before) and asked is None) or alike(old.replace(workspace=workspace), new):
             return
         if is_native and (not is_ours or new.version > old.version):
@@ -328,7 +357,9 @@ class _Merge:
                 self.wanted_types[wanted.key] = wanted
 
     def _graph(self, used: Set[str]) -> tuple[Graph | None, Json]:
-        """Return the graph document if it changes, and the fields that are proposed; `used` are sheets."""
+        """Return the graph document if it changes, and the fields that are proposed;
+        `used` are sheets.
+        """
         contents = (self.base, self.ours, self.theirs)
         old, mine, other = (
             {}
@@ -338,13 +369,21 @@ class _Merge:
         )
         for path in self._asked("graph").get(self.ours.graph.key, ()):
             old = _without(old, path)
-        made, wanted = {**merge(old, mine, other)}, {**merge(old, other, mine)}
+        made = {**merge(old, mine, other)}
+        wanted = {**merge(old, other, mine)}
         by_rank = (self.base, self.theirs, self.ours)
         labels = {s: name for c in by_rank if c for s, name in c.graph.sheets_list.items()}
         listed = made.setdefault("sheetsList", {})
-        made["sheetsList"] = {**listed, **{s: labels.get(s, s) for s in sorted(used - listed.keys())}}
+        made["sheetsList"] = {
+            **listed,
+            **{s: labels.get(s, s) for s in sorted(used - listed.keys())},
+        }
         names = wanted.pop("sheetsList", {})
-        others = [k for k in {**made, **wanted} if k != "sheetsList" and not same(made.get(k), wanted.get(k))]
+        others = [
+            k
+            for k in {**made, **wanted}
+            if k != "sheetsList" and not same(made.get(k), wanted.get(k))
+        ]
         fields: Json = {name: wanted.get(name) for name in others}
         sheets = {s: name for s, name in names.items() if made["sheetsList"].get(s, name) != name}
         fields |= {"sheetsList": sheets} if sheets else {}
@@ -363,18 +402,20 @@ def _types_of_both(
 ) -> tuple[NodeTypeConfig, NodeTypeConfig]:
     """Return the stored type with what is new in the file's, and the one that is proposed.
 
-    Handles never go: other workflows use them. What other workflows share with a foreign file's type (its
-    handles and size) is no conflict, for each of them has it otherwise.
+    Handles never go: other workflows use them. What other workflows share with a foreign file's
+    type (its handles and size) is no conflict, for each of them has it otherwise.
     """
     before = {} if base is None else base.to_document()
     for path in asked:
         before = _without(before, path)
-    mine, other = _type_by_handle(ours.to_document()), _type_by_handle(theirs.to_document())
+    mine = _type_by_handle(ours.to_document())
+    other = _type_by_handle(theirs.to_document())
     for side, group in mine["node"].get("handles", {}).items():
         others = other["node"].setdefault("handles", {}).setdefault(side, {**group, "point": {}})
         others["point"] = {**group["point"], **others["point"]}
     old = _type_by_handle(before)
-    stays, wanted = merge(old, mine, other), merge(old, other, mine)
+    stays = merge(old, mine, other)
+    wanted = merge(old, other, mine)
     if not is_native:
         wanted = {**wanted, "node": stays["node"]}
     made = ({**found, "node": _with_lists(found["node"])} for found in (stays, wanted))

@@ -1,4 +1,6 @@
-"""Names and describes foreign node types; what is known of a format's types is in its `types.toml`."""
+"""Names and describes foreign node types; what is known of a format's types
+is in its `types.toml`.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,12 @@ _SPELLINGS = """
 """
 _WORDS = {"lm": "LLM", **{word.lower(): word for word in _SPELLINGS.split()}}
 _COMPOUNDS = re.compile(
-    "OpenAi|MySql|GraphQl|WhatsApp|YouTube|LinkedIn|MongoDb|NocoDb|PostgreSql|DeepSeek", re.IGNORECASE
+    "OpenAi|MySql|GraphQl|WhatsApp|YouTube|LinkedIn|MongoDb|NocoDb|PostgreSql|DeepSeek",
+    re.IGNORECASE,
 )
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*(?![a-z])|[A-Z]+[0-9]*|[0-9]+|[^\W_a-zA-Z0-9]+")
+_PARTS = re.compile(
+    r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*(?![a-z])|[A-Z]+[0-9]*|[0-9]+|[^\W_a-zA-Z0-9]+"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +65,9 @@ GROUP_FACTS = TypeFacts(
 def facts(display_name: str, description: str, category: str) -> TypeFacts:
     """Return the facts with the icon of their category."""
     icon = _ICONS.get(category, "Box")
-    return TypeFacts(display_name=display_name, description=description, category=category, icon=icon)
+    return TypeFacts(
+        display_name=display_name, description=description, category=category, icon=icon
+    )
 
 
 @cache
@@ -72,7 +79,9 @@ def read_type_file(package: str) -> Mapping[str, Any]:
 def known_type(package: str, name: str) -> tuple[str, str] | None:
     """Return a type's category and description, or None when the format's file does not have it."""
     sections: Mapping[str, Mapping[str, str]] = read_type_file(package)["types"]
-    return next(((category, texts[name]) for category, texts in sections.items() if name in texts), None)
+    return next(
+        ((category, texts[name]) for category, texts in sections.items() if name in texts), None
+    )
 
 
 def humanise(name: str) -> str:

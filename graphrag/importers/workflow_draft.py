@@ -97,7 +97,9 @@ class WorkflowDraft:
     sheets: list[DraftSheet] = field(default_factory=list[DraftSheet])
     nodes: list[DraftNode] = field(default_factory=list[DraftNode])
     edges: list[DraftEdge] = field(default_factory=list[DraftEdge])
-    members: list[tuple[DraftNode, DraftNode]] = field(default_factory=list[tuple[DraftNode, DraftNode]])
+    members: list[tuple[DraftNode, DraftNode]] = field(
+        default_factory=list[tuple[DraftNode, DraftNode]]
+    )
     metadata: Json = field(default_factory=dict[str, Any])
     types: dict[str, TypeFacts] = field(default_factory=dict[str, TypeFacts])
     created_ms: int = 0
@@ -108,7 +110,9 @@ class WorkflowDraft:
     )
 
     def connect(self, edge: DraftEdge) -> bool:
-        """Add an edge, whose handles are among the ports of its ends; one that is there twice is left out."""
+        """Add an edge, whose handles are among the ports of its ends; one that is there twice
+        is left out.
+        """
         ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
         is_new = ends not in self._connected
         self._connected.add(ends)

@@ -14,7 +14,9 @@ from tools.checks.checked_graph import data_of
 
 EdgeEnds = tuple[str, str, str, str]
 MAX_NODES, MAX_EDGES = 100_000, 400_000
-"""What one import may cost everybody else; the largest published workflows have some hundred nodes."""
+"""What one import may cost everybody else; the largest published workflows have
+some hundred nodes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,8 @@ class ImportTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """A file as documents of one graph, and what is to be said about it. `configs` are the types it uses.
+    """A file as documents of one graph, and what is to be said about it. `configs` are the
+    types it uses.
 
     `kept` is the file's JSON without its secrets, compressed.
     """
@@ -43,7 +46,9 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNode:
-    """A node of the graph and, of one that the file has, what was read of it and how it was written."""
+    """A node of the graph and, of one that the file has, what was read of it and how
+    it was written.
+    """
 
     node: Node
     before: Node | None = None
@@ -51,7 +56,8 @@ class ChangedNode:
 
     def note_unsaid(self, said: Set[str], tally: Tally) -> None:
         """Count the fields of data that changed and that the format has no place for."""
-        now, was = data_of(self.node), data_of(self.before)
+        now = data_of(self.node)
+        was = data_of(self.before)
         for name in sorted((now.keys() | was.keys()) - said):
             if now.get(name) != was.get(name):
                 shown = f"{now.get('name', self.node.key)}: {name}"
@@ -78,11 +84,13 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWriter:
-    """Writes graphs as files of a format. `has_type` tells which types are the format's own by their names.
+    """Writes graphs as files of a format. `has_type` tells which types are the format's own
+    by their names.
 
-    `empty` returns a file without nodes, `patch` brings a graph's changes into one and returns the entries of
-    its nodes by their keys, and `finish` returns the file as it is given out; `is_part`: some nodes of a
-    graph, to be pasted. `new_id` returns the id that a node gets which the tool does not know.
+    `empty` returns a file without nodes, `patch` brings a graph's changes into one and returns the
+    entries of its nodes by their keys, and `finish` returns the file as it is given out; `is_part`:
+    some nodes of a graph, to be pasted. `new_id` returns the id that a node gets which the tool
+    does not know.
     """
 
     has_type: Callable[[str], bool]
@@ -96,11 +104,11 @@ class FileWriter:
 class WorkflowFormat:
     """A format. `title` is what a refusal calls a file of it, as `an n8n workflow`.
 
-    `recognise(document, tally)` returns what is kept of the file, or None for a document of another format.
-    `read(document, target, tally)` takes that, without secrets unless the format `keeps_secrets`, and returns
-    the same documents each time, or the draft that they are made of. Both count in the tally what they leave
-    out or repair, and raise UnreadableWorkflow for a file of the format that cannot be used. A format with a
-    `writer` is written, too.
+    `recognise(document, tally)` returns what is kept of the file, or None for a document of another
+    format. `read(document, target, tally)` takes that, without secrets unless the format
+    `keeps_secrets`, and returns the same documents each time, or the draft that they are made of.
+    Both count in the tally what they leave out or repair, and raise UnreadableWorkflow for a file
+    of the format that cannot be used. A format with a `writer` is written, too.
     """
 
     name: str

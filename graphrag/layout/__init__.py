@@ -13,4 +13,12 @@ from graphrag.layout.arrange import MAX_EDGES, MAX_NODES, TooMuchToArrange, arra
 from graphrag.layout.boxes import Box, crossings
 from graphrag.layout.placement import place_nodes
 
-__all__ = ["MAX_EDGES", "MAX_NODES", "Box", "TooMuchToArrange", "arrange", "crossings", "place_nodes"]
+__all__ = [
+    "MAX_EDGES",
+    "MAX_NODES",
+    "Box",
+    "TooMuchToArrange",
+    "arrange",
+    "crossings",
+    "place_nodes",
+]

@@ -1,8 +1,9 @@
-"""Arranges nodes along their edges, left to right or top down; notes and groups keep what they hold.
+"""Arranges nodes along their edges, left to right or top down; notes and groups keep
+what they hold.
 
-A frame is laid out from inside to outside: what it holds becomes one box. What serves a node from below
-hangs in a row under it. Nodes that are not named stay where they are, and so does a pinned node, with the
-frames around it and all they hold.
+A frame is laid out from inside to outside: what it holds becomes one box. What serves a node from
+below hangs in a row under it. Nodes that are not named stay where they are, and so does a pinned
+node, with the frames around it and all they hold.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ class TooMuchToArrange(ValueError):
     """More nodes or edges than are arranged at once."""
 
     def __init__(self) -> None:
-        self.nodes, self.edges = MAX_NODES, MAX_EDGES
-        super().__init__(f"more than {MAX_NODES:,} nodes or {MAX_EDGES:,} edges are not arranged at once")
+        self.nodes = MAX_NODES
+        self.edges = MAX_EDGES
+        super().__init__(
+            f"more than {MAX_NODES:,} nodes or {MAX_EDGES:,} edges are not arranged at once"
+        )
 
 
 def arrange(
@@ -50,7 +54,8 @@ def arrange(
     keys: Iterable[str] | None = None,
     strategy: Strategy = "left_to_right",
 ) -> dict[str, Box]:
-    """Return new places and sizes for the named nodes (all), around where they are and over no other node.
+    """Return new places and sizes for the named nodes (all), around where they are and over
+    no other node.
 
     A named frame takes along what it holds; a frame that is not named grows where it must.
     Raises: TooMuchToArrange.
@@ -76,7 +81,9 @@ def arrange(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Arrangement:
-    """Nodes that are laid out: their areas from a corner 0, 0, and the height at which edges meet them."""
+    """Nodes that are laid out: their areas from a corner 0, 0, and the height at which
+    edges meet them.
+    """
 
     width: float
     height: float
@@ -96,7 +103,9 @@ class _Sheet:
         *,
         flip: bool,
     ) -> None:
-        self._nodes, self._held, self._flip = nodes, held, flip
+        self._nodes = nodes
+        self._held = held
+        self._flip = flip
         self._boxes = {key: Box.of(node) for key, node in nodes.items()}
         self._named = [key for key in nodes if key in named]
         own = self._movable = set(self._named)
@@ -124,7 +133,9 @@ class _Sheet:
             corner = min(box.x for box in stood), min(box.y for box in stood)
             found |= _shifted(block, corner, Boxes(self._boxes[key] for key in unnamed - around))
         inside = {key: found[key] for key in self._named}
-        for frame in dict.fromkeys(f for key in self._named for f in [*ancestors(key, self._held)][1:]):
+        for frame in dict.fromkeys(
+            f for key in self._named for f in [*ancestors(key, self._held)][1:]
+        ):
             if frame in unnamed:
                 holds = [box for key, box in inside.items() if frame in ancestors(key, self._held)]
                 grown = self._boxes[frame].around(holds, PAD / 2)
@@ -142,7 +153,8 @@ class _Sheet:
                 return
 
     def _heads(self, key: str) -> Iterator[str]:
-        """Yield what a node is placed with, from inside to outside: the node it hangs under, frames.
+        """Yield what a node is placed with, from inside to outside: the node it
+        hangs under, frames.
 
         A frame that is not named stays where it is, with no layer among the others.
         """
@@ -153,10 +165,16 @@ class _Sheet:
             yield head
 
     def _owners(self) -> dict[str, str]:
-        """Return the node under which each part hangs: the first that it serves, in the same frame."""
+        """Return the node under which each part hangs: the first that it serves, in
+        the same frame.
+        """
         found: dict[str, str] = {}
         for source, target, upwards in self._links:
-            if upwards and self._held.get(source) == self._held.get(target) and not self._is_frame(source):
+            if (
+                upwards
+                and self._held.get(source) == self._held.get(target)
+                and not self._is_frame(source)
+            ):
                 found.setdefault(source, target)
         return {part: owner for part, owner in found.items() if part not in ancestors(owner, found)}
 
@@ -168,7 +186,9 @@ class _Sheet:
         heads = [key for key in self._inside[frame] if key not in self._owner]
         blocks = {key: self._block(key) for key in heads}
         is_left = frame is not None and not self._linked.isdisjoint(heads)
-        spots = self._flow(blocks, self._links_in.get(frame, set[Link]()), 0 if is_left else ROW_LENGTH)
+        spots = self._flow(
+            blocks, self._links_in.get(frame, set[Link]()), 0 if is_left else ROW_LENGTH
+        )
         boxes: dict[str, Box] = {}
         for key, spot in spots.items():
             boxes |= _moved(blocks[key].boxes, spot.x, spot.y)
@@ -184,7 +204,12 @@ class _Sheet:
     ) -> dict[str, Box]:
         items: dict[str, Item] = {}
         for key, block in blocks.items():
-            (x, y), along, across, anchor = self._boxes[key].middle, block.width, block.height, block.anchor
+            (x, y), along, across, anchor = (
+                self._boxes[key].middle,
+                block.width,
+                block.height,
+                block.anchor,
+            )
             if self._flip:
                 x, y, along, across, anchor = y, x, across, along, block.width / 2
             items[key] = Item(along=along, across=across, anchor=anchor, place=(x, y))
@@ -201,9 +226,11 @@ class _Sheet:
             return self._frame(key, own)
         parts = [self._block(part) for part in self._parts.get(key, ())]
         row = sum(part.width + ROW_GAP for part in parts) - ROW_GAP
-        width, height = max(own.width, row), own.height
+        width = max(own.width, row)
+        height = own.height
         boxes = {key: own.at((width - own.width) / 2, 0)}
-        x, below = (width - row) / 2, height + NAME_HEIGHT + ROW_GAP / 2
+        x = (width - row) / 2
+        below = height + NAME_HEIGHT + ROW_GAP / 2
         for part in parts:
             boxes |= _moved(part.boxes, x, below)
             x += part.width + ROW_GAP
@@ -223,7 +250,9 @@ def _head_of(node: Node, width: float) -> float:
     """Return the room that a frame's text needs above what it holds."""
     data = data_of(node)
     text = str(data.get("text") or data.get("name") or "")
-    lines = sum(max(1, math.ceil(len(line) * _LETTER / (width - 20))) for line in text[:4000].splitlines())
+    lines = sum(
+        max(1, math.ceil(len(line) * _LETTER / (width - 20))) for line in text[:4000].splitlines()
+    )
     return min(max(_HEAD, lines * _LINE + 30), _MAX_HEAD)
 
 

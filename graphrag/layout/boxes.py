@@ -1,4 +1,6 @@
-"""The areas that nodes take, which note or group holds which node, and the edges between them that cross."""
+"""The areas that nodes take, which note or group holds which node, and the edges between
+them that cross.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class Box:
         return Box(x, y, round(self.width), round(self.height))
 
     def around(self, others: Iterable[Box], pad: float) -> Box:
-        """Return this area, grown to the right and below until it holds the others with room beside them."""
+        """Return this area, grown to the right and below until it holds the others with
+        room beside them.
+        """
         listed = list(others)
         right = max([self.right, *(other.right + pad for other in listed)])
         bottom = max([self.bottom, *(other.bottom + pad for other in listed)])
@@ -90,7 +94,8 @@ def is_frame(node: Node) -> bool:
 
 
 def holders(nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Return the note or group that holds each node: its own group, else the smallest around its middle.
+    """Return the note or group that holds each node: its own group, else the smallest
+    around its middle.
 
     A frame is held by a larger one that holds all of it.
     """
@@ -110,11 +115,14 @@ def _held_on_sheet(nodes: Mapping[str, Node]) -> dict[str, str]:
     left, top, right, bottom = np.array(rows, dtype=np.float64).T
     found: dict[str, str] = {}
     for key, node in nodes.items():
-        group, box = data_of(node).get("group"), boxes[key]
+        group = data_of(node).get("group")
+        box = boxes[key]
         if isinstance(group, str) and group in order and group != key:
             found[key] = group
             continue
-        first = order.get(key, -1) + 1  # a frame is held by a larger one, whole; a node by its middle
+        first = (
+            order.get(key, -1) + 1
+        )  # a frame is held by a larger one, whole; a node by its middle
         low, high = ((box.x, box.y), (box.right, box.bottom)) if first else (box.middle, box.middle)
         holds = (left <= low[0]) & (right >= high[0]) & (top <= low[1]) & (bottom >= high[1])
         if (held := np.flatnonzero(holds[first:])).size:
@@ -133,14 +141,19 @@ def ancestors(key: str, held: Mapping[str, str]) -> Iterator[str]:
 
 
 def crossings(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> int:
-    """Count the pairs of edges, drawn straight, that cross; those that share a node do not count."""
+    """Count the pairs of edges, drawn straight, that cross; those that share a
+    node do not count.
+    """
     places = {key: number for number, key in enumerate(nodes)}
     lines: list[tuple[float, ...]] = []
     ends: list[tuple[int, int]] = []
     sheets: list[int] = []
-    numbers = {sheet: number for number, sheet in enumerate(sorted({n.sheet for n in nodes.values()}))}
+    numbers = {
+        sheet: number for number, sheet in enumerate(sorted({n.sheet for n in nodes.values()}))
+    }
     for edge in edges:
-        source, target = nodes.get(edge.source), nodes.get(edge.target)
+        source = nodes.get(edge.source)
+        target = nodes.get(edge.target)
         if source is None or target is None or source is target or source.sheet != target.sheet:
             continue
         lines.append(_line(Box.of(source), Box.of(target), upwards=rises(source, edge)))
@@ -154,7 +167,9 @@ def crossings(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> int:
 def rises(source: Node, edge: Edge) -> bool:
     """Say whether an edge leaves its source upwards: the source serves what stands above it."""
     group = source.handles.get("T")
-    return group is not None and any(p.type == "out" and p.id == edge.source_handle for p in group.point)
+    return group is not None and any(
+        p.type == "out" and p.id == edge.source_handle for p in group.point
+    )
 
 
 def _line(source: Box, target: Box, *, upwards: bool) -> tuple[float, ...]:
@@ -163,24 +178,40 @@ def _line(source: Box, target: Box, *, upwards: bool) -> tuple[float, ...]:
     return source.right, source.middle[1], target.x, target.middle[1]
 
 
-def _crossing_pairs(lines: NDArray[np.float64], ends: NDArray[np.int64], sheets: NDArray[np.int64]) -> int:
-    left, right = lines[:, ::2].min(axis=1), lines[:, ::2].max(axis=1)
+def _crossing_pairs(
+    lines: NDArray[np.float64], ends: NDArray[np.int64], sheets: NDArray[np.int64]
+) -> int:
+    left = lines[:, ::2].min(axis=1)
+    right = lines[:, ::2].max(axis=1)
     order = np.argsort(left, kind="stable")
-    lines, ends, sheets, left, right = lines[order], ends[order], sheets[order], left[order], right[order]
-    met: NDArray[np.int64] = left.searchsorted(right, side="right")  # what begins further right is not met
+    lines = lines[order]
+    ends = ends[order]
+    sheets = sheets[order]
+    left = left[order]
+    right = right[order]
+    met: NDArray[np.int64] = left.searchsorted(
+        right, side="right"
+    )  # what begins further right is not met
     count = 0
     for number in range(len(lines) - 1):
         after = slice(number + 1, int(met[number]))
-        one, others = lines[number], lines[after]
+        one = lines[number]
+        others = lines[after]
         apart = (ends[after, None, :] != ends[number][:, None]).all(axis=(1, 2))
         apart &= sheets[after] == sheets[number]
-        a, b, c, d = one[:2], one[2:], others[:, :2], others[:, 2:]
+        a = one[:2]
+        b = one[2:]
+        c = others[:, :2]
+        d = others[:, 2:]
         across = _turn(a, b, c) * _turn(a, b, d) < 0
         count += int((apart & across & (_turn(c, d, a) * _turn(c, d, b) < 0)).sum())
     return count
 
 
-def _turn(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> NDArray[np.float64]:
+def _turn(
+    a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Return on which side of the line from a to b the point c lies, by its sign."""
-    along, aside = b - a, c - a
+    along = b - a
+    aside = c - a
     return along[..., 0] * aside[..., 1] - along[..., 1] * aside[..., 0]

@@ -1,9 +1,9 @@
 """Puts connected items in layers along their edges, and orders each layer so that few edges cross.
 
-Layers are longest paths, once the edges that close a cycle are turned round; an edge over several layers
-keeps a lane free in each. Layers are ordered by the barycentre of their neighbours, back and forth, and the
-best order met is kept. Source: Sugiyama, Tagawa, Toda, "Methods for Visual Understanding of Hierarchical
-System Structures", IEEE Trans. SMC 11(2), 1981.
+Layers are longest paths, once the edges that close a cycle are turned round; an edge over several
+layers keeps a lane free in each. Layers are ordered by the barycentre of their neighbours, back and
+forth, and the best order met is kept. Source: Sugiyama, Tagawa, Toda, "Methods for Visual
+Understanding of Hierarchical System Structures", IEEE Trans. SMC 11(2), 1981.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What is put in a layer: its size along and across the layers, and at what height edges meet it.
+    """What is put in a layer: its size along and across the layers, and at what height
+    edges meet it.
 
     `place` is where it stands now, along and across: the order people gave is kept where it can be.
     """
@@ -42,8 +43,12 @@ class Item:
 _LANE = Item(along=0, across=0, anchor=0, place=(0, 0))
 
 
-def in_layers(items: Mapping[str, Item], links: Collection[Link], row_length: float) -> dict[str, Place]:
-    """Return where each item begins, along and across, from 0; parts that nothing joins stand in rows."""
+def in_layers(
+    items: Mapping[str, Item], links: Collection[Link], row_length: float
+) -> dict[str, Place]:
+    """Return where each item begins, along and across, from 0; parts that nothing joins
+    stand in rows.
+    """
     import networkx as nx  # slow to import
 
     graph: nx.DiGraph[str] = nx.DiGraph()
@@ -62,7 +67,8 @@ def in_layers(items: Mapping[str, Item], links: Collection[Link], row_length: fl
         spots = _laid_out(own, own_links)
         length = max(along + items[key].along for key, (along, _) in spots.items())
         if start and start + length > row_length:
-            start, row = 0.0, bottom + LAYER_GAP
+            start = 0.0
+            row = bottom + LAYER_GAP
         top = min(across for _, across in spots.values()) - row
         found |= {key: (along + start, across - top) for key, (along, across) in spots.items()}
         start += length + ROW_GAP
@@ -77,7 +83,8 @@ def _laid_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Pla
     layers, steps, lanes = _with_lanes(items, list(forward.edges), _levels(forward))
     joined: nx.DiGraph[str] = nx.DiGraph(steps)
     joined.add_nodes_from(items)
-    before, behind = nx.to_dict_of_lists(joined.reverse()), nx.to_dict_of_lists(joined)
+    before = nx.to_dict_of_lists(joined.reverse())
+    behind = nx.to_dict_of_lists(joined)
     layers = _untangled(layers, before, behind)
     every = {**items, **dict.fromkeys(lanes, _LANE)}
     centres = _centres(layers, every, before, behind)
@@ -91,7 +98,9 @@ def _laid_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Pla
 
 
 def _without_cycles(items: Mapping[str, Item], links: Sequence[Link]) -> nx.DiGraph[str]:
-    """Turn round each edge that leads back to an item which a walk from the starts has not left yet."""
+    """Turn round each edge that leads back to an item which a walk from the starts has
+    not left yet.
+    """
     import networkx as nx
 
     entered = {target for _, target in links}
@@ -112,7 +121,9 @@ def _without_cycles(items: Mapping[str, Item], links: Sequence[Link]) -> nx.DiGr
 
 
 def _levels(graph: nx.DiGraph[str]) -> dict[str, int]:
-    """Return each item's layer: behind all its sources; what begins stands right before what it leads to."""
+    """Return each item's layer: behind all its sources; what begins stands right before what
+    it leads to.
+    """
     import networkx as nx
 
     level = {key: n for n, layer in enumerate(nx.topological_generations(graph)) for key in layer}
@@ -123,7 +134,9 @@ def _levels(graph: nx.DiGraph[str]) -> dict[str, int]:
 def _with_lanes(
     items: Mapping[str, Item], links: Sequence[Link], level: Mapping[str, int]
 ) -> tuple[list[list[str]], list[Link], list[str]]:
-    """Return the layers, the edges from each layer to the next, and what stands in for long edges."""
+    """Return the layers, the edges from each layer to the next, and what stands
+    in for long edges.
+    """
     layers: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     for key in sorted(items, key=lambda key: (items[key].place[1], key)):
         layers[level[key]].append(key)
@@ -143,20 +156,26 @@ def _with_lanes(
 def _untangled(
     layers: list[list[str]], before: Mapping[str, list[str]], behind: Mapping[str, list[str]]
 ) -> list[list[str]]:
-    """Order each layer by where its neighbours stand: those before it, then those behind it, in turn."""
+    """Order each layer by where its neighbours stand: those before it, then those behind
+    it, in turn.
+    """
     rank = {key: float(place) for layer in layers for place, key in enumerate(layer)}
-    best, fewest = [list(layer) for layer in layers], _crossings(layers, behind, rank)
+    best = [list(layer) for layer in layers]
+    fewest = _crossings(layers, behind, rank)
     for sweep in range(_SWEEPS):
         if not fewest:
             break
         down = sweep % 2 == 0
         around = before if down else behind
         for layer in layers if down else reversed(layers):
-            wanted = {key: _mean([rank[o] for o in around.get(key, ())], rank[key]) for key in layer}
+            wanted = {
+                key: _mean([rank[o] for o in around.get(key, ())], rank[key]) for key in layer
+            }
             layer.sort(key=wanted.__getitem__)
             rank.update({key: float(place) for place, key in enumerate(layer)})
         if (count := _crossings(layers, behind, rank)) < fewest:
-            best, fewest = [list(layer) for layer in layers], count
+            best = [list(layer) for layer in layers]
+            fewest = count
     return best
 
 
@@ -167,7 +186,9 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 def _crossings(
     layers: Sequence[Sequence[str]], behind: Mapping[str, list[str]], rank: Mapping[str, float]
 ) -> int:
-    """Count the crossings of edges from each layer to the next: pairs that end in the other order."""
+    """Count the crossings of edges from each layer to the next: pairs that end in
+    the other order.
+    """
     count = 0
     for layer in layers:
         met: list[float] = []
@@ -185,7 +206,9 @@ def _centres(
     before: Mapping[str, list[str]],
     behind: Mapping[str, list[str]],
 ) -> dict[str, float]:
-    """Return the height at which edges meet each item: near its neighbours', in the order of its layer."""
+    """Return the height at which edges meet each item: near its neighbours', in the order
+    of its layer.
+    """
     centres: dict[str, float] = {}
     for layer in layers:
         last = 0.0
@@ -205,7 +228,8 @@ def _align_layer(
     centres: dict[str, float],
     around: Mapping[str, list[str]],
 ) -> None:
-    """Move a layer's items to the mean of their neighbours; those that would meet share the difference.
+    """Move a layer's items to the mean of their neighbours; those that would meet
+    share the difference.
 
     The least sum of squared moves that keeps the order: pool adjacent violators.
     """

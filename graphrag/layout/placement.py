@@ -1,4 +1,6 @@
-"""Finds places for new nodes: beside what they are connected to, in the note or group that holds it."""
+"""Finds places for new nodes: beside what they are connected to, in the note or group
+that holds it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ from graphrag.layout.boxes import GAP, Box, Boxes, ancestors, holders, is_frame
 _STEPS, _COLUMNS, _PAD = 24, 8, 30
 
 
-def place_nodes(new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str, Node]) -> dict[str, Box]:
+def place_nodes(
+    new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str, Node]
+) -> dict[str, Box]:
     """Return a place for each new node: behind its sources, before its targets, over nothing else.
 
-    `placed` are the nodes whose places are known, on any sheet. A frame that has to grow for what is placed
-    in it is returned, too, with its new size.
+    `placed` are the nodes whose places are known, on any sheet. A frame that has to grow for what
+    is placed in it is returned, too, with its new size.
     """
-    known, grown = dict(placed), dict[str, Box]()
+    known = dict(placed)
+    grown = dict[str, Box]()
     held = holders(known)
     for node in _in_reach(new, edges, placed):
         sources = _on_sheet(node, (known.get(e.source) for e in edges if e.target == node.key))
@@ -27,7 +32,9 @@ def place_nodes(new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str,
         taken = Boxes(Box.of(other) for other in others.values())
         wanted, is_behind = _wanted(node, sources, targets, taken)
         inside = Box.of(known[frame]) if frame else None
-        place = _free_near(wanted, inside, taken, is_behind=is_behind, is_tied=bool(sources or targets))
+        place = _free_near(
+            wanted, inside, taken, is_behind=is_behind, is_tied=bool(sources or targets)
+        )
         known[node.key] = node.replace(pos_x=place.x, pos_y=place.y)
         if frame:
             held[node.key] = frame
@@ -35,14 +42,18 @@ def place_nodes(new: Sequence[Node], edges: Sequence[Edge], placed: Mapping[str,
             old = Box.of(known[holder])
             if (box := old.around([place], _PAD)) != old:
                 grown[holder] = box
-                known[holder] = known[holder].replace(size={"width": box.width, "height": box.height})
+                known[holder] = known[holder].replace(
+                    size={"width": box.width, "height": box.height}
+                )
     return {node.key: Box.of(known[node.key]) for node in new} | grown
 
 
 def _shared_frame(tied: Sequence[Node], held: Mapping[str, str]) -> str | None:
     """Return the frame of the first neighbour, or the one around it that holds the others, too."""
     chains = [[*ancestors(node.key, held)][1:] for node in tied]
-    common = [frame for frame in chains[0] if all(frame in chain for chain in chains)] if chains else []
+    common = (
+        [frame for frame in chains[0] if all(frame in chain for chain in chains)] if chains else []
+    )
     return next(iter(common or (chains[0] if chains else ())), None)
 
 
@@ -74,7 +85,9 @@ def _on_sheet(node: Node, others: Iterable[Node | None]) -> list[Node]:
 def _wanted(
     node: Node, sources: Sequence[Node], targets: Sequence[Node], taken: Boxes
 ) -> tuple[Box, bool | None]:
-    """Return where a node would stand, and whether free room is looked for behind it (else before it)."""
+    """Return where a node would stand, and whether free room is looked for behind it
+    (else before it).
+    """
     size = Box.of(node)
     tied = [Box.of(other) for other in (*sources, *targets)]
     if not tied:
@@ -82,7 +95,9 @@ def _wanted(
     y = sum(other.middle[1] for other in tied) / len(tied) - size.height / 2
     behind = max((Box.of(other).right for other in sources), default=None)
     before = min((Box.of(other).x for other in targets), default=None)
-    if behind is not None and before is not None and before > behind:  # between them, else above or below
+    if (
+        behind is not None and before is not None and before > behind
+    ):  # between them, else above or below
         return size.at((behind + before - size.width) / 2, y), None
     x = behind + GAP if behind is not None else (before or 0) - GAP - size.width
     return size.at(x, y), behind is not None
@@ -91,7 +106,9 @@ def _wanted(
 def _free_near(
     wanted: Box, inside: Box | None, taken: Boxes, *, is_behind: bool | None, is_tied: bool
 ) -> Box:
-    """Look up and down from the wanted place, inside the frame first, then further along, at last below."""
+    """Look up and down from the wanted place, inside the frame first, then further along,
+    at last below.
+    """
     step = max(40.0, wanted.height / 2)
     columns = _COLUMNS if is_behind is not None else 1
     offsets = [step * ((n + 1) // 2) * (1 if n % 2 else -1) for n in range(_STEPS)]

@@ -1,7 +1,9 @@
-"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent sees it all.
+"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent
+sees it all.
 
-From outside: the names of `__all__`, `errors`, `edits` and `instruction_batch` (what an edit takes),
-`live_graph`, `members`, `edit_history`, `merge_remote`, `past_graph`, `restoring` and `blame`.
+From outside: the names of `__all__`, `errors`, `edits` and `instruction_batch` (what an
+edit takes), `live_graph`, `members`, `edit_history`, `merge_remote`, `past_graph`,
+`restoring` and `blame`.
 """
 
 from __future__ import annotations

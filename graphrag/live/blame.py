@@ -1,7 +1,8 @@
-"""Who gave each field of a node the value it has, when and why: computed from the history of its graph.
+"""Who gave each field of a node the value it has, when and why: computed from the history
+of its graph.
 
-One pass over the history, the latest first. Looked at are the places that each edit names, so the work grows
-with what was changed, not with what the node holds.
+One pass over the history, the latest first. Looked at are the places that each edit names, so the
+work grows with what was changed, not with what the node holds.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ class FieldBlame:
     revision: Revision
 
 
-async def blame(records: RecordStore, now: Present, node: Node) -> tuple[list[FieldBlame], int | None]:
-    """Return who set each field of a node, and the time before which edits were deleted, if that left gaps.
+async def blame(
+    records: RecordStore, now: Present, node: Node
+) -> tuple[list[FieldBlame], int | None]:
+    """Return who set each field of a node, and the time before which edits were deleted, if
+    that left gaps.
 
     A field whose value is older than the history is left out. Raises: SourceError.
     """
@@ -55,7 +59,9 @@ async def blame(records: RecordStore, now: Present, node: Node) -> tuple[list[Fi
                 await run_limited(origins.take_back, batch)
                 batch = []
     await run_limited(origins.take_back, batch)
-    return sorted(origins.found, key=lambda one: one.field), history.cut_at if origins.left else None
+    return sorted(
+        origins.found, key=lambda one: one.field
+    ), history.cut_at if origins.left else None
 
 
 class _Origins:
@@ -72,7 +78,9 @@ class _Origins:
                 self._below.setdefault(field[:end], []).append(field)
 
     def take_back(self, revisions: Sequence[Revision]) -> None:
-        """Take revisions of the node back, the latest first; what each had changed has its origin there."""
+        """Take revisions of the node back, the latest first; what each had changed has
+        its origin there.
+        """
         for revision in revisions:
             for path in [()] if revision.kind == "created" else self._changed(revision):
                 self._found_at(path, revision)
@@ -95,9 +103,11 @@ class _Origins:
         if before is None or after is None:
             yield ()
             return
-        old, new = plain(before), plain(after)
+        old = plain(before)
+        new = plain(after)
         for path in _named(revision, self._key):
-            one, other = {"": value_at(old, path)}, {"": value_at(new, path)}
+            one = {"": value_at(old, path)}
+            other = {"": value_at(new, path)}
             if one[""] is None and other[""] is None:  # a field without a value came or went
                 yield path
             for change in field_changes(one, other):
@@ -111,7 +121,9 @@ def _named(revision: Revision, key: str) -> set[Path]:
         return {()}
     own = (one for one in entries if one.get("nodeId") == key)
     undoing = (each for one in own for each in one.get("reversedInstruction") or ())
-    places = (place for each in undoing for place in (each.get("p"), each.get("d")) if place is not None)
+    places = (
+        place for each in undoing for place in (each.get("p"), each.get("d")) if place is not None
+    )
     return {tuple(takewhile(lambda part: not part.isdigit(), place)) for place in places}
 
 

@@ -28,7 +28,8 @@ def described(before: Readable, changes: Changes) -> Edit:
     That a graph was renamed stands in the audit log alone: editors do not do it.
     """
     graph = changes.graph or before.graph
-    old_sheets, new_sheets = before.graph.sheets_list, graph.sheets_list
+    old_sheets = before.graph.sheets_list
+    new_sheets = graph.sheets_list
     made = [
         of_sheet("Create", key, name)
         if key not in old_sheets
@@ -42,7 +43,9 @@ def described(before: Readable, changes: Changes) -> Edit:
         messages.append(({"type": "renameGraph", "name": graph.name}, None))
     nodes = _Sorted({key: (before.node(key), node) for key, node in changes.nodes.items()})
     edges = _Sorted({key: (before.edge(key), edge) for key, edge in changes.edges.items()})
-    edges.renew({edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes)
+    edges.renew(
+        {edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes
+    )
     for sheet, (of_nodes, of_edges) in _by_sheet(nodes.gone, edges.gone):
         messages.append((deleted(sheet, of_nodes, of_edges), frozenset((sheet,))))
     for sheet, (of_nodes, of_edges) in _by_sheet(nodes.new, edges.new):
@@ -55,14 +58,18 @@ def described(before: Readable, changes: Changes) -> Edit:
         for sheet in sorted({asked["sheetId"] for asked, _ in found}):
             messages += in_messages([asked for asked, _ in found if asked["sheetId"] == sheet])
         history += [entry for _, entry in found]
-    for message, entry in [of_sheet("Delete", k, n) for k, n in old_sheets.items() if k not in new_sheets]:
+    for message, entry in [
+        of_sheet("Delete", k, n) for k, n in old_sheets.items() if k not in new_sheets
+    ]:
         messages.append((message, None))
         history.append(entry)
     return Edit(message={}, sheets=None, history=tuple(history), others=tuple(messages))
 
 
 class _Sorted(Generic[E]):
-    """Documents that came, went and changed; one that went to another sheet did both of the first."""
+    """Documents that came, went and changed; one that went to another sheet did both
+    of the first.
+    """
 
     def __init__(self, pairs: Mapping[str, tuple[E | None, E | None]]) -> None:
         self.changed = [
@@ -83,7 +90,9 @@ class _Sorted(Generic[E]):
         self.new += [*kept, *(new for _, new in again)]
 
 
-def _by_sheet(nodes: list[Node], edges: list[Edge]) -> list[tuple[str, tuple[list[Node], list[Edge]]]]:
+def _by_sheet(
+    nodes: list[Node], edges: list[Edge]
+) -> list[tuple[str, tuple[list[Node], list[Edge]]]]:
     found = defaultdict[str, tuple[list[Node], list[Edge]]](lambda: ([], []))
     for node in nodes:
         found[node.sheet][0].append(node)
@@ -94,11 +103,16 @@ def _by_sheet(nodes: list[Node], edges: list[Edge]) -> list[tuple[str, tuple[lis
 
 def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message, Message]]:
     """Return for each field that changed the instruction to send and the entry to keep."""
-    before, after = json_document(old), json_document(new)
+    before = json_document(old)
+    after = json_document(new)
     place = {"sheetId": new.sheet, f"{kind}Id": new.key}
     steps: list[tuple[Message, Message]] = []
     for name in sorted(before.keys() | after.keys()):
-        if name in before and name in after and orjson.dumps(before[name]) == orjson.dumps(after[name]):
+        if (
+            name in before
+            and name in after
+            and orjson.dumps(before[name]) == orjson.dumps(after[name])
+        ):
             continue
         asked = _put(name, after)
         entry = update_entry(new, after, asked, [_put(name, before)])

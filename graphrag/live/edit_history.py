@@ -57,15 +57,19 @@ class PastEdit:
     """UNDO or REDO, where it was made by one."""
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return what was done, without the documents: each step's type, its keys, the field or name."""
+        """Return what was done, without the documents: each step's type, its keys, the
+        field or name.
+        """
         return [_step(entry) for entry in self.entries]
 
 
-def history_write(graph_key: str, entries: Sequence[Entry], *, total_bytes: int) -> list[RecordWrite]:
+def history_write(
+    graph_key: str, entries: Sequence[Entry], *, total_bytes: int
+) -> list[RecordWrite]:
     """Return the record of what was done since the last save; none for nothing.
 
-    `total_bytes` is how much history the graph has had so far: the difference between two records is
-    how much is stored between them.
+    `total_bytes` is how much history the graph has had so far: the difference between two records
+    is how much is stored between them.
     """
     if not entries:
         return []
@@ -121,13 +125,15 @@ async def next_to_undo(
 ) -> PastEdit | None:
     """Return the edit that a person's undo undoes next, or with `redo` the undo that is undone.
 
-    An edit counts unless a later edit that counts undoes it. An undo undoes the person's latest edit that
-    counts and is no undo; a redo their latest undo that counts, while they made no other edit after it.
+    An edit counts unless a later edit that counts undoes it. An undo undoes the person's latest
+    edit that counts and is no undo; a redo their latest undo that counts, while they made no other
+    edit after it.
     Raises: SourceError.
     """
     taken: set[str] = set()
     async for edit in edits_newest_first(records, graph_key, unsaved, most=SEARCHED):
-        counts, is_own = edit.id not in taken, edit.user_id == user_id
+        counts = edit.id not in taken
+        is_own = edit.user_id == user_id
         if counts and edit.undoes is not None:
             taken.add(edit.undoes)
         if not is_own:
@@ -159,7 +165,12 @@ async def edits_newest_first(
     read, last = 0, None
     for limit in chain((1, 8), repeat(PAGE)):
         found = await records.query(
-            KIND, {"graphKey": graph_key}, order_by="timestamp", at_most=end, descending=True, limit=limit
+            KIND,
+            {"graphKey": graph_key},
+            order_by="timestamp",
+            at_most=end,
+            descending=True,
+            limit=limit,
         )
         for record in found:
             await asyncio.sleep(0)  # a record may hold thousands of edits
@@ -171,7 +182,9 @@ async def edits_newest_first(
         if len(found) < limit or (most is not None and read >= most):
             break
         end = int(found[-1].data["timestamp"]) - 1
-    if on_end is not None:  # more was taken in until the oldest than it holds: there were others before it
+    if (
+        on_end is not None
+    ):  # more was taken in until the oldest than it holds: there were others before it
         history = last.data["history"] if last else ()
         held = len(orjson.dumps(history)) + SLACK_BYTES * len(history)
         on_end(last is not None and int(last.data.get(TOTAL, 0)) > held)

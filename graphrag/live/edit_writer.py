@@ -1,8 +1,9 @@
-"""Carries out editors' requests one after another: tried, journalled, committed, answered, broadcast.
+"""Carries out editors' requests one after another: tried, journalled,
+committed, answered, broadcast.
 
 A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a
-thread; one that is refused changes nothing), writes the accepted ones to the journal at once, and only then
-commits, answers and broadcasts them. So an answer means: this survives a crash.
+thread; one that is refused changes nothing), writes the accepted ones to the journal at once, and
+only then commits, answers and broadcasts them. So an answer means: this survives a crash.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ Work = Callable[[GraphDraft], Edit]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedEdit:
-    """An accepted request: its time, the live revision after it, and the messages as others get them.
+    """An accepted request: its time, the live revision after it, and the messages as
+    others get them.
 
-    `message` is all of it in one, where an editor asked for it. Units: `size` in bytes of the journal.
+    `message` is all of it in one, where an editor asked for it. Units: `size` in
+    bytes of the journal.
     """
 
     timestamp: int
@@ -53,7 +56,9 @@ class AppliedEdit:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """What somebody asked for, and how it went on the draft: the entry to store, or why it is refused."""
+    """What somebody asked for, and how it went on the draft: the entry to store, or
+    why it is refused.
+    """
 
     work: Work
     user_id: str
@@ -88,8 +93,12 @@ class Writer:
         on_kept: Callable[[], Awaitable[None]],
         on_lost: Callable[[], None],
     ) -> None:
-        self._copy, self._room, self._lock = copy, room, lock
-        self._pending, self._on_kept, self._on_lost = pending, on_kept, on_lost
+        self._copy = copy
+        self._room = room
+        self._lock = lock
+        self._pending = pending
+        self._on_kept = on_kept
+        self._on_lost = on_lost
         self._watch = watch
         self._queue: list[_Request] = []
         self._wake = asyncio.Event()
@@ -114,7 +123,9 @@ class Writer:
         self._wake.set()
 
     async def ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
-        """Have a request carried out. Raises: what refuses it, EditNotKept; then nothing of it was done."""
+        """Have a request carried out. Raises: what refuses it, EditNotKept; then nothing of
+        it was done.
+        """
         if len(self._queue) >= self._pending:
             raise EditNotKept(graph_key=self._copy.graph_key, reason="too many changes wait")
         request = _Request(work, user_id, sender)
@@ -123,9 +134,12 @@ class Writer:
         return await request.done
 
     async def carry_out_all(self) -> None:
-        """Carry out what waits; the caller holds the lock. Saves that fall due on the way hold it up."""
+        """Carry out what waits; the caller holds the lock. Saves that fall due on the way
+        hold it up.
+        """
         while self._queue:
-            batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
+            batch = self._queue[:BATCH]
+            self._queue = self._queue[BATCH:]
             try:
                 await self._carry_out(batch)
             except Exception as exc:  # what nobody foresaw must not stop the editing
@@ -162,7 +176,9 @@ class Writer:
             return
         except SourceError as exc:
             log.warning("journal_failed", extra={"error": type(exc).__name__})
-            self._fail(batch, EditNotKept(graph_key=self._copy.graph_key, reason=type(exc).__name__))
+            self._fail(
+                batch, EditNotKept(graph_key=self._copy.graph_key, reason=type(exc).__name__)
+            )
             return
         for one in tried:
             self._publish(one)
@@ -187,7 +203,8 @@ class Writer:
     async def _store(self, entries: Sequence[JournalEntry]) -> None:
         if not entries:
             return
-        began, is_stored = time.perf_counter(), False
+        began = time.perf_counter()
+        is_stored = False
         try:
             await self._copy.keep(entries)
             is_stored = True
@@ -215,7 +232,9 @@ class Writer:
         return tried
 
     def _try(self, one: _Request, draft: GraphDraft, known: PendingBase) -> None:
-        """Carry a request out on the draft. Raises: what refuses it; then the draft is as before."""
+        """Carry a request out on the draft. Raises: what refuses it; then the
+        draft is as before.
+        """
         trial = GraphDraft(draft)
         user = one.user_id
         edit = one.work(trial)
@@ -225,7 +244,9 @@ class Writer:
         if not changes:
             return
         at = one.message["timestamp"]
-        broadcasts = tuple(map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts)))
+        broadcasts = tuple(
+            map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts))
+        )
         one.entry = JournalEntry(
             user_id=user,
             timestamp=at,

@@ -34,7 +34,8 @@ MAX_NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What was done: the message for the others, on which sheets (None: on all), and the history entries.
+    """What was done: the message for the others, on which sheets (None: on all), and
+    the history entries.
 
     `others` are the messages for them where one cannot say it.
     """
@@ -66,7 +67,9 @@ def deleted(sheet_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> dict
     return {"type": "batchDeleteElements", "sheetId": sheet_id, **keys}
 
 
-def entries(done: Literal["Create", "Delete"], nodes: Sequence[Node], edges: Sequence[Edge]) -> list[Message]:
+def entries(
+    done: Literal["Create", "Delete"], nodes: Sequence[Node], edges: Sequence[Edge]
+) -> list[Message]:
     """Return the entries of history of what was created or deleted: first what the other needs."""
     parts = [("node", nodes), ("edge", edges)]
     return [
@@ -80,18 +83,29 @@ def of_sheet(
     done: Literal["Create", "Rename", "Delete"], key: str, name: str, **more: str
 ) -> tuple[Message, Message]:
     """Return the message and the entry of history of what was done to a sheet of this name."""
-    message = {"type": f"{done.lower()}Sheet", "key": key, **({} if done == "Delete" else {"name": name})}
+    message = {
+        "type": f"{done.lower()}Sheet",
+        "key": key,
+        **({} if done == "Delete" else {"name": name}),
+    }
     return message, {"type": f"sheet{done}", "key": key, "name": name, **more}
 
 
 def create_elements(
-    draft: GraphDraft, sheet_id: str, nodes: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
+    draft: GraphDraft,
+    sheet_id: str,
+    nodes: Sequence[Mapping[str, Any]],
+    edges: Sequence[Mapping[str, Any]],
 ) -> Edit:
     """Add nodes and edges to a sheet. Raises: EditRefused."""
     _check_count(len(nodes) + len(edges))
     check_sheet(draft, sheet_id, "sheetId")
-    new_nodes = [_read_element(Node, raw, draft, sheet_id, f"nodes.{i}") for i, raw in enumerate(nodes)]
-    new_edges = [_read_element(Edge, raw, draft, sheet_id, f"edges.{i}") for i, raw in enumerate(edges)]
+    new_nodes = [
+        _read_element(Node, raw, draft, sheet_id, f"nodes.{i}") for i, raw in enumerate(nodes)
+    ]
+    new_edges = [
+        _read_element(Edge, raw, draft, sheet_id, f"edges.{i}") for i, raw in enumerate(edges)
+    ]
     for i, node in enumerate(new_nodes):
         if draft.node(node.key) is not None:
             raise EditRefused(where=f"nodes.{i}", reason=f"the node key {node.key!r} is taken")
@@ -153,8 +167,12 @@ def delete_sheet(draft: GraphDraft, key: str) -> Edit:
     sheets = _sheets_to_change(draft, key=key)
     if len(sheets) == 1:
         raise EditRefused(where="key", reason="a graph keeps at least one sheet")
-    nodes = sorted((node for node in draft.iter_nodes() if node.sheet == key), key=lambda node: node.key)
-    edges = sorted((edge for edge in draft.iter_edges() if edge.sheet == key), key=lambda edge: edge.key)
+    nodes = sorted(
+        (node for node in draft.iter_nodes() if node.sheet == key), key=lambda node: node.key
+    )
+    edges = sorted(
+        (edge for edge in draft.iter_edges() if edge.sheet == key), key=lambda edge: edge.key
+    )
     for edge in edges:
         draft.delete_edge(edge.key)
     for node in nodes:
@@ -173,17 +191,23 @@ def _sheets_to_change(
     if key is not None:
         check_sheet(draft, key, "key")
     if name is not None and (not name.strip() or len(name) > MAX_NAME_CHARS or json_fault(name)):
-        raise EditRefused(where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters")
+        raise EditRefused(
+            where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters"
+        )
     return draft.graph.sheets_list
 
 
-def _with_sheets(draft: GraphDraft, sheets: dict[str, str], message: Message, *history: Message) -> Edit:
+def _with_sheets(
+    draft: GraphDraft, sheets: dict[str, str], message: Message, *history: Message
+) -> Edit:
     draft.set_graph(draft.graph.replace(sheets_list=sheets))
     return Edit(message=message, sheets=None, history=history)
 
 
 def known(found: E | None, named: str, sheet_id: str, where: str) -> E:
-    """Return a node or edge that was looked for; `named`, as `node 'n1'`. Raises: EditRefused without one."""
+    """Return a node or edge that was looked for; `named`, as `node 'n1'`. Raises:
+    EditRefused without one.
+    """
     if found is None or found.sheet != sheet_id:
         raise EditRefused(where=where, reason=f"there is no {named} on sheet {sheet_id[:80]!r}")
     return found
@@ -198,10 +222,14 @@ def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
     """Raises: EditRefused for an edge whose ends are not both there."""
     for end in (edge.source, edge.target):
         if draft.node(end) is None:
-            raise EditRefused(where=where, reason=f"there is no node {end!r} for the edge {edge.key!r}")
+            raise EditRefused(
+                where=where, reason=f"there is no node {end!r} for the edge {edge.key!r}"
+            )
 
 
-def _read_element(model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str) -> D:
+def _read_element(
+    model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str
+) -> D:
     """Read a node or edge that a client sent for this graph and sheet. Raises: EditRefused."""
     fault = json_fault(raw if isinstance(raw, dict) else dict(raw))
     if fault:
@@ -213,20 +241,26 @@ def _read_element(model: type[D], raw: Mapping[str, Any], draft: GraphDraft, she
 
 
 def check_document(model: type[D], raw: Mapping[str, Any], where: str) -> D:
-    """Return the document as it will be stored. Raises: EditRefused for one of the wrong shape or size."""
+    """Return the document as it will be stored. Raises: EditRefused for one of the wrong
+    shape or size.
+    """
     try:
         document = parse_document(model, raw, "elements")
         size = len(encode_document(document, "elements", str(raw.get("_key"))))
     except BadDocument as exc:
         raise EditRefused(where=f"{where}.{exc.field}", reason=exc.reason) from exc
     if size > MAX_ELEMENT_BYTES:
-        raise EditRefused(where=where, reason=f"it would have {size} bytes, more than {MAX_ELEMENT_BYTES}")
+        raise EditRefused(
+            where=where, reason=f"it would have {size} bytes, more than {MAX_ELEMENT_BYTES}"
+        )
     return document
 
 
 def _check_count(count: int) -> None:
     if not 0 < count <= MAX_ELEMENTS:
-        raise EditRefused(where="nodes", reason=f"a request names 1 to {MAX_ELEMENTS} nodes and edges")
+        raise EditRefused(
+            where="nodes", reason=f"a request names 1 to {MAX_ELEMENTS} nodes and edges"
+        )
 
 
 def _is_number(key: str) -> bool:

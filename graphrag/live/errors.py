@@ -15,7 +15,9 @@ from graphrag.i18n import Language, LocalizedError
 
 
 class LiveError(LocalizedError):
-    """Base of why an edit or a live graph is refused. `reason`, in English, is what its text leaves out."""
+    """Base of why an edit or a live graph is refused. `reason`, in English, is what its
+    text leaves out.
+    """
 
     def __init__(self, *, reason: str = "", **facts: str) -> None:
         self.reason = reason
@@ -26,7 +28,9 @@ class LiveError(LocalizedError):
 
 
 class EditRefused(LiveError):
-    """`where` is the part of the request at fault, as `instructions.2`; then nothing of it was done."""
+    """`where` is the part of the request at fault, as `instructions.2`; then nothing
+    of it was done.
+    """
 
     def __init__(self, *, where: str, reason: str) -> None:
         self.where = where

@@ -26,7 +26,9 @@ LARGE_BYTES = 8_000
 _DONE = {"node": ("Create", "Delete", "Update"), "edge": ("Create", "Delete", "Update")} | {
     "sheet": ("Create", "Rename", "Delete")
 }
-KINDS: Mapping[str, tuple[Any, str]] = {f"{of}{done}": (of, done) for of in _DONE for done in _DONE[of]}
+KINDS: Mapping[str, tuple[Any, str]] = {
+    f"{of}{done}": (of, done) for of in _DONE for done in _DONE[of]
+}
 """The types of entries, each with what it is about and what was done."""
 _MODELS: Mapping[str, type[Node | Edge]] = {"node": Node, "edge": Edge}
 
@@ -56,7 +58,9 @@ def document_edits(graph_key: str, entries: Sequence[Entry]) -> list[DocumentEdi
         try:
             edits += _edits_of(graph_key, entry)
         except (KeyError, TypeError, BadDocument) as exc:
-            raise EditRefused(where=f"history.{number}", reason=f"the entry is damaged: {exc}") from exc
+            raise EditRefused(
+                where=f"history.{number}", reason=f"the entry is damaged: {exc}"
+            ) from exc
     return edits
 
 
@@ -66,7 +70,9 @@ def _edits_of(graph_key: str, entry: Entry) -> Iterator[DocumentEdit]:
         raise TypeError(f"it is of type {kind!r}")
     of, done = KINDS[kind]
     if of == "sheet":
-        before = MISSING if done == "Create" else entry["previousName" if done == "Rename" else "name"]
+        before = (
+            MISSING if done == "Create" else entry["previousName" if done == "Rename" else "name"]
+        )
         name = MISSING if done == "Delete" else entry["name"]
         change = FieldChange(path=("sheetsList", str(entry["key"])), before=before, after=name)
         yield DocumentEdit(kind="graph", key=graph_key, fields=(change,))
@@ -91,7 +97,8 @@ class InstructionEdit:
 
     def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the document as it was before; None where the place was changed since."""
-        done, undone = self.entry["instruction"], dict(document)
+        done = self.entry["instruction"]
+        undone = dict(document)
         try:
             for instruction in self.entry["reversedInstruction"]:
                 undone = apply_instruction(undone, instruction, protected=IDENTITY_FIELDS)

@@ -93,8 +93,12 @@ def _following(draft: GraphDraft, named: Mapping[str, Node]) -> list[GraphInstru
     return found
 
 
-def in_messages(instructions: Sequence[dict[str, Any]]) -> list[tuple[dict[str, Any], frozenset[str]]]:
-    """Return the messages that carry instructions in this order, each with the sheets it is about."""
+def in_messages(
+    instructions: Sequence[dict[str, Any]],
+) -> list[tuple[dict[str, Any], frozenset[str]]]:
+    """Return the messages that carry instructions in this order, each with the sheets
+    it is about.
+    """
     parts = [instructions[i : i + SENT_AT_ONCE] for i in range(0, len(instructions), SENT_AT_ONCE)]
     return [
         (
@@ -109,11 +113,14 @@ def _apply(draft: GraphDraft, asked: GraphInstruction, where: str) -> dict[str, 
     edits.check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
     target: Node | Edge
     if asked.node_id is not None:
-        node, named = draft.node(asked.node_id), f"node {asked.node_id[:80]!r}"
+        node = draft.node(asked.node_id)
+        named = f"node {asked.node_id[:80]!r}"
         target = edits.known(node, named, asked.sheet_id, f"{where}.nodeId")
     else:
         key = asked.edge_id or ""
-        target = edits.known(draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId")
+        target = edits.known(
+            draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId"
+        )
     before = json_document(target)
     _check_identifier(before, asked, where)
     _check_growth(before, asked.i, where)

@@ -1,13 +1,15 @@
-"""The journal of a live graph: keeps accepted changes until they are saved, so that a kill loses nothing.
+"""The journal of a live graph: keeps accepted changes until they are saved, so that a
+kill loses nothing.
 
-A record holds what one write took in: documents as they became and, of those that had no unsaved change
-before, also as they were stored. Applied to the store they give the live graph again, whatever was stored
-meanwhile. Large messages to editors are not kept: an editor who missed one loads the graph again. A save
-removes the records in its own transaction.
+A record holds what one write took in: documents as they became and, of those that had no unsaved
+change before, also as they were stored. Applied to the store they give the live graph again,
+whatever was stored meanwhile. Large messages to editors are not kept: an editor who missed one
+loads the graph again. A save removes the records in its own transaction.
 
-Decision: every write of a journal is one transaction with the fence of the graph's lease, and each record
-names its holder. So no server adds to or removes from a journal after another has taken the graph over,
-whatever its clock says and however long it was paused, and the new holder has read all that was answered.
+Decision: every write of a journal is one transaction with the fence of the graph's lease, and each
+record names its holder. So no server adds to or removes from a journal after another has taken the
+graph over, whatever its clock says and however long it was paused, and the new holder has read all
+that was answered.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ D = TypeVar("D", bound=Document)
 C = TypeVar("C", bound=Changes)
 KIND = "journal"
 MARK = 0
-"""The number of a journal's first record, which holds no change: found, it says that there is a journal."""
+"""The number of a journal's first record, which holds no change: found, it says that there
+is a journal.
+"""
 
 _ALL = 1_000_000
 _LARGE_BYTES = 50_000
@@ -43,7 +47,8 @@ _CLOSED = "it belongs to the journal, which was damaged"
 class JournalEntry:
     """One accepted change. `base` are the documents that were unchanged before, as they are stored.
 
-    Units: `timestamp` in milliseconds since 1970, that of its last message; `history_bytes` as JSON.
+    Units: `timestamp` in milliseconds since 1970, that of its last message;
+    `history_bytes` as JSON.
     """
 
     user_id: str
@@ -81,7 +86,9 @@ class Journal:
     """Appends to and reads the journal of one graph, for the holder of the graph's lease."""
 
     def __init__(self, records: RecordStore, graph_key: str, lease: Lease) -> None:
-        self._records, self._graph_key, self._lease = records, graph_key, lease
+        self._records = records
+        self._graph_key = graph_key
+        self._lease = lease
         self._sequence = 0
         self._written: dict[str, str] = {}
         self._doubtful: set[str] = set()
@@ -113,13 +120,15 @@ class Journal:
     def _put(self, sequence: int, changes: list[orjson.Fragment]) -> RecordWrite:
         data = {"graphKey": self._graph_key, "sequence": sequence, "holder": self._lease.holder}
         key = self._key(sequence)
-        return RecordWrite(kind=KIND, key=key, data={**data, "changes": changes}, expected_version=None)
+        return RecordWrite(
+            kind=KIND, key=key, data={**data, "changes": changes}, expected_version=None
+        )
 
     async def _resolve_doubtful(self) -> list[RecordWrite]:
         """Read the doubtful records; return the writes that remove what a failed append left.
 
-        Its editors were refused. What another holder wrote is never removed: the graph is opened again,
-        which takes it in. Raises: what the lease raises, SourceError.
+        Its editors were refused. What another holder wrote is never removed: the graph is opened
+        again, which takes it in. Raises: what the lease raises, SourceError.
         """
         removals: list[RecordWrite] = []
         for key in sorted(self._doubtful):
@@ -133,7 +142,9 @@ class Journal:
             if key == self._key(MARK):
                 self._written[key] = version
             else:
-                removals.append(RecordWrite(kind=KIND, key=key, data=None, expected_version=version))
+                removals.append(
+                    RecordWrite(kind=KIND, key=key, data=None, expected_version=version)
+                )
         return removals
 
     async def read(self) -> list[JournalEntry]:
@@ -147,11 +158,14 @@ class Journal:
                 self._sequence = max(self._sequence, int(record.data["sequence"]))
                 found += [_entry(raw) for raw in record.data["changes"]]
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
-                raise BadDocument(collection=KIND, key=record.key, field="changes", reason=_CLOSED) from exc
+                raise BadDocument(
+                    collection=KIND, key=record.key, field="changes", reason=_CLOSED
+                ) from exc
         return found
 
     async def clearing(self) -> list[RecordWrite]:
-        """Return the writes that empty the journal; they join the transaction of a save, with the fence.
+        """Return the writes that empty the journal; they join the transaction of a save,
+        with the fence.
 
         Raises: what the lease raises where it is lost, SourceError.
         """
@@ -167,16 +181,22 @@ class Journal:
         self._doubtful.clear()
 
     async def discard(self) -> None:
-        """Remove what was read, while the lease is held. Raises: what the lease raises, SourceError."""
+        """Remove what was read, while the lease is held. Raises: what the
+        lease raises, SourceError.
+        """
         if self._written:
             await self._lease.write(*await self.clearing())
             self.cleared()
 
 
-async def remove_journal_of_gone(records: RecordStore, source: GraphDataSource, graph_key: str) -> None:
-    """Remove the journal of a graph that does not exist; one that was made again meanwhile keeps its own.
+async def remove_journal_of_gone(
+    records: RecordStore, source: GraphDataSource, graph_key: str
+) -> None:
+    """Remove the journal of a graph that does not exist; one that was made again meanwhile
+    keeps its own.
 
-    What is removed was read before the graph was seen to be gone: nobody can have edited it between.
+    What is removed was read before the graph was seen to be gone: nobody can have
+    edited it between.
     Raises: SourceError.
     """
     found = await records.query(KIND, {"graphKey": graph_key}, limit=_ALL)
@@ -241,7 +261,10 @@ def _entry(raw: Mapping[str, Any]) -> JournalEntry:
 
 def _read_parts(model: type[C], raw: Mapping[str, Any]) -> C:
     def read(kind: type[D], documents: Mapping[str, Any]) -> dict[str, D | None]:
-        return {k: None if one is None else parse_document(kind, one, KIND) for k, one in documents.items()}
+        return {
+            k: None if one is None else parse_document(kind, one, KIND)
+            for k, one in documents.items()
+        }
 
     graph = raw.get("graph")
     return model(

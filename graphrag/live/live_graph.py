@@ -17,7 +17,13 @@ from graphrag.leases import Lease
 from graphrag.live import edits
 from graphrag.live.edit_history import REDO, UNDO, PastEdit, find_edit, next_to_undo, undo
 from graphrag.live.edit_writer import AppliedEdit, Writer
-from graphrag.live.errors import EditNotFound, EditNotKept, LiveElsewhere, LiveError, LiveGraphClosed
+from graphrag.live.errors import (
+    EditNotFound,
+    EditNotKept,
+    LiveElsewhere,
+    LiveError,
+    LiveGraphClosed,
+)
 from graphrag.live.history_entries import Entry
 from graphrag.live.members import Broadcast, Member, Message, Room
 from graphrag.live.options import LiveOptions, LiveWatch, SaveStatus
@@ -29,7 +35,9 @@ P = ParamSpec("P")
 TAKEN_OVER = "another server took it over"
 DELETED = "it was deleted"
 UNSAVED_FACTOR = 4
-"""Edits are refused when so many times the bytes are unsaved at which a save is due: saving fails."""
+"""Edits are refused when so many times the bytes are unsaved at which a save is
+due: saving fails.
+"""
 
 SYSTEM = "system"
 """Who did what no editor did."""
@@ -50,10 +58,15 @@ class LiveGraph:
         on_saved: Callable[[str, Sequence[str]], None],
         watch: LiveWatch,
     ) -> None:
-        self.graph_key, self.workspace = graph_key, source.workspace
-        self._source, self._records = source, records
-        self._lease, self._clock, self._options = lease, clock, options
-        self._on_saved, self._watch = on_saved, watch
+        self.graph_key = graph_key
+        self.workspace = source.workspace
+        self._source = source
+        self._records = records
+        self._lease = lease
+        self._clock = clock
+        self._options = options
+        self._on_saved = on_saved
+        self._watch = watch
         self._lock = asyncio.Lock()
         self._writer: Writer
         self._closed: str | None = None
@@ -74,7 +87,11 @@ class LiveGraph:
         try:
             state = await read_stored(self._source, self.graph_key)
             self._copy = WorkingCopy(
-                self._source, self._records, state, self._lease, history_bytes=self._options.history_bytes
+                self._source,
+                self._records,
+                state,
+                self._lease,
+                history_bytes=self._options.history_bytes,
             )
             self._room = Room(self.graph_key, self._clock, since=state.graph.last_updated_time)
             kept = await self._copy.recover()
@@ -136,7 +153,9 @@ class LiveGraph:
 
     def document(self) -> Graph:
         """Return the graph document; its revision is the live one."""
-        return self._copy.state.graph.replace(revision=self.revision, last_updated_time=self._room.latest)
+        return self._copy.state.graph.replace(
+            revision=self.revision, last_updated_time=self._room.latest
+        )
 
     def status(self) -> SaveStatus:
         return SaveStatus(
@@ -164,7 +183,9 @@ class LiveGraph:
         self._idle_since = self._clock()
 
     def show(self, member: Member, facts: Message) -> None:
-        """Send the others on a member's sheet where it is, but nobody who is behind; nothing is kept."""
+        """Send the others on a member's sheet where it is, but nobody who is behind;
+        nothing is kept.
+        """
         self._room.show(member, facts)
 
     @property
@@ -181,14 +202,17 @@ class LiveGraph:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> AppliedEdit:
-        """Carry out a function of `edits`, or `apply_instructions`, with its arguments behind the draft.
+        """Carry out a function of `edits`, or `apply_instructions`, with its arguments
+        behind the draft.
 
         Raises: EditRefused, EditNotKept (try again); then nothing was done.
         """
         self._check_open()
         if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
             raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
-        return await self._writer.ask(lambda draft: work(draft, *arguments, **named), user_id, sender)
+        return await self._writer.ask(
+            lambda draft: work(draft, *arguments, **named), user_id, sender
+        )
 
     async def undo_edit(self, edit_id: str, user_id: str) -> AppliedEdit:
         """Undo an edit, as an edit of its own. Raises also: EditNotFound."""
@@ -197,9 +221,15 @@ class LiveGraph:
             raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
         return await self.edit(user_id, None, undo, past)
 
-    async def undo(self, user_id: str, *, redo: bool = False) -> tuple[PastEdit, AppliedEdit] | None:
-        """Undo the person's latest edit, or their latest undo; return what was undone, None: nothing."""
-        past = await next_to_undo(self._records, self.graph_key, self._copy.history, user_id, redo=redo)
+    async def undo(
+        self, user_id: str, *, redo: bool = False
+    ) -> tuple[PastEdit, AppliedEdit] | None:
+        """Undo the person's latest edit, or their latest undo; return what was
+        undone, None: nothing.
+        """
+        past = await next_to_undo(
+            self._records, self.graph_key, self._copy.history, user_id, redo=redo
+        )
         if past is None:
             return None
         by = REDO if redo else UNDO
@@ -210,7 +240,9 @@ class LiveGraph:
             raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
 
     async def _kept(self) -> None:
-        """Note that something became unsaved; save it if it is very much. The writer holds the lock."""
+        """Note that something became unsaved; save it if it is very much. The writer
+        holds the lock.
+        """
         if self._unsaved_since is None:
             self._unsaved_since = self._clock()
             self._send_status()
@@ -221,7 +253,9 @@ class LiveGraph:
     # Saving
 
     async def save(self) -> SaveStatus:
-        """Store what is unsaved, now. Raises: SourceError; then it stays journalled and is tried again."""
+        """Store what is unsaved, now. Raises: SourceError; then it stays journalled
+        and is tried again.
+        """
         self._check_open()
         async with self._lock:
             await self._save()
@@ -237,7 +271,8 @@ class LiveGraph:
     async def _save(self) -> None:
         if self._closed is not None or not self._copy.has_unsaved:
             return
-        began, is_saved = time.perf_counter(), False
+        began = time.perf_counter()
+        is_saved = False
         try:
             keys, taken = await self._copy.save(self._room.latest, self._clock())
             is_saved = True
@@ -246,9 +281,13 @@ class LiveGraph:
             raise
         except SourceError as exc:
             self._failures += 1
-            wait = min(self._options.autosave_ms, self._options.retry_ms * 2 ** min(self._failures, 10))
+            wait = min(
+                self._options.autosave_ms, self._options.retry_ms * 2 ** min(self._failures, 10)
+            )
             self._error, self._retry_at = exc, self._clock() + wait
-            log.warning("save_failed", extra={"error": type(exc).__name__, "failures": self._failures})
+            log.warning(
+                "save_failed", extra={"error": type(exc).__name__, "failures": self._failures}
+            )
             self._send_status()
             raise
         finally:
@@ -265,7 +304,9 @@ class LiveGraph:
             self._room.send(Broadcast.of(self._room.stamped(message, SYSTEM), sheets))
 
     def _send_status(self) -> None:
-        self._room.notify({"type": "saveStatus", **self.status().to_document(), "graphKey": self.graph_key})
+        self._room.notify(
+            {"type": "saveStatus", **self.status().to_document(), "graphKey": self.graph_key}
+        )
 
     # What others store
 
@@ -277,9 +318,14 @@ class LiveGraph:
                     self._announce(await self._copy.merge_remote())
 
     async def apply_mutation(
-        self, mutation: Mutation, *, expected_revision: int | None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
-        """Store a change that comes from elsewhere than an editor, such as an approval, and show it.
+        """Store a change that comes from elsewhere than an editor, such as an approval,
+        and show it.
 
         What is unsaved and has to do with it is saved first, and then counts as a change that the
         caller did not know of; what has not stays unsaved.
@@ -304,14 +350,18 @@ class LiveGraph:
                 self._announce(await self._copy.merge_mutation(mutation, revision))
             except GraphNotFound:
                 self._end(DELETED)
-            except SourceError as exc:  # it is stored: `tick` shows it as soon as the store can be read
+            except (
+                SourceError
+            ) as exc:  # it is stored: `tick` shows it as soon as the store can be read
                 log.warning("not_absorbed", extra={"error": type(exc).__name__})
             return revision
 
     # Living and closing
 
     async def tick(self) -> None:
-        """Do what is due: renew the hold, save, take in what others stored. Never raises for the store."""
+        """Do what is due: renew the hold, save, take in what others stored. Never raises
+        for the store.
+        """
         try:
             if self._lease.is_due:
                 await self._lease.hold()
@@ -330,7 +380,8 @@ class LiveGraph:
         now = self._clock()
         if not self._copy.has_unsaved or now < self._retry_at:
             return False
-        options, copy = self._options, self._copy
+        options = self._options
+        copy = self._copy
         if copy.unsaved_changes >= options.unsaved or copy.unsaved_bytes >= options.unsaved_bytes:
             return True
         since = self._unsaved_since if self._unsaved_since is not None else now
@@ -340,7 +391,9 @@ class LiveGraph:
     def is_idle(self) -> bool:
         """Whether nobody has been here for a while and nothing is left to do."""
         quiet = self._clock() - self._idle_since >= self._options.idle_ms
-        return quiet and not self._room.members and self._writer.is_idle and not self._copy.has_unsaved
+        return (
+            quiet and not self._room.members and self._writer.is_idle and not self._copy.has_unsaved
+        )
 
     def _end(self, reason: str) -> None:
         self._closed = self._closed or reason

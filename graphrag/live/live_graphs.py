@@ -33,12 +33,16 @@ class LiveGraphs:
         sources: Callable[[str], MutableGraphDataSource],
         records: Callable[[str], RecordStore],
         *,
-        embed: Callable[[str, str, Sequence[str]], None] = lambda _workspace, _graph_key, _nodes: None,
+        embed: Callable[[str, str, Sequence[str]], None] = lambda _workspace, _graph_key, _nodes: (
+            None
+        ),
         options: LiveOptions | None = None,
         clock: Callable[[], int] = now_ms,
         watch: LiveWatch | None = None,
     ) -> None:
-        self._sources, self._records, self._embed = sources, records, embed
+        self._sources = sources
+        self._records = records
+        self._embed = embed
         self.options = options or LiveOptions()
         self._clock = clock
         self._watch = watch or LiveWatch()
@@ -75,7 +79,9 @@ class LiveGraphs:
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
         name = (workspace, graph_key)
-        await self._sources(workspace).get_graph(graph_key)  # no lock is kept for what does not exist
+        await self._sources(workspace).get_graph(
+            graph_key
+        )  # no lock is kept for what does not exist
         async with self._locks.setdefault(name, asyncio.Lock()):
             live = self.get(workspace, graph_key)
             if live is not None:

@@ -1,4 +1,6 @@
-"""The graphs of a workspace as people see them: reads show unsaved edits, writes go through live graphs."""
+"""The graphs of a workspace as people see them: reads show unsaved edits, writes go
+through live graphs.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,18 @@ def _live_errors() -> Generator[None]:
 
 
 class LiveSource(MemoryOverlay):
-    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the editors at once.
+    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the
+    editors at once.
 
     It is the MemoryGraphProvider of its reads: it gives the graphs that have unsaved changes here.
     """
 
     def __init__(self, source: MutableGraphDataSource, graphs: LiveGraphs) -> None:
         super().__init__(source, self)
-        self._writable, self._graphs = source, graphs
-        self.create_graph, self.put_node_config = source.create_graph, source.put_node_config
+        self._writable = source
+        self._graphs = graphs
+        self.create_graph = source.create_graph
+        self.put_node_config = source.put_node_config
         self.put_embeddings = source.put_embeddings
 
     async def delete_graph(self, graph_key: str) -> None:
@@ -45,7 +50,11 @@ class LiveSource(MemoryOverlay):
         await self._graphs.forget(self.workspace, graph_key)
 
     async def apply(
-        self, mutation: Mutation, *, expected_revision: int | None = None, records: Sequence[RecordWrite] = ()
+        self,
+        mutation: Mutation,
+        *,
+        expected_revision: int | None = None,
+        records: Sequence[RecordWrite] = (),
     ) -> int:
         live = self._graphs.get(self.workspace, mutation.graph_key)
         if live is not None:
@@ -53,7 +62,9 @@ class LiveSource(MemoryOverlay):
                 return await live.apply_mutation(
                     mutation, expected_revision=expected_revision, records=records
                 )
-        return await self._writable.apply(mutation, expected_revision=expected_revision, records=records)
+        return await self._writable.apply(
+            mutation, expected_revision=expected_revision, records=records
+        )
 
     def _unsaved(self, graph_key: str) -> LiveGraph | None:
         live = self._graphs.get(self.workspace, graph_key)
@@ -61,7 +72,11 @@ class LiveSource(MemoryOverlay):
 
     def live_keys(self) -> list[str]:
         opened = self._graphs.opened
-        return [live.graph_key for live in opened if live.workspace == self.workspace and live.has_unsaved]
+        return [
+            live.graph_key
+            for live in opened
+            if live.workspace == self.workspace and live.has_unsaved
+        ]
 
     async def get_live_graph(self, graph_key: str) -> Graph | None:
         live = self._unsaved(graph_key)

@@ -1,4 +1,6 @@
-"""The editors of one live graph: each change goes to the others, what was missed to who comes back."""
+"""The editors of one live graph: each change goes to the others, what was missed to
+who comes back.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Broadcast:
 
     @staticmethod
     def of(message: Message, sheets: frozenset[str] | None = None) -> Broadcast:
-        return Broadcast(timestamp=message.get("timestamp", 0), text=orjson.dumps(message), sheets=sheets)
+        return Broadcast(
+            timestamp=message.get("timestamp", 0), text=orjson.dumps(message), sheets=sheets
+        )
 
     @property
     def message(self) -> Message:
@@ -53,7 +57,9 @@ class Member:
     """One editor's connection. `next` waits for what the others do."""
 
     def __init__(self, graph_key: str, user_id: str, sheet: str, limit: int) -> None:
-        self.graph_key, self.user_id, self.sheet = graph_key, user_id, sheet
+        self.graph_key = graph_key
+        self.user_id = user_id
+        self.sheet = sheet
         self.id = secrets.token_hex(6)
         """What the others know this connection by."""
         self.is_shown = False
@@ -115,12 +121,13 @@ class Member:
 class Room:
     """The members of one live graph and the latest messages, in the order of their timestamps.
 
-    `since` is the time of the stored graph, which an import may have set to any. What happened before
-    the room was opened is known only in part: an earlier time is never answered as complete.
+    `since` is the time of the stored graph, which an import may have set to any. What happened
+    before the room was opened is known only in part: an earlier time is never answered as complete.
     """
 
     def __init__(self, graph_key: str, clock: Callable[[], int], *, since: int) -> None:
-        self._graph_key, self._clock = graph_key, clock
+        self._graph_key = graph_key
+        self._clock = clock
         self.latest = self._stamped = since
         self._opened = self._floor = max(since, clock())
         self._remembered: deque[Broadcast] = deque()
@@ -135,16 +142,24 @@ class Room:
     def stamp(self) -> int:
         """Return a time later than every one before, also when the clock goes backwards.
 
-        It is not `seen` before its message is remembered: until then the graph does not show the change.
+        It is not `seen` before its message is remembered: until then the graph does not
+        show the change.
         """
         self._stamped = max(self._clock(), self._stamped + 1, self.seen + 1)
         return self._stamped
 
     def stamped(self, message: Message, user_id: str) -> Message:
         """Return a message as it will be sent, with the next time."""
-        return {**message, "graphKey": self._graph_key, "userId": user_id, "timestamp": self.stamp()}
+        return {
+            **message,
+            "graphKey": self._graph_key,
+            "userId": user_id,
+            "timestamp": self.stamp(),
+        }
 
-    def join(self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED) -> Member:
+    def join(
+        self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED
+    ) -> Member:
         """Add a member, with what happened on the sheet after a time (None: nothing was missed)."""
         member = Member(self._graph_key, user_id, sheet, queued)
         member.timestamp = self.seen
@@ -164,10 +179,19 @@ class Room:
         member.close(reason)
 
     def show(self, member: Member, facts: Message) -> None:
-        """Tell the others on its sheet what a member points at and selected. Nothing of it is kept."""
+        """Tell the others on its sheet what a member points at and selected. Nothing
+        of it is kept.
+        """
         member.is_shown = True
-        said = {"type": "presence", "graphKey": self._graph_key, "sheetId": member.sheet, "member": member.id}
-        message = Broadcast.of({**said, "userId": member.user_id, **facts}, frozenset({member.sheet}))
+        said = {
+            "type": "presence",
+            "graphKey": self._graph_key,
+            "sheetId": member.sheet,
+            "member": member.id,
+        }
+        message = Broadcast.of(
+            {**said, "userId": member.user_id, **facts}, frozenset({member.sheet})
+        )
         for other in self.members:
             if other is not member and message.concerns(other.sheet):
                 other.offer_passing(message)
@@ -183,12 +207,16 @@ class Room:
             self._floor = max(self._floor, oldest.timestamp)
 
     def skip(self, timestamp: int) -> None:
-        """Note a change whose message is not kept: editors away since before it load the graph again."""
+        """Note a change whose message is not kept: editors away since before it load
+        the graph again.
+        """
         self.latest = max(self.latest, timestamp)
         self._floor = max(self._floor, timestamp)
 
     def send(self, broadcast: Broadcast, sender: Member | None = None) -> None:
-        """Send to all on the message's sheets but its sender, and keep it for editors who are away."""
+        """Send to all on the message's sheets but its sender, and keep it for editors
+        who are away.
+        """
         self.remember(broadcast)
         self._offer(broadcast, sender)
 

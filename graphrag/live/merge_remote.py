@@ -10,7 +10,14 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from datasources.types import Document, Edge, Graph, Mutation, Node, parse_document
-from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable, changed_documents, same_document
+from graphrag.changes.draft import (
+    Changes,
+    GraphDraft,
+    LiveState,
+    Readable,
+    changed_documents,
+    same_document,
+)
 from graphrag.changes.field_diff import merge
 from tools.write_tools.field_changes import json_document
 
@@ -18,7 +25,9 @@ D = TypeVar("D", bound=Document)
 
 
 class PendingBase(Changes):
-    """The stored versions of the documents that have unsaved changes; None where nothing is stored."""
+    """The stored versions of the documents that have unsaved changes; None where
+    nothing is stored.
+    """
 
     def copied(self) -> PendingBase:
         return PendingBase(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
@@ -53,7 +62,9 @@ class PendingBase(Changes):
             return True
         cut = [live.edge(key) for key in mutation.delete_edges]
         joined = [*mutation.put_edges, *(edge for edge in cut if edge is not None)]
-        named = {node.key for node in mutation.put_nodes} | set(mutation.delete_nodes) | _ends(joined)
+        named = (
+            {node.key for node in mutation.put_nodes} | set(mutation.delete_nodes) | _ends(joined)
+        )
         if named & self.nodes.keys():
             return True
         edge_keys = {edge.key for edge in mutation.put_edges} | set(mutation.delete_edges)
@@ -76,14 +87,16 @@ def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase
     if base.graph is not None:
         draft.set_graph(_merged_document(Graph, base.graph, live.graph, stored.graph))
     for key, before in base.nodes.items():
-        ours, theirs = live.node(key), stored.node(key)
+        ours = live.node(key)
+        theirs = stored.node(key)
         if ours is None:
             if theirs is not None:
                 draft.delete_node(key)
         elif theirs is not None or before is None:
             draft.put_node(_merged_document(Node, before, ours, theirs))
     for key, before in base.edges.items():
-        ours, theirs = live.edge(key), stored.edge(key)
+        ours = live.edge(key)
+        theirs = stored.edge(key)
         if ours is None:
             draft.delete_edge(key)
         elif theirs is not None or before is None:
@@ -92,7 +105,8 @@ def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase
         if draft.node(edge.source) is None or draft.node(edge.target) is None:
             draft.delete_edge(edge.key)
     _keep_used_sheets(draft, live.graph, stored.graph)
-    changes, now = draft.changes(), PendingBase()
+    changes = draft.changes()
+    now = PendingBase()
     now.note(changes, stored)
     stored.commit(changes)
     return now
@@ -103,7 +117,9 @@ def _keep_used_sheets(draft: GraphDraft, *graphs: Graph) -> None:
     changes = draft.changes()
     ours = {d.sheet for d in (*changes.nodes.values(), *changes.edges.values()) if d is not None}
     names = {key: name for graph in graphs for key, name in graph.sheets_list.items()}
-    all_used = {node.sheet for node in draft.iter_nodes()} | {edge.sheet for edge in draft.iter_edges()}
+    all_used = {node.sheet for node in draft.iter_nodes()} | {
+        edge.sheet for edge in draft.iter_edges()
+    }
     lost = sorted((ours | (all_used & names.keys())) - draft.graph.sheets_list.keys())
     if lost:
         kept = {key: names.get(key, key) for key in lost}

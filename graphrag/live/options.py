@@ -9,11 +9,11 @@ from graphrag.answer_body import AnswerBody
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """Units: milliseconds. `unsaved`, `unsaved_bytes`: changes, and bytes of the journal, after which a
-    save does not wait for its time. `history_bytes` of a graph's history are stored.
+    """Units: milliseconds. `unsaved`, `unsaved_bytes`: changes, and bytes of the journal, after
+    which a save does not wait for its time. `history_bytes` of a graph's history are stored.
 
-    `pending` are the requests that may wait for the journal, `queued` the messages that may wait for
-    one editor.
+    `pending` are the requests that may wait for the journal, `queued` the messages that may wait
+    for one editor.
     """
 
     autosave_ms: int = 30_000
@@ -29,7 +29,9 @@ class LiveOptions:
 
 
 class LiveWatch:
-    """Called after each save and each write to a journal; may not raise. Units: seconds. It does nothing."""
+    """Called after each save and each write to a journal; may not raise. Units: seconds.
+    It does nothing.
+    """
 
     def saved(self, seconds: float, *, ok: bool) -> None: ...
 
@@ -37,7 +39,8 @@ class LiveWatch:
 
 
 class SaveStatus(AnswerBody):
-    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the last save failed.
+    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the
+    last save failed.
 
     `revision` is the stored one: a client that knows it has missed nothing but unsaved edits.
     """

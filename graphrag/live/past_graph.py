@@ -1,4 +1,6 @@
-"""The graph as it was at any revision: the present one, with what was done since taken back step by step."""
+"""The graph as it was at any revision: the present one, with what was done since taken back
+step by step.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ _GRAPH_FIELDS = ("name", "description", "category", "sheetsList")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastGraph:
-    """A graph as it was. `gaps`: changes that could not be taken back, since something unknown lies between.
+    """A graph as it was. `gaps`: changes that could not be taken back, since something
+    unknown lies between.
 
     `at` is later than what was asked for where the history does not reach so far back.
     """
@@ -61,7 +64,11 @@ class Present:
 
 
 async def present(
-    source: MutableGraphDataSource, live: LiveGraph | None, graph_key: str, *, only: str | None = None
+    source: MutableGraphDataSource,
+    live: LiveGraph | None,
+    graph_key: str,
+    *,
+    only: str | None = None,
 ) -> Present:
     """Return a graph as it is now, with unsaved edits where it is live here. Raises: GraphNotFound.
 
@@ -72,17 +79,25 @@ async def present(
         return Present(state=state, revision=state.graph.revision, unsaved=(), until=None)
     nodes, edges = live.nodes, live.edges  # nothing is awaited until all is taken
     if only is not None:
-        nodes, edges = [node for node in nodes if node.key == only], []
+        nodes = [node for node in nodes if node.key == only]
+        edges = []
     parts = live.document(), nodes, edges
-    revision, unsaved, until = live.status().revision, live.unsaved_history, live.timestamp
+    revision = live.status().revision
+    unsaved = live.unsaved_history
+    until = live.timestamp
     state = await run_limited(LiveState, *parts)
     return Present(state=state, revision=revision, unsaved=unsaved, until=until)
 
 
 async def graph_at(
-    source: MutableGraphDataSource, records: RecordStore, live: LiveGraph | None, graph_key: str, at: int
+    source: MutableGraphDataSource,
+    records: RecordStore,
+    live: LiveGraph | None,
+    graph_key: str,
+    at: int,
 ) -> PastGraph:
-    """Return the graph as all revisions up to a time made it. Units: `at` in milliseconds since 1970.
+    """Return the graph as all revisions up to a time made it. Units: `at` in
+    milliseconds since 1970.
 
     Raises: GraphNotFound, SourceError; RevisionConflict where others store faster than can be read.
     """
@@ -95,7 +110,8 @@ async def graph_at(
         again = await present(source, None, graph_key)
         if again.revision == now.revision:
             return found
-        expected, now = now.revision, again
+        expected = now.revision
+        now = again
     raise RevisionConflict(graph_key=graph_key, expected=expected, actual=now.revision)
 
 
@@ -103,7 +119,8 @@ async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
     history = Revisions(records, now.state.graph.key, now.unsaved, with_undo=True)
     rewound = Rewound(now.state.graph, dict(now.state.nodes), dict(now.state.edges))
     batch: list[Revision] = []
-    reached, count = at, 0
+    reached = at
+    count = 0
     async with aclosing(history.newest_first()) as revisions:
         async for revision in revisions:
             if revision.at <= at:
@@ -124,10 +141,14 @@ async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
 
 
 class Rewound:
-    """Documents in which revisions are taken back, the latest first; those given are not changed."""
+    """Documents in which revisions are taken back, the latest first; those given
+    are not changed.
+    """
 
     def __init__(self, graph: Graph, nodes: Documents, edges: Documents) -> None:
-        self._graph, self.nodes, self._edges = graph.to_document(), nodes, edges
+        self._graph = graph.to_document()
+        self.nodes = nodes
+        self._edges = edges
         self._graph["sheetsList"] = dict(graph.sheets_list)
         self.gaps = 0
 
@@ -165,7 +186,8 @@ class Rewound:
 
     def _undo_entry(self, entry: Entry) -> None:
         of, done = KINDS.get(str(entry.get("type")), ("", ""))
-        documents, sheets = {"node": self.nodes, "edge": self._edges}.get(of, {}), self._graph["sheetsList"]
+        documents = {"node": self.nodes, "edge": self._edges}.get(of, {})
+        sheets = self._graph["sheetsList"]
         try:
             match of, done:
                 case "sheet", "Create":
@@ -180,14 +202,20 @@ class Rewound:
                 case _:
                     document = plain(documents[entry[f"{of}Id"]])
                     for instruction in entry["reversedInstruction"]:
-                        document = apply_instruction(document, instruction, protected=IDENTITY_FIELDS)
+                        document = apply_instruction(
+                            document, instruction, protected=IDENTITY_FIELDS
+                        )
                     documents[entry[f"{of}Id"]] = document
         except (KeyError, TypeError, InstructionError):
             self.gaps += 1
 
     def state(self) -> LiveState:
-        """Return the graph; a document that cannot be read any more is left out and counted as a gap."""
-        graph = parse_document(Graph, {k: v for k, v in self._graph.items() if v is not None}, "graphs")
+        """Return the graph; a document that cannot be read any more is left out and counted
+        as a gap.
+        """
+        graph = parse_document(
+            Graph, {k: v for k, v in self._graph.items() if v is not None}, "graphs"
+        )
         return LiveState(graph, self._read(Node, self.nodes), self._read(Edge, self._edges))
 
     def _read(self, model: type[E], documents: Documents) -> list[E]:
@@ -204,5 +232,7 @@ class Rewound:
 def plain(document: Any) -> dict[str, Any]:
     """Return a document of either form as JSON. Raises: TypeError for none."""
     return (
-        json_document(document) if isinstance(document, Node | Edge) else cast(dict[str, Any], {**document})
+        json_document(document)
+        if isinstance(document, Node | Edge)
+        else cast(dict[str, Any], {**document})
     )

@@ -18,7 +18,9 @@ NOTHING = "it is as it was then"
 
 
 def restore(draft: GraphDraft, then: LiveState, nodes: Sequence[str] | None) -> Edit:
-    """Make nodes what they were, or all of the graph: with edges and sheets. Raises: EditRefused."""
+    """Make nodes what they were, or all of the graph: with edges and
+    sheets. Raises: EditRefused.
+    """
     changes = restoring(draft, then, nodes)
     edit = described(draft, changes)
     draft.add(changes)
@@ -31,12 +33,17 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
     A node that is gone comes back with its edges to nodes that are there. Raises: EditRefused.
     """
     draft = GraphDraft(now)
-    wanted = {n.key for n in (*now.iter_nodes(), *then.iter_nodes())} if nodes is None else set(nodes)
+    wanted = (
+        {n.key for n in (*now.iter_nodes(), *then.iter_nodes())} if nodes is None else set(nodes)
+    )
     sheets = {**draft.graph.sheets_list} if nodes is not None else {}
-    sheets |= {k: name for k, name in then.graph.sheets_list.items() if nodes is None or k not in sheets}
+    sheets |= {
+        k: name for k, name in then.graph.sheets_list.items() if nodes is None or k not in sheets
+    }
     came_back: set[str] = set()
     for key in sorted(wanted):
-        before, after = draft.node(key), then.node(key)
+        before = draft.node(key)
+        after = then.node(key)
         if before is None and after is None:
             raise EditRefused(where="nodes", reason=f"there is and was no node {key[:80]!r}")
         if after is None:
@@ -47,7 +54,9 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
     _restore_edges(draft, then, came_back, all_of_it=nodes is None)
     if nodes is not None:
         used = {then.nodes[key].sheet for key in wanted if key in then.nodes}
-        sheets = {k: name for k, name in sheets.items() if k in draft.graph.sheets_list or k in used}
+        sheets = {
+            k: name for k, name in sheets.items() if k in draft.graph.sheets_list or k in used
+        }
     if sheets != draft.graph.sheets_list:
         draft.set_graph(draft.graph.replace(sheets_list=sheets))
     changes = draft.changes()
@@ -61,7 +70,9 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
     return changes
 
 
-def _restore_edges(draft: GraphDraft, then: LiveState, came_back: set[str], *, all_of_it: bool) -> None:
+def _restore_edges(
+    draft: GraphDraft, then: LiveState, came_back: set[str], *, all_of_it: bool
+) -> None:
     if all_of_it:
         for edge in [edge for edge in draft.iter_edges() if then.edge(edge.key) is None]:
             draft.delete_edge(edge.key)
@@ -72,15 +83,22 @@ def _restore_edges(draft: GraphDraft, then: LiveState, came_back: set[str], *, a
             draft.put_edge(edge)
 
 
-def as_action(now: Readable, then: LiveState, nodes: Sequence[str] | None, name: str) -> ImportFileAction:
-    """Return the proposal that brings nodes, or all, back; `name` says what as. Raises: EditRefused."""
+def as_action(
+    now: Readable, then: LiveState, nodes: Sequence[str] | None, name: str
+) -> ImportFileAction:
+    """Return the proposal that brings nodes, or all, back; `name` says what
+    as. Raises: EditRefused.
+    """
     changes = restoring(now, then, nodes)
 
     def parts(documents: dict[str, Node | None] | dict[str, Edge | None]) -> Any:
         put = [json_document(document) for document in documents.values() if document is not None]
         return put, sorted(key for key, document in documents.items() if document is None)
 
-    (put_nodes, gone_nodes), (put_edges, gone_edges) = parts({**changes.nodes}), parts({**changes.edges})
+    (put_nodes, gone_nodes), (put_edges, gone_edges) = (
+        parts({**changes.nodes}),
+        parts({**changes.edges}),
+    )
     sheets = changes.graph.sheets_list if changes.graph else None
     return ImportFileAction(
         payload=ImportFile(

@@ -1,7 +1,9 @@
-"""The history of a graph: edits by hand, applied proposals, imports and undos as one list, newest first.
+"""The history of a graph: edits by hand, applied proposals, imports and undos as one
+list, newest first.
 
-Nothing is stored for it: it joins the records of live edits with the audit log, by time. A revision's number
-is its time; the graph as it was at any time is what all revisions up to then made of it.
+Nothing is stored for it: it joins the records of live edits with the audit log, by time. A
+revision's number is its time; the graph as it was at any time is what all revisions up to then
+made of it.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _KINDS: Mapping[str, RevisionKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One change of a graph: a live `edit`, or what the audit log says in `facts`, with its `approval`.
+    """One change of a graph: a live `edit`, or what the audit log says in `facts`,
+    with its `approval`.
 
     `undone_by` is the id of what undid it. Units: `at` in milliseconds since 1970.
     """
@@ -63,33 +66,43 @@ class Revision:
 
 
 class Revisions:
-    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved; `with_undo` also
-    reads what takes approvals back.
+    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved;
+    `with_undo` also reads what takes approvals back.
 
-    `cut_at`: the time of the oldest edit that is left, where older ones were deleted; known once it is
-    reached.
+    `cut_at`: the time of the oldest edit that is left, where older ones were deleted; known once
+    it is reached.
     """
 
     def __init__(
-        self, records: RecordStore, graph_key: str, unsaved: Sequence[Entry], *, with_undo: bool = False
+        self,
+        records: RecordStore,
+        graph_key: str,
+        unsaved: Sequence[Entry],
+        *,
+        with_undo: bool = False,
     ) -> None:
         self._with_undo = with_undo
-        self._records, self._graph_key, self._unsaved = records, graph_key, unsaved
+        self._records = records
+        self._graph_key = graph_key
+        self._unsaved = unsaved
         self.cut_at: int | None = None
 
     async def newest_first(
         self, *, before: int | None = None, node: str | None = None, past_cut: bool = False
     ) -> AsyncGenerator[Revision]:
-        """Yield what was done before a time, and may be about a node. Reads only as much as is asked for.
+        """Yield what was done before a time, and may be about a node. Reads only as much as
+        is asked for.
 
-        With `past_cut` the list goes on with proposals where edits were deleted. Raises: SourceError.
+        With `past_cut` the list goes on with proposals where edits were
+        deleted. Raises: SourceError.
         """
 
         def wanted(one: Revision) -> bool:
             return (before is None or one.at < before) and (node is None or one.touches(node))
 
         undone: dict[str, str] = {}
-        edits, changes = self._edits(), self._changes(wanted)
+        edits = self._edits()
+        changes = self._changes(wanted)
         async with aclosing(edits), aclosing(changes):
             async for found in _merged(edits, changes):
                 if self.cut_at is not None and found.edit is None and not past_cut:
@@ -97,7 +110,11 @@ class Revisions:
                 if found.edit is not None and found.edit.undoes is not None:
                     undone.setdefault(found.edit.undoes, found.id)
                 if wanted(found):
-                    yield found if found.edit is None else replace(found, undone_by=undone.get(found.id))
+                    yield (
+                        found
+                        if found.edit is None
+                        else replace(found, undone_by=undone.get(found.id))
+                    )
                 if found.kind == "created":
                     return
 
@@ -112,21 +129,28 @@ class Revisions:
             async for edit in edits:
                 oldest = edit.at
                 kind: RevisionKind = "edit" if edit.undoes is None else "undo"
-                yield Revision(id=edit.id, at=edit.at, kind=kind, by=edit.user_id, edit=edit, facts={})
+                yield Revision(
+                    id=edit.id, at=edit.at, kind=kind, by=edit.user_id, edit=edit, facts={}
+                )
 
     async def _changes(self, wanted: Callable[[Revision], bool]) -> AsyncGenerator[Revision]:
-        audit, last, restored = Audit(self._records, now_ms), None, False
+        audit = Audit(self._records, now_ms)
+        last = None
+        restored = False
         while page := await audit.entries(graph_key=self._graph_key, before=last, limit=PAGE):
             last = page[-1].sequence
             found: list[Revision] = []
             for entry in page:
                 restored = restored or entry.facts.get("event") == "graph_restored"
                 if (change := _change(entry)) is not None and wanted(change):
-                    # A restored graph begins to count at one again: what was before is in all of them.
+                    # A restored graph begins to count at one again: what was before is in
+                    # all of them.
                     facts = {**change.facts, "revision": 0} if restored else change.facts
                     found.append(replace(change, facts=facts))
             for i in range(0, len(found), AT_ONCE):
-                for change in await asyncio.gather(*map(self._with_approval, found[i : i + AT_ONCE])):
+                for change in await asyncio.gather(
+                    *map(self._with_approval, found[i : i + AT_ONCE])
+                ):
                     yield change
 
     async def _with_approval(self, change: Revision) -> Revision:
@@ -139,19 +163,26 @@ class Revisions:
                 approval = await with_undo(self._records, approval)
         except BadDocument:
             return change
-        return replace(change, approval=approval, undone_by=approval.undone_by if approval else None)
+        return replace(
+            change, approval=approval, undone_by=approval.undone_by if approval else None
+        )
 
 
 def _change(entry: AuditEntry) -> Revision | None:
     facts = entry.facts
-    event, approval_id = facts.get("event"), facts.get("approvalId")
+    event = facts.get("event")
+    approval_id = facts.get("approvalId")
     kind = _KINDS.get(str(event))
     if kind is None:
         return None
     if kind == "import" and approval_id is None:
         kind = "created"
     return Revision(
-        id=str(approval_id or entry.at), at=entry.at, kind=kind, by=str(facts.get("userId")), facts=facts
+        id=str(approval_id or entry.at),
+        at=entry.at,
+        kind=kind,
+        by=str(facts.get("userId")),
+        facts=facts,
     )
 
 

@@ -1,10 +1,11 @@
-"""The working copy of one graph beside its store: holds and saves what is unsaved, merges what others stored.
+"""The working copy of one graph beside its store: holds and saves what is unsaved, merges
+what others stored.
 
 Its methods are called one at a time: its owner holds a lock.
 
-Decision: a revision counts stored changes, so an unsaved edit cannot have one. The live revision is the
-stored one plus the number of unsaved changes times LIVE_STEP: no two contents of a graph share one, and
-JavaScript can still count it.
+Decision: a revision counts stored changes, so an unsaved edit cannot have one. The live revision is
+the stored one plus the number of unsaved changes times LIVE_STEP: no two contents of a graph share
+one, and JavaScript can still count it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,17 @@ FOREIGN = 50
 async def read_stored(
     source: MutableGraphDataSource, graph_key: str, *, only: str | None = None
 ) -> LiveState:
-    """Read a graph whole, or `only` one node of it, at one revision. Raises: GraphNotFound, SourceError."""
+    """Read a graph whole, or `only` one node of it, at one revision.
+    Raises: GraphNotFound, SourceError.
+    """
     graph = await source.get_graph(graph_key)
     while True:
         if only is None:
-            nodes, edges = await source.get_nodes(graph_key), await source.get_edges(graph_key)
+            nodes = await source.get_nodes(graph_key)
+            edges = await source.get_edges(graph_key)
         else:
-            nodes, edges = await source.get_nodes_by_key(graph_key, [only]), []
+            nodes = await source.get_nodes_by_key(graph_key, [only])
+            edges = []
         again = await source.get_graph(graph_key)
         if again.revision == graph.revision and again.created_time == graph.created_time:
             # Of hundreds of thousands of edges this takes seconds: not in the event loop.
@@ -66,7 +71,9 @@ class WorkingCopy:
         *,
         history_bytes: int,
     ) -> None:
-        self._source, self._records, self._lease = source, records, lease
+        self._source = source
+        self._records = records
+        self._lease = lease
         self._history_limit = history_bytes
         self.journal = Journal(records, state.graph.key, lease)
         self.state = state
@@ -131,7 +138,8 @@ class WorkingCopy:
         """Store what is unsaved, in one transaction with the fence of the graph's lease.
 
         Return the keys of the nodes stored, and what others had changed.
-        Raises: SourceError; the edits stay journalled. LiveElsewhere when another took the graph over.
+        Raises: SourceError; the edits stay journalled. LiveElsewhere when another took
+        the graph over.
         """
         taken: list[Edit] = []
         for _ in range(SAVE_ATTEMPTS):
@@ -157,7 +165,9 @@ class WorkingCopy:
         await self._lease.read()
         history = history_write(self.graph_key, self.history, total_bytes=total)
         revision = await self._source.apply(
-            mutation, expected_revision=self.base_revision, records=[self._lease.fence(), *clearing, *history]
+            mutation,
+            expected_revision=self.base_revision,
+            records=[self._lease.fence(), *clearing, *history],
         )
         self._saved(revision, latest)
         self._history_total = total
@@ -168,18 +178,25 @@ class WorkingCopy:
         """Return the bytes that the graph's history has taken in so far. Raises: SourceError."""
         if self._history_total is None:
             found = await self._records.query(
-                HISTORY, {"graphKey": self.graph_key}, order_by="timestamp", descending=True, limit=1
+                HISTORY,
+                {"graphKey": self.graph_key},
+                order_by="timestamp",
+                descending=True,
+                limit=1,
             )
             self._history_total = int(found[0].data.get(TOTAL, 0)) if found else 0
         return self._history_total
 
     async def _prune_history(self) -> None:
-        """Delete the oldest records of history beyond its limit; what fails is tried after the next save.
+        """Delete the oldest records of history beyond its limit; what fails is tried after
+        the next save.
 
-        Records that another program wrote are left; behind more than FOREIGN of them nothing is deleted.
+        Records that another program wrote are left; behind more than FOREIGN of them
+        nothing is deleted.
         """
         floor = await self._total() - self._history_limit
-        limit, where = 1, {"graphKey": self.graph_key}
+        limit = 1
+        where = {"graphKey": self.graph_key}
         try:
             while self._oldest_total < floor:
                 found = await self._records.query(HISTORY, where, order_by="timestamp", limit=limit)
@@ -202,7 +219,9 @@ class WorkingCopy:
         self.state.graph = self.state.graph.replace(revision=revision, last_updated_time=latest)
 
     async def is_behind(self) -> bool:
-        """Whether somebody else has changed the stored graph. Raises: GraphNotFound, SourceError."""
+        """Whether somebody else has changed the stored graph. Raises: GraphNotFound,
+        SourceError.
+        """
         return (await self._source.get_graph(self.graph_key)).revision != self.base_revision
 
     async def merge_remote(self) -> Edit:
@@ -214,7 +233,9 @@ class WorkingCopy:
         revision = stored.graph.revision
         base = rebased(self.state, self.base, stored)
         edit = described(self.state, difference(self.state, stored))
-        self.state, self.base, self.base_revision = stored, base, revision
+        self.state = stored
+        self.base = base
+        self.base_revision = revision
         return edit
 
     async def merge_mutation(self, mutation: Mutation, revision: int) -> Edit:

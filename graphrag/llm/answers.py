@@ -1,7 +1,8 @@
-"""Reads answers piece by piece: what the readers of all formats share, and how tool calls are gathered.
+"""Reads answers piece by piece: what the readers of all formats share, and how tool
+calls are gathered.
 
-What a server sent may be of any shape: the client packages let an attribute that they declare as text be
-a number.
+What a server sent may be of any shape: the client packages let an attribute that they declare as
+text be a number.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _SIGN = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 _GROWING = frozenset(
     ("reasoning_content", "reasoning", "reasoning_text", "text", "summary", "thinking", "data")
 )
-"""Fields of an answer's reasoning that come in pieces; another one that comes again replaces the first."""
+"""Fields of an answer's reasoning that come in pieces; another one that comes again
+replaces the first.
+"""
 
 
 class Unreadable(Exception):
@@ -47,7 +50,8 @@ class Fields:
     def __init__(self, raw: object, name: str = "an event") -> None:
         if not isinstance(raw, dict | BaseModel):
             raise Unreadable(f"{name}: it is no object")
-        self._raw, self._name = cast(Any, raw), name
+        self._raw = cast(Any, raw)
+        self._name = name
 
     def any(self, name: str) -> Any:
         """Return a field as it is."""
@@ -67,7 +71,11 @@ class Fields:
     def json(self, name: str) -> str:
         """Return a text, or the JSON of an object or a list that some servers send in its place."""
         value = self.any(name)
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else self.text(name)
+        return (
+            json.dumps(value, ensure_ascii=False)
+            if isinstance(value, dict | list)
+            else self.text(name)
+        )
 
     def number(self, name: str) -> int | None:
         value = self.any(name)
@@ -93,7 +101,9 @@ class Fields:
         return Fields({} if value is None else value, name)
 
     def others(self, known: Container[str]) -> dict[str, Any]:
-        """Return the fields with other names that hold something, as JSON; an empty text is something."""
+        """Return the fields with other names that hold something, as JSON; an empty
+        text is something.
+        """
         if isinstance(self._raw, dict):
             found = cast(dict[str, Any], self._raw)
         else:
@@ -110,7 +120,9 @@ class Fields:
 
 def plain(value: Any) -> Any:
     """Return a value of a client package as JSON holds it."""
-    return value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
+    return (
+        value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
+    )
 
 
 def _clean(value: Any) -> Any:
@@ -152,7 +164,9 @@ def _index_of(item: Any) -> tuple[Any, Any] | None:
 
 @dataclass(slots=True)
 class _Growing:
-    """A call that is being gathered. `indexes` are those it was sent with, `sent_id` is its first id."""
+    """A call that is being gathered. `indexes` are those it was sent with, `sent_id` is
+    its first id.
+    """
 
     number: int
     indexes: set[int]
@@ -171,7 +185,10 @@ class _Growing:
     @property
     def made(self) -> llm.ToolCall:
         return llm.ToolCall(
-            id=self.id or self.sent_id, name=self.name, arguments="".join(self.arguments), extra=self.extra
+            id=self.id or self.sent_id,
+            name=self.name,
+            arguments="".join(self.arguments),
+            extra=self.extra,
         )
 
     @property
@@ -201,14 +218,17 @@ class _Growing:
 class AnswerReader(ABC):
     """Reads one answer of a format: feed it every event, then take `end`.
 
-    An event that cannot be read is ModelAnswerMalformed, one that contradicts the others ModelStreamBroken.
-    Calls get ids that are unique in the conversation: some servers number calls from 0 in every answer,
-    repeat an id or send none; others refuse histories with such ids, and an answer could be taken for that
-    of an earlier call.
+    An event that cannot be read is ModelAnswerMalformed, one that contradicts the others
+    ModelStreamBroken. Calls get ids that are unique in the conversation: some servers number calls
+    from 0 in every answer, repeat an id or send none; others refuse histories with such ids, and an
+    answer could be taken for that of an earlier call.
     """
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
-        self.provider, self.origin = provider, origin or provider
+    def __init__(
+        self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = ""
+    ) -> None:
+        self.provider = provider
+        self.origin = origin or provider
         self.extra: dict[str, Any] = {}
         """What has to go back with the answer, beside its text and calls."""
         self.refusal: list[str] = []
@@ -254,7 +274,9 @@ class AnswerReader(ABC):
         return self.made
 
     def counted(self) -> list[llm.Chunk]:
-        """Return what is paid for beside the answer itself: the tokens, and calls that are set aside."""
+        """Return what is paid for beside the answer itself: the tokens, and calls that
+        are set aside.
+        """
         made: list[llm.Chunk] = []
         with suppress(Unreadable):  # an answer is worth more than its count
             usage = self.usage()
@@ -262,7 +284,9 @@ class AnswerReader(ABC):
         return [*made, *(llm.ToolCallSetAside(call=call) for call in self.set_aside())]
 
     def end(self) -> list[llm.Chunk]:
-        """Return the calls and the end, after `counted`. Raises: ModelError where no answer is whole."""
+        """Return the calls and the end, after `counted`. Raises: ModelError where no
+        answer is whole.
+        """
         self.made = []
         try:
             reason = self.reason()
@@ -278,7 +302,9 @@ class AnswerReader(ABC):
             self.made.append(kind(index=call.number, call=made))
         if self.extra or any(call.extra for call in self._calls):
             self.made.append(llm.MessageExtra(origin=self.origin, fields=_clean(self.extra)))
-        self.made.append(llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason))
+        self.made.append(
+            llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason)
+        )
         return self.made
 
     def text(self, text: str) -> None:
@@ -303,9 +329,10 @@ class AnswerReader(ABC):
     ) -> None:
         """Take a fragment of a call, which is announced once its id and name are known.
 
-        A fragment with a name and another id than the call at its index begins another call (servers that
-        give every call index 0). One without a name continues a call: that of its id or index, else the
-        last one that is not whole (servers that count an index or make an id for every fragment).
+        A fragment with a name and another id than the call at its index begins another call
+        (servers that give every call index 0). One without a name continues a call: that of its
+        id or index, else the last one that is not whole (servers that count an index or make an
+        id for every fragment).
         """
         call = self._call_of(index, call_id, name, arguments)
         call.sent_id = call.sent_id or call_id
@@ -344,18 +371,23 @@ class AnswerReader(ABC):
             # A call that is whole may be followed by another of its id.
             return None if known is not None and name and known.is_closed else known
         there = [call for call in reversed(self._calls) if index in call.indexes]
-        known = next((call for call in there if call.sent_id == call_id), there[0] if there else None)
+        known = next(
+            (call for call in there if call.sent_id == call_id), there[0] if there else None
+        )
         if known is None or not call_id or not known.sent_id or call_id == known.sent_id:
             return known
         # Another id: the same call where it is not whole and named alike, else another call.
         return known if name and name == known.name and not known.is_closed else None
 
     def _unfinished(self, name: str, arguments: str) -> _Growing | None:
-        """Return the call that is not whole which a fragment with a new index or id continues, if it does:
-        it has no name, or the same name and arguments that begin nothing."""
+        """Return the call that is not whole which a fragment with a new index or id continues, if
+        it does: it has no name, or the same name and arguments that begin nothing.
+        """
         if name and (not arguments.strip() or arguments.lstrip()[0] in "{["):
             return None
-        found = (call for call in reversed(self._calls) if not call.is_closed and name in ("", call.name))
+        found = (
+            call for call in reversed(self._calls) if not call.is_closed and name in ("", call.name)
+        )
         return next(found, None)
 
     @property

@@ -32,7 +32,9 @@ class AnthropicProvider(SdkProvider):
             "max_tokens": options.max_tokens or self._choice.max_tokens or MAX_TOKENS,
             "stream": True,
         }
-        temperature = self._choice.temperature if options.temperature is None else options.temperature
+        temperature = (
+            self._choice.temperature if options.temperature is None else options.temperature
+        )
         if temperature is not None:
             # The format's scale ends at 1, OpenAI's at 2; newer clients know the setting no longer.
             request["extra_body"] = {"temperature": min(temperature, 1.0)}

@@ -28,11 +28,18 @@ _OURS = "tool_use"
 _THINKING = ("thinking", "redacted_thinking")
 _CALL = frozenset(("type", "id", "name", "input"))
 _THEIRS = ("server_tool_use", "mcp_tool_use")
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_COUNTS = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 
 CACHED = {"type": "ephemeral"}
 LOOKED_BACK = 20
-"""So many blocks before a breakpoint the provider looks for what it knows. Source: Anthropic, caching."""
+"""So many blocks before a breakpoint the provider looks for what it knows.
+Source: Anthropic, caching.
+"""
 
 
 def to_request(
@@ -40,10 +47,11 @@ def to_request(
 ) -> dict[str, Any]:
     """Return system, messages, tools and tool_choice, each only where there is something.
 
-    Breakpoints for the provider's cache stand at the end of each level of the stable prefix (tools and
-    stable instructions) and at the end of the last message, which the next round of tools extends. Where
-    a round added more blocks than the provider looks back, a fourth stands where the call before had its
-    last. The messages are those that the provider takes: see `receiver.fitted_to`.
+    Breakpoints for the provider's cache stand at the end of each level of the stable
+    prefix (tools and stable instructions) and at the end of the last message, which the
+    next round of tools extends. Where a round added more blocks than the provider looks
+    back, a fourth stands where the call before had its last. The messages are those that
+    the provider takes: see `receiver.fitted_to`.
     """
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
@@ -69,7 +77,11 @@ def _system(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
     """Return the stable messages as blocks; the last of each level ends what is cached."""
     said = [message for message in messages if message.content.strip()]
     blocks = [_text(message.content) for message in said]
-    ends = {message.level: block for message, block in zip(said, blocks, strict=True) if _is_system(message)}
+    ends = {
+        message.level: block
+        for message, block in zip(said, blocks, strict=True)
+        if _is_system(message)
+    }
     for block in ends.values():
         block["cache_control"] = CACHED
     return blocks
@@ -86,7 +98,9 @@ def _mark_ends(turns: Sequence[_Turn], *, once: int) -> None:
     """
     last = turns[-1]["content"]
     last[-1 - once if once < len(last) else -1]["cache_control"] = CACHED
-    step = max((place for place, turn in enumerate(turns) if turn["role"] == "assistant"), default=0)
+    step = max(
+        (place for place, turn in enumerate(turns) if turn["role"] == "assistant"), default=0
+    )
     if step and sum(len(turn["content"]) for turn in turns[step:]) > LOOKED_BACK:
         turns[step - 1]["content"][-1]["cache_control"] = CACHED
 
@@ -155,14 +169,17 @@ def _tool(tool: llm.ToolSchema) -> dict[str, Any]:
 
 def _tools_of(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
     """Return the tools that a history used: it is refused where they are not declared."""
-    names = {call.name for m in messages if isinstance(m, llm.AssistantMessage) for call in m.tool_calls}
+    names = {
+        call.name for m in messages if isinstance(m, llm.AssistantMessage) for call in m.tool_calls
+    }
     return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(names)]
 
 
 @dataclass(slots=True)
 class _ContentBlock:
-    """A content block that has begun. `arguments` is the text of a tool's input so far, `kept` a block of
-    thinking as it goes back."""
+    """A content block that has begun. `arguments` is the text of a tool's input so far, `kept` a
+    block of thinking as it goes back.
+    """
 
     type: str
     id: str
@@ -176,10 +193,13 @@ class _ContentBlock:
 class MessageReader(AnswerReader):
     """A stream is whole when it gave a reason to stop and `message_stop` came.
 
-    One in which a second answer begins (a splice) is read to its end, which says the tokens, and then broken.
+    One in which a second answer begins (a splice) is read to its end, which says the tokens,
+    and then broken.
     """
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
+    def __init__(
+        self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = ""
+    ) -> None:
         super().__init__(provider, messages, origin=origin)
         self._blocks: dict[int, _ContentBlock] = {}
         self._counts: dict[str, int] = {}
@@ -191,7 +211,8 @@ class MessageReader(AnswerReader):
         return self._stopped and bool(self._reason)
 
     def read(self, event: Fields) -> None:
-        kind, delta = event.text("type"), event.part("delta")
+        kind = event.text("type")
+        delta = event.part("delta")
         if event.has("content"):
             self._not_streamed(event)
             return
@@ -233,7 +254,9 @@ class MessageReader(AnswerReader):
             self._counts |= {name: usage.count(name) for name in _COUNTS if usage.has(name)}
 
     def usage(self) -> llm.UsageReport | None:
-        """Return the tokens; the format counts those of the cache apart, we as part of the prompt."""
+        """Return the tokens; the format counts those of the cache apart, we as
+        part of the prompt.
+        """
         if not self._counts:
             return None
         plain, written, read, stored = (self._counts.get(name, 0) for name in _COUNTS)
@@ -257,11 +280,16 @@ class MessageReader(AnswerReader):
         if not self._stopped:
             raise self.broken("it ended without message_stop")
         if self._reason == "refusal":
-            raise ModelContentFiltered(provider=self.provider, reason=self._explanation or "refusal")
+            raise ModelContentFiltered(
+                provider=self.provider, reason=self._explanation or "refusal"
+            )
         if self._reason == "model_context_window_exceeded" and self.is_empty:
             raise ModelContextTooLong(provider=self.provider, reason=self._reason)
         if self._reason not in _REASONS:
-            log.info("unknown_finish_reason", extra={"provider": self.provider, "reason": self._reason[:50]})
+            log.info(
+                "unknown_finish_reason",
+                extra={"provider": self.provider, "reason": self._reason[:50]},
+            )
         reason = _REASONS.get(self._reason, "stop")
         if reason != "length" and not all(block.ended for block in self._blocks.values()):
             raise self.broken("it ended within a block")
@@ -273,7 +301,9 @@ class MessageReader(AnswerReader):
     def _start(self, index: int, part: Fields) -> None:
         if index in self._blocks:
             raise self.broken("a block began twice")
-        kind, call_id, name = part.text("type"), part.text("id"), part.text("name")
+        kind = part.text("type")
+        call_id = part.text("id")
+        name = part.text("name")
         block = _ContentBlock(type=kind, id=call_id, name=name, input=part.any("input"))
         self._blocks[index] = block
         if kind == _OURS:
@@ -311,7 +341,9 @@ class MessageReader(AnswerReader):
             self._add(block, index, json.dumps(block.input, ensure_ascii=False))
 
     def _read_splice(self, event: Fields, delta: Fields) -> None:
-        """Take what follows a splice: nothing of it is an answer, but what it adds to a call is set aside."""
+        """Take what follows a splice: nothing of it is an answer, but what it adds to a call
+        is set aside.
+        """
         index = event.number("index")
         if index is not None and index in self._blocks:
             self._add(self._blocks[index], index, delta.text("partial_json"))

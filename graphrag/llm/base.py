@@ -36,7 +36,8 @@ Fact = Mapping[str, Any]
 class ToolCall:
     """What a model wants to call. `arguments` is what it wrote, unread: JSON if all went well.
 
-    `extra`: fields of the call that only its provider knows, such as a signature of the model's thinking.
+    `extra`: fields of the call that only its provider knows, such as a signature of
+    the model's thinking.
     """
 
     id: str
@@ -46,14 +47,20 @@ class ToolCall:
 
 
 SystemKind = Literal[
-    "DATA_ADDED", "ACTIONS_EXECUTED", "LIMIT_REACHED", "FORMAT_ERROR", "NETWORK_ERROR", "SESSION_TIMEOUT"
+    "DATA_ADDED",
+    "ACTIONS_EXECUTED",
+    "LIMIT_REACHED",
+    "FORMAT_ERROR",
+    "NETWORK_ERROR",
+    "SESSION_TIMEOUT",
 ]
 """What a note of the service within a conversation is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFields:
-    """What every message is stored with. `id` is unique in its thread, `time` in milliseconds since 1970.
+    """What every message is stored with. `id` is unique in its thread, `time` in
+    milliseconds since 1970.
 
     None: not stored yet; both are given when it is. Empty: stored by a program that knew neither.
     Two messages are equal that say the same.
@@ -67,10 +74,10 @@ class StoredFields:
 class SystemMessage(StoredFields):
     """Instructions, retrieved context, or a note of the service, which has a `kind`.
 
-    `content` is what the model sees. `stable`: the same in every call of the thread; `level` says how
-    long (1: the session, 2: until what is always sent changes). `whole_graph`: it shows all of the graph,
-    uncut. `summary` is the note for people, `results`
-    one document a command that was run. `exclude_from_prompt`: for people only; `once`: in one request only.
+    `content` is what the model sees. `stable`: the same in every call of the thread; `level` says
+    how long (1: the session, 2: until what is always sent changes). `whole_graph`: it shows all of
+    the graph, uncut. `summary` is the note for people, `results` one document a command that was
+    run. `exclude_from_prompt`: for people only; `once`: in one request only.
     """
 
     content: str
@@ -91,9 +98,11 @@ class SystemMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage(StoredFields):
-    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for people to see.
+    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for
+    people to see.
 
-    `segments` are its words and blocks in order, where it has blocks; `execution`: the run that it began.
+    `segments` are its words and blocks in order, where it has blocks; `execution`: the run
+    that it began.
     """
 
     content: str
@@ -104,10 +113,12 @@ class UserMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage(StoredFields):
-    """`extra`: what came with the message besides its text, in the form of the provider `origin`: reasoning,
-    signatures. It goes back unchanged to that provider and to no other, as does the `extra` of its calls.
+    """`extra`: what came with the message besides its text, in the form of the provider `origin`:
+    reasoning, signatures. It goes back unchanged to that provider and to no other, as does the
+    `extra` of its calls.
 
-    `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`: for people only.
+    `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`:
+    for people only.
     `not_in_graph`: what it claims that the graph did not have, for people: no provider gets it.
     """
 
@@ -124,7 +135,8 @@ class AssistantMessage(StoredFields):
 class ToolMessage(StoredFields):
     """The answer to a tool call. Follows the AssistantMessage that asked, one for every call.
 
-    `outcome` says what became of a proposal, as facts (`approvals.outcome_facts`); models read the content.
+    `outcome` says what became of a proposal, as facts (`approvals.outcome_facts`); models
+    read the content.
     """
 
     call_id: str
@@ -151,12 +163,16 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextWasThinking:
-    """All text of the answer so far was thinking: its closing tag came, and it had no opening one."""
+    """All text of the answer so far was thinking: its closing tag came, and it
+    had no opening one.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted:
-    """A call is being written: its id and name are known, its arguments are not. Comes once a call."""
+    """A call is being written: its id and name are known, its arguments are not. Comes
+    once a call.
+    """
 
     index: int
     id: str
@@ -173,8 +189,9 @@ class ToolCallReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCut:
-    """A call that did not arrive whole: its arguments were cut off, or its name is missing. It is never run;
-    the model gets that as its result."""
+    """A call that did not arrive whole: its arguments were cut off, or its name is missing. It is
+    never run; the model gets that as its result.
+    """
 
     index: int
     call: ToolCall
@@ -182,8 +199,9 @@ class ToolCallCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallSetAside:
-    """What arrived of a call that nobody here is to run: another choice's, a spliced stream's, or one that
-    the provider ran on its side (a web search, say). It was written, so it is paid for, and that is all.
+    """What arrived of a call that nobody here is to run: another choice's, a spliced stream's, or
+    one that the provider ran on its side (a web search, say). It was written, so it is paid for,
+    and that is all.
     """
 
     call: ToolCall
@@ -263,7 +281,9 @@ DEFAULT_OPTIONS = ModelOptions()
 
 
 class LLMProvider(Protocol):
-    """A language model behind some interface. `context_window` is in tokens, prompt and answer together."""
+    """A language model behind some interface. `context_window` is in tokens, prompt
+    and answer together.
+    """
 
     @property
     def name(self) -> str: ...
@@ -280,7 +300,8 @@ class LLMProvider(Protocol):
         tools: Sequence[ToolSchema] = (),
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
-        """Yield the answer piece by piece, ending with `Finished`. Close it (`aclosing`) to stop early.
+        """Yield the answer piece by piece, ending with `Finished`. Close it (`aclosing`)
+        to stop early.
 
         Failed attempts are repeated only as long as nothing of an answer was yielded.
         Raises: ModelError.
@@ -292,7 +313,9 @@ class LLMProvider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a server serves: the models' names, and the window in tokens where the server says it."""
+    """What a server serves: the models' names, and the window in tokens where the
+    server says it.
+    """
 
     models: tuple[str, ...]
     window: int | None
@@ -307,7 +330,9 @@ class LearnsWindow(Protocol):
         ...
 
     async def learn_window(self) -> None:
-        """Ask for the window, once and not for long; `context_window` is right after it. Raises nothing."""
+        """Ask for the window, once and not for long; `context_window` is right after
+        it. Raises nothing.
+        """
         ...
 
 
@@ -319,8 +344,9 @@ def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
 
 
 def clean(text: str) -> str:
-    """Returns the text with halves of surrogate pairs joined; half a pair alone, which UTF-8 cannot hold, as
-    U+FFFD."""
+    """Returns the text with halves of surrogate pairs joined; half a pair alone, which UTF-8 cannot
+    hold, as U+FFFD.
+    """
     return (
         text
         if is_storable(text)
@@ -348,7 +374,8 @@ def readable_arguments(call: ToolCall) -> str:
 def free_id(call_id: str, taken: Container[str]) -> str:
     """Return the id of a call, or one made of it where it is taken."""
     base = call_id or "call"
-    given, again = base, 1
+    given = base
+    again = 1
     while given in taken:
         again += 1
         given = f"{base}_{again}"

@@ -66,9 +66,12 @@ async def metered_call(
     Feed what is yielded every chunk. What is recorded is also added to `used`.
     Raises: UsageLimitReached; a call that is refused before it begins is not recorded.
     """
-    messages, tools = request.messages, request.tools
+    messages = request.messages
+    tools = request.tools
     prompt = prompt_tokens(messages, tools) if meter.limits.count_tokens else 0
-    most = llm.UsageReport(prompt=prompt, completion=request.options.max_tokens or COMPLETION_RESERVED)
+    most = llm.UsageReport(
+        prompt=prompt, completion=request.options.max_tokens or COMPLETION_RESERVED
+    )
     cost = (pricing.cost_usd(most) or 0.0) if meter.limits.monthly else 0.0
     reserved = UsedAmount(tokens=most.prompt + most.completion, cost_usd=cost)
     async with (
@@ -88,13 +91,16 @@ async def _counted_call(
     payer: Payer,
     used: list[CallUsage] | None,
 ) -> AsyncGenerator[CallCount]:
-    messages, tools = request.messages, request.tools
+    messages = request.messages
+    tools = request.tools
     log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
-    counted, began = CallCount(), time.perf_counter()
+    counted = CallCount()
+    began = time.perf_counter()
     try:
         yield counted
     finally:
-        reported, written = counted.reported, counted.written
+        reported = counted.reported
+        written = counted.written
         total = reported.prompt + reported.completion if reported else None
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("llm_call_done", extra={"tokens": total, "ms": ms, "toolCalls": counted.calls})
@@ -109,11 +115,19 @@ async def _counted_call(
 
 
 def _usage(
-    provider: llm.LLMProvider, tokens: llm.UsageReport, pricing: Pricing, payer: Payer, *, estimated: bool
+    provider: llm.LLMProvider,
+    tokens: llm.UsageReport,
+    pricing: Pricing,
+    payer: Payer,
+    *,
+    estimated: bool,
 ) -> CallUsage:
-    name, model = provider.name, provider.model
+    name = provider.name
+    model = provider.model
     facts = {"provider": name, "model": model, "prompt": tokens.prompt}
-    log.info("token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached})
+    log.info(
+        "token_usage", extra=facts | {"completion": tokens.completion, "cached": tokens.cached}
+    )
     return CallUsage(
         kind="chat",
         provider=name,
@@ -137,8 +151,11 @@ class MeteredEmbedder:
         provider: str,
         payer: Payer = NOBODY,
     ) -> None:
-        self._inner, self._meter, self._pricing = inner, meter, pricing
-        self._provider, self._payer = provider, payer
+        self._inner = inner
+        self._meter = meter
+        self._pricing = pricing
+        self._provider = provider
+        self._payer = payer
 
     @property
     def model(self) -> str:

@@ -1,8 +1,8 @@
 """The one way of a model's words: what a provider yields becomes answer, thinking and calls.
 
-Halves of surrogate pairs are joined over pieces, thinking between tags and in channels is thinking, the marks
-of chat templates are dropped, and calls that were written as text are calls. Every reader of a provider's
-stream reads it through this, before anybody sees, stores or resends it.
+Halves of surrogate pairs are joined over pieces, thinking between tags and in channels is thinking,
+the marks of chat templates are dropped, and calls that were written as text are calls. Every reader
+of a provider's stream reads it through this, before anybody sees, stores or resends it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Protocol, runtime_checkable
 
 from graphrag.llm import base as llm
 from graphrag.llm.text_marks import CALL_CHARS, Kind, MarkReader
-from graphrag.llm.written_calls import UNSURE_CHARS, WrittenCall, may_be_call, read_calls, read_unknown_calls
+from graphrag.llm.written_calls import (
+    UNSURE_CHARS,
+    WrittenCall,
+    may_be_call,
+    read_calls,
+    read_unknown_calls,
+)
 
 BLANK_CHARS = 64  # how much white space is held before what may be a call
 
@@ -33,9 +39,9 @@ class SeparatesThinking(Protocol):
 class ThinkingHabits:
     """Remembers which models begin their answers with thinking and leave its opening tag out.
 
-    Chat templates may put the opening tag into the prompt. A provider's own service knows that; of another
-    server's model the first answer shows it. Where a client cannot be told that text was thinking after
-    all, that answer is held until it is whole; a terminal shows it as it comes.
+    Chat templates may put the opening tag into the prompt. A provider's own service knows that; of
+    another server's model the first answer shows it. Where a client cannot be told that text was
+    thinking after all, that answer is held until it is whole; a terminal shows it as it comes.
     """
 
     def __init__(self) -> None:
@@ -58,8 +64,9 @@ class ThinkingHabits:
 class ModelText:
     """Reads one answer. `tools` are those whose calls count also as text.
 
-    With `holds_beginning` no text is given before it is known whether the answer begins with thinking whose
-    opening tag is missing. `leaked`: something that looked like a call was taken out and is none.
+    With `holds_beginning` no text is given before it is known whether the answer begins with
+    thinking whose opening tag is missing. `leaked`: something that looked like a call was taken out
+    and is none.
     """
 
     def __init__(self, tools: Collection[str] = (), *, holds_beginning: bool = False) -> None:
@@ -87,7 +94,9 @@ class ModelText:
             case llm.ToolCallReady() | llm.ToolCallCut():
                 call = chunk.call
                 whole = {"id": llm.clean(call.id), "name": llm.clean(call.name)}
-                return [replace(chunk, call=replace(call, **whole, arguments=llm.clean(call.arguments)))]
+                return [
+                    replace(chunk, call=replace(call, **whole, arguments=llm.clean(call.arguments)))
+                ]
             case llm.Finished():
                 self._finished = chunk
                 return []
@@ -145,18 +154,23 @@ class ModelText:
         self.leaked = self.leaked or not calls
 
     def _was_thinking(self) -> Iterator[llm.Chunk]:
-        """Yields the text so far as thinking, whose opening tag is missing; no call within it counts."""
-        held, self._lines = "".join(self._held or ()) + self._lines.held, _CallLines(self._tools)
+        """Yields the text so far as thinking, whose opening tag is missing; no call
+        within it counts.
+        """
+        held = "".join(self._held or ()) + self._lines.held
+        self._lines = _CallLines(self._tools)
         if self.has_text:
             yield llm.TextWasThinking()
         if held:
             yield llm.ReasoningDelta(text=held)
-        self._held, self._calls = None, []
+        self._held = None
+        self._calls = []
         self.leaked, self.has_text = False, False
         self.began_in_thinking = self._is_bare = True
 
     def _release(self) -> list[llm.Chunk]:
-        held, self._held = self._held, None
+        held = self._held
+        self._held = None
         return self._let_through("".join(held)) if held else []
 
     def _let_through(self, text: str) -> list[llm.Chunk]:
@@ -186,25 +200,28 @@ class _TextPieces:
         self._half = ""
 
     def joined(self, text: str) -> str:
-        text, self._half = self._half + text, ""
+        text = self._half + text
+        self._half = ""
         if text and "\ud800" <= text[-1] <= "\udbff":
             text, self._half = text[:-1], text[-1]
         return llm.clean(text)
 
     def rest(self) -> str:
-        half, self._half = self._half, ""
+        half = self._half
+        self._half = ""
         return llm.clean(half)
 
 
 class _CallLines:
-    """Lets lines through, up to where one begins that may be a call without marks: an object, a block of
-    code, a heading. Held to the end, it is a call where nothing else follows, and shown otherwise: so JSON
-    that a person asked to see is seen.
+    """Lets lines through, up to where one begins that may be a call without marks: an object, a
+    block of code, a heading. Held to the end, it is a call where nothing else follows, and shown
+    otherwise: so JSON that a person asked to see is seen.
     """
 
     def __init__(self, tools: Collection[str]) -> None:
         self._tools = tools
-        self._lines, self._size = list[str](), 0
+        self._lines = list[str]()
+        self._size = 0
         self._is_call = self._is_dropped = self._has_shown = False
         self._is_line_start = True
 
@@ -219,12 +236,15 @@ class _CallLines:
                 self._lines.clear()
                 self._is_dropped = True
             return ""
-        held, shown = "".join(self._lines), ""
+        held = "".join(self._lines)
+        shown = ""
         if self._size > BLANK_CHARS and not held.strip():
             held, shown = "", held
         while held:
             is_whole = not (self._has_shown or shown.strip())
-            verdict = may_be_call(held, self._tools, is_whole=is_whole) if self._is_line_start else False
+            verdict = (
+                may_be_call(held, self._tools, is_whole=is_whole) if self._is_line_start else False
+            )
             if verdict or (verdict is None and len(held) <= UNSURE_CHARS):
                 self._is_call = bool(verdict)
                 break
@@ -271,7 +291,9 @@ async def complete(
     options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
     on_chunk: Callable[[llm.Chunk], None] | None = None,
 ) -> Completion:
-    """Returns the whole answer at once; `on_chunk` is given what the provider yields. Raises: ModelError."""
+    """Returns the whole answer at once; `on_chunk` is given what the provider
+    yields. Raises: ModelError.
+    """
     words = ModelText([str(tool["function"]["name"]) for tool in tools])
     chunks: list[llm.Chunk] = []
     async with aclosing(provider.stream(messages, tools, options)) as stream:

@@ -35,7 +35,9 @@ _MESSAGE = frozenset(("role", "content", "refusal", "tool_calls", "function_call
 _CALL = frozenset(("index", "id", "type", "function"))
 _FUNCTION = frozenset(("name", "arguments"))
 _GOES_BACK = re.compile("reasoning|thinking|thought|signature|extra_content|provider_specific")
-"""Names of fields of a message that some servers want back: there are others that no server takes."""
+"""Names of fields of a message that some servers want back: there are others that
+no server takes.
+"""
 _LEGACY_INDEX = -1
 """The one call of the old `function_call` form; it has no index."""
 
@@ -61,7 +63,11 @@ def _one(message: llm.Message) -> dict[str, Any]:
         case llm.UserMessage():
             return {"role": "user", "content": llm.clean(message.content)}
         case llm.ToolMessage():
-            return {"role": "tool", "tool_call_id": message.call_id, "content": llm.clean(message.content)}
+            return {
+                "role": "tool",
+                "tool_call_id": message.call_id,
+                "content": llm.clean(message.content),
+            }
         case llm.AssistantMessage():
             sent: dict[str, Any] = {"role": "assistant", "content": llm.clean(message.content)}
             if message.tool_calls:  # beside them the text may be empty; servers refuse null
@@ -82,10 +88,11 @@ def _one(message: llm.Message) -> dict[str, Any]:
 
 
 class ChatReader(AnswerReader):
-    """Only the first choice is read: others are alternatives, not parts, and calls of theirs are set aside.
+    """Only the first choice is read: others are alternatives, not parts, and calls of theirs
+    are set aside.
 
-    A stream is whole when a reason to finish was given; with `finish_required=False` also when the tokens
-    were counted, which servers that leave out the reason do last.
+    A stream is whole when a reason to finish was given; with `finish_required=False` also when the
+    tokens were counted, which servers that leave out the reason do last.
     """
 
     def __init__(
@@ -110,7 +117,9 @@ class ChatReader(AnswerReader):
         choices = event.parts("choices")
         if event.has("prompt_progress"):  # Source: llama.cpp's pull request 15827
             progress = event.part("prompt_progress")
-            self.made.append(llm.PromptRead(done=progress.count("processed"), total=progress.count("total")))
+            self.made.append(
+                llm.PromptRead(done=progress.count("processed"), total=progress.count("total"))
+            )
         elif not event.has("choices") and not event.has("usage"):
             raise self.malformed("a piece without choices and usage")
         with suppress(Unreadable):
@@ -133,14 +142,17 @@ class ChatReader(AnswerReader):
         else:
             self.text(said.text("content"))
         self.refusal += filter(None, [said.text("refusal")])
-        came = {name: value for name, value in said.others(_MESSAGE).items() if _GOES_BACK.search(name)}
+        came = {
+            name: value for name, value in said.others(_MESSAGE).items() if _GOES_BACK.search(name)
+        }
         self.extra = joined(self.extra, came)
         self._tool_calls(said)
 
     def _tool_calls(self, said: Fields) -> None:
         fragments = said.parts("tool_calls")
         for fragment in fragments:
-            function, extra = fragment.part("function"), fragment.others(_CALL)
+            function = fragment.part("function")
+            extra = fragment.others(_CALL)
             if inner := function.others(_FUNCTION):
                 extra["function"] = inner
             self.call(
@@ -160,7 +172,9 @@ class ChatReader(AnswerReader):
             return None
         prompt = usage.count("prompt_tokens")
         cached = usage.part("prompt_tokens_details").number("cached_tokens")
-        cached = cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
+        cached = (
+            cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
+        )
         written = usage.part("completion_tokens_details")
         return llm.UsageReport(
             prompt=prompt,
@@ -185,5 +199,7 @@ class ChatReader(AnswerReader):
         if given in _FAILED:
             raise ModelFailed(provider=self.provider, reason=f"finish reason {given}")
         if given not in _REASONS:
-            log.info("unknown_finish_reason", extra={"provider": self.provider, "reason": given[:50]})
+            log.info(
+                "unknown_finish_reason", extra={"provider": self.provider, "reason": given[:50]}
+            )
         return _REASONS.get(given, "stop")

@@ -1,4 +1,6 @@
-"""Asks any server that speaks OpenAI's chat completions or Responses, through the `openai` package."""
+"""Asks any server that speaks OpenAI's chat completions or Responses,
+through the `openai` package.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,13 @@ _UNKNOWN = re.compile(
 )
 
 
-_WINDOW_FIELDS = ("max_model_len", "loaded_context_length", "n_ctx", "context_length", "max_context_length")
+_WINDOW_FIELDS = (
+    "max_model_len",
+    "loaded_context_length",
+    "n_ctx",
+    "context_length",
+    "max_context_length",
+)
 """Of vLLM, LM Studio, llama.cpp, Ollama and OpenRouter, LM Studio where nothing is loaded."""
 _BESIDE = ("/props", "/api/ps", "/api/v0/models")
 """Where llama.cpp, Ollama and LM Studio say it, beside the common interface."""
@@ -72,16 +80,22 @@ class OpenAICompatibleProvider(SdkProvider):
         for path in _BESIDE:
             if window is None:
                 with suppress(Exception):  # a server that has no such address answers as it likes
-                    window = _window(await self._entries(base.removesuffix("/v1") + path), self.model)
+                    window = _window(
+                        await self._entries(base.removesuffix("/v1") + path), self.model
+                    )
         return ServerFacts(models=names, window=window)
 
     async def _entries(self, url: str) -> list[dict[str, Any]]:
-        """Return the objects at an address that may describe a model: of a list, or the one there is."""
+        """Return the objects at an address that may describe a model: of a list, or the
+        one there is.
+        """
         raw = await self._client.get(url, cast_to=object)
         if not isinstance(raw, dict):
             return []
         found = cast(dict[str, Any], raw)
-        inner: Any = found.get("data") or found.get("models") or [found.get("default_generation_settings")]
+        inner: Any = (
+            found.get("data") or found.get("models") or [found.get("default_generation_settings")]
+        )
         entries = cast(list[Any], inner if isinstance(inner, list) else [])
         return [cast(dict[str, Any], entry) for entry in entries if isinstance(entry, dict)]
 
@@ -97,14 +111,17 @@ class OpenAICompatibleProvider(SdkProvider):
             log.info("window_unknown", extra={"provider": self.name, "error": type(exc).__name__})
             return
         if window:
-            self.context_window, self._learns_window = window, False
+            self.context_window = window
+            self._learns_window = False
         log.info("window_learnt", extra={"provider": self.name, "tokens": window})
 
     def _request(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], options: ModelOptions
     ) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self.model, "stream": True}
-        choice, dialect, is_chat = self._choice, self._choice.entry, self._choice.api == "chat"
+        choice = self._choice
+        dialect = self._choice.entry
+        is_chat = self._choice.api == "chat"
         if is_chat:
             request["messages"] = to_messages(messages)
             request["stream_options"] = {"include_usage": True}
@@ -137,31 +154,45 @@ class OpenAICompatibleProvider(SdkProvider):
 
     async def _send(self, request: dict[str, Any], clock: Any) -> Any:
         """Send the request, without what the server does not know."""
-        asked = self._client.responses if self._choice.api == "responses" else self._client.chat.completions
+        asked = (
+            self._client.responses
+            if self._choice.api == "responses"
+            else self._client.chat.completions
+        )
         while True:
             sent = self._known(request)
             extra = {name: sent.pop(name) for name in ("return_progress",) if name in sent}
             try:
-                return await clock.wait(asked.with_raw_response.create(**sent, extra_body=extra or None))
+                return await clock.wait(
+                    asked.with_raw_response.create(**sent, extra_body=extra or None)
+                )
             except openai.APIStatusError as exc:
                 unknown = _unknown_setting(exc, {**sent, **extra})
                 if unknown is None:
                     raise
                 self._unknown.add(unknown)
-                log.info("model_setting_left_out", extra={"provider": self.name, "setting": unknown})
+                log.info(
+                    "model_setting_left_out", extra={"provider": self.name, "setting": unknown}
+                )
 
     def _known(self, request: dict[str, Any]) -> dict[str, Any]:
         sent = {name: value for name, value in request.items() if name not in self._unknown}
         limit = request.get("max_tokens") or request.get("max_completion_tokens")
         other = {"max_tokens", "max_completion_tokens"} - self._unknown - set(request)
         if limit and len(other) == 1 and not sent.keys() & {"max_tokens", "max_completion_tokens"}:
-            sent[other.pop()] = limit  # the one setting has two names, and servers that know only one
+            sent[other.pop()] = (
+                limit  # the one setting has two names, and servers that know only one
+            )
         return sent
 
 
 def _unknown_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | None:
     """Return which optional setting a refusal is about, if it is about one."""
-    if exc.status_code not in (400, 422) or too_long(exc.message) or not _UNKNOWN.search(exc.message):
+    if (
+        exc.status_code not in (400, 422)
+        or too_long(exc.message)
+        or not _UNKNOWN.search(exc.message)
+    ):
         return None
     named = [name for name in _OPTIONAL if name in sent and name in exc.message]
     if exc.param in sent and exc.param in _OPTIONAL:
@@ -170,7 +201,11 @@ def _unknown_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | 
 
 
 def _window(entries: list[dict[str, Any]], model: str) -> int | None:
-    named = [entry for entry in entries if model in (entry.get("id"), entry.get("name"), entry.get("model"))]
+    named = [
+        entry
+        for entry in entries
+        if model in (entry.get("id"), entry.get("name"), entry.get("model"))
+    ]
     for entry in named or (entries if len(entries) == 1 else []):
         for name in _WINDOW_FIELDS:
             value = entry.get(name)

@@ -54,14 +54,17 @@ def _said(role: str, text: str) -> list[dict[str, Any]]:
 def to_functions(tools: Sequence[llm.ToolSchema]) -> list[dict[str, Any]]:
     """Return tools in this format's flat form; our schemas are not of its strict kind."""
     return [
-        {"type": "function", **cast(Mapping[str, Any], tool["function"]), "strict": False} for tool in tools
+        {"type": "function", **cast(Mapping[str, Any], tool["function"]), "strict": False}
+        for tool in tools
     ]
 
 
 class ResponsesReader(AnswerReader):
     """A stream is whole when the whole response came."""
 
-    def __init__(self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = "") -> None:
+    def __init__(
+        self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = ""
+    ) -> None:
         super().__init__(provider, messages, origin=origin)
         self._whole: Fields | None = None
         self._written: set[int] = set()
@@ -112,7 +115,9 @@ class ResponsesReader(AnswerReader):
             self._items += 1
         if item.text("type") != "function_call":
             return
-        if not done or (index is not None and index not in self._written):  # whole, and not in pieces
+        if not done or (
+            index is not None and index not in self._written
+        ):  # whole, and not in pieces
             self.call(
                 index,
                 call_id=item.text("call_id") or item.text("id"),
@@ -146,7 +151,8 @@ class ResponsesReader(AnswerReader):
         whole = self._whole
         if whole is None:
             raise self.broken("it ended before response.completed")
-        status, trouble = whole.text("status"), whole.part("error")
+        status = whole.text("status")
+        trouble = whole.part("error")
         if status == "failed" or whole.has("error"):
             code = trouble.text("code")
             why = f"{code}: {trouble.text('message')}" if whole.has("error") else "it failed"

@@ -1,7 +1,9 @@
-"""Reads OpenAI's ranks (`o200k_base`) from the wheel of the extra `tokens`, without importing its code.
+"""Reads OpenAI's ranks (`o200k_base`) from the wheel of the extra `tokens`, without
+importing its code.
 
 The ranks are used only if they are byte for byte those that OpenAI publishes, by their checksum.
-Format of the file: the number of tokens, then the length, the bytes and the rank of each; little-endian.
+Format of the file: the number of tokens, then the length, the bytes and the
+rank of each; little-endian.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ def read_ranks(raw: bytes) -> dict[bytes, int]:
 def published_form(ranks: dict[bytes, int]) -> bytes:
     """Returns ranks as OpenAI publishes them: a line each, the token in base64 and its rank."""
     lines = (
-        base64.b64encode(token) + b" %d\n" % rank for token, rank in sorted(ranks.items(), key=lambda i: i[1])
+        base64.b64encode(token) + b" %d\n" % rank
+        for token, rank in sorted(ranks.items(), key=lambda i: i[1])
     )
     return b"".join(lines)

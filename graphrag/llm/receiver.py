@@ -1,8 +1,8 @@
-"""Fits a conversation to the API that is sent it: ids and names of calls, order of roles, and what came with
-an earlier answer.
+"""Fits a conversation to the API that is sent it: ids and names of calls, order of roles, and what
+came with an earlier answer.
 
-A conversation outlives the provider it began with, and holds what models wrote. Every API refuses a request
-for one word of its history that it does not take, so nothing of it is sent as it stands.
+A conversation outlives the provider it began with, and holds what models wrote. Every API refuses a
+request for one word of its history that it does not take, so nothing of it is sent as it stands.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from graphrag.llm import base as llm
 EMPTY = "(empty)"
 """Stands where an API allows no empty text."""
 BRIDGE = "(noted)"
-"""What the model says between a tool's result and the next message, where an API wants it to speak there."""
+"""What the model says between a tool's result and the next message, where an API wants it
+to speak there.
+"""
 
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 NAME_CHARS = 64
-"""Longest name of a tool that every API takes. Source: the references of OpenAI, Anthropic and Gemini."""
+"""Longest name of a tool that every API takes. Source: the references of OpenAI,
+Anthropic and Gemini.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRules:
     """What an API wants of the history that it is sent, beyond its format.
 
-    `call_ids`: a pattern of the ids of calls. `late_system`: as what a system message after the first turn is
-    sent; as `user` roles alternate, as some chat templates want. `bridged`: after a tool's result the model
-    speaks before the person does. `message_extra`: fields that each message of the model must have, and
-    `call_extra` of its first call, with the value for those of other providers. `without`: fields that
-    are not taken back.
+    `call_ids`: a pattern of the ids of calls. `late_system`: as what a system message after the
+    first turn is sent; as `user` roles alternate, as some chat templates want. `bridged`: after a
+    tool's result the model speaks before the person does. `message_extra`: fields that each message
+    of the model must have, and `call_extra` of its first call, with the value for those of other
+    providers. `without`: fields that are not taken back.
     """
 
     call_ids: str = r"[a-zA-Z0-9_-]{1,40}"
@@ -60,7 +64,9 @@ NO_THINKING: Mapping[str, Any] = {
     BLOCKS: [{"at": 0, "block": {"type": "thinking", "thinking": ".", "signature": ""}}]
 }
 
-_FIELD = r"\b(?P<field>reasoning_content|reasoning_details|reasoning|extra_content|thinking_blocks)\b"
+_FIELD = (
+    r"\b(?P<field>reasoning_content|reasoning_details|reasoning|extra_content|thinking_blocks)\b"
+)
 
 
 def _without(rules: HistoryRules, *fields: str) -> HistoryRules:
@@ -81,7 +87,10 @@ _LESSONS: Sequence[tuple[str, Callable[[HistoryRules, re.Match[str]], HistoryRul
         r"(?:invalid|corrupted) thought.?signature",
         lambda rules, _: _without(replace(rules, call_extra=SIGNATURE), *SIGNATURE),
     ),
-    (r"length of 9\b|9 (?:alphanumeric )?characters", lambda rules, _: replace(rules, call_ids=NINE_CHARS)),
+    (
+        r"length of 9\b|9 (?:alphanumeric )?characters",
+        lambda rules, _: replace(rules, call_ids=NINE_CHARS),
+    ),
     (
         r"unexpected role|roles must alternate|after role ",
         lambda rules, _: replace(rules, late_system="user", bridged=True),
@@ -99,7 +108,8 @@ _LESSONS: Sequence[tuple[str, Callable[[HistoryRules, re.Match[str]], HistoryRul
         lambda rules, _: _without(rules, BLOCKS, ITEMS),
     ),
 )
-"""What an API's refusal teaches about the histories it takes: a pattern of its words, and the rules it makes.
+"""What an API's refusal teaches about the histories it takes: a pattern of its words, and the
+rules it makes.
 
 A server behind a general address is known by its refusals alone.
 """
@@ -114,8 +124,12 @@ def learned(rules: HistoryRules, refusal: str) -> HistoryRules | None:
     return None
 
 
-def fitted_to(messages: Sequence[llm.Message], rules: HistoryRules, origin: str) -> list[llm.Message]:
-    """Return the messages as the API `origin` takes them; what it takes as it is stays the same object."""
+def fitted_to(
+    messages: Sequence[llm.Message], rules: HistoryRules, origin: str
+) -> list[llm.Message]:
+    """Return the messages as the API `origin` takes them; what it takes as it is stays
+    the same object.
+    """
     ids = _Ids(rules.call_ids)
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
@@ -127,14 +141,19 @@ def fitted_to(messages: Sequence[llm.Message], rules: HistoryRules, origin: str)
                 if message.content.strip() or message.tool_calls:
                     made.append(_said(message, rules, origin, ids))
             case llm.ToolMessage():
-                call_id, content = ids.of_answer(message.call_id), message.content or EMPTY
-                made.append(replace(message, call_id=call_id, name=api_name(message.name), content=content))
+                call_id = ids.of_answer(message.call_id)
+                content = message.content or EMPTY
+                made.append(
+                    replace(message, call_id=call_id, name=api_name(message.name), content=content)
+                )
             case llm.UserMessage():
                 made.append(message if message.content.strip() else replace(message, content=EMPTY))
             case llm.SystemMessage():
                 if message.content.strip():
                     made.append(message)
-    return made if rules.late_system == "system" else _alternating(made, lead, bridged=rules.bridged)
+    return (
+        made if rules.late_system == "system" else _alternating(made, lead, bridged=rules.bridged)
+    )
 
 
 def api_name(name: str) -> str:
@@ -143,8 +162,9 @@ def api_name(name: str) -> str:
 
 
 def with_kept(parts: list[dict[str, Any]], kept: Any, name: str) -> list[dict[str, Any]]:
-    """Return the parts of an answer with those that were kept of it, each in its place: `at` says how many
-    parts stood before it. One with nothing after it is left out: no API takes it."""
+    """Return the parts of an answer with those that were kept of it, each in its place: `at` says
+    how many parts stood before it. One with nothing after it is left out: no API takes it.
+    """
     made = list(parts)
     for number, one in enumerate(kept or ()):
         place = min(int(one["at"]) + number, len(made))
@@ -154,11 +174,15 @@ def with_kept(parts: list[dict[str, Any]], kept: Any, name: str) -> list[dict[st
     return made
 
 
-def _said(message: llm.AssistantMessage, rules: HistoryRules, origin: str, ids: _Ids) -> llm.AssistantMessage:
+def _said(
+    message: llm.AssistantMessage, rules: HistoryRules, origin: str, ids: _Ids
+) -> llm.AssistantMessage:
     is_own = bool(origin) and message.origin == origin
 
     def kept(extra: llm.Fact) -> dict[str, Any]:
-        return {name: value for name, value in extra.items() if is_own and name not in rules.without}
+        return {
+            name: value for name, value in extra.items() if is_own and name not in rules.without
+        }
 
     extra = kept(message.extra)
     extra |= {name: value for name, value in rules.message_extra.items() if not extra.get(name)}
@@ -177,7 +201,9 @@ def _said(message: llm.AssistantMessage, rules: HistoryRules, origin: str, ids: 
 
 
 def _alternating(messages: Sequence[llm.Message], lead: int, *, bridged: bool) -> list[llm.Message]:
-    """Return the messages with turns that alternate from the person's to the person's, none of them empty."""
+    """Return the messages with turns that alternate from the person's to the person's, none
+    of them empty.
+    """
     made: list[llm.Message] = list(messages[:lead])
     for message in messages[lead:]:
         if isinstance(message, llm.SystemMessage):
@@ -212,11 +238,14 @@ class _Ids:
         self._given: set[str] = set()
 
     def of_call(self, call_id: str) -> str:
-        given, again = call_id, 0
+        given = call_id
+        again = 0
         while given in self._given or not self._pattern.fullmatch(given):
-            # Nine letters and digits are an id to every API that is known. Of the same id it is the same.
+            # Nine letters and digits are an id to every API that is known. Of the same id it
+            # is the same.
             text = f"{again}:{call_id}".encode(errors="surrogatepass")
-            given, again = hashlib.sha256(text).hexdigest()[:9], again + 1
+            given = hashlib.sha256(text).hexdigest()[:9]
+            again = again + 1
         self._given.add(given)
         self._current[call_id] = given
         return given

@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Units: US dollars a million tokens. `cached` is for prompt tokens that the provider remembered."""
+    """Units: US dollars a million tokens. `cached` is for prompt tokens that
+    the provider remembered.
+    """
 
     input: float
     output: float = 0.0
@@ -51,7 +53,9 @@ FREE = Price(input=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """How to price one model: `fixed` by the settings, else by `genai_provider`, else by `fallback`."""
+    """How to price one model: `fixed` by the settings, else by `genai_provider`,
+    else by `fallback`.
+    """
 
     model: str
     genai_provider: str | None = None
@@ -80,9 +84,11 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeTokens:
-    """Tokens of one answer or transcript by voice, by kind. The cached ones are among those that went in.
+    """Tokens of one answer or transcript by voice, by kind. The cached ones are among those
+    that went in.
 
-    `audio_s`: seconds of sound that were transcribed, where the service counts these in place of tokens.
+    `audio_s`: seconds of sound that were transcribed, where the service counts these in
+    place of tokens.
     """
 
     audio_in: int = 0
@@ -97,12 +103,15 @@ class RealtimeTokens:
 
     def report(self) -> UsageReport:
         """Return them as those of any request."""
-        prompt, completion = self.audio_in + self.text_in + self.image_in, self.audio_out + self.text_out
+        prompt = self.audio_in + self.text_in + self.image_in
+        completion = self.audio_out + self.text_out
         cached = self.cached_audio + self.cached_text + self.cached_image
         return UsageReport(prompt=prompt, completion=completion, cached=min(cached, prompt))
 
     def cost_usd(self, model: str) -> float | None:
-        """Return what they cost, None where nobody knows the price. The first time it reads a large table."""
+        """Return what they cost, None where nobody knows the price. The first time it
+        reads a large table.
+        """
         total = self.report()
         audio = min(self.cached_audio, self.audio_in)
         image = min(self.cached_image, self.image_in)
@@ -120,7 +129,11 @@ class RealtimeTokens:
                 if self.image_in
                 else {}
             ),
-            **({"input_audio_seconds": self.audio_s, "audio_seconds": self.audio_s} if self.audio_s else {}),
+            **(
+                {"input_audio_seconds": self.audio_s, "audio_seconds": self.audio_s}
+                if self.audio_s
+                else {}
+            ),
         )
         price = None if found is None else float(found.total_price)
         # Nothing is free here: the model is billed in another unit than was counted.
@@ -130,7 +143,8 @@ class RealtimeTokens:
 def _calculated(provider: str, model: str, **counts: float) -> PriceCalculation | None:
     """Return what `genai-prices` says of a request; None for a model that it does not know.
 
-    Counts that a model's prices do not tell apart make it refuse: then all that went in is priced as new.
+    Counts that a model's prices do not tell apart make it refuse: then all that went in is
+    priced as new.
     """
     from genai_prices import Usage, calc_price  # loaded late: it reads a large table
 
@@ -140,7 +154,11 @@ def _calculated(provider: str, model: str, **counts: float) -> PriceCalculation 
         return None
     except ValueError as exc:
         log.warning("price_asked_wrongly", extra={"model": model, "error": str(exc)[:200]})
-        plain = {name: count for name, count in counts.items() if name in ("input_tokens", "output_tokens")}
+        plain = {
+            name: count
+            for name, count in counts.items()
+            if name in ("input_tokens", "output_tokens")
+        }
         return calc_price(Usage(**plain), model, provider_id=provider)
 
 
@@ -152,12 +170,13 @@ LOCAL_FIRST_PIECE_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderEntry:
-    """What is known of a provider. `key_variable` names the variable of its key; None: it needs none.
+    """What is known of a provider. `key_variable` names the variable of its key;
+    None: it needs none.
 
     `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
-    `max_tokens_field`, `history` and `finish_required` say how its dialect differs. `local`: a server that
-    reads slowly, tells how much of a prompt it has read, and says itself how large its window is;
-    `context_window` is what it has where it does not.
+    `max_tokens_field`, `history` and `finish_required` say how its dialect differs. `local`: a
+    server that reads slowly, tells how much of a prompt it has read, and says itself how large its
+    window is; `context_window` is what it has where it does not.
     """
 
     name: str
@@ -183,7 +202,9 @@ def _entry(name: str, fields: dict[str, Any]) -> ProviderEntry:
     return ProviderEntry(name=name, **fields)
 
 
-_TABLES = tomllib.loads(resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8"))
+_TABLES = tomllib.loads(
+    resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8")
+)
 ENTRIES: dict[str, ProviderEntry] = {name: _entry(name, fields) for name, fields in _TABLES.items()}
 """The entries of `providers.toml` by name, in their order."""
 
@@ -219,10 +240,11 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTimeouts:
-    """How long to wait. Units: seconds, for each piece, for the first one, and for all of the answer.
+    """How long to wait. Units: seconds, for each piece, for the first one, and for
+    all of the answer.
 
-    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and what
-    timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
+    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and
+    what timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
     """
 
     silence_s: float = 60.0
@@ -235,8 +257,8 @@ class AnswerTimeouts:
 class ProviderChoice:
     """A provider with everything it is asked with. `temperature` None: the server's own.
 
-    `learns_window`: `context_window` is a guess that the server is asked about. `client_options`: of its HTTP
-    client, beside our own.
+    `learns_window`: `context_window` is a guess that the server is asked about. `client_options`:
+    of its HTTP client, beside our own.
     """
 
     entry: ProviderEntry
@@ -276,7 +298,8 @@ def detect(settings: Settings) -> str:
 
 
 def choose(settings: Settings, name: str | None = None, model: str | None = None) -> ProviderChoice:
-    """Return the provider of the settings, or of a name, with its settings; `model`: in place of theirs.
+    """Return the provider of the settings, or of a name, with its settings; `model`: in
+    place of theirs.
 
     Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
     """
@@ -285,7 +308,9 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     if entry is None:
         known = ", ".join(sorted(ENTRIES))
         raise SettingsError(
-            name="provider", origin=f"value {wanted[:50]!r}", reason=f"must be auto or one of {known}"
+            name="provider",
+            origin=f"value {wanted[:50]!r}",
+            reason=f"must be auto or one of {known}",
         )
     # Model and the like are set for the provider in use, not for one named beside it. An address
     # beside a detected key is that of another server, which must not see the key.
@@ -296,7 +321,9 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     if model is None:
         raise _missing("model", wanted, "name the model that the server serves")
     if not base_url and entry.kind != "offline":
-        raise _missing("llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1")
+        raise _missing(
+            "llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1"
+        )
     window = settings.llm_context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
     if key is None and entry.key_variable:
@@ -329,12 +356,16 @@ def embedding_pricing(settings: Settings, model: str) -> Pricing:
         model=model,
         genai_provider="openai",
         fixed=None if given is None else Price(input=given, output=0.0),
-        fallback=FREE if is_loopback(urlsplit(settings.embeddings_base_url or "").hostname or "") else None,
+        fallback=FREE
+        if is_loopback(urlsplit(settings.embeddings_base_url or "").hostname or "")
+        else None,
     )
 
 
 def make_provider(choice: ProviderChoice, *, offline: Callable[[], LLMProvider]) -> LLMProvider:
-    """Return the provider that is asked as a choice says. `offline` makes the one that needs no model."""
+    """Return the provider that is asked as a choice says. `offline` makes the one that
+    needs no model.
+    """
     entry = choice.entry
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":
@@ -368,7 +399,8 @@ def _timeouts(settings: Settings, entry: ProviderEntry) -> AnswerTimeouts:
 def _window(entry: ProviderEntry, model: str) -> int:
     if model == entry.model:
         return entry.context_window
-    provider, none = entry.genai_provider, {"input_tokens": 0, "output_tokens": 0}
+    provider = entry.genai_provider
+    none = {"input_tokens": 0, "output_tokens": 0}
     known = None if provider is None else _calculated(provider, model, **none)
     return (known.model.context_window if known else None) or min(entry.context_window, 128_000)
 

@@ -1,5 +1,6 @@
-"""The provider that the `openai` and `anthropic` packages share: attempts at an answer, and how long one may
-take. One tool generates both packages."""
+"""The provider that the `openai` and `anthropic` packages share: attempts at an answer, and how
+long one may take. One tool generates both packages.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ CONNECT_S = 10.0
 LOADING_PAUSE_S = 2.0
 """How long to wait before a server that loads its model is asked again."""
 TAIL_S = 5.0
-"""How long to wait for what follows the end of an answer: the count of its tokens, the connection's end."""
+"""How long to wait for what follows the end of an answer: the count of its
+tokens, the connection's end.
+"""
 
 END = object()
 """Stands for the end of a stream."""
@@ -43,8 +46,12 @@ class SdkProvider(ABC):
     """
 
     def __init__(self, choice: ProviderChoice, package: Any, base: type[Exception]) -> None:
-        self.name, self.model, self.context_window = choice.entry.name, choice.model, choice.context_window
-        self._choice, self._package, self._base = choice, package, base
+        self.name = choice.entry.name
+        self.model = choice.model
+        self.context_window = choice.context_window
+        self._choice = choice
+        self._package = package
+        self._base = base
         self._rules = choice.entry.history
         self._settings: dict[str, Any] = {
             "base_url": choice.base_url,
@@ -74,12 +81,13 @@ class SdkProvider(ABC):
         options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
     ) -> AsyncGenerator[llm.Chunk]:
         request = self._request(self._fitted(messages), tools, options)
-        # Once a piece of an answer went out, a failure is final: it was seen. So it is once tokens were
-        # counted: the caller checks its limits before the next request.
+        # Once a piece of an answer went out, a failure is final: it was seen. So it is once tokens
+        # were counted: the caller checks its limits before the next request.
         number, begun, loading_s = 0, False, 0.0
         while True:
             number += 1
-            clock, reader = _Clock(self.name, self._choice.timeouts), self._reader(messages)
+            clock = _Clock(self.name, self._choice.timeouts)
+            reader = self._reader(messages)
             began = time.perf_counter()
             try:
                 try:
@@ -93,7 +101,10 @@ class SdkProvider(ABC):
                 except errors.ModelError as exc:
                     if not reader.finished:
                         raise
-                    log.info("model_tail_lost", extra={"provider": self.name, "error": type(exc).__name__})
+                    log.info(
+                        "model_tail_lost",
+                        extra={"provider": self.name, "error": type(exc).__name__},
+                    )
                 for last in (reader.counted, reader.end):
                     for chunk in last():
                         begun = begun or self._begins(chunk, began)
@@ -108,7 +119,8 @@ class SdkProvider(ABC):
                     continue
                 if not loading_s:
                     yield llm.PromptRead(done=0, total=0, loading=True)
-                number, loading_s = number - 1, loading_s + pause_s
+                number = number - 1
+                loading_s = loading_s + pause_s
                 await self._choice.retry.sleep(pause_s)
             else:
                 facts = {"model": self.model, "attempt": number, "ms": _ms_since(began)}
@@ -125,12 +137,16 @@ class SdkProvider(ABC):
         return True
 
     def _loading_pause_s(self, exc: errors.ModelError, waited_s: float) -> float | None:
-        """Return how long to wait for a server that loads its model; None where an answer's time is over."""
+        """Return how long to wait for a server that loads its model; None where an answer's
+        time is over.
+        """
         if not isinstance(exc, errors.ModelFailed) or not exc.loading:
             return None
         timeouts = self._choice.timeouts
         pause_s = max(LOADING_PAUSE_S, exc.retry_after_s or 0.0)
-        return pause_s if waited_s + pause_s <= timeouts.total_s + (timeouts.first_s or 0.0) else None
+        return (
+            pause_s if waited_s + pause_s <= timeouts.total_s + (timeouts.first_s or 0.0) else None
+        )
 
     async def _failed(self, exc: errors.ModelError, number: int, *, begun: bool) -> None:
         """Wait until the next attempt may begin. Raises: the error, where there is none."""
@@ -152,7 +168,11 @@ class SdkProvider(ABC):
 
     def _learns(self, exc: errors.ModelError) -> bool:
         """Return whether a refusal taught something about the histories that the server takes."""
-        rules = learned(self._rules, exc.reason) if isinstance(exc, errors.ModelRequestRefused) else None
+        rules = (
+            learned(self._rules, exc.reason)
+            if isinstance(exc, errors.ModelRequestRefused)
+            else None
+        )
         if rules is None:
             return False
         self._rules = rules
@@ -161,7 +181,10 @@ class SdkProvider(ABC):
 
     @abstractmethod
     def _request(
-        self, messages: Sequence[llm.Message], tools: Sequence[llm.ToolSchema], options: llm.ModelOptions
+        self,
+        messages: Sequence[llm.Message],
+        tools: Sequence[llm.ToolSchema],
+        options: llm.ModelOptions,
     ) -> dict[str, Any]:
         """Return the request's body."""
 
@@ -189,7 +212,9 @@ class SdkProvider(ABC):
         try:
             if kind.startswith("text/html"):
                 reason = "a web page; is the address the one of its interface, as http://127.0.0.1:8000/v1?"
-                raise errors.ModelAnswerMalformed(provider=self.name, reason=reason, retryable=False)
+                raise errors.ModelAnswerMalformed(
+                    provider=self.name, reason=reason, retryable=False
+                )
             if kind.startswith("application/json"):
                 yield json.loads(await clock.wait(http.aread()))
                 return
@@ -200,7 +225,9 @@ class SdkProvider(ABC):
         except self.failures as exc:
             raise self.translated(exc, begun=True) from exc
         except ValueError as exc:  # json.JSONDecodeError, and bytes that are no UTF-8
-            raise errors.ModelAnswerMalformed(provider=self.name, reason=f"not JSON: {exc}") from exc
+            raise errors.ModelAnswerMalformed(
+                provider=self.name, reason=f"not JSON: {exc}"
+            ) from exc
         finally:
             await http.aclose()
 
@@ -216,8 +243,12 @@ class SdkProvider(ABC):
             said = {"status": exc.status_code, "headers": exc.response.headers}
             return errors.error_of(**who, **said, message=exc.message, body=exc.body)
         if isinstance(exc, (self._package.APITimeoutError, httpx2.TimeoutException)):
-            return errors.ModelTimedOut(provider=self.name, seconds=CONNECT_S, reason="no connection in time")
-        if isinstance(exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)):
+            return errors.ModelTimedOut(
+                provider=self.name, seconds=CONNECT_S, reason="no connection in time"
+            )
+        if isinstance(
+            exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)
+        ):
             inner = exc.__cause__ or exc
             kind = errors.ModelStreamBroken if begun else errors.ModelUnreachable
             return kind(provider=self.name, reason=f"{type(inner).__name__}: {inner}".rstrip(": "))
@@ -230,7 +261,8 @@ class _Clock:
     """The time one answer may take."""
 
     def __init__(self, provider: str, timeouts: AnswerTimeouts) -> None:
-        self._provider, self._timeouts = provider, timeouts
+        self._provider = provider
+        self._timeouts = timeouts
         self._silence_s = timeouts.first_s or timeouts.silence_s
         self._total_s = timeouts.total_s + (timeouts.first_s or 0.0)
         self._begun = False
@@ -239,7 +271,8 @@ class _Clock:
     def begin(self) -> None:
         """Note that something of the answer came: the next pieces must come faster."""
         if not self._begun:
-            self._begun, self._silence_s = True, self._timeouts.silence_s
+            self._begun = True
+            self._silence_s = self._timeouts.silence_s
             if self._timeouts.first_s is not None:
                 self._total_s = self._timeouts.total_s
                 self._end = asyncio.get_running_loop().time() + self._total_s
@@ -256,9 +289,13 @@ class _Clock:
             if not limit.expired():
                 raise
             if by < self._end:
-                raise errors.ModelTimedOut(provider=self._provider, seconds=self._silence_s) from exc
+                raise errors.ModelTimedOut(
+                    provider=self._provider, seconds=self._silence_s
+                ) from exc
             late = f"the answer was not whole after {self._total_s:g} s"
-            raise errors.ModelTimedOut(provider=self._provider, seconds=self._total_s, reason=late) from exc
+            raise errors.ModelTimedOut(
+                provider=self._provider, seconds=self._total_s, reason=late
+            ) from exc
 
 
 async def _next(stream: AsyncIterator[object], clock: _Clock, *, is_whole: bool) -> object:

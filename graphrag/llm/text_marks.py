@@ -1,11 +1,13 @@
-"""Splits the text of a model into answer, thinking and written calls by the marks of chat templates.
+"""Splits the text of a model into answer, thinking and written calls by the
+marks of chat templates.
 
-Servers that do not know a model's template pass these marks on as text: thinking between tags, the channels
-of gpt-oss and Gemma, calls between marks, the ends of messages. Within Markdown code they are shown as they
-are: there an answer speaks about them.
+Servers that do not know a model's template pass these marks on as text: thinking between tags, the
+channels of gpt-oss and Gemma, calls between marks, the ends of messages. Within Markdown code they
+are shown as they are: there an answer speaks about them.
 
-Sources: the chat templates and reasoning parsers published for DeepSeek, Qwen, GLM, Kimi, MiniMax, Mistral,
-Seed, Gemma, Llama, Granite, Command and gpt-oss; Open WebUI's `<details type="reasoning">`.
+Sources: the chat templates and reasoning parsers published for DeepSeek, Qwen, GLM,
+Kimi, MiniMax, Mistral, Seed, Gemma, Llama, Granite, Command and gpt-oss; Open
+WebUI's `<details type="reasoning">`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ _SECTION = r"tool[▁_\ ]?calls?(?:[▁_\ ]section)?"
 _THINK = rf"""<{_PREFIX}{_THINKING}(?:\s[^<>\n]{{0,200}})?>
     | \[THINK\] | ◁think▷ | <\|(?:START_THINKING|begin_of_thought)\|>
     | (?P<details><details\s+type="reasoning"[^<>\n]{{0,200}}>)"""
-_UNTHINK = rf"</{_PREFIX}{_THINKING}\s*> | \[/THINK\] | ◁/think▷ | <\|(?:END_THINKING|end_of_thought)\|>"
+_UNTHINK = (
+    rf"</{_PREFIX}{_THINKING}\s*> | \[/THINK\] | ◁/think▷ | <\|(?:END_THINKING|end_of_thought)\|>"
+)
 _CALL = rf"""<(?P<tag>{_CALL_TAG})>
     | <(?P<dsml>[|｜]{{1,2}}\s*DSML\s*[|｜]{{1,2}}\s*\w{{0,40}})
     | <(?P<invoke>{_PREFIX}invoke)\s[^<>\n]{{1,200}}>
@@ -59,9 +63,13 @@ _ROLE = regex.compile(
 )
 _CHANNELS = ("<|start|>", "<|channel|>")
 _OURS = ("", "assistant", "model", "bot", "ai", "gpt")
-_FOREIGN_END = regex.compile(r"<(?:[|｜](?:user|observation|system|environment)[|｜])>|\[INST\]", _I)
+_FOREIGN_END = regex.compile(
+    r"<(?:[|｜](?:user|observation|system|environment)[|｜])>|\[INST\]", _I
+)
 _WRAPPERS = regex.compile(r"</?(?:answer|final_answer|response)>\s*", _I)
-_LINE_START = regex.compile(r"[\s>*+\-]*(?:\d+[.)])?\s*")  # of a quotation, or an item of a list, too
+_LINE_START = regex.compile(
+    r"[\s>*+\-]*(?:\d+[.)])?\s*"
+)  # of a quotation, or an item of a list, too
 _NEVER = regex.compile(r"(?!)")
 
 
@@ -90,8 +98,9 @@ class _Element:
 class MarkReader:
     """Splits a text that comes in pieces, however they are cut.
 
-    What may be the beginning of a mark is held until it is known. An opening tag of thinking within a line
-    counts only where a closing one follows; at the beginning of a line all the rest is thinking without one.
+    What may be the beginning of a mark is held until it is known. An opening tag of thinking within
+    a line counts only where a closing one follows; at the beginning of a line all the rest is
+    thinking without one.
     """
 
     def __init__(self) -> None:
@@ -104,7 +113,9 @@ class MarkReader:
         self._is_unclosed = False  # the text is known to its end, and no tag closes thinking in it
 
     def feed(self, text: str, *, final: bool = False) -> list[tuple[Kind, str]]:
-        """Takes a piece and returns the parts that are sure by now; all of them where it is the last."""
+        """Takes a piece and returns the parts that are sure by now; all of them where it
+        is the last.
+        """
         self._held += text
         parts: list[tuple[Kind, str]] = []
         while self._held or (final and self._element):
@@ -125,7 +136,8 @@ class MarkReader:
             self._held = ""
             return False
         self._show(self._held[: found.start()], parts)
-        mark, rest = found.group(), self._held[found.end() :]
+        mark = found.group()
+        rest = self._held[found.end() :]
         self._held = self._held[found.start() :]
         may_go_on = found["code"] or found.groupdict().get("dsml")
         if found.partial or (may_go_on and not rest and not final):
@@ -136,7 +148,9 @@ class MarkReader:
             return True
         return self._mark(found, mark, rest, parts, final=final)
 
-    def _mark(self, found: Any, mark: str, rest: str, parts: list[tuple[Kind, str]], *, final: bool) -> bool:
+    def _mark(
+        self, found: Any, mark: str, rest: str, parts: list[tuple[Kind, str]], *, final: bool
+    ) -> bool:
         if found["head"]:
             return self._head(mark.casefold(), rest, final=final)
         self._held = rest
@@ -157,17 +171,23 @@ class MarkReader:
         return True
 
     def _head(self, mark: str, rest: str, *, final: bool) -> bool:
-        """Reads the header of a message: its channel, or whose it is. Returns False where more is needed."""
+        """Reads the header of a message: its channel, or whose it is. Returns False where
+        more is needed.
+        """
         is_channel = mark in _CHANNELS
         end = rest.casefold().find("<|message|>") if is_channel else -1
         line = rest.lstrip().partition("\n")
         is_settled = (
-            final or end >= 0 or bool(line[1]) or len(rest) >= (HEADER_CHARS if is_channel else ROLE_CHARS)
+            final
+            or end >= 0
+            or bool(line[1])
+            or len(rest) >= (HEADER_CHARS if is_channel else ROLE_CHARS)
         )
         if not is_settled:
             return False
         if is_channel and 0 <= end <= HEADER_CHARS:
-            head, self._held = rest[:end], rest[end + len("<|message|>") :]
+            head = rest[:end]
+            self._held = rest[end + len("<|message|>") :]
             self._open_channel(head)
             return True
         role = _ROLE.match(rest)
@@ -176,7 +196,9 @@ class MarkReader:
             is_thought = word in ("thought", "thoughts", "thinking", "analysis")
             is_named = mark == "<|channel>" and not is_thought
             self._held = (
-                rest[role.end() :] if role and (is_thought or (is_named and word == "final")) else rest
+                rest[role.end() :]
+                if role and (is_thought or (is_named and word == "final"))
+                else rest
             )
             if is_thought or (is_named and word not in ("final", "commentary")):
                 closing = regex.compile(r"<channel\|>", _I)
@@ -190,10 +212,14 @@ class MarkReader:
         return True
 
     def _open_channel(self, head: str) -> None:
-        """Opens a message of gpt-oss by its header, as `commentary to=functions.NAME <|constrain|>json`."""
+        """Opens a message of gpt-oss by its header, as `commentary to=functions.NAME
+        <|constrain|>json`.
+        """
         words = regex.sub(r"<\|[^<>|]{0,38}\|>", " ", head)
         if (receiver := regex.search(r"\bto=[\w.]+", words)) is not None:
-            self._element = _Element("call", _CHANNEL_ENDS, f"{receiver.group()} json", keeps_end=True)
+            self._element = _Element(
+                "call", _CHANNEL_ENDS, f"{receiver.group()} json", keeps_end=True
+            )
         elif "analysis" in words.casefold():
             self._element = _Element("thinking", _CHANNEL_ENDS, "", keeps_end=True)
         else:
@@ -246,7 +272,9 @@ class MarkReader:
             self._line = (self._line + text).rpartition("\n")[2][-200:]
 
     def _part_marks(self, parts: list[tuple[Kind, str]]) -> None:
-        """Shows a space where what was taken out stood within a mark: the rest must not join to one."""
+        """Shows a space where what was taken out stood within a mark: the rest must not
+        join to one.
+        """
         start = max(self._line.rfind("<"), self._line.rfind("["))
         if start >= 0 and not self._fence and _MARK.match(self._line, start, partial=True):
             self._show(" ", parts)
@@ -258,9 +286,11 @@ class MarkReader:
                 self._fence, self._inline = "", False
         elif not self._fence:
             if len(mark) >= 3 and _LINE_START.fullmatch(self._line):
-                self._fence, self._inline = mark, False
+                self._fence = mark
+                self._inline = False
             elif mark[0] == "`":
-                self._fence, self._inline = mark, True
+                self._fence = mark
+                self._inline = True
         elif self._inline:
             if mark == self._fence:
                 self._fence, self._inline = "", False

@@ -2,8 +2,8 @@
 
 OpenAI's own ranks (`o200k_base`) are used when their file is on this machine, or the extra `tokens`
 with them; tiktoken would download it otherwise, which is never tried here. Else the tokenizer that
-ships in the wordllama package counts (Llama 2's, 32,000 pieces): for English and code it counts somewhat
-more, so a budget kept with it is kept with the newer tokenizers too.
+ships in the wordllama package counts (Llama 2's, 32,000 pieces): for English and code it counts
+somewhat more, so a budget kept with it is kept with the newer tokenizers too.
 """
 
 from __future__ import annotations
@@ -53,9 +53,16 @@ class WordTokenCounts:
         vocabulary = tokenizer.get_vocab()
         self._tokenizer = tokenizer
         self._line_end = vocabulary.get(LINE_END)
-        # Before what the tokenizer takes for a command a text is cut, and a blank put behind the cut.
-        self._commands = tuple(added.content for added in tokenizer.get_added_tokens_decoder().values())
-        pieces = [piece for piece in vocabulary if not _BYTE.fullmatch(piece) and piece not in self._commands]
+        # Before what the tokenizer takes for a command a text is cut, and a blank put
+        # behind the cut.
+        self._commands = tuple(
+            added.content for added in tokenizer.get_added_tokens_decoder().values()
+        )
+        pieces = [
+            piece
+            for piece in vocabulary
+            if not _BYTE.fullmatch(piece) and piece not in self._commands
+        ]
         # Whether each piece is one digit or lies in one part of one word.
         plain = {piece.replace(BLANK, " ") for piece in pieces}
         others = plain - set(_PART.findall("\n".join(plain)))
@@ -69,7 +76,8 @@ class WordTokenCounts:
             return 0
         if not self._apart or BLANK in clean or any(command in clean for command in self._commands):
             return len(self._ids(clean))
-        words, known = _WORD.findall(f" {clean}"), self._known
+        words = _WORD.findall(f" {clean}")
+        known = self._known
         try:
             found = sum(map(known.__getitem__, words))
         except KeyError:
@@ -81,15 +89,21 @@ class WordTokenCounts:
         """Return the counts of the words that are not known, and remember them."""
         parts = {word: _PART.findall(word) for word in words if word not in known}
         learnt: dict[str, int] = {}
-        missing = [part for part in dict.fromkeys(chain.from_iterable(parts.values())) if part not in known]
+        missing = [
+            part for part in dict.fromkeys(chain.from_iterable(parts.values())) if part not in known
+        ]
         for some in _together(missing):
             learnt.update(zip(some, self._counts(some), strict=True))
         for word, found in parts.items():
             digits = len(word) - len("".join(found))
-            learnt[word] = digits + sum(learnt[part] if part in learnt else known[part] for part in found)
+            learnt[word] = digits + sum(
+                learnt[part] if part in learnt else known[part] for part in found
+            )
         if len(known) + len(learnt) > MAX_WORDS:
             self._known = {}  # a new one: who counts meanwhile still finds all words in the old one
-        self._known.update((word, count) for word, count in learnt.items() if len(word) <= MAX_WORD_CHARS)
+        self._known.update(
+            (word, count) for word, count in learnt.items() if len(word) <= MAX_WORD_CHARS
+        )
         return learnt
 
     def _counts(self, words: Sequence[str]) -> Iterator[int]:
@@ -104,13 +118,16 @@ class WordTokenCounts:
 
 
 def _together(words: Sequence[str]) -> Iterator[list[str]]:
-    """Cut a list of words to be counted together: it takes more than twice as long for twice the text."""
+    """Cut a list of words to be counted together: it takes more than twice as long for
+    twice the text.
+    """
     part: list[str] = []
     size = 0
     for word in words:
         if part and size + len(word) > FED_CHARS:
             yield part
-            part, size = [], 0
+            part = []
+            size = 0
         part.append(word)
         size += len(word) + 1
     if part:
@@ -127,9 +144,11 @@ _counter: tuple[str, Callable[[str], int]] | None = None
 
 
 def count_tokens(text: str) -> int:
-    """Return the number of tokens of a text; of a long one that of its parts, which may be a little more.
+    """Return the number of tokens of a text; of a long one that of its parts, which may
+    be a little more.
 
-    Tokenizers take more than twice as long for twice the text: a megabyte stopped all else for seconds.
+    Tokenizers take more than twice as long for twice the text: a megabyte stopped all
+    else for seconds.
     """
     count = _load()[1]
     if len(text) <= WHOLE_CHARS:
@@ -173,12 +192,16 @@ def _load() -> tuple[str, Callable[[str], int]]:
                 encode = encoding.encode_ordinary
                 _counter = "o200k_base (packaged)", lambda text: len(encode(text))
             else:
-                _counter = "llama-2 (packaged, offline)", WordTokenCounts(packaged_tokenizer()).count
+                _counter = (
+                    "llama-2 (packaged, offline)",
+                    WordTokenCounts(packaged_tokenizer()).count,
+                )
         return _counter
 
 
 def _ranks_are_here() -> bool:
-    """Return whether tiktoken will find the ranks whole; it downloads them if they are missing or damaged.
+    """Return whether tiktoken will find the ranks whole; it downloads them if they are
+    missing or damaged.
 
     Source: tiktoken.load.read_file_cached, for where they are kept.
     """
@@ -194,7 +217,9 @@ def _ranks_are_here() -> bool:
 
 
 TOKENS_A_MESSAGE = 4
-"""What the formats spend on a message beside its text. Source: OpenAI's cookbook on counting tokens."""
+"""What the formats spend on a message beside its text. Source: OpenAI's cookbook
+on counting tokens.
+"""
 
 
 def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:

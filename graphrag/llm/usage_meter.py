@@ -1,8 +1,9 @@
 """Counts what models were asked for this month, stores it, and refuses calls beyond the limits.
 
-Decision: a calendar month in UTC, as providers bill. What a call may use at most is reserved in the record of
-each limited account before it is sent, and replaced by what it used: calls at once, also of several servers,
-see each other. A killed process loses at most its calls under way; its reservations end after RESERVED_S.
+Decision: a calendar month in UTC, as providers bill. What a call may use at most is reserved in the
+record of each limited account before it is sent, and replaced by what it used: calls at once, also
+of several servers, see each other. A killed process loses at most its calls under way; its
+reservations end after RESERVED_S.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ Whose = Literal["person", "workspace", "service"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """Who asks for a call. `person` None: work of the workspace, such as embedding what was saved."""
+    """Who asks for a call. `person` None: work of the workspace, such as embedding
+    what was saved.
+    """
 
     workspace: str
     person: str | None = None
@@ -54,8 +57,9 @@ NOBODY: Final = Payer(workspace="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls: of the
-    service, of each workspace, of each person."""
+    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls:
+    of the service, of each workspace, of each person.
+    """
 
     call_tokens: int | None = None
     total_tokens: int | None = None
@@ -78,23 +82,31 @@ class UsageLimits:
     @property
     def count_tokens(self) -> bool:
         """Whether the tokens of a prompt must be counted before it is sent."""
-        return self.call_tokens is not None or any(tokens is not None for tokens, _ in self.monthly.values())
+        return self.call_tokens is not None or any(
+            tokens is not None for tokens, _ in self.monthly.values()
+        )
 
 
 class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
     """Units: tokens, or US dollars for `total_cost`. Nothing was sent.
 
-    `whose` names the account; the limit of a call is everybody's. To who asks a model or an embedder it
-    is one of the errors that these may raise.
+    `whose` names the account; the limit of a call is everybody's. To who asks a model or an
+    embedder it is one of the errors that these may raise.
     """
 
     def __init__(
-        self, *, limit: Limit, allowed: float, reached: float, whose: Whose | Literal["call"] = "service"
+        self,
+        *,
+        limit: Limit,
+        allowed: float,
+        reached: float,
+        whose: Whose | Literal["call"] = "service",
     ) -> None:
         ModelError.__init__(self, provider="", reason="")
         self.limit: Limit = limit
         self.whose: Whose | Literal["call"] = "call" if limit == "call_tokens" else whose
-        self.allowed, self.reached = allowed, reached
+        self.allowed = allowed
+        self.reached = reached
         self.args = (self.text("en"),)
 
     @property
@@ -107,14 +119,17 @@ class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
         """Return whose limit is reached, with figures, in a person's language."""
         units = "dollars" if self.limit == "total_cost" else "tokens"
         digits = 4 if units == "dollars" else 0
-        reached, allowed = f"{self.reached:.{digits}f}", f"{self.allowed:.{digits}f}"
+        reached = f"{self.reached:.{digits}f}"
+        allowed = f"{self.allowed:.{digits}f}"
         figures = text(f"usage_{units}", language, reached=reached, allowed=allowed)
         return text(f"usage_limit_{self.whose}", language, figures=figures, setting=self.setting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallUsage:
-    """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not by the provider."""
+    """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not
+    by the provider.
+    """
 
     kind: Literal["chat", "embedding"]
     provider: str
@@ -151,8 +166,9 @@ NOTHING: Final = UsedAmount()
 
 @dataclass(slots=True)
 class _Account:
-    """`reserved` is for calls of this process, `noted` what its record says of that, `others` for calls of
-    other servers."""
+    """`reserved` is for calls of this process, `noted` what its record says of that, `others` for
+    calls of other servers.
+    """
 
     stored: UsedAmount = NOTHING
     unsaved: UsedAmount = NOTHING
@@ -171,11 +187,12 @@ class _Account:
 
 
 class UsageMeter:
-    """Checks the limits and counts calls; only accounts with a limit are kept. `records` None: in memory.
+    """Checks the limits and counts calls; only accounts with a limit are kept. `records`
+    None: in memory.
 
-    Use it as `async with` where there are records: leaving stores what is not stored yet. `on_call` is called
-    with each call; it may not raise.
-    What was used is always recorded: a limit refuses the next call, not the answer already paid.
+    Use it as `async with` where there are records: leaving stores what is not stored yet. `on_call`
+    is called with each call; it may not raise. What was used is always recorded: a limit refuses
+    the next call, not the answer already paid.
     """
 
     def __init__(
@@ -186,7 +203,9 @@ class UsageMeter:
         on_call: Callable[[CallUsage], None] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.limits, self._records, self._on_call = limits or UsageLimits(), records, on_call
+        self.limits = limits or UsageLimits()
+        self._records = records
+        self._on_call = on_call
         self._monthly = self.limits.monthly
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
@@ -204,7 +223,9 @@ class UsageMeter:
             raise reached
 
     @asynccontextmanager
-    async def reserved(self, prompt_tokens: int, most: UsedAmount, payer: Payer) -> AsyncGenerator[None]:
+    async def reserved(
+        self, prompt_tokens: int, most: UsedAmount, payer: Payer
+    ) -> AsyncGenerator[None]:
         """Allow a call, as `check`, and reserve the most that it may use until the block ends.
 
         Raises: UsageLimitReached.
@@ -233,7 +254,8 @@ class UsageMeter:
         if most is not None and prompt_tokens > most:
             return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
         for one in await self.standings(payer, reserved=True):
-            tokens, cost = one.used.tokens + prompt_tokens, one.used.cost_usd
+            tokens = one.used.tokens + prompt_tokens
+            cost = one.used.cost_usd
             if one.max_tokens is not None and tokens >= one.max_tokens:
                 facts = {"allowed": one.max_tokens, "reached": tokens}
                 return UsageLimitReached(limit="total_tokens", whose=one.whose, **facts)
@@ -255,8 +277,8 @@ class UsageMeter:
     async def standings(self, payer: Payer, *, reserved: bool = False) -> list[Standing]:
         """Return the limited accounts that a payer's calls count for, the narrowest first.
 
-        With `reserved`, what calls under way may use counts as used. A store that cannot be read leaves what
-        is known in memory.
+        With `reserved`, what calls under way may use counts as used. A store that cannot be read
+        leaves what is known in memory.
         """
         found: list[Standing] = []
         for whose, key in self._keys(payer):
@@ -269,7 +291,11 @@ class UsageMeter:
 
     def _keys(self, payer: Payer) -> list[tuple[Whose, str]]:
         month = time.strftime("%Y-%m", time.gmtime(self._clock()))
-        names: dict[Whose, str | None] = {"person": payer.person, "workspace": payer.workspace, "service": ""}
+        names: dict[Whose, str | None] = {
+            "person": payer.person,
+            "workspace": payer.workspace,
+            "service": "",
+        }
         return [
             # A key must be storable, whatever a person is called.
             (whose, f"{month}/{whose}/{quote(name, safe='', errors='backslashreplace')}")
@@ -314,10 +340,14 @@ class UsageMeter:
         """Return what other servers have reserved and may still use."""
         stored: Mapping[str, Any] = record.data.get("reserved", {}) if record else {}
         now = self._clock()
-        return {name: one for name, one in stored.items() if name != self._name and one["until"] > now}
+        return {
+            name: one for name, one in stored.items() if name != self._name and one["until"] > now
+        }
 
     async def flush(self) -> None:
-        """Store what was counted since the last time; what cannot be stored is kept for the next."""
+        """Store what was counted since the last time; what cannot be stored is kept
+        for the next.
+        """
         async with self._storing:
             for attempt in range(ATTEMPTS):
                 keys = [key for key, account in self._accounts.items() if not account.is_stored]
@@ -327,15 +357,22 @@ class UsageMeter:
     async def _write(
         self, found: Mapping[str, Record | None], attempt: int, *, reserves: UsedAmount = NOTHING
     ) -> bool:
-        """Store accounts over the records that were read; False: another server stored at the same moment."""
+        """Store accounts over the records that were read; False: another server stored at
+        the same moment.
+        """
         unsaved = {key: self._known(key).unsaved for key in found}
         reserved = {key: self._known(key).reserved.plus(reserves) for key in found}
         writes: list[RecordWrite] = []
         for key, record in found.items():
-            total, others = _used(record).plus(unsaved[key]), self._reservations(record)
+            total = _used(record).plus(unsaved[key])
+            others = self._reservations(record)
             if reserved[key].tokens or reserved[key].cost_usd > 0:
                 until = self._clock() + RESERVED_S
-                own = {"tokens": reserved[key].tokens, "cost": reserved[key].cost_usd, "until": until}
+                own = {
+                    "tokens": reserved[key].tokens,
+                    "cost": reserved[key].cost_usd,
+                    "until": until,
+                }
                 others = {**others, self._name: own}
             data = {"tokens": total.tokens, "cost": total.cost_usd, "reserved": others}
             version = record.version if record else None
@@ -363,7 +400,8 @@ class UsageMeter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        flusher, self._flusher = self._flusher, None
+        flusher = self._flusher
+        self._flusher = None
         if flusher is not None:
             await end_tasks(flusher)
             await self.flush()

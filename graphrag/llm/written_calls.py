@@ -1,9 +1,11 @@
-"""Reads tool calls that a model wrote into its text, in the forms that chat templates and models use.
+"""Reads tool calls that a model wrote into its text, in the forms that chat
+templates and models use.
 
-A call counts only with the name of a known tool, and only where the text holds nothing besides calls.
+A call counts only with the name of a known tool, and only where the text holds
+nothing besides calls.
 
-Sources: the chat templates and tool parsers published for Qwen, Llama, Mistral, DeepSeek, Kimi, GLM, Gemma,
-MiniMax, Granite, LFM2, Command and gpt-oss.
+Sources: the chat templates and tool parsers published for Qwen, Llama, Mistral, DeepSeek, Kimi,
+GLM, Gemma, MiniMax, Granite, LFM2, Command and gpt-oss.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ _WRAPPERS = r"""</?(?:\w{1,12}[:_])?(?:tool|function)_?(?:calls?|use)(?:_start|_
     |<[|｜][\w/][^<>|｜\n]{1,38}[|｜]>|</s>
     |\[/?TOOL_CALLS\]|\[ARGS\]|\[CALL_ID\]\w*|(?:</?function>)"""
 _MARKS = regex.compile(
-    rf"(?:[\s,;]++|{_WRAPPERS}|{_OPENING_MARK}|```|\[(?=\s*[A-Za-z_]\w*\()|\](?=\s*(?:```|$|<)))*", _I
+    rf"(?:[\s,;]++|{_WRAPPERS}|{_OPENING_MARK}|```|\[(?=\s*[A-Za-z_]\w*\()|\](?=\s*(?:```|$|<)))*",
+    _I,
 )
 _FIELD = regex.compile(r"""[\s\[{]*["'](\w{1,40})["']\s*:\s*(?:["'](\w*)["'])?""")
 _PARTIAL_FIELD = regex.compile(r"""[\s\[{]*(?:["']\w*["']?\s*:?\s*)?""")
@@ -69,14 +72,17 @@ _RECIPIENT = r"(?:assistant|commentary|analysis)*\s*to=(?:functions\.)?(?P<name>
 
 _DSML = r"(?:[|｜]{1,2}\s*DSML\s*[|｜]{1,2}\s*|\w{1,12}:)?"
 _ELEMENTS = (
-    # <invoke name="x"><parameter name="k">v</parameter></invoke>, also with a prefix; <function name="x">
+    # <invoke name="x"><parameter name="k">v</parameter></invoke>, also with a
+    # prefix; <function name="x">
     regex.compile(
         rf"""<(?P<p>{_DSML})(?P<t>invoke|function|tool)\s+name\s*=\s*["'](?P<name>[\w.]{{1,90}})["'][^<>]*>
         (?P<body>.*?)</(?:{_DSML})(?P=t)>""",
         _I,
     ),
     # <function=x><parameter=k>v</parameter></function>, or with JSON inside
-    regex.compile(r"<function\s*=\s*[\"']?(?P<name>[\w.]{1,90})[\"']?>(?P<body>.*?)</function>", _I),
+    regex.compile(
+        r"<function\s*=\s*[\"']?(?P<name>[\w.]{1,90})[\"']?>(?P<body>.*?)</function>", _I
+    ),
     # x<arg_key>k</arg_key><arg_value>v</arg_value>
     regex.compile(
         r"""(?P<name>[A-Za-z_]\w{0,80})\s*(?:<tool_sep>)?\s*
@@ -99,12 +105,15 @@ _PARAMETERS = regex.compile(
 _HEADERS = (
     # gpt-oss: the receiver stands in the header, before or after the channel
     regex.compile(
-        rf"(?:<\|(?:start|channel)\|>)?\s*{_RECIPIENT}[^{{\n]{{0,120}}?(?:<\|message\|>|json)?\s*(?={{)", _I
+        rf"(?:<\|(?:start|channel)\|>)?\s*{_RECIPIENT}[^{{\n]{{0,120}}?(?:<\|message\|>|json)?\s*(?={{)",
+        _I,
     ),
     # Kimi: functions.x:0<|tool_call_argument_begin|>{…}
     regex.compile(rf"{_NAME}(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*", _I),
     # DeepSeek: function<｜tool▁sep｜>x and a block of code, or x<｜tool▁sep｜>{…}
-    regex.compile(rf"(?:function)?\s*<[|｜]tool[▁_\ ]sep[|｜]>\s*{_NAME}\s*(?:```(?:json)?\s*)?(?={{)", _I),
+    regex.compile(
+        rf"(?:function)?\s*<[|｜]tool[▁_\ ]sep[|｜]>\s*{_NAME}\s*(?:```(?:json)?\s*)?(?={{)", _I
+    ),
     regex.compile(rf"{_NAME}\s*<[|｜]tool[▁_\ ]sep[|｜]>\s*(?:```(?:json)?\s*)?(?={{)", _I),
     # ReAct: Action: x, Action Input: {…}; Qwen-Agent: ✿FUNCTION✿: x, ✿ARGS✿: {…}
     regex.compile(rf"(?:Action|✿FUNCTION✿):\s*{_NAME}\s*(?:Action\ Input|✿ARGS✿):\s*", _I),
@@ -114,11 +123,14 @@ _LINE_HEADER = regex.compile(
     (?P<name>[A-Za-z_]\w{0,80})(?=\W)""",
     _I,
 )
-"""What a line begins with that is a call in the last two of these forms, or in gpt-oss' without its marks."""
+"""What a line begins with that is a call in the last two of these forms, or in gpt-oss'
+without its marks.
+"""
 _DOUBLED_BRACE = regex.compile(r"\{\s*(?=\{\s*[\"'])")
 _CLOSING_BRACES = regex.compile(r"[\s}]+")
-"""The chat template published with Qwen2.5-Coder shows a call as `{{"name": …}}`; its models write that, with
-more closing braces than were opened."""
+"""The chat template published with Qwen2.5-Coder shows a call as `{{"name": …}}`; its models write
+that, with more closing braces than were opened.
+"""
 _QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
 
 
@@ -138,7 +150,8 @@ class WrittenCall:
 
 
 def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) -> bool | None:
-    """Returns whether a text that has begun is a call of one of the tools; None: more of it is needed.
+    """Returns whether a text that has begun is a call of one of the tools; None: more of
+    it is needed.
 
     `is_whole`: nothing stands before it, so that it may also be a call of a tool that is not known.
     """
@@ -159,16 +172,24 @@ def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) ->
         is_open = verdict is False and is_whole and _UNKNOWN.match(body, partial=True) is not None
         return None if is_open and len(body) < UNSURE_CHARS else verdict
     plain = body.strip("*#_ ").casefold()
-    if len(body) < 40 and any(label.startswith(plain) or plain.startswith(label) for label in _LABELS):
+    if len(body) < 40 and any(
+        label.startswith(plain) or plain.startswith(label) for label in _LABELS
+    ):
         return None
     header = _LINE_HEADER.match(body, partial=True) if len(body) >= _HEADER_BEGUN else None
     if header is not None:
         return None if header.partial else header["name"] in tools
-    return None if regex.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools) else False
+    return (
+        None
+        if regex.fullmatch(r"\w+", body) and any(name.startswith(body) for name in tools)
+        else False
+    )
 
 
 def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
-    """Decides by the first field where it is none of a call or names it, else by any name in the object."""
+    """Decides by the first field where it is none of a call or names it, else by any name
+    in the object.
+    """
     field = _FIELD.match(body)
     name = regex.fullmatch(r"\[\s*(\w*)", body)
     if name is not None and any(tool.startswith(name[1]) for tool in tools):
@@ -178,7 +199,9 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
     first, value = field.groups()
     if first == "tool_calls":
         first, value = "arguments", None
-    if first not in (*_NAMES, *_ARGUMENTS, *_BEFORE) or (first == "type" and value not in (None, *_TYPES)):
+    if first not in (*_NAMES, *_ARGUMENTS, *_BEFORE) or (
+        first == "type" and value not in (None, *_TYPES)
+    ):
         return False
     names: list[str] = [name for name in _NAMED.findall(body) if name != "function"]
     if first in _ARGUMENTS or not names:
@@ -187,9 +210,11 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
 
 
 def read_unknown_calls(text: str) -> list[WrittenCall]:
-    """Returns the calls that a whole answer consists of, whatever tools they name; none where it is more.
+    """Returns the calls that a whole answer consists of, whatever tools they name; none where
+    it is more.
 
-    An object with a name and arguments and nothing else is one; a JSON schema of a function is none.
+    An object with a name and arguments and nothing else is one; a JSON schema of a
+    function is none.
     """
     value, rest = _first_value(_MARKS.sub("", text, count=1))
     listed: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
@@ -209,7 +234,8 @@ def _unknown_call(value: Any) -> WrittenCall | None:
     given = [key for key in _ARGUMENTS if key in fields]
     if len(names) != 1 or len(given) != 1 or fields.keys() - {*names, *given, *_BEFORE}:
         return None
-    name, arguments = fields[names[0]], fields[given[0]]
+    name = fields[names[0]]
+    arguments = fields[given[0]]
     if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
         return None
     if isinstance(arguments, str):
@@ -220,16 +246,19 @@ def _unknown_call(value: Any) -> WrittenCall | None:
 
 
 def read_described_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
-    """Returns the calls that an answer shows in a block of code, within a text that speaks about them.
+    """Returns the calls that an answer shows in a block of code, within a text that
+    speaks about them.
 
-    A block holds whole calls, or the arguments of the one tool that the text before it names. Several blocks
-    count only where all of them say the same: otherwise one of them may be another way to do it.
+    A block holds whole calls, or the arguments of the one tool that the text before it names.
+    Several blocks count only where all of them say the same: otherwise one of them may be another
+    way to do it.
     """
     looked_at = text[:_DESCRIBED_CHARS]
     readings: dict[tuple[WrittenCall, ...], None] = {}
     end = 0
     for block in _BLOCK.finditer(looked_at):
-        before, end = looked_at[end : block.start()], block.end()
+        before = looked_at[end : block.start()]
+        end = block.end()
         if calls := _described_in(block["body"], before, tools):
             readings[calls] = None
     return list(next(iter(readings))) if len(readings) == 1 else []
@@ -285,7 +314,8 @@ def _python_call(name: str, text: str) -> tuple[list[WrittenCall], str]:
         value, rest = _first_value(text[1:])
         return [WrittenCall(name, _text_of(value))], rest.lstrip().removeprefix(")")
     end = _closing_bracket(text)
-    inside, rest = text[1:end], text[end + 1 :]
+    inside = text[1:end]
+    rest = text[end + 1 :]
     # What is no Python becomes JSON, as far as it is that plain.
     fields = regex.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', inside)
     arguments = f"{{{fields}}}"
@@ -335,7 +365,9 @@ def _trimmed(value: str) -> str:
 
 def _with_quotes(text: str) -> str:
     """Returns a text with Gemma's marks of a quoted text as JSON has them."""
-    return _QUOTED.sub(lambda found: json.dumps(found[1] or found[2] or "", ensure_ascii=False), text)
+    return _QUOTED.sub(
+        lambda found: json.dumps(found[1] or found[2] or "", ensure_ascii=False), text
+    )
 
 
 def _plain_name(name: str) -> str:
@@ -345,11 +377,15 @@ def _plain_name(name: str) -> str:
 
 
 def _first_value(text: str) -> tuple[Any, str]:
-    """Returns the JSON value that a text begins with, small mistakes in it repaired, and the rest."""
+    """Returns the JSON value that a text begins with, small mistakes in it repaired,
+    and the rest.
+    """
     doubled = _DOUBLED_BRACE.match(text)
     if doubled is not None:
         value, rest = _first_value(text[doubled.end() :])
-        return value, _CLOSING_BRACES.sub("", rest, count=1) if _CLOSING_BRACES.match(rest) else rest
+        return value, _CLOSING_BRACES.sub("", rest, count=1) if _CLOSING_BRACES.match(
+            rest
+        ) else rest
     try:
         value, end = json.JSONDecoder().raw_decode(text)
         return value, text[end:]

@@ -1,10 +1,10 @@
-"""Loads prompts, Markdown templates that declare their inputs, and renders them; among them the system
-prompt: who the model is, which graph and types it serves, what it may do.
+"""Loads prompts, Markdown templates that declare their inputs, and renders them; among them the
+system prompt: who the model is, which graph and types it serves, what it may do.
 
 A placeholder is `<<name>>`, so that client links such as `{{node:KEY}}` and code stand for
 themselves. A template whose placeholders and declared inputs differ fails when it is loaded; a
-value is inserted once and never read as a template. Names and descriptions of the graph are data: each stands
-in a TOON cell, on one line and bounded.
+value is inserted once and never read as a template. Names and descriptions of the graph are data:
+each stands in a TOON cell, on one line and bounded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class PromptError(Exception):
     """A prompt cannot be used; the text names it and what is wrong with it."""
 
     def __init__(self, *, prompt: str, reason: str) -> None:
-        self.prompt, self.reason = prompt, reason
+        self.prompt = prompt
+        self.reason = reason
         super().__init__(f"prompt {prompt!r}: {reason}")
 
 
@@ -47,7 +48,9 @@ class Template:
     body: str
 
     def render(self, values: Mapping[str, str]) -> str:
-        """Return the body with every placeholder replaced. Raises: PromptError for other than its inputs."""
+        """Return the body with every placeholder replaced. Raises: PromptError for other
+        than its inputs.
+        """
         given = frozenset(values)
         if given != self.inputs:
             reason = _difference("given values", given, "declared inputs", self.inputs)
@@ -63,7 +66,9 @@ def parse_template(name: str, text: str) -> Template:
     """
     front = _FRONT.match(text)
     if front is None:
-        raise PromptError(prompt=name, reason="it must begin with front matter: ---, inputs: a, b, ---")
+        raise PromptError(
+            prompt=name, reason="it must begin with front matter: ---, inputs: a, b, ---"
+        )
     declared = _declared(name, front.group(1))
     body = text[front.end() :].strip()
     used: frozenset[str] = frozenset(_PLACEHOLDER.findall(body))
@@ -80,14 +85,17 @@ def _declared(name: str, front: str) -> frozenset[str]:
     inputs = [part for part in map(str.strip, value.split(",")) if part]
     for part in inputs:
         if not _NAME.fullmatch(part):
-            raise PromptError(prompt=name, reason=f"input {part!r} must be lower-case letters and _")
+            raise PromptError(
+                prompt=name, reason=f"input {part!r} must be lower-case letters and _"
+            )
     if len(set(inputs)) < len(inputs):
         raise PromptError(prompt=name, reason="an input is declared twice")
     return frozenset(inputs)
 
 
 def _difference(this: str, found: frozenset[str], that: str, wanted: frozenset[str]) -> str:
-    extra, missing = sorted(found - wanted), sorted(wanted - found)
+    extra = sorted(found - wanted)
+    missing = sorted(wanted - found)
     parts: list[str] = []
     if extra:
         parts.append(f"{this} not among {that}: {', '.join(map(repr, extra))}")
@@ -126,7 +134,9 @@ def _read(filename: str) -> str:
     try:
         text = resources.files("graphrag.prompts").joinpath(filename).read_text(encoding="utf-8")
     except (FileNotFoundError, UnicodeDecodeError) as exc:
-        raise PromptError(prompt=filename, reason=f"the file cannot be read: {type(exc).__name__}") from exc
+        raise PromptError(
+            prompt=filename, reason=f"the file cannot be read: {type(exc).__name__}"
+        ) from exc
     return text.replace("\r\n", "\n")
 
 
@@ -145,10 +155,12 @@ MAX_HANDLES_CHARS = 200
 class PromptInputs:
     """The inputs of the system prompt.
 
-    `configs` are the types the workspace sees, built-in ones included, by name. `sheets` (id: name)
-    stands for the graph's own where given. `permission` "read" takes away what the role would allow.
-    `compact`: for a small window, without what a call of a tool can still tell. A run of an automation has
-    no counts in it, which its own changes would move; `calls` says how often its model is asked at most.
+    `configs` are the types the workspace sees, built-in ones included, by name. `sheets`
+    (id: name) stands for the graph's own where given. `permission` "read" takes away what
+    the role would allow.
+    `compact`: for a small window, without what a call of a tool can still tell. A run of an
+    automation has no counts in it, which its own changes would move; `calls` says how often its
+    model is asked at most.
     """
 
     graph: Graph
@@ -182,7 +194,9 @@ def render_system_prompt(inputs: PromptInputs) -> str:
     table, note = _types(inputs)
     return load_template("small" if inputs.compact else "system", language).render(
         {
-            "graph": "\n".join(part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part),
+            "graph": "\n".join(
+                part for part in (_graph(inputs), _sheets(inputs), _today(inputs)) if part
+            ),
             "role": " ".join(role),
             "tools_rule": "\n".join(rules),
             "types": f"{table}\n{note}",
@@ -195,7 +209,11 @@ def _phrase(name: str, language: Language, **values: str) -> str:
 
 
 def _run(inputs: PromptInputs) -> str:
-    calls = [] if inputs.calls is None else [_phrase("run_calls", inputs.language, calls=str(inputs.calls))]
+    calls = (
+        []
+        if inputs.calls is None
+        else [_phrase("run_calls", inputs.language, calls=str(inputs.calls))]
+    )
     return " ".join([_phrase("run", inputs.language), *calls])
 
 
@@ -239,13 +257,19 @@ def _types(inputs: PromptInputs) -> tuple[str, str]:
     weights = {name: _weight(count, inputs) for name, count in used.items()}
     ordered = sorted(
         inputs.configs.values(),
-        key=lambda config: (-weights.get(config.type, 0), _family(config.type) not in families, config.type),
+        key=lambda config: (
+            -weights.get(config.type, 0),
+            _family(config.type) not in families,
+            config.type,
+        ),
     )
     in_use = [config for config in ordered if config.type in used] or ordered
     shown = in_use[: MAX_TYPES_COMPACT if inputs.compact else MAX_TYPES]
     first = {config.type for config in shown}
     shown += [config for config in ordered if config.type in BUILTIN_TYPES.keys() - first]
-    rows = [_type_row(config, None if inputs.is_run else used.get(config.type, 0)) for config in shown]
+    rows = [
+        _type_row(config, None if inputs.is_run else used.get(config.type, 0)) for config in shown
+    ]
     for place, row in enumerate(rows):
         if inputs.compact or (place >= MAX_DESCRIBED and row["type"] not in BUILTIN_TYPES):
             row["description"] = None

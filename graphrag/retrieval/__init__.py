@@ -1,6 +1,6 @@
 """Finds what a question needs in a graph and writes it for a model.
 
-From outside: `retriever`, `retrieval_result`, `rank`, `second_look` and `workspace_search` (finding),
-`context`, `turn_context`, `context_rows`, `outline`, `always_sent` and `prepared_prompt` (writing),
-`suggestions`, `reference_links`.
+From outside: `retriever`, `retrieval_result`, `rank`, `second_look` and `workspace_search`
+(finding), `context`, `turn_context`, `context_rows`, `outline`, `always_sent` and `prepared_prompt`
+(writing), `suggestions`, `reference_links`.
 """

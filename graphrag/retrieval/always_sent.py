@@ -1,7 +1,7 @@
 """Nodes that a graph has sent with every message, whole: `metadata.alwaysSend`.
 
-They stand after the instructions, in a message that is the same as long as they are, so that a provider's
-cache of the beginning holds. It is made at the start of a turn and never stored.
+They stand after the instructions, in a message that is the same as long as they are, so that a
+provider's cache of the beginning holds. It is made at the start of a turn and never stored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ async def write_always_sent(
 ) -> SystemMessage | None:
     """Return the message of the nodes that are always sent; None where there are none.
 
-    What the budget does not hold whole is named, to be read by a tool. Units: `budget` in tokens (0: none).
+    What the budget does not hold whole is named, to be read by a tool. Units: `budget` in
+    tokens (0: none).
     Raises: SourceError.
     """
     keys = always_sent_keys(graph) if budget else ()
@@ -46,7 +47,9 @@ async def write_always_sent(
         return None
     configs = types_by_name(await source.get_node_configs(sorted({node.type for node in nodes})))
     phrases = load_phrases("phrases", language)
-    parts, left_out, left = [phrases["always_sent"].render({})], list[str](), budget
+    parts = [phrases["always_sent"].render({})]
+    left_out = list[str]()
+    left = budget
     for node in nodes:
         said = _whole(node, graph, configs)
         size = count_tokens(said)

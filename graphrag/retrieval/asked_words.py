@@ -1,7 +1,9 @@
-"""Reads what the words of a question say: which nodes they name, and for which edge labels they speak.
+"""Reads what the words of a question say: which nodes they name, and for which edge
+labels they speak.
 
-A word speaks for the labels that have its stem, else for those of a near meaning. In a graph with edges that
-have no label, words of flow (`receives`, `before`) speak for every edge, in their direction.
+A word speaks for the labels that have its stem, else for those of a near meaning. In a
+graph with edges that have no label, words of flow (`receives`, `before`) speak for every
+edge, in their direction.
 """
 
 from __future__ import annotations
@@ -34,8 +36,12 @@ DOMAIN = 0.7
 
 SHARING = frozenset(tokenize("share shared same also common together co partage même aussi commun"))
 """Words that lead back over the same relation: films that share a director."""
-AFTER = frozenset(tokenize("receive output after next follow downstream reçoit sortie après suivant suit"))
-BEFORE = frozenset(tokenize("reach input before previous upstream precede atteint entrée avant précède"))
+AFTER = frozenset(
+    tokenize("receive output after next follow downstream reçoit sortie après suivant suit")
+)
+BEFORE = frozenset(
+    tokenize("reach input before previous upstream precede atteint entrée avant précède")
+)
 BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
 FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}
 """Words of flow, by whether they follow an edge from its source to its target."""
@@ -65,7 +71,9 @@ STOP = frozenset(
         quels quelles dans par pour au aux ce cette ces il elle son sa ses""",
     )
 )
-"""English and French words that speak for no relation; a name of these alone is none in a question."""
+"""English and French words that speak for no relation; a name of these alone is none
+in a question.
+"""
 
 
 class Named(NamedTuple):
@@ -85,8 +93,9 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedWords:
-    """The words of a question that may say something: their places, what they name, where an agent is
-    announced (`by`), and whether it asks by its form."""
+    """The words of a question that may say something: their places, what they name, where an agent
+    is announced (`by`), and whether it asks by its form.
+    """
 
     words: Sequence[Word]
     places: Sequence[int]
@@ -96,7 +105,9 @@ class AskedWords:
 
 
 def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
-    """Return what a question says, given the names of nodes that it may name; the longest names win."""
+    """Return what a question says, given the names of nodes that it may name; the
+    longest names win.
+    """
     said = spelled(text)[:MAX_WORDS]
     stems = [word.stem for word in said]
     known = frozenset(stems)
@@ -119,7 +130,9 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     kept = [i for i, word in enumerate(said) if i in taken or word.text not in STOP]
     agents = [i for i, word in enumerate(said) if word.text in AGENTS]
     asks = "?" in text or any(word.text in INTERROGATIVES for word in said)
-    return AskedWords(words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks)
+    return AskedWords(
+        words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks
+    )
 
 
 @lru_cache(maxsize=20_000)
@@ -146,11 +159,12 @@ Strengths = Mapping[Relation, Sequence[float]]
 
 
 def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Vector]) -> Strengths:
-    """Return what the words speak for. `vectors` are those of words and label texts, as far as there are any.
+    """Return what the words speak for. `vectors` are those of words and label texts, as far as
+    there are any.
 
-    A word with the stem of some label speaks for that one alone, and words for sharing for none but theirs.
-    Cosines are taken from the mean of all labels: what they share says nothing. A word near to that mean is
-    about the graph, not about a relation: it says `LEAST`.
+    A word with the stem of some label speaks for that one alone, and words for sharing for none but
+    theirs. Cosines are taken from the mean of all labels: what they share says nothing. A word near
+    to that mean is about the graph, not about a relation: it says `LEAST`.
     """
     known = sorted({label for label in labels if label})
     flows = "" in set(labels)
@@ -159,7 +173,9 @@ def strengths(asked: AskedWords, labels: Iterable[str], vectors: Mapping[str, Ve
         for relation in [*found, Relation("", True), Relation("", False)]:
             own = found.get(relation, [0.0] * len(asked.words))
             way = FLOWS[relation.forward]
-            found[relation] = [max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)]
+            found[relation] = [
+                max(s, float(w.stem in way)) for s, w in zip(own, asked.words, strict=True)
+            ]
     return {relation: row for relation, row in found.items() if max(row, default=0.0) >= LEAST}
 
 

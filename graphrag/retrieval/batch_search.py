@@ -56,7 +56,12 @@ class BatchAnswers:
         return [hit for hit in hits if hit.score >= wanted.min_score][: wanted.limit]
 
     async def get_links(
-        self, graph_key: str, keys: Sequence[str], *, limit: int | None = None, max_degree: int | None = None
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        limit: int | None = None,
+        max_degree: int | None = None,
     ) -> list[Link]:
         links = self.found.links
         if len(links) >= self.wanted.links:  # they were cut, and some may be missing
@@ -74,15 +79,28 @@ class BatchAnswers:
         return await self.source.get_typed_links(graph_key, wanted)
 
     async def get_nodes(
-        self, graph_key: str, *, sheet: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        graph_key: str,
+        *,
+        sheet: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[Node]:
         if sheet is not None or after is not None or limit is None or limit > self.wanted.first:
             return await self.source.get_nodes(graph_key, sheet=sheet, after=after, limit=limit)
         first = self.found.first[:limit]
-        return list((await self.get_neighborhood(graph_key, first, max_depth=0, limit=len(first))).nodes)
+        return list(
+            (await self.get_neighborhood(graph_key, first, max_depth=0, limit=len(first))).nodes
+        )
 
     async def get_neighborhood(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, direction: Direction = "any", limit: int
+        self,
+        graph_key: str,
+        keys: Sequence[str],
+        *,
+        max_depth: int,
+        direction: Direction = "any",
+        limit: int,
     ) -> Subgraph:
         known = self.read.get((*keys, str(max_depth)))
         if known is not None and limit >= len(known.nodes):

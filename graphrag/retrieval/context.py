@@ -1,10 +1,12 @@
-"""Builds the text a model is given of a retrieval: nodes, their flow and types, within a budget of tokens.
+"""Builds the text a model is given of a retrieval: nodes, their flow and types, within a
+budget of tokens.
 
-A small graph that fits is sent whole and uncut. Of a larger one the best nodes are written in full, then
-those that were found beside them, then others of the graph by one line, until the budget is used.
+A small graph that fits is sent whole and uncut. Of a larger one the best nodes are written in
+full, then those that were found beside them, then others of the graph by one line, until the
+budget is used.
 
-Everything of the graph stands inside a table's cell or a quoted name, so text written in a node cannot
-pass for a heading, another row or an instruction of ours.
+Everything of the graph stands inside a table's cell or a quoted name, so text written in a node
+cannot pass for a heading, another row or an instruction of ours.
 """
 
 from __future__ import annotations
@@ -25,11 +27,15 @@ from tools.node_meaning.writing import NO_WORDS, by_relevance
 from tools.toon import compact_json, encode_table
 
 CONTEXT_MARKER = "[GRAPH CONTEXT]"
-"""First line of every context message: it tells old context blocks of a conversation from the rest."""
+"""First line of every context message: it tells old context blocks of a conversation
+from the rest.
+"""
 
 UNCUT = (20_000, 20_000)  # characters of code and of data of a node in a graph that is sent whole
 FULL_CHARS = (6_000, 1_500)  # of a node that is shown in full: the first that fits
-BRIEF_SHARE = 1 / 3  # of the budget, for one line of each node found, before any is written in detail
+BRIEF_SHARE = (
+    1 / 3
+)  # of the budget, for one line of each node found, before any is written in detail
 MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
 
 Section = Literal["nodes", "others", "types"]
@@ -81,7 +87,8 @@ _DROPPED: dict[Language, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How much to show. Units: characters of a node's code and of what its data say, tokens of the text.
+    """How much to show. Units: characters of a node's code and of what its data say, tokens
+    of the text.
 
     Without `with_types` only the code of types is shown, for nodes that have none of their own.
     """
@@ -106,9 +113,11 @@ class WholeGraph:
 class Context:
     """A context text and what is in it; `nodes` and `edges` are keys, most relevant first.
 
-    `brief` are the keys of nodes shown by one line. `tables` holds the rows of the text as they were before
-    they became TOON. `truncated`: the one node shown was cut further than asked, to fit the budget.
-    `whole`: all nodes are shown, uncut. `outlined`: the text begins with an outline of the whole graph.
+    `brief` are the keys of nodes shown by one line. `tables` holds the rows of the text as they
+    were before they became TOON. `truncated`: the one node shown was cut further than asked, to
+    fit the budget.
+    `whole`: all nodes are shown, uncut. `outlined`: the text begins with an outline of
+    the whole graph.
     """
 
     text: str
@@ -128,7 +137,9 @@ class Context:
 
     def as_json(self) -> str:
         """Returns the same fields as compact JSON: what the text is measured against."""
-        return compact_json({name: [dict(row) for row in rows] for name, rows in self.tables.items()})
+        return compact_json(
+            {name: [dict(row) for row in rows] for name, rows in self.tables.items()}
+        )
 
 
 def build_context(
@@ -137,11 +148,14 @@ def build_context(
     count_tokens: Callable[[str], int],
     graph: WholeGraph | None = None,
 ) -> Context:
-    """Returns what `budget_tokens` hold of the nodes found, their edges and types, and of `graph` around.
+    """Returns what `budget_tokens` hold of the nodes found, their edges and types,
+    and of `graph` around.
 
     The text never exceeds the budget; where not even a sentence fits it is empty.
     """
-    language, nodes, edges = options.language, len(found.nodes), len(found.edges)
+    language = options.language
+    nodes = len(found.nodes)
+    edges = len(found.edges)
     if not nodes and graph is None:
         return _sentence(_EMPTY[language], 0, edges, options, count_tokens)
     writer = _ContextWriter(found, options, count_tokens, graph)
@@ -163,7 +177,9 @@ def _sentence(
 
 @dataclass(slots=True)
 class _Plan:
-    """Which nodes are written, in detail with so many characters of (code, data), and by one line."""
+    """Which nodes are written, in detail with so many characters of (code, data), and
+    by one line.
+    """
 
     detailed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     brief: dict[str, None] = field(default_factory=dict[str, None])
@@ -179,7 +195,9 @@ class _ContextWriter:
         count_tokens: Callable[[str], int],
         graph: WholeGraph | None,
     ) -> None:
-        self._found, self._options, self._count = found, options, count_tokens
+        self._found = found
+        self._options = options
+        self._count = count_tokens
         self._words = frozenset(tokenize_prose(found.question))
         self._scored = {scored.node.key: scored for scored in found.nodes}
         self._graph = graph
@@ -193,7 +211,9 @@ class _ContextWriter:
         self._rows: dict[tuple[str, tuple[int, int]], Row] = {}
 
     def whole(self) -> Context | None:
-        """Returns the whole graph with every node uncut, in walking order; None where that does not fit."""
+        """Returns the whole graph with every node uncut, in walking order; None where that
+        does not fit.
+        """
         if self._graph is None or not self._graph.nodes:
             return None
         plan = _Plan(detailed=dict.fromkeys(self._order, UNCUT))
@@ -201,8 +221,9 @@ class _ContextWriter:
         return context if context.tokens <= self._options.budget_tokens else None
 
     def filled(self) -> Context | None:
-        """Returns the best nodes in detail and others by a line, as many as fit; None where the best does
-        not fit as asked."""
+        """Returns the best nodes in detail and others by a line, as many as fit; None where the
+        best does not fit as asked.
+        """
         o = self._options
         normal = (o.truncate_process, o.truncate_data)
         ranked = list(self._scored)
@@ -233,21 +254,29 @@ class _ContextWriter:
 
     def squeezed(self) -> Context | None:
         """Returns the best node alone with its code and data cut shorter, if that fits."""
-        process, data = self._options.truncate_process, self._options.truncate_data
+        process = self._options.truncate_process
+        data = self._options.truncate_data
         best = next(iter(self._scored), None)
         while best is not None and (process or data):
-            process, data = process // 3, data // 3
+            process = process // 3
+            data = data // 3
             context = self._written(_Plan(detailed={best: (process, data)}), truncated=True)
             if context.tokens <= self._options.budget_tokens:
                 return context
         return None
 
     def _near(self, ranked: Sequence[str]) -> list[str]:
-        """Returns the other nodes of the graph, those beside a node found first, then in walking order."""
+        """Returns the other nodes of the graph, those beside a node found first, then
+        in walking order.
+        """
         found = set(ranked)
-        ends = [key for e in self._edges for key in (e.source, e.target) if found & {e.source, e.target}]
+        ends = [
+            key for e in self._edges for key in (e.source, e.target) if found & {e.source, e.target}
+        ]
         return [
-            key for key in dict.fromkeys((*ends, *self._order)) if key not in found and key in self._nodes
+            key
+            for key in dict.fromkeys((*ends, *self._order))
+            if key not in found and key in self._nodes
         ]
 
     def _name(self, plan: _Plan, keys: Iterable[str], left: int, least: int = 0) -> int:
@@ -261,7 +290,9 @@ class _ContextWriter:
         return left
 
     def _fitted(self, plan: _Plan) -> Context:
-        """Returns the plan's text; what was added last goes where the estimate of its size was too small."""
+        """Returns the plan's text; what was added last goes where the estimate of its size
+        was too small.
+        """
         context = self._written(plan)
         normal = (self._options.truncate_process, self._options.truncate_data)
         while context.tokens > self._options.budget_tokens:
@@ -291,7 +322,9 @@ class _ContextWriter:
         return self._rows[key, chars]
 
     def _facts_of(self, key: str, words: frozenset[str]) -> Sequence[NodeFact]:
-        """Returns what a node's data say, what the question asks for first; each node is read once."""
+        """Returns what a node's data say, what the question asks for first; each node
+        is read once.
+        """
         if key not in self._facts:
             self._facts[key] = facts_of(self._nodes[key])
         if (key, words) not in self._ordered:
@@ -317,7 +350,8 @@ class _ContextWriter:
         shown = {**plan.detailed, **plan.brief}
         edges = [edge for edge in self._edges if edge.source in shown and edge.target in shown]
         rows = [self._row(key, chars) for key, chars in plan.detailed.items()]
-        if whole:  # what the question changes stands last, so that a provider's cache of the beginning holds
+        # what the question changes stands last, so that a provider's cache of the beginning holds
+        if whole:
             rows = [{**row, "why": None} for row in rows]
         types = self._types(list(plan.detailed))
         tables: dict[Section, list[Row]] = {
@@ -376,21 +410,29 @@ class _ContextWriter:
         return "\n\n".join(parts), columns
 
     def _types(self, keys: Sequence[str]) -> list[Row]:
-        """Returns the types of the nodes in detail, with their code where such a node has none of its own."""
+        """Returns the types of the nodes in detail, with their code where such a node has none
+        of its own.
+        """
         bare: dict[str, bool] = {}
         for node in (self._nodes[key] for key in keys):
             bare[node.type] = bare.get(node.type, False) or node.process is None
-        configs, limit = self._configs, self._options.truncate_process
+        configs = self._configs
+        limit = self._options.truncate_process
         return [
             type_row(configs[name], truncate_process=limit, with_process=without)
             for name, without in bare.items()
-            if name in configs and (self._options.with_types or (without and configs[name].node.process))
+            if name in configs
+            and (self._options.with_types or (without and configs[name].node.process))
         ]
 
 
 def _table(section: Section, rows: Sequence[Row]) -> tuple[str, list[dict[str, Any]]]:
-    """Returns rows as a table and as the rows shown in it; columns that no row fills are left out."""
+    """Returns rows as a table and as the rows shown in it; columns that no row fills
+    are left out.
+    """
     more = dict.fromkeys(chain(_WHEN_PRESENT[section], *rows))  # a row may have cells of its own
-    extra = [c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)]
+    extra = [
+        c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)
+    ]
     columns = [*_ALWAYS[section], *extra]
     return encode_table(None, rows, columns), [{c: row.get(c) for c in columns} for row in rows]

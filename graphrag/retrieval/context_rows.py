@@ -33,8 +33,8 @@ def node_row(
     words: frozenset[str] = NO_WORDS,
     facts: Sequence[NodeFact] | None = None,
 ) -> Row:
-    """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the question,
-    `facts` what its data say, where they are known already.
+    """Returns the row of a node. `config` is its type, where one is known; `words` are stems of the
+    question, `facts` what its data say, where they are known already.
 
     Units: characters.
     """
@@ -55,7 +55,9 @@ def node_row(
 
 
 def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
-    """Returns a node's code: as it is where it fits, else its beginning and the passage asked for."""
+    """Returns a node's code: as it is where it fits, else its beginning and the
+    passage asked for.
+    """
     if not code:
         return None
     text = redacted(code).text
@@ -63,7 +65,9 @@ def process_cell(code: str | None, limit: int, words: frozenset[str] = NO_WORDS)
 
 
 def brief_row(node: Node, facts: Sequence[NodeFact]) -> Row:
-    """Returns the row of a node that is only named: what it is called, and what it does on one line."""
+    """Returns the row of a node that is only named: what it is called, and what it
+    does on one line.
+    """
     label = node_label(node)
     return {
         "_key": node.key,
@@ -80,7 +84,8 @@ def says_same(key: str, name: str) -> bool:
 
 def type_row(config: NodeTypeConfig, *, truncate_process: int, with_process: bool) -> Row:
     """Returns the row of a node type, with its code where a node without its own is shown."""
-    code, name = config.node.process if with_process else None, config.display_name
+    code = config.node.process if with_process else None
+    name = config.display_name
     return {
         "type": cut(config.type, MAX_TYPE_CHARS),
         "name": None if says_same(config.type, name) else cut_name(name, MAX_NAME_CHARS),
@@ -91,7 +96,8 @@ def type_row(config: NodeTypeConfig, *, truncate_process: int, with_process: boo
 
 
 def why(scored: ScoredNode) -> str:
-    """Returns a node's score (best: 100) and why it is there, as `87 text+vector` or `31 near fetch-api`.
+    """Returns a node's score (best: 100) and why it is there, as `87 text+vector` or
+    `31 near fetch-api`.
 
     A score says nothing where no node is near the question: it is `weak` then.
     """

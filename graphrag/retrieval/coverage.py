@@ -1,8 +1,8 @@
 """Lifts nodes that hold all words of a question: somebody asks for a text by the text itself.
 
-BM25 does not ask whether a node has all words, and words are one of four searches: a package that is asked
-for by its own description would stand behind those whose names have two words of it. So the texts of the
-best hits of words, which are few, are compared with the question.
+BM25 does not ask whether a node has all words, and words are one of four searches: a package that
+is asked for by its own description would stand behind those whose names have two words of it. So
+the texts of the best hits of words, which are few, are compared with the question.
 """
 
 from __future__ import annotations
@@ -22,25 +22,35 @@ LEAST_WORDS = 3
 """A shorter question is held by too many nodes."""
 
 LEAST_SHARE, SHARPNESS = 0.8, 8.0
-"""What a node needs to hold of the question, and to what its share is raised: nine tenths gain .43."""
+"""What a node needs to hold of the question, and to what its share is raised: nine
+tenths gain .43.
+"""
 
 
 def compared(hits: Sequence[Hit]) -> list[str]:
-    """Return the nodes whose texts are compared with a question; `hits` of its words are best first."""
+    """Return the nodes whose texts are compared with a question; `hits` of its words
+    are best first.
+    """
     return [hit.key for hit in hits[:MOST] if hit.score >= NEAR_BEST * hits[0].score]
 
 
-def lift(nodes: Sequence[ScoredNode], question: str, words: str, keys: Collection[str]) -> list[ScoredNode]:
-    """Return nodes best first, those of `keys` that hold the question's `words` above what they were.
+def lift(
+    nodes: Sequence[ScoredNode], question: str, words: str, keys: Collection[str]
+) -> list[ScoredNode]:
+    """Return nodes best first, those of `keys` that hold the question's `words` above
+    what they were.
 
-    Scores count from 0 to 1, before and after. All words are worth 1, the question as it is 1 more and the
-    share of the text that it is, and 1 more where a value is nothing else: of two that quote it, the shorter.
+    Scores count from 0 to 1, before and after. All words are worth 1, the question as it is 1 more
+    and the share of the text that it is, and 1 more where a value is nothing else: of two that
+    quote it, the shorter.
     """
     sought = frozenset(tokenize_prose(words))
     if len(sought) < LEAST_WORDS:
         return list(nodes)
     parts = [stem.removesuffix("i") for stem in sought]
-    likely = [n.node for n in nodes if n.node.key in keys and _may_hold(_text(n.node).lower(), parts)]
+    likely = [
+        n.node for n in nodes if n.node.key in keys and _may_hold(_text(n.node).lower(), parts)
+    ]
     said = tokenize_prose(question) if likely else []
     held = {node.key: gain for node in likely if (gain := _gain(node, said, sought))}
     if not held:
@@ -57,7 +67,8 @@ def _text(node: Node) -> str:
 
 def _may_hold(text: str, parts: Sequence[str]) -> bool:
     """Return whether a text has enough of these parts of words: known sooner than its words are."""
-    left, least = len(parts), LEAST_SHARE * len(parts)
+    left = len(parts)
+    least = LEAST_SHARE * len(parts)
     for part in parts:
         left -= part not in text
         if left < least:
@@ -71,6 +82,10 @@ def _gain(node: Node, said: list[str], sought: frozenset[str]) -> float:
     gain = (held / len(sought)) ** SHARPNESS if held >= LEAST_SHARE * len(sought) else 0.0
     if f" {' '.join(said)} " not in f" {' '.join(tokens)} ":
         return gain
-    values = cast(Mapping[str, Any], node.data).values() if isinstance(node.data, Mapping) else (node.data,)
+    values = (
+        cast(Mapping[str, Any], node.data).values()
+        if isinstance(node.data, Mapping)
+        else (node.data,)
+    )
     is_value = any(isinstance(value, str) and tokenize_prose(value) == said for value in values)
     return gain + 1.0 + len(said) / len(tokens) + is_value

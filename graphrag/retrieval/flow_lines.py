@@ -20,7 +20,9 @@ _PLAIN = re.compile(r"[\w.,/()&+%?!=<>'-]+(?: [\w.,/()&+%?!=<>'-]+)*")
 
 
 def walking_order(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[str]:
-    """Returns the keys of nodes as a walk from the starts meets them; what nothing leads to begins a walk."""
+    """Returns the keys of nodes as a walk from the starts meets them; what nothing leads to
+    begins a walk.
+    """
     onward = _onward(edges)
     entered = {edge.target for edge in edges if edge.source != edge.target}
     order: dict[str, None] = {}
@@ -44,7 +46,8 @@ def flow_lines(nodes: Sequence[Node], edges: Iterable[Edge], order: Sequence[str
     lines: list[str] = []
     for key in order:
         while left.get(key):
-            line, at = names[key], key
+            line = names[key]
+            at = key
             while left.get(at):
                 edge = left[at].pop(0)
                 line += f" {_arrow(edge, by_key[at])} {names[edge.target]}"
@@ -58,16 +61,21 @@ def flow_lines(nodes: Sequence[Node], edges: Iterable[Edge], order: Sequence[str
 def unconnected(nodes: Sequence[Node], edges: Iterable[Edge]) -> list[str]:
     """Returns the keys of steps that no edge reaches or leaves, written as in the lines."""
     tied = {key for edge in edges for key in (edge.source, edge.target)}
-    return [_written(node.key) for node in nodes if node.key not in tied and node.type not in NO_STEPS]
+    return [
+        _written(node.key) for node in nodes if node.key not in tied and node.type not in NO_STEPS
+    ]
 
 
 def edge_rows(edges: Iterable[Edge], nodes: Mapping[str, Node]) -> list[dict[str, str | None]]:
-    """Returns edges as rows of a table: where each leads from and to, and what its output is called."""
+    """Returns edges as rows of a table: where each leads from and to, and what its
+    output is called.
+    """
     return [
         {
             "from": edge.source,
             "to": edge.target,
-            "label": cut_name(edge.label or _output_name(edge, nodes[edge.source]), MAX_NAME_CHARS) or None,
+            "label": cut_name(edge.label or _output_name(edge, nodes[edge.source]), MAX_NAME_CHARS)
+            or None,
         }
         for edge in edges
     ]
@@ -95,7 +103,9 @@ def _arrow(edge: Edge, source: Node) -> str:
 
 
 def _output_name(edge: Edge, source: Node) -> str:
-    """Returns what the output is called that an edge leaves by; its id where several have no name."""
+    """Returns what the output is called that an edge leaves by; its id where several
+    have no name.
+    """
     outputs = [point for _, point in source.points("out")]
     unnamed = sum(not point.display for point in outputs)
     for point in outputs:

@@ -1,4 +1,6 @@
-"""Searches one graph for one question, in hybrid or vector mode: asks the source, fuses, walks, reads."""
+"""Searches one graph for one question, in hybrid or vector mode: asks the source,
+fuses, walks, reads.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ MAX_DEGREE = 50
 """A second step does not go over nodes of more edges: they lead everywhere, and say little."""
 
 
-def batch_request(query: str, vector: tuple[str, Vector] | None, options: RetrievalOptions) -> BatchRequest:
+def batch_request(
+    query: str, vector: tuple[str, Vector] | None, options: RetrievalOptions
+) -> BatchRequest:
     """Return what a retrieval asks first, for a source that answers it in one round trip."""
     near = options.mode == "vector"
     return BatchRequest(
@@ -46,9 +50,10 @@ Found = tuple[list[ScoredNode], Sequence[Edge], float]
 
 @dataclass(slots=True)
 class GraphSearch:
-    """One retrieval under way. `tables` are what ranking reads of the source; `words` are those of the
-    query that are searched, as `stems`; `vector` is (model, float32[dim]); `notes` is added to; `names` are
-    what the best hits of words are called."""
+    """One retrieval under way. `tables` are what ranking reads of the source; `words` are those of
+    the query that are searched, as `stems`; `vector` is (model, float32[dim]); `notes` is added to;
+    `names` are what the best hits of words are called.
+    """
 
     source: SearchSource
     tables: LinkTables
@@ -76,7 +81,9 @@ class GraphSearch:
         vectors = None if self.vector is None else self.labels
         paths: Mapping[str, float] = {}  # the ends of typed paths from what the question names
         if self.asked is not None:
-            paths = await find_paths(self.source, self.graph_key, self.asked, keys[:walked], vectors)
+            paths = await find_paths(
+                self.source, self.graph_key, self.asked, keys[:walked], vectors
+            )
         ranked: dict[str, Ranked] = {}
         held = compared(signals["text"])
         asked = self.options.asked + min(namesakes(self.names), self.options.max_nodes // 4)
@@ -95,10 +102,17 @@ class GraphSearch:
             return frontier(links, fused, walked, options)
 
         wanted = NodeChoice(
-            keys=keys, walked=walked, further=further, choose=choose, limit=MAX_LINKS, max_degree=MAX_DEGREE
+            keys=keys,
+            walked=walked,
+            further=further,
+            choose=choose,
+            limit=MAX_LINKS,
+            max_degree=MAX_DEGREE,
         )
         around = await self.tables.get_chosen(self.graph_key, wanted)
-        cosines = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
+        cosines = [
+            hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))
+        ]
         weak = bool(cosines) and max(cosines) < self.options.min_cosine
         nodes = [
             ScoredNode(node=node, score=found.score, reasons=found.reasons, weak=weak)
@@ -117,10 +131,8 @@ class GraphSearch:
         if not hits:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
-            hits, reason = (
-                await self.source.search_text(self.graph_key, self.stems, limit=o.max_nodes),
-                "text",
-            )
+            hits = await self.source.search_text(self.graph_key, self.stems, limit=o.max_nodes)
+            reason = "text"
         if not hits:
             return await self._first_nodes()
         searched = time.perf_counter()
@@ -142,8 +154,11 @@ class GraphSearch:
         return *self._cut(nodes, around.edges), searched
 
     def _signals(self, found: BatchHits) -> Mapping[str, Sequence[Hit]]:
-        """Return what is ranked; note what the best hits of words are called, and so what is asked."""
-        count, self.names = self.options.rank.candidates, found.names
+        """Return what is ranked; note what the best hits of words are called, and so
+        what is asked.
+        """
+        count = self.options.rank.candidates
+        self.names = found.names
         if self.options.rank.damping > 0:
             self.asked = read_question(self.query, self.names)
         signals = {"text": found.text, "name": found.name}
@@ -151,11 +166,16 @@ class GraphSearch:
             return signals
         if not found.vector:
             self.notes.append(NO_VECTORS)
-        near = {"vector": apart(found.vector, count), "name-vector": apart(found.name_vector, count)}
+        near = {
+            "vector": apart(found.vector, count),
+            "name-vector": apart(found.name_vector, count),
+        }
         return signals | near
 
     def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
-        """Return the nodes with those first whose edges are walked, the best, and how many these are."""
+        """Return the nodes with those first whose edges are walked, the best, and how
+        many these are.
+        """
         most = self.options.rank.candidates
         if self.options.rank.damping <= 0:
             return fused, 0
@@ -171,7 +191,9 @@ class GraphSearch:
         searched = time.perf_counter()
         first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
         keys = [node.key for node in first]
-        inside = await self.source.get_neighborhood(self.graph_key, keys, max_depth=0, limit=len(keys))
+        inside = await self.source.get_neighborhood(
+            self.graph_key, keys, max_depth=0, limit=len(keys)
+        )
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in inside.nodes]
         return *self._cut(scored, inside.edges), searched
 

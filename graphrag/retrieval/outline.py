@@ -1,4 +1,5 @@
-"""Writes an outline of a whole graph, for questions about all of it: sizes, types, names, flow, notes.
+"""Writes an outline of a whole graph, for questions about all of it: sizes, types,
+names, flow, notes.
 
 Every list in it is complete, so a model can count in it. What people wrote stands in cells.
 """
@@ -40,7 +41,8 @@ async def build_outline(
     stats = await source.get_stats(graph.key)
     if not 0 < stats.nodes <= MAX_NODES:
         return None
-    nodes, edges = await source.get_nodes(graph.key), await source.get_edges(graph.key)
+    nodes = await source.get_nodes(graph.key)
+    edges = await source.get_edges(graph.key)
     if any(not node.key or node.key.split() != [node.key] for node in nodes):
         return None
     head: dict[str, Any] = {
@@ -66,7 +68,9 @@ def _types(nodes: Sequence[Node], *, with_keys: bool) -> str:
     for node in nodes:
         keys[node.type].append(node.key)
     ordered = sorted(keys.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-    rows = [{"type": cut(t, MAX_TYPE_CHARS), "nodes": len(k), "keys": " ".join(k)} for t, k in ordered]
+    rows = [
+        {"type": cut(t, MAX_TYPE_CHARS), "nodes": len(k), "keys": " ".join(k)} for t, k in ordered
+    ]
     return table("types", rows, ["type", "nodes", *(["keys"] if with_keys else [])])
 
 
@@ -79,7 +83,9 @@ def _sheets(graph: Graph, nodes: Sequence[Node]) -> str:
 
 def _names(nodes: Sequence[Node]) -> list[str]:
     named = [(node.key, node_label(node)) for node in nodes]
-    rows = [{"_key": k, "name": cut_name(n, MAX_NAME_CHARS)} for k, n in named if not says_same(k, n)]
+    rows = [
+        {"_key": k, "name": cut_name(n, MAX_NAME_CHARS)} for k, n in named if not says_same(k, n)
+    ]
     return [table("names", rows, ["_key", "name"])] if rows else []
 
 
@@ -99,7 +105,9 @@ def _flow(edges: Sequence[Edge]) -> list[str]:
 
 
 def paths(onward: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return few paths that go along every link once; those that begin where nothing leads to come first."""
+    """Return few paths that go along every link once; those that begin where nothing leads
+    to come first.
+    """
     left = {source: list(reversed(targets)) for source, targets in onward.items()}
     entered = {target for targets in onward.values() for target in targets}
     found: list[list[str]] = []

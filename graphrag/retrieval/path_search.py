@@ -1,4 +1,6 @@
-"""Reads of a source what typed paths need: what a question may name, edge labels near it, edges of those."""
+"""Reads of a source what typed paths need: what a question may name, edge labels near it,
+edges of those.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,14 @@ class LabelVectors:
         self._model = ""
 
     async def of(self, texts: Iterable[str]) -> Mapping[str, Vector]:
-        """Return the vectors of texts; without those that are not known where the embedder fails."""
+        """Return the vectors of texts; without those that are not known
+        where the embedder fails.
+        """
         if self._embedder is None:
             return {}
         if self._model != self._embedder.model or len(self._known) > MAX_VECTORS:
-            self._known, self._model = {}, self._embedder.model
+            self._known = {}
+            self._model = self._embedder.model
         known = self._known
         missing = [text for text in dict.fromkeys(texts) if text and text not in known]
         if missing:
@@ -49,7 +54,11 @@ class LabelVectors:
 
 
 async def find_paths(
-    source: SearchSource, graph_key: str, asked: AskedWords, near: Sequence[str], vectors: LabelVectors | None
+    source: SearchSource,
+    graph_key: str,
+    asked: AskedWords,
+    near: Sequence[str],
+    vectors: LabelVectors | None,
 ) -> dict[str, float]:
     """Return the ends of typed paths that the question means, with scores from 0 to 1, best first.
 
@@ -58,7 +67,9 @@ async def find_paths(
     if not asked.named:
         return {}
     starts = list(chain.from_iterable(named.keys for named in asked.named))
-    first = LinkWalk(keys=list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE)
+    first = LinkWalk(
+        keys=list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE
+    )
     around = await source.get_typed_links(graph_key, first)
     labels = {link.label for link in around}
     texts = chain((word.text for word in asked.words), map(label_text, labels))
@@ -70,7 +81,9 @@ async def find_paths(
     meant = sorted({relation.label for relation in speaks})
     walk = replace(first, keys=starts, labels=meant, steps=steps)
     links = await source.get_typed_links(graph_key, walk)
-    return path_scores(asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)}))
+    return path_scores(
+        asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)})
+    )
 
 
 def named_hits(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
@@ -79,7 +92,9 @@ def named_hits(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
 
 
 def is_schema(links: Sequence[TypedLink]) -> bool:
-    """Return whether labels are relations, few and on most edges, and not a phrase each or an exception."""
+    """Return whether labels are relations, few and on most edges, and not a phrase
+    each or an exception.
+    """
     labelled = [link.label for link in links if link.label]
     few = max(FEW_LABELS, math.sqrt(len(labelled)))
     return 2 * len(labelled) > len(links) and len(set(labelled)) <= few

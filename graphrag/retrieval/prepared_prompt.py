@@ -1,4 +1,5 @@
-"""Builds what a model is sent for a question: system prompt, nodes always sent, retrieved context, question.
+"""Builds what a model is sent for a question: system prompt, nodes always sent,
+retrieved context, question.
 
 The one builder of it, for the agent and for the commands that show it.
 """
@@ -46,7 +47,9 @@ class PreparedPrompt:
     def as_dict(self) -> Mapping[str, Any]:
         messages = self.messages
         return {
-            "messages": [{"role": role, "content": text, "tokens": size} for role, text, size in messages],
+            "messages": [
+                {"role": role, "content": text, "tokens": size} for role, text, size in messages
+            ],
             "tokens": sum(size for _, _, size in messages),
             "tokenizer": tokenizer_name(),
         }
@@ -62,7 +65,8 @@ async def write_instructions(
     session_kind: SessionKind = "chat",
     calls: int | None = None,
 ) -> SystemMessage:
-    """Return the system prompt of a conversation about a graph, or of a run, whose model is asked so often.
+    """Return the system prompt of a conversation about a graph, or of a run, whose model is
+    asked so often.
 
     Raises: GraphNotFound, PromptError.
     """
@@ -94,10 +98,11 @@ async def prepare_prompt(
     always_tokens: int = ALWAYS_TOKENS,
     context_room: Callable[[int, int], int] | None = None,
 ) -> PreparedPrompt:
-    """Retrieve for the question and write the messages; a conversation keeps the `instructions` it has.
+    """Retrieve for the question and write the messages; a conversation keeps the
+    `instructions` it has.
 
-    `compact`: for a small window. `context_room` says after instructions of so many tokens how many of
-    those wanted the context may have; `always_tokens`, how many what is always sent may have.
+    `compact`: for a small window. `context_room` says after instructions of so many tokens how many
+    of those wanted the context may have; `always_tokens`, how many what is always sent may have.
 
     Raises: GraphNotFound, PromptError.
     """
@@ -112,7 +117,9 @@ async def prepare_prompt(
             session_kind=session_kind,
             calls=calls,
         )
-    always = await write_always_sent(source, found.graph, language=options.language, budget=always_tokens)
+    always = await write_always_sent(
+        source, found.graph, language=options.language, budget=always_tokens
+    )
     system_tokens = sum(count_tokens(part.content) for part in (instructions, always) if part)
     if context_room is not None:
         options = replace(options, budget_tokens=context_room(system_tokens, options.budget_tokens))

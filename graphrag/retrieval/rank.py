@@ -4,25 +4,26 @@ Fusion adds scores normalised to each search's best, because a rank alone forget
 node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
 behind it must not lose by more than it does.
 
-A search of names always has a best hit, however little names say in a graph. The vectors of names and
-of all text come of one model, so their cosines compare: names count by as much as all text bears them
-out, the projection of the one's scores on the other's. No constant is fitted. The scores of words in names
-and in all text are of one kind, too: the information of the question's words that a node has. They count in
-one unit, so that a name with one word of the question is less than a description with all of them.
+A search of names always has a best hit, however little names say in a graph. The vectors of names
+and of all text come of one model, so their cosines compare: names count by as much as all text
+bears them out, the projection of the one's scores on the other's. No constant is fitted. The scores
+of words in names and in all text are of one kind, too: the information of the question's words that
+a node has. They count in one unit, so that a name with one word of the question is less than a
+description with all of them.
 
-Of e5, bge and gte even unrelated texts have a cosine of about .75: what tells nodes apart is a small part of
-the score. Scores then count from that of an ordinary node (`apart`), only where one scores four fifths of the
-best: with e5-small it scores .89 of it or more in 99 of 100 questions, with the packaged model .77 or less,
-whose cosines lose by it. On 146 annotated questions (e5-small, 4-bit) recall@5/recall@10/MRR of hybrid
-retrieval are .802/.939/.778 so, .787/.935/.762 without.
+Of e5, bge and gte even unrelated texts have a cosine of about .75: what tells nodes apart is a
+small part of the score. Scores then count from that of an ordinary node (`apart`), only where one
+scores four fifths of the best: with e5-small it scores .89 of it or more in 99 of 100 questions,
+with the packaged model .77 or less, whose cosines lose by it. On 146 annotated questions (e5-small,
+4-bit) recall@5/recall@10/MRR of hybrid retrieval are .802/.939/.778 so, .787/.935/.762 without.
 
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
 `sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
 
 A reference by name ties nodes as an edge does, at a tenth of its weight: on 805 annotated questions
-(`nodius eval`) recall@5/recall@10/MRR are .8117/.9317/.7997 so, .8088/.9286/.7992 at the full weight,
-.8084/.9309/.7993 at three tenths and .8116/.9303/.7988 without.
+(`nodius eval`) recall@5/recall@10/MRR are .8117/.9317/.7997 so, .8088/.9286/.7992 at the full
+weight, .8084/.9309/.7993 at three tenths and .8116/.9303/.7988 without.
 
 Source: Zhou et al., "Learning with Local and Global Consistency" (NIPS 2003) for the operator;
 Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector; Mu and Viswanath,
@@ -58,15 +59,20 @@ DIGITS = 12
 MAX_REFERENCES = 5_000
 
 TRUST, KEPT = 2.0, 0.1
-"""Typed paths count by the share of the question that the best one uses, raised to the first, and what the
-searches found counts by the rest of it: at least by the second."""
+"""Typed paths count by the share of the question that the best one uses, raised to the first, and
+what the searches found counts by the rest of it: at least by the second.
+"""
 
 NEEDING, PARTNER_SHARE = 3, 5
-"""What so many of the best nodes refer to is shown in any case, in one of so many places at most."""
+"""What so many of the best nodes refer to is shown in any case, in one of so many
+places at most.
+"""
 
 CROWDED = 0.8
 LITTLE = 1e-3
-"""What is not above an ordinary node keeps this share of its score, and with it its place in the order."""
+"""What is not above an ordinary node keeps this share of its score, and with it its place
+in the order.
+"""
 
 REASON_SHARE = 0.5
 """A search is named as a reason when it gave at least this share of its best score."""
@@ -100,7 +106,8 @@ class Ranked(NamedTuple):
 
 
 def apart(hits: Sequence[Hit], limit: int) -> Sequence[Hit]:
-    """Return hits, best first, scored by how far they are above an ordinary node; `limit` were asked for.
+    """Return hits, best first, scored by how far they are above an ordinary node; `limit`
+    were asked for.
 
     Ordinary is the last hit where a search was cut, else the median of the graph.
     """
@@ -109,33 +116,43 @@ def apart(hits: Sequence[Hit], limit: int) -> Sequence[Hit]:
     ordinary = hits[-1 if len(hits) >= limit else len(hits) // 2].score
     if ordinary <= CROWDED * hits[0].score or ordinary >= 1:
         return hits
-    return [Hit(key, max((score - ordinary) / (1 - ordinary), LITTLE * score)) for key, score in hits]
+    return [
+        Hit(key, max((score - ordinary) / (1 - ordinary), LITTLE * score)) for key, score in hits
+    ]
 
 
 def fuse(
-    signals: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], candidates: int | None = None
+    signals: Mapping[str, Sequence[Hit]],
+    weights: Mapping[str, float],
+    candidates: int | None = None,
 ) -> dict[str, float]:
     """Return the weighted sum of each node's scores, every signal from 0 to its own best.
 
     Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
-    all that is behind. Names weigh as much of their weights as all text bears out: their vectors by what
-    both find, their words by how much of the question they hold beside all words.
+    all that is behind. Names weigh as much of their weights as all text bears out: their vectors by
+    what both find, their words by how much of the question they hold beside all words.
     """
     fused: dict[str, float] = {}
     both = weights.get("vector", 0.0) > 0 and weights.get("name-vector", 0.0) > 0
-    share = name_vector_agreement(signals.get("name-vector", ()), signals.get("vector", ())) if both else 1.0
+    share = (
+        name_vector_agreement(signals.get("name-vector", ()), signals.get("vector", ()))
+        if both
+        else 1.0
+    )
     most = _best(signals.get("text", ())) if weights.get("text", 0.0) > 0 else 0.0
     unit = min(1.0, _best(signals.get("name", ())) / most) if most > 0 else 1.0
     trust = {"name": unit, "name-vector": share}
     for name, hits in signals.items():
-        best, weight = _best(hits), weights.get(name, 0.0) * trust.get(name, 1.0)
+        best = _best(hits)
+        weight = weights.get(name, 0.0) * trust.get(name, 1.0)
         if best <= 0 or weight <= 0:
             continue
         cut = candidates is not None and len(hits) >= candidates
         least = max(0.0, hits[-1].score) if cut else 0.0
         if best - least < SAME * best:  # nothing is known of how far anyone is ahead
             least = 0.0
-        factor, before = weight / max(best - least, TINY), fused.get
+        factor = weight / max(best - least, TINY)
+        before = fused.get
         for key, score in hits:
             if score > least:
                 fused[key] = before(key, 0.0) + (score - least) * factor
@@ -185,7 +202,9 @@ class Adjacency:
         is_asked[rows] = True
         cells = np.flatnonzero(is_asked[self.rows])
         columns: list[int] = self.columns[cells].tolist()
-        weights: list[float] = [1.0] * len(columns) if self.weights is None else self.weights[cells].tolist()
+        weights: list[float] = (
+            [1.0] * len(columns) if self.weights is None else self.weights[cells].tolist()
+        )
         found: dict[int, list[tuple[int, float]]] = {row: [] for row in rows}
         for row, column, weight in zip(self.rows[cells].tolist(), columns, weights, strict=True):
             found[row].append((column, weight))
@@ -193,25 +212,32 @@ class Adjacency:
 
 
 def adjacency(
-    size: int, pairs: Integers | Sequence[tuple[int, int]], weak: Integers | None = None, weight: float = 1.0
+    size: int,
+    pairs: Integers | Sequence[tuple[int, int]],
+    weak: Integers | None = None,
+    weight: float = 1.0,
 ) -> Adjacency:
-    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self loops are dropped.
+    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self
+    loops are dropped.
 
     A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
     """
     strong = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
     sources, targets = (strong if weak is None else np.concatenate([strong, weak])).T
-    # A pair as one number: its ends, the lesser first, and whether it is weak: the strong of two comes first.
+    # A pair as one number: its ends, the lesser first, and whether it is weak: the strong of
+    # two comes first.
     bits = size.bit_length()
     numbers = (np.minimum(sources, targets) << bits | np.maximum(sources, targets)) << 1
     if weak is not None:
         numbers[len(strong) :] |= 1
     numbers.sort()
     places = numbers >> 1
-    low, high = places >> bits, places & (1 << bits) - 1
+    low = places >> bits
+    high = places & (1 << bits) - 1
     is_kept = low != high
     is_kept[1:] &= places[1:] != places[:-1]  # the first of each
-    low, high = low[is_kept], high[is_kept]
+    low = low[is_kept]
+    high = high[is_kept]
     return Adjacency(
         size=size,
         rows=np.concatenate([low, high]),
@@ -234,17 +260,20 @@ def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
     degrees = np.maximum(links.times(np.ones(len(seeds))), 1.0)
     scale = np.sqrt(degrees)  # what walks is divided by it, which spares a matrix of scaled weights
     score: Scores = restart / scale
-    start, share = (1.0 - options.damping) * score, options.damping / degrees
+    start = (1.0 - options.damping) * score
+    share = options.damping / degrees
     for _ in range(options.iterations):
         score = start + share * links.times(score)
     return score * scale
 
 
-def frontier(links: LinkTable, fused: Mapping[str, float], walked: int, options: RankOptions) -> list[str]:
+def frontier(
+    links: LinkTable, fused: Mapping[str, float], walked: int, options: RankOptions
+) -> list[str]:
     """Return the best of the nodes whose edges were not read yet, a third of `candidates` at most.
 
-    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of the first
-    `walked` nodes, says who is best. The nodes of `fused` lead `links`.
+    Their edges make a second step: passage, entity, passage. One step over `links`, the edges of
+    the first `walked` nodes, says who is best. The nodes of `fused` lead `links`.
     """
     best = max(fused.values())
     if options.damping <= 0 or links.ends.max(initial=-1) < walked or best <= 0:
@@ -259,7 +288,9 @@ def frontier(links: LinkTable, fused: Mapping[str, float], walked: int, options:
 
 
 def _seeds(size: int, fused: Mapping[str, float]) -> Scores:
-    """Return the fused scores of the first nodes of some, 0 for the others. Shapes: float64[size]."""
+    """Return the fused scores of the first nodes of some, 0 for the
+    others. Shapes: float64[size].
+    """
     seeds = np.zeros(size)
     seeds[: len(fused)] = np.fromiter(fused.values(), dtype=np.float64, count=len(fused))
     return seeds
@@ -276,9 +307,9 @@ def rank(
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
-    Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes lead a
-    table of links. What the best nodes refer to, or what refers to them, takes the last places where it has
-    none. `paths` are the ends of typed paths with their scores, best first.
+    Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes
+    lead a table of links. What the best nodes refer to, or what refers to them, takes the last
+    places where it has none. `paths` are the ends of typed paths with their scores, best first.
     """
     fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
     if not fused or limit <= 0:
@@ -288,7 +319,11 @@ def rank(
         references = NO_REFERENCES
     named = references.around(fused, limit=MAX_REFERENCES)
     paths = paths or {}
-    row = dict(zip(table.keys, range(len(table.keys)), strict=True)) if references.keys or paths else {}
+    row = (
+        dict(zip(table.keys, range(len(table.keys)), strict=True))
+        if references.keys or paths
+        else {}
+    )
     weak = _rows(named, row) if named.keys else None
     for key in paths:
         row.setdefault(key, len(row))
@@ -308,15 +343,21 @@ def rank(
         Ranked(
             key=keys[i],
             score=values[i],
-            reasons=names.get(keys[i]) or _nearest(i, keys, values, beside[i], references) or ("graph",),
+            reasons=names.get(keys[i])
+            or _nearest(i, keys, values, beside[i], references)
+            or ("graph",),
         )
         for i in order
         if values[i] > 0
     ]
 
 
-def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float) -> None:
-    """Add the scores of ends of typed paths, whose best is the share of the question that it uses."""
+def _add_paths(
+    scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float
+) -> None:
+    """Add the scores of ends of typed paths, whose best is the share of the question
+    that it uses.
+    """
     best = max(paths.values(), default=0.0)
     trust = (1.0 - KEPT) * best**TRUST
     scores *= 1.0 - trust
@@ -326,15 +367,21 @@ def _add_paths(scores: Scores, row: Mapping[str, int], paths: Mapping[str, float
 
 def _rows(table: LinkTable, row: dict[str, int]) -> Integers:
     """Return the edges as rows of nodes; a node that has none gets the next."""
-    return np.array([row.setdefault(key, len(row)) for key in table.keys], dtype=np.int64)[table.ends]
+    return np.array([row.setdefault(key, len(row)) for key in table.keys], dtype=np.int64)[
+        table.ends
+    ]
 
 
 def _with_partners(
     order: list[int], keys: Sequence[str], row: Mapping[str, int], references: ReferenceLinks
 ) -> list[int]:
-    """Return the order with the partners of its best nodes in its last places, where they had none."""
+    """Return the order with the partners of its best nodes in its last places, where
+    they had none.
+    """
     known = set(order)
-    partners = (row[key] for i in order[:NEEDING] for key in references.partners(keys[i]) if key in row)
+    partners = (
+        row[key] for i in order[:NEEDING] for key in references.partners(keys[i]) if key in row
+    )
     missing = [i for i in dict.fromkeys(partners) if i not in known][: len(order) // PARTNER_SHARE]
     return [*order[: len(order) - len(missing)], *missing]
 

@@ -1,10 +1,12 @@
-"""Finds which nodes of a graph call each other by name, as expressions of n8n do, or stand side by side.
+"""Finds which nodes of a graph call each other by name, as expressions of n8n do, or stand
+side by side.
 
-Computed once for a revision, in another thread, and remembered for the graphs used last. A graph whose
-nodes do not refer by name costs nothing; one of more than `MAX_NODES` nodes has no references here.
-A person who lays out a workflow puts together what belongs together: of 805 annotated questions about n8n
-recall@5/@10/MRR are .8146/.9380/.8012 with the four nearest nodes and .8121/.9339/.7994 without, at the
-weight of a reference; ties between numbered copies of a node made them worse (.8112/.9330/.7990).
+Computed once for a revision, in another thread, and remembered for the graphs used last. A graph
+whose nodes do not refer by name costs nothing; one of more than `MAX_NODES` nodes has no references
+here. A person who lays out a workflow puts together what belongs together: of 805 annotated
+questions about n8n recall@5/@10/MRR are .8146/.9380/.8012 with the four nearest nodes and
+.8121/.9339/.7994 without, at the weight of a reference; ties between numbered copies of a node made
+them worse (.8112/.9330/.7990).
 """
 
 from __future__ import annotations
@@ -34,10 +36,11 @@ Ends = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLinks:
-    """The nodes that each node refers to, and those that refer to it, in key order; and all weak ties.
+    """The nodes that each node refers to, and those that refer to it, in key order; and
+    all weak ties.
 
-    Ties are references, and pairs of which one stands nearest to the other. Shapes: `ends` is int64[k, 2],
-    places in `keys`; `place` is the inverse of `keys`.
+    Ties are references, and pairs of which one stands nearest to the other. Shapes: `ends` is
+    int64[k, 2], places in `keys`; `place` is the inverse of `keys`.
     """
 
     refers_to: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
@@ -47,8 +50,11 @@ class ReferenceLinks:
     ends: Ends = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
 
     @staticmethod
-    def of(links: Iterable[Link], beside: Mapping[str, Sequence[str]] | None = None) -> ReferenceLinks:
-        forward, back = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    def of(
+        links: Iterable[Link], beside: Mapping[str, Sequence[str]] | None = None
+    ) -> ReferenceLinks:
+        forward = defaultdict[str, list[str]](list)
+        back = defaultdict[str, list[str]](list)
         found = sorted(links)
         for source, target in found:
             forward[source].append(target)
@@ -57,7 +63,11 @@ class ReferenceLinks:
         ties = LinkTable.of([*found, *near])
         place = {key: i for i, key in enumerate(ties.keys)}
         return ReferenceLinks(
-            refers_to=dict(forward), referred_by=dict(back), keys=ties.keys, place=place, ends=ties.ends
+            refers_to=dict(forward),
+            referred_by=dict(back),
+            keys=ties.keys,
+            place=place,
+            ends=ties.ends,
         )
 
     def partners(self, key: str) -> list[str]:
@@ -80,7 +90,9 @@ NO_REFERENCES = ReferenceLinks()
 
 
 def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
-    """Return the references among the nodes of a graph, at most `MAX_LINKS`; a node's to itself are none."""
+    """Return the references among the nodes of a graph, at most `MAX_LINKS`; a node's to
+    itself are none.
+    """
     names = by_name(graph, nodes)
     found: set[Link] = set()
     for reference in references(nodes, names):
@@ -93,7 +105,9 @@ def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
 
 
 def nearest(nodes: Sequence[Node]) -> dict[str, list[str]]:
-    """Return the nodes that stand nearest to each on its sheet; nothing of a sheet that nobody laid out."""
+    """Return the nodes that stand nearest to each on its sheet; nothing of a sheet that
+    nobody laid out.
+    """
     from scipy.spatial import KDTree  # it adds to a start, and most graphs do without
 
     sheets = defaultdict[str, list[Node]](list)

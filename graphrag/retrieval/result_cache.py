@@ -12,7 +12,8 @@ T = TypeVar("T")
 
 
 class ResultCache(Generic[T]):
-    """Holds at most `max_entries` results for `ttl_s` seconds each; the least recently used goes first.
+    """Holds at most `max_entries` results for `ttl_s` seconds each; the least recently
+    used goes first.
 
     A failed computation is not kept.
     """
@@ -63,7 +64,9 @@ class ResultCache(Generic[T]):
 
     def _computed(self, key: Hashable, task: asyncio.Future[T], keep: Callable[[T], bool]) -> None:
         del self._running[key]
-        if task.cancelled() or task.exception() is not None:  # every waiter has it: nothing is warned of
+        if (
+            task.cancelled() or task.exception() is not None
+        ):  # every waiter has it: nothing is warned of
             return
         if keep(value := task.result()):
             self._entries[key] = (self._clock() + self._ttl_s, value)

@@ -43,7 +43,8 @@ class RetrievalOptions:
 class Retrieval:
     """What was found, most relevant first.
 
-    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what was not available.
+    Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what
+    was not available.
     """
 
     graph: Graph

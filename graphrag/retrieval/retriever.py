@@ -1,9 +1,10 @@
 """Finds what a question needs of a graph: searches, spreads over the edges, reads the subgraph.
 
-Two modes. `hybrid` fuses text, name and vector searches and walks the edges (`graphrag.retrieval.rank`);
-`vector` is the plain form: nearest vectors, then breadth-first surroundings. Neither calls a
-language model. Whatever part is not available (no embedder, no vectors, a failing embedding
-service) is left out and named in `Retrieval.notes`; the question is still answered.
+Two modes. `hybrid` fuses text, name and vector searches and walks the edges
+(`graphrag.retrieval.rank`); `vector` is the plain form: nearest vectors, then breadth-first
+surroundings. Neither calls a language model. Whatever part is not available (no embedder, no
+vectors, a failing embedding service) is left out and named in `Retrieval.notes`; the question
+is still answered.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from graphrag.retrieval.retrieval_result import (
 
 MAX_QUERY_CHARS = 2_000
 LEAD_WORDS = 12
-"""A text of more than twice as many words says first what it is about: these count as much as all of it."""
+"""A text of more than twice as many words says first what it is about: these count as much as
+all of it.
+"""
 ENGLISH_MODEL = "not-english: NODIUS_EMBEDDINGS=multilingual knows more languages"
 
 log = logging.getLogger(__name__)
@@ -58,7 +61,9 @@ class Retrieves(Protocol):
 
 
 class Retriever:
-    """Answers `retrieve` for the graphs of one source; results are cached by revision and vectors."""
+    """Answers `retrieve` for the graphs of one source; results are cached by
+    revision and vectors.
+    """
 
     def __init__(
         self,
@@ -78,7 +83,9 @@ class Retriever:
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
-        self._cache: ResultCache[Retrieval] = ResultCache(ttl_s=cache_ttl_s, max_entries=cache_entries)
+        self._cache: ResultCache[Retrieval] = ResultCache(
+            ttl_s=cache_ttl_s, max_entries=cache_entries
+        )
         self._references = ReferenceIndex(source)
         self._labels = LabelVectors(embedder)
 
@@ -102,12 +109,15 @@ class Retriever:
         versions = await self._source.get_versions(graph_key)
         graph = versions.graph
         query = " ".join(question[:MAX_QUERY_CHARS].split())
-        # A graph created again under an old key may be at an old revision; its time of creation differs.
+        # A graph created again under an old key may be at an old revision; its time
+        # of creation differs.
         at = (graph_key, graph.revision, graph.created_time, versions.vectors)
         # To write the options out takes longer than a look-up.
         how = self._own_options if options is self.options else repr(options)
         found, cached = await self._cache.get(
-            (*at, query.casefold(), how), lambda: self._compute(graph, question, query, options), keep=_lasts
+            (*at, query.casefold(), how),
+            lambda: self._compute(graph, question, query, options),
+            keep=_lasts,
         )
         seconds = time.perf_counter() - began
         facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
@@ -117,14 +127,17 @@ class Retriever:
         return replace(found, cached=True, question=question) if cached else found
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
-        """Return the best nodes for a query; none rather than nodes that have nothing to do with it.
+        """Return the best nodes for a query; none rather than nodes that have nothing to
+        do with it.
 
         Raises: GraphNotFound.
         """
         found = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
         return () if GRAPH_ORDER in found.notes else found.nodes
 
-    async def _compute(self, graph: Graph, question: str, query: str, options: RetrievalOptions) -> Retrieval:
+    async def _compute(
+        self, graph: Graph, question: str, query: str, options: RetrievalOptions
+    ) -> Retrieval:
         started = time.perf_counter()
         vector, notes = await self._embed(query, options)
         embedded = time.perf_counter()
@@ -167,13 +180,15 @@ class Retriever:
     async def _embed(
         self, query: str, options: RetrievalOptions
     ) -> tuple[tuple[str, Vector] | None, list[str]]:
-        """Return model and vector of a query, and notes: of one longer than a sentence the mean of its own
-        vector and its beginning's."""
+        """Return model and vector of a query, and notes: of one longer than a sentence the mean of
+        its own vector and its beginning's.
+        """
         if options.mode == "text" or not query:
             return None, []
         if self._embedder is None:
             return None, ["no-embedder"]
-        began, words = time.perf_counter(), query.split()
+        began = time.perf_counter()
+        words = query.split()
         texts = [query] if len(words) <= 2 * LEAD_WORDS else [query, " ".join(words[:LEAD_WORDS])]
         try:
             vectors = await self._embedder.embed([AskedText(text) for text in texts])
@@ -183,9 +198,13 @@ class Retriever:
         ms = round((time.perf_counter() - began) * 1e3, 2)
         log.debug("rag_embedding", extra={"dim": len(vector), "ms": ms})
         model = self._embedder.model
-        return (model, vector), [ENGLISH_MODEL] if model in ENGLISH_MODELS and not is_english(query) else []
+        return (model, vector), [ENGLISH_MODEL] if model in ENGLISH_MODELS and not is_english(
+            query
+        ) else []
 
 
 def _lasts(found: Retrieval) -> bool:
-    """Say whether a result is as good as it gets: a service comes back, another program writes vectors."""
+    """Say whether a result is as good as it gets: a service comes back, another
+    program writes vectors.
+    """
     return NO_VECTORS not in found.notes and not found.words_only

@@ -1,10 +1,11 @@
-"""Lets a model assess what a search found, in one call, and searches once more for what it says is missing.
+"""Lets a model assess what a search found, in one call, and searches once more for what it
+says is missing.
 
-The model is shown the best candidates, numbered, and calls one tool: which of them the answer needs, and a
-query for what none of them says. The chosen nodes come first, then those of that query, then the others.
-Whatever goes wrong (no call, numbers of others, no end, a limit, a service that fails) leaves the first
-ranking.
-What stands in nodes is data: all that an answer can do is choose among the candidates and search this graph.
+The model is shown the best candidates, numbered, and calls one tool: which of them the answer
+needs, and a query for what none of them says. The chosen nodes come first, then those of that
+query, then the others. Whatever goes wrong (no call, numbers of others, no end, a limit, a service
+that fails) leaves the first ranking. What stands in nodes is data: all that an answer can do is
+choose among the candidates and search this graph.
 """
 
 from __future__ import annotations
@@ -70,11 +71,17 @@ class Assessment(ToolArguments):
         max_length=10 * CANDIDATES, description="Numbers of the nodes that the answer needs."
     )
     missing: str = Field(
-        default="", max_length=1_000, description="Query for what is still to be looked up; empty: nothing."
+        default="",
+        max_length=1_000,
+        description="Query for what is still to be looked up; empty: nothing.",
     )
 
 
-_FUNCTION = {"name": TOOL, "description": "Say what helps.", "parameters": parameters_of(Assessment)}
+_FUNCTION = {
+    "name": TOOL,
+    "description": "Say what helps.",
+    "parameters": parameters_of(Assessment),
+}
 _SCHEMA = {"type": "function", "function": _FUNCTION}
 
 
@@ -102,7 +109,9 @@ class SecondLook:
     async def retrieve(
         self, graph_key: str, question: str, options: RetrievalOptions | None = None
     ) -> Retrieval:
-        """Return the nodes and edges that matter for the question. Raises: GraphNotFound, SourceError."""
+        """Return the nodes and edges that matter for the question.
+        Raises: GraphNotFound, SourceError.
+        """
         options = options or self.retriever.options
         first = await self.retriever.retrieve(graph_key, question, options)
         if not first.nodes or GRAPH_ORDER in first.notes or asks_about_graph(question):
@@ -125,7 +134,8 @@ class SecondLook:
 
     async def _assessed(self, question: str, candidates: Sequence[ScoredNode]) -> Assessment | None:
         """Return what the model says; None: `failed` says why it is of no use."""
-        began, self.failed = time.perf_counter(), ""
+        began = time.perf_counter()
+        self.failed = ""
         assessed: Assessment | None = None
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -137,12 +147,17 @@ class SecondLook:
         except (ModelError, TimeoutError, MalformedArguments, ValidationError) as exc:
             self.failed = type(exc).__name__
         self.ms = (time.perf_counter() - began) * 1e3
-        facts = {"candidates": len(candidates), "relevant": len(assessed.relevant) if assessed else 0}
+        facts = {
+            "candidates": len(candidates),
+            "relevant": len(assessed.relevant) if assessed else 0,
+        }
         log.info("second_look", extra=facts | {"failed": self.failed, "ms": round(self.ms, 2)})
         return assessed
 
     def _request(self, question: str, candidates: Sequence[ScoredNode]) -> tuple[ModelRequest, int]:
-        """Return what is asked, of as many candidates as the budget holds, and how many these are."""
+        """Return what is asked, of as many candidates as the budget holds, and how
+        many these are.
+        """
         rows = [
             {
                 "number": number,
@@ -168,9 +183,13 @@ class SecondLook:
         Raises: ModelError, MalformedArguments where there is none.
         """
         words = ModelText((TOOL,))
-        chars, stream = 0, self.provider.stream(request.messages, request.tools, request.options)
-        pays, used = self.payer, self.used
-        metered = metered_call(self.provider, request, self.meter, self.pricing, payer=pays, used=used)
+        chars = 0
+        stream = self.provider.stream(request.messages, request.tools, request.options)
+        pays = self.payer
+        used = self.used
+        metered = metered_call(
+            self.provider, request, self.meter, self.pricing, payer=pays, used=used
+        )
         said: list[str] = []
         async with metered as call, aclosing(stream) as chunks:
             async for chunk in chunks:
@@ -188,15 +207,24 @@ class SecondLook:
     async def _joined(
         self, wide: Retrieval, chosen: Sequence[ScoredNode], further: Retrieval, most: int
     ) -> Retrieval:
-        """Return the assessed nodes, then those of the second search, then the others, with their edges."""
-        first = [replace(scored, reasons=("assessed", *scored.reasons), weak=False) for scored in chosen]
-        more = [replace(scored, reasons=("missing", *scored.reasons)) for scored in further.nodes[:HOP]]
+        """Return the assessed nodes, then those of the second search, then the others,
+        with their edges.
+        """
+        first = [
+            replace(scored, reasons=("assessed", *scored.reasons), weak=False) for scored in chosen
+        ]
+        more = [
+            replace(scored, reasons=("missing", *scored.reasons)) for scored in further.nodes[:HOP]
+        ]
         by_key: dict[str, ScoredNode] = {}
         for scored in (*first, *more, *wide.nodes):
             by_key.setdefault(scored.node.key, scored)
         keys = list(by_key)[:most]
-        inside = await self.source.get_neighborhood(wide.graph.key, keys, max_depth=0, limit=len(keys))
-        configs, types = {**wide.configs, **further.configs}, {by_key[key].node.type for key in keys}
+        inside = await self.source.get_neighborhood(
+            wide.graph.key, keys, max_depth=0, limit=len(keys)
+        )
+        configs = {**wide.configs, **further.configs}
+        types = {by_key[key].node.type for key in keys}
         return replace(
             wide,
             nodes=tuple(by_key[key] for key in keys),

@@ -1,4 +1,6 @@
-"""Answers questions about sets ("which nodes call X", "how many…") with complete lists of a small graph."""
+"""Answers questions about sets ("which nodes call X", "how many…") with complete lists of
+a small graph.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _ASKS_FOR_SET = re.compile(
 
 
 def asks_for_set(question: str) -> bool:
-    """Returns whether a question, English or French, asks for several nodes by what they have in common."""
+    """Returns whether a question, English or French, asks for several nodes by what they
+    have in common.
+    """
     return _ASKS_FOR_SET.search(fold(question[:500])) is not None
 
 
@@ -42,7 +46,9 @@ def complete_lists(
     budget_tokens: int,
     count_tokens: Callable[[str], int],
 ) -> str:
-    """Returns the lists that a question asks for, each complete with its count; "" where none fits."""
+    """Returns the lists that a question asks for, each complete with its count; ""
+    where none fits.
+    """
     if not asks_for_set(question):
         return ""
     nodes = {node.key: node for node in graph.nodes}
@@ -63,7 +69,9 @@ def complete_lists(
 
 
 def _distinct(sets: Sequence[NodeSet]) -> list[NodeSet]:
-    """Returns the first sets that differ in their nodes: a service is named by its type and its host."""
+    """Returns the first sets that differ in their nodes: a service is named by its type
+    and its host.
+    """
     kept: list[NodeSet] = []
     for one in sets:
         if all(one.members.keys() != other.members.keys() for other in kept):

@@ -1,4 +1,6 @@
-"""Writes what a graph does and three first questions about it, each of which the rules can answer."""
+"""Writes what a graph does and three first questions about it, each of which the
+rules can answer.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,16 @@ async def suggest(source: GraphDataSource, graph: Graph, language: Language) -> 
     nodes: list[Node] = []
     edges: list[Edge] = []
     if stats.nodes <= MAX_NODES:
-        nodes, edges = await source.get_nodes(graph.key), await source.get_edges(graph.key)
+        nodes = await source.get_nodes(graph.key)
+        edges = await source.get_edges(graph.key)
     return await asyncio.to_thread(_suggested, graph, nodes, edges, language)
 
 
-def _suggested(graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge], language: Language) -> Suggestions:
-    flow, names = summarize_flow(nodes, edges), {node.key: node_label(node) for node in nodes}
+def _suggested(
+    graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge], language: Language
+) -> Suggestions:
+    flow = summarize_flow(nodes, edges)
+    names = {node.key: node_label(node) for node in nodes}
     about = graph.description or next((said for _, said in flow.notes), "")
     name = " ".join(graph.name.split())
     rest = beginning(about.removeprefix(name).lstrip(" .:"), ABOUT_CHARS)
@@ -52,19 +58,28 @@ def _suggested(graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge], langu
     for key, keys in (("suggest_starts", flow.starts), ("suggest_ends", flow.ends)):
         if keys:
             shown = ", ".join(names[one] for one in keys[:MAX_NAMED])
-            lines.append(text(key, language, nodes=shown + (", …" if len(keys) > MAX_NAMED else "")))
+            lines.append(
+                text(key, language, nodes=shown + (", …" if len(keys) > MAX_NAMED else ""))
+            )
     if len(flow.way) > 1:
         lines.append(text("suggest_way", language, n=len(flow.way) - 1))
     return Suggestions(
-        summary=" ".join(lines), questions=_questions(flow, nodes, edges, names, language), language=language
+        summary=" ".join(lines),
+        questions=_questions(flow, nodes, edges, names, language),
+        language=language,
     )
 
 
 def _questions(
-    flow: FlowSummary, nodes: Sequence[Node], edges: Sequence[Edge], names: dict[str, str], language: Language
+    flow: FlowSummary,
+    nodes: Sequence[Node],
+    edges: Sequence[Edge],
+    names: dict[str, str],
+    language: Language,
 ) -> Sequence[str]:
-    """Return three questions: what it does, what a step of its way is needed for (one with several outputs
-    in use, where there is one), and what it is set to."""
+    """Return three questions: what it does, what a step of its way is needed for (one with several
+    outputs in use, where there is one), and what it is set to.
+    """
     if not nodes:
         return (text("suggest_types", language),)
     often = Counter(name.casefold() for name in names.values())

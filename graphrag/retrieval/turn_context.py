@@ -46,7 +46,9 @@ _FILLING = frozenset(
 
 
 def asks_about_graph(question: str) -> bool:
-    """Return whether a question, English or French, is about the graph as a whole and names no part of it."""
+    """Return whether a question, English or French, is about the graph as a whole and names no
+    part of it.
+    """
     words = set(re.findall(r"[^\W_]+", fold(question[:200])))
     is_about = bool(words & _WHOLE) or bool(words & _GRAPH and words & _ASKING)
     return is_about and words <= _WHOLE | _GRAPH | _ASKING | _FILLING
@@ -55,11 +57,12 @@ def asks_about_graph(question: str) -> bool:
 async def context_for(
     source: GraphDataSource, found: Retrieval, options: ContextOptions, *, system_tokens: int = 0
 ) -> Context:
-    """Returns the context of a question, within `options.budget_tokens`, after a system prompt of so many.
+    """Returns the context of a question, within `options.budget_tokens`, after a system prompt
+    of so many.
 
-    A small graph is written whole where that fits. Else a question about the graph as a whole, and one to
-    which nothing found is near, gets the outline of the graph first; what was found takes the room that is
-    left.
+    A small graph is written whole where that fits. Else a question about the graph as a whole, and
+    one to which nothing found is near, gets the outline of the graph first; what was found takes
+    the room that is left.
     """
     graph = await _small_graph(source, found)
     lists = "" if graph is None else await asyncio.to_thread(_lists, found, graph, options)
@@ -71,18 +74,25 @@ async def context_for(
         text = "\n\n".join(part for part in (context.text, lists) if part)
         return replace(context, text=text, tokens=count_tokens(text))
     context = await asyncio.to_thread(build_context, found, options, count_tokens, graph)
-    is_about_all, room = asks_about_graph(found.question), options.budget_tokens
+    is_about_all = asks_about_graph(found.question)
+    room = options.budget_tokens
     if is_about_all:
         room = min(room, OPENING_TOKENS - system_tokens)
     if (context.whole and context.tokens <= room) or not (is_about_all or _is_weak(found)):
         return context
     outline = await build_outline(
-        source, found.graph, language=options.language, budget_tokens=room, count_tokens=count_tokens
+        source,
+        found.graph,
+        language=options.language,
+        budget_tokens=room,
+        count_tokens=count_tokens,
     )
     if outline is None:
         return context
     left = room - count_tokens(outline) - 2
-    details = Context(text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges))
+    details = Context(
+        text="", tokens=0, dropped_nodes=len(found.nodes), dropped_edges=len(found.edges)
+    )
     if is_about_all and left >= LEAST_DETAIL_TOKENS:
         rest = replace(options, budget_tokens=left)
         details = await asyncio.to_thread(build_context, found, rest, count_tokens)
@@ -106,10 +116,13 @@ def _is_weak(found: Retrieval) -> bool:
 
 
 async def _small_graph(source: GraphDataSource, found: Retrieval) -> WholeGraph | None:
-    """Returns all of a graph that is small enough to be written whole or outlined. Raises: GraphNotFound."""
+    """Returns all of a graph that is small enough to be written whole or
+    outlined. Raises: GraphNotFound.
+    """
     stats = await source.get_stats(found.graph.key)
     if not 0 < stats.nodes <= MAX_NODES:
         return None
-    nodes, edges = await source.get_nodes(found.graph.key), await source.get_edges(found.graph.key)
+    nodes = await source.get_nodes(found.graph.key)
+    edges = await source.get_edges(found.graph.key)
     configs = types_by_name(await source.get_node_configs(sorted({node.type for node in nodes})))
     return WholeGraph(nodes=nodes, edges=edges, configs=configs)

@@ -1,11 +1,11 @@
 """Lets twins take one place: nodes of one name and two types that an edge joins.
 
-A passage and the entity that it is about are one thing twice: of 20 places for a question about MuSiQue they
-took three twice. The one that says less stands behind all others. Nodes of one type are no twins: steps of a
-workflow are often called alike. Giving each the scores of both was tried, too: on MuSiQue recall@5 rose from
-.662 to .690, but what two nodes of one name have in common with a question counted twice, and where other
-things have similar names the second passage of two was found less often (recall@2 of made-up passages fell
-from 1.000 to .875).
+A passage and the entity that it is about are one thing twice: of 20 places for a question about
+MuSiQue they took three twice. The one that says less stands behind all others. Nodes of one type
+are no twins: steps of a workflow are often called alike. Giving each the scores of both was tried,
+too: on MuSiQue recall@5 rose from .662 to .690, but what two nodes of one name have in common with
+a question counted twice, and where other things have similar names the second passage of two was
+found less often (recall@2 of made-up passages fell from 1.000 to .875).
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ Twins = frozenset[tuple[str, str]]
 
 
 def namesakes(names: Mapping[str, Sequence[str]]) -> int:
-    """Return how many nodes are called as another one before them; `names` are those of each node, by key."""
-    return len(names) - len({letters(called[0]) if called else key for key, called in names.items()})
+    """Return how many nodes are called as another one before them; `names` are those of each
+    node, by key.
+    """
+    return len(names) - len(
+        {letters(called[0]) if called else key for key, called in names.items()}
+    )
 
 
 def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
@@ -31,7 +35,11 @@ def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
     if len(set(names.values())) < len(names):  # else there are none, as most times
         types = {scored.node.key: scored.node.type for scored in nodes}
         for source, target in ((edge.source, edge.target) for edge in edges):
-            if (name := names.get(source)) and name == names.get(target) and types[source] != types[target]:
+            if (
+                (name := names.get(source))
+                and name == names.get(target)
+                and types[source] != types[target]
+            ):
                 found |= {(source, target), (target, source)}
     return frozenset(found)
 

@@ -1,8 +1,10 @@
-"""Follows typed paths from what a question names over the relations that its words speak for; knows no store.
+"""Follows typed paths from what a question names over the relations that its words speak for;
+knows no store.
 
-A path is a start that the question names and up to `STEPS` relations, each an edge label and a direction.
-Each step uses a word that speaks for its relation. A path scores by the share of the question that it uses,
-less where it leads to many nodes; its ends get the score, so that an answer is above the way to it.
+A path is a start that the question names and up to `STEPS` relations, each an edge label and a
+direction. Each step uses a word that speaks for its relation. A path scores by the share of the
+question that it uses, less where it leads to many nodes; its ends get the score, so that an answer
+is above the way to it.
 """
 
 from __future__ import annotations
@@ -20,10 +22,14 @@ STEPS = 3
 MAX_SEQUENCES = 60
 MAX_ENDS = 400
 APART = 0.6
-"""Words of one label count in full side by side (`place of birth`), and so much with others between."""
+"""Words of one label count in full side by side (`place of birth`), and so much
+with others between.
+"""
 
 CLEAR = 0.08
-"""Where no word says as much, or none has a label's stem and nothing is asked, a path has one step."""
+"""Where no word says as much, or none has a label's stem and nothing is asked, a path
+has one step.
+"""
 
 COST = 0.03
 """A step must say more than this, or a shorter path is better."""
@@ -68,11 +74,18 @@ class _Walk:
     most: list[float] = field(init=False)
 
     def __post_init__(self) -> None:
-        places, named = self.asked.places, self.asked.named
-        self.masks = [sum(1 << j for j, p in enumerate(places) if n.first <= p < n.end) for n in named]
-        self.sharing = sum(1 << j for j, word in enumerate(self.asked.words) if word.stem in SHARING)
+        places = self.asked.places
+        named = self.asked.named
+        self.masks = [
+            sum(1 << j for j, p in enumerate(places) if n.first <= p < n.end) for n in named
+        ]
+        self.sharing = sum(
+            1 << j for j, word in enumerate(self.asked.words) if word.stem in SHARING
+        )
         rows = list(self.speaks.values())
-        self.most = [max((row[j] for row in rows), default=0.0) for j in range(len(self.asked.words))]
+        self.most = [
+            max((row[j] for row in rows), default=0.0) for j in range(len(self.asked.words))
+        ]
 
     def inside(self) -> int:
         """Return which words are of names."""
@@ -82,10 +95,11 @@ class _Walk:
         return inside
 
     def share(self, sequence: _Sequence) -> float:
-        """Return how much of the question a sequence uses: of what is named, and of the other words.
+        """Return how much of the question a sequence uses: of what is named, and of
+        the other words.
 
-        Words about the whole graph ask for nothing, nor does a second word for sharing, nor one that asks
-        for labels of which there are none.
+        Words about the whole graph ask for nothing, nor does a second word for sharing, nor one
+        that asks for labels of which there are none.
         """
         named = sum(mask for t, mask in enumerate(self.masks) if sequence.passed >> t & 1)
         used = sequence.used
@@ -95,7 +109,8 @@ class _Walk:
                 0 < self.most[j] <= LEAST or (word.stem in ASKING and not self.most[j])
             ):
                 idle |= 1 << j
-        passed, others = sequence.passed.bit_count(), len(self.asked.words) - (named | idle).bit_count()
+        passed = sequence.passed.bit_count()
+        others = len(self.asked.words) - (named | idle).bit_count()
         return (passed + (used & ~named).bit_count()) / (passed + others)
 
     def passed(self, sequence: _Sequence) -> set[str]:
@@ -134,12 +149,16 @@ class _Walk:
         return found
 
     def _split(self, longer: _Sequence, ends: set[str]) -> Iterator[_Sequence]:
-        """Yield where a step leads: through what else is named, back to the start, and to all others."""
+        """Yield where a step leads: through what else is named, back to the start, and
+        to all others.
+        """
         for t, named in enumerate(self.asked.named):
             through = ends.intersection(named.keys)
             if through and not (longer.passed >> t & 1 or longer.used & self.masks[t]):
-                used, passed = longer.used | self.masks[t], longer.passed | 1 << t
-                score, hit = longer.score + 1.0, frozenset(through)
+                used = longer.used | self.masks[t]
+                passed = longer.passed | 1 << t
+                score = longer.score + 1.0
+                hit = frozenset(through)
                 yield longer._replace(used=used, passed=passed, score=score, ends=hit)
         if longer.start in ends:
             yield longer._replace(score=longer.score * BACK, ends=frozenset([longer.start]))
@@ -147,9 +166,12 @@ class _Walk:
             yield longer._replace(ends=others)
 
     def _uses(self, sequence: _Sequence, relation: Relation) -> Iterator[tuple[int, float, int]]:
-        """Yield the words used with this step, what it gains, and how far the first stands from the name of
-        the start: the nearest are meant first. Nothing, where no word speaks for it."""
-        row, used, places = self.speaks[relation], sequence.used, self.asked.places
+        """Yield the words used with this step, what it gains, and how far the first stands from the
+        name of the start: the nearest are meant first. Nothing, where no word speaks for it.
+        """
+        row = self.speaks[relation]
+        used = sequence.used
+        places = self.asked.places
         free = [j for j in range(len(row)) if not used >> j & 1]
         best = max(free, key=lambda j: row[j], default=-1)
         gain = row[best] if best >= 0 else 0.0
@@ -157,10 +179,15 @@ class _Walk:
         if turns and sequence.before == frozenset([sequence.start]) and not used & self.sharing:
             shared = next((j for j in free if self.sharing >> j & 1), -1)
             if shared >= 0 and gain < 1.0:
-                best, gain = shared, 1.0
+                best = shared
+                gain = 1.0
         if gain < LEAST:
             if turns and any(row[j] >= LEAST for j in range(len(row)) if used >> j & 1):
-                yield used, 0.0, sequence.distance  # the word of the last step speaks for this one, too
+                yield (
+                    used,
+                    0.0,
+                    sequence.distance,
+                )  # the word of the last step speaks for this one, too
             return
         used |= 1 << best
         distance = self._distance(sequence, places[best])
@@ -173,7 +200,8 @@ class _Walk:
 
     def _others(self, row: Sequence[float], used: int, best: int) -> list[int]:
         """Return the other words of a label that may be of the same mention of it."""
-        stems, found = {self.asked.words[best].stem}, list[int]()
+        stems = {self.asked.words[best].stem}
+        found = list[int]()
         for j, word in enumerate(self.asked.words):
             if used >> j & 1 or row[j] < 1.0 or word.stem in stems:
                 continue
@@ -190,16 +218,19 @@ class _Walk:
 
 
 def possible_steps(asked: AskedWords, speaks: Strengths) -> int:
-    """Return how many steps a path can have at most; 0 where none can use `LEAST_SHARE` of the question.
+    """Return how many steps a path can have at most; 0 where none can use `LEAST_SHARE`
+    of the question.
 
-    Each step uses a word, and several only where a label has them. Words that say nothing stay unused.
+    Each step uses a word, and several only where a label has them. Words that say
+    nothing stay unused.
     """
     walk = _Walk(asked, speaks, {})
     inside = walk.inside()
     outside = [j for j in range(len(walk.most)) if not inside >> j & 1]
     usable = [j for j in outside if walk.most[j] >= LEAST or walk.sharing >> j & 1]
     idle = [j for j in outside if not walk.most[j] and asked.words[j].stem in ASKING]
-    names, saying = len(asked.named), sum(walk.most[j] > LEAST for j in outside)
+    names = len(asked.named)
+    saying = sum(walk.most[j] > LEAST for j in outside)
     clear = max(walk.most) >= (CLEAR if asked.asks else 1.0)
     steps = min(STEPS if clear else 1, len(usable) + (inside.bit_count() if names > 1 else 0))
     used = len(usable) if max(walk.most) >= 1.0 else min(steps, len(usable))
@@ -210,7 +241,8 @@ def possible_steps(asked: AskedWords, speaks: Strengths) -> int:
 def path_scores(
     asked: AskedWords, speaks: Strengths, links: Iterable[TypedLink], nodes: int
 ) -> dict[str, float]:
-    """Return the ends of paths with the share of the question that their best path uses, best first.
+    """Return the ends of paths with the share of the question that their best path
+    uses, best first.
 
     `nodes` is about how many nodes the graph has: a path that leads to many of them says little.
     """
@@ -229,7 +261,9 @@ def path_scores(
     sequences = walk.begin()
     for _ in range(STEPS):
         found = [longer for sequence in sequences for longer in walk.step(sequence)]
-        sequences = sorted(found, key=lambda s: (-s.score, s.start, sorted(s.ends)[:1]))[:MAX_SEQUENCES]
+        sequences = sorted(found, key=lambda s: (-s.score, s.start, sorted(s.ends)[:1]))[
+            :MAX_SEQUENCES
+        ]
         for sequence in sequences:
             if not sequence.explained:
                 continue
@@ -237,7 +271,8 @@ def path_scores(
             narrow = 1.0 - WIDTH * min(1.0, math.log(sequence.width) / scale)
             score = sequence.score * narrow
             if ends and score > top:
-                top, share = score, walk.share(sequence)
+                top = score
+                share = walk.share(sequence)
             for key in ends:
                 scores[key] = max(score, scores.get(key, 0.0))
     if share < LEAST_SHARE:

@@ -16,8 +16,9 @@ from graphrag.retrieval.rank import REASON_SHARE, RankOptions, fuse
 from graphrag.retrieval.retriever import MAX_QUERY_CHARS, Retriever
 
 MORE_HITS = 0.25
-"""What each further hit of a graph adds to its best, as a share of its own score: a graph of which many nodes
-fit comes before one of which only one does."""
+"""What each further hit of a graph adds to its best, as a share of its own score: a graph of which
+many nodes fit comes before one of which only one does.
+"""
 
 
 CANDIDATES = 50
@@ -45,7 +46,9 @@ class WorkspaceSearch:
                 vector = None  # words alone are searched, as in one graph
         source = self._retriever.source
         words = sought(asked)  # and their stems in the query's language, as a graph in it has them
-        words = f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
+        words = (
+            f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
+        )
         asked_of_all = BatchRequest(query=words, vector=vector, limit=CANDIDATES)
         found = await source.search_everywhere(asked_of_all, graphs)
         return _by_graph(found, _scored(found, options), limit, hits)
@@ -59,7 +62,9 @@ def _scored(found: WideHits, options: RankOptions) -> dict[NodeName, tuple[float
         "vector": found.vector,
         "name-vector": found.name_vector,
     }
-    signals = {of: [Hit("\n".join(name), score) for name, score in hits] for of, hits in lists.items()}
+    signals = {
+        of: [Hit("\n".join(name), score) for name, score in hits] for of, hits in lists.items()
+    }
     fused = fuse(signals, options.weights, CANDIDATES)
     best = max(fused.values(), default=0.0)
     reasons = defaultdict[str, list[str]](list)

@@ -1,6 +1,8 @@
-"""Answers without a language model: patterns of plain questions and commands, read by one interpreter.
+"""Answers without a language model: patterns of plain questions and commands, read
+by one interpreter.
 
-A provider like any other, chosen by the wiring alone. Patterns and texts are data: `en.toml`, `fr.toml`.
+A provider like any other, chosen by the wiring alone. Patterns and texts are
+data: `en.toml`, `fr.toml`.
 From outside: the names of `__all__`.
 """
 

@@ -1,7 +1,8 @@
-"""Does the tasks of an automation's message: reads what its tools find, proposes repairs, ends with a report.
+"""Does the tasks of an automation's message: reads what its tools find, proposes repairs, ends
+with a report.
 
-A task is known by its tool's name in the message, or by the words for it in a language file. The same
-message works with a model.
+A task is known by its tool's name in the message, or by the words for it in a language file. The
+same message works with a model.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from graphrag.i18n import LANGUAGES
 from graphrag.rules.conversation import RuleCall
 from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import grammar
-from graphrag.rules.turn_state import MAX_CALLS, NOT_STORED, RulesStep, RulesTurn, call, outcome_in_short, run
+from graphrag.rules.turn_state import (
+    MAX_CALLS,
+    NOT_STORED,
+    RulesStep,
+    RulesTurn,
+    call,
+    outcome_in_short,
+    run,
+)
 from tools.answer_tables import Row, ToolTables, cell
 
 FINISH = "finish_automation"
@@ -29,7 +38,8 @@ _MORE = re.compile(r"(?P<count>\d+) more: offset=")
 
 
 def task_step(turn: RulesTurn) -> RulesStep | None:
-    """Return the next step of a message that names tasks, None for another: it is answered as a question.
+    """Return the next step of a message that names tasks, None for another: it is
+    answered as a question.
 
     In a conversation their report is the answer, and nothing is proposed.
     """
@@ -60,7 +70,8 @@ def _is_asked(turn: RulesTurn, name: str) -> bool:
     return any(grammar(language).word(f"task_{name}").search(folded) for language in LANGUAGES)
 
 
-# Each task returns its part of the report, and notes where there is something for people to look at.
+# Each task returns its part of the report, and notes where there is something for people
+# to look at.
 
 
 def _check(turn: RulesTurn) -> str:
@@ -72,19 +83,30 @@ def _check(turn: RulesTurn) -> str:
     turn.found = True
     wants = FINISH in turn.offered and _is_asked(turn, "repairs")
     repairs = {
-        cell(row.get("repair")): made for row in reversed(rows) if wants and (made := _repair(turn, row))
+        cell(row.get("repair")): made
+        for row in reversed(rows)
+        if wants and (made := _repair(turn, row))
     }
     answers = _proposed(turn, [*reversed(repairs.values())])
     asked = [(row, answers[made.signature]) for row in rows
              if (made := repairs.get(cell(row.get("repair")))) and made.signature in answers]  # fmt: skip
-    lines = [f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}" for row, answer in asked]
+    lines = [
+        f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}"
+        for row, answer in asked
+    ]
     rest = [row for row in rows if not any(row is other for other, _ in asked)]
-    left = [f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]]
+    left = [
+        f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]
+    ]
     if FINISH not in turn.offered:  # a report has no links
         left = [line + "".join(f" {cite(key)}" for key in cell(row.get("nodes")).split()[:3] if key[0] != "+")
                 for line, row in zip(left, rest, strict=False)]  # fmt: skip
     counts = Counter(cell(row.get("severity")) for row in rows)
-    parts = [turn.say("run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"])]
+    parts = [
+        turn.say(
+            "run_findings", count=len(rows), errors=counts["error"], warnings=counts["warning"]
+        )
+    ]
     parts += [turn.say("run_repairs"), bullets(lines)] if lines else []
     parts += [turn.say("run_left"), bullets(left)] if left else []
     unread = sum(int(found["count"]) for note in answer.notes if (found := _MORE.match(note)))
@@ -106,16 +128,22 @@ def _proposed(turn: RulesTurn, repairs: Sequence[RuleCall]) -> Mapping[tuple[str
 
     Once people have decided some, the graph may be another: what is left waits for the next run.
     """
-    known = {key: answer for key, answer in turn.conversation.answered.items() if answer is not None}
+    known = {
+        key: answer for key, answer in turn.conversation.answered.items() if answer is not None
+    }
     left = [call for call in repairs if call.signature not in known]
     answers = [known[call.signature] for call in repairs if call.signature in known]
-    if left and all(not answer.outcome or answer.outcome.get("status") in NOT_STORED for answer in answers):
+    if left and all(
+        not answer.outcome or answer.outcome.get("status") in NOT_STORED for answer in answers
+    ):
         turn.call(left[:MAX_CALLS])
     return known
 
 
 def _period(turn: RulesTurn) -> list[str]:
-    """Return both ends of the period that a message names; by default the last week, for people until now."""
+    """Return both ends of the period that a message names; by default the last week, for
+    people until now.
+    """
     asked = fold(turn.conversation.question)
     pairs = (pair for language in LANGUAGES for pair in grammar(language).periods.items())
     found = ((re.search(pattern, asked), ends) for pattern, ends in pairs)
@@ -127,7 +155,8 @@ def _changes(turn: RulesTurn) -> str:
     """Report who changed what in the period that the message names."""
     start, end = _period(turn)
     answer = turn.read("read_history", **{"from": start, "to": end, "limit": 200})
-    rows, head = answer.rows("changes"), answer.notes[0] if answer.notes else ""
+    rows = answer.rows("changes")
+    head = answer.notes[0] if answer.notes else ""
     period = " – ".join(_INSTANT.findall(head)).replace("T", " ") or f"{start} – {end}"
     if not rows:
         return turn.say("run_no_changes", period=period)
@@ -136,7 +165,8 @@ def _changes(turn: RulesTurn) -> str:
     who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
     lines = [
         f"{cell(row.get('time')).replace('T', ' ')[:16]} {plain(cell(row.get('who')), 60)}: "
-        f"{plain(cell(row.get('what')), 160)}" + (f" ({turn.say('run_undone')})" if row.get("undone") else "")
+        f"{plain(cell(row.get('what')), 160)}"
+        + (f" ({turn.say('run_undone')})" if row.get("undone") else "")
         for row in rows[:SHOWN]
     ]
     more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []
@@ -148,7 +178,9 @@ def _embeddings(turn: RulesTurn) -> str:
     """Have missing and outdated embeddings renewed, and report how many are missing."""
     answer = turn.read("refresh_embeddings")
     facts = {name: answer.fields.get(name, "?") for name in ("nodes", "missing", "model")}
-    said = turn.say("run_embeddings_queued" if answer.fields.get("queued") is True else "run_embeddings_kept")
+    said = turn.say(
+        "run_embeddings_queued" if answer.fields.get("queued") is True else "run_embeddings_kept"
+    )
     return f"{turn.say('run_embeddings', **facts)} {said}"
 
 

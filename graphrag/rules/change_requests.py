@@ -31,13 +31,19 @@ def connect(turn: RulesTurn) -> NoReturn:
     if source == target:
         turn.stop(turn.say("same_node", node=cite(source)))
     here, there = map(tables.handles_of_node, turn.read_all(detail(source), detail(target)))
-    outputs, inputs = tables.of_direction(here, "out"), tables.of_direction(there, "in")
+    outputs = tables.of_direction(here, "out")
+    inputs = tables.of_direction(there, "in")
     facts = {"source": cite(source), "target": cite(target), "outputs": _shown(turn, outputs)}
     pair = tables.fitting_pair(tables.named_handles(outputs, output) if output else outputs, inputs)
     if pair is None:
         turn.stop(turn.say("no_fitting_handles", **facts, inputs=_shown(turn, inputs)))
     label = {"label": text} if (text := turn.request.text("label")) else {}
-    ends = {"sourceKey": source, "sourceHandle": pair[0].id, "targetKey": target, "targetHandle": pair[1].id}
+    ends = {
+        "sourceKey": source,
+        "sourceHandle": pair[0].id,
+        "targetKey": target,
+        "targetHandle": pair[1].id,
+    }
     what = turn.say("an_edge", **facts, output=_shown(turn, pair[:1]))
     turn.propose("create_edge", {**ends, **label}, what)
 
@@ -71,7 +77,9 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
             turn.stop(turn.say("incomplete_delete"))
         turn.propose("delete_edge", {"edgeKey": key.text}, turn.say("delete", what=code(key.text)))
     source, target = the_nodes(turn, *ends)
-    edges = edges_between(turn.read("list_node_edges", nodeKey=source, maxResults=100), source, target)
+    edges = edges_between(
+        turn.read("list_node_edges", nodeKey=source, maxResults=100), source, target
+    )
     facts = {"source": cite(source), "target": cite(target)}
     if not edges:
         turn.stop(turn.say("not_connected", **facts))
@@ -102,7 +110,8 @@ def rename(turn: RulesTurn) -> NoReturn:
 
 def set_field(turn: RulesTurn) -> NoReturn:
     """Propose another value of a field."""
-    name, value = turn.request.text("field") or turn.request.text("word"), turn.request.text("value")
+    name = turn.request.text("field") or turn.request.text("word")
+    value = turn.request.text("value")
     name = name.removeprefix("data.")
     if not name or (not value and not turn.request.is_quoted("value")):
         turn.stop(turn.say("incomplete_set"))
@@ -117,7 +126,8 @@ def set_field(turn: RulesTurn) -> NoReturn:
 
 
 def _data_field(turn: RulesTurn, node: str, name: str, value: str) -> tuple[str, Any]:
-    fields, low = fields_of(data_of(turn, node)), letters(name)
+    fields = fields_of(data_of(turn, node))
+    low = letters(name)
     path = field_path(fields, name)
     near = [field for field in fields if low and (low in letters(field) or letters(field) in low)]
     if path is None and near:
@@ -141,12 +151,14 @@ def _value(turn: RulesTurn, text: str, now: Any) -> Any:
 def move(turn: RulesTurn) -> NoReturn:
     """Propose another place: a point, or some way off."""
     request, (node,) = turn.request, the_nodes(turn, turn.request.mention("node"))
-    x, y = request.folded("x"), request.folded("y")
+    x = request.folded("x")
+    y = request.folded("y")
     if not x:
         position = turn.checked(turn.read_all(detail(node))[0]).text_of("position").partition(",")
         across, down = _SIDES[request.grammar.sides[request.folded("side")]]
         distance = float(request.folded("distance") or STEP)
-        x, y = f"{float(position[0]) + across * distance:g}", f"{float(position[2]) + down * distance:g}"
+        x = f"{float(position[0]) + across * distance:g}"
+        y = f"{float(position[2]) + down * distance:g}"
     what = turn.say("move", node=cite(node), x=x, y=y)
     turn.propose("move_node", {"nodeKey": node, "posX": float(x), "posY": float(y)}, what)
 
@@ -164,7 +176,8 @@ def tidy(turn: RulesTurn) -> NoReturn:
 
 def create(turn: RulesTurn) -> NoReturn:
     """Propose a node with what the clauses of the request say of it."""
-    request, rules = turn.request, turn.request.grammar
+    request = turn.request
+    rules = turn.request.grammar
     spans = _clauses(turn)
     if rules.word("not_a_node").fullmatch(request.wording.folded[slice(*spans["head"])].strip()):
         turn.stop(turn.say("help_all"))
@@ -193,13 +206,16 @@ _CLAUSES = ("head", "type", "after", "before", "sheet")
 
 def _clauses(turn: RulesTurn) -> dict[str, Span]:
     """Return where each clause of the request stands; `head` is what comes before the first."""
-    rules, folded = turn.request.grammar, turn.request.wording.folded
+    rules = turn.request.grammar
+    folded = turn.request.wording.folded
     start, end = turn.request.spans["rest"]
     found = list(rules.word("clause").finditer(folded, start, end))
     stops = [clause.start() for clause in found[1:]] + [end]
     spans = {"head": (start, found[0].start() if found else end)}
     for clause, stop in zip(found, stops, strict=False):
-        joint = rules.word("clause_joint").search(folded, clause.end(), stop) if stop != end else None
+        joint = (
+            rules.word("clause_joint").search(folded, clause.end(), stop) if stop != end else None
+        )
         spans.setdefault(clause.lastgroup or "", (clause.end(), joint.start() if joint else stop))
     return spans
 
@@ -207,7 +223,8 @@ def _clauses(turn: RulesTurn) -> dict[str, Span]:
 def _propose_connected(
     turn: RulesTurn, payload: dict[str, Any], what: str, said: Mapping[str, EntityMention | None]
 ) -> NoReturn:
-    """Propose the node with an edge from the node it comes after and one to the node it comes before.
+    """Propose the node with an edge from the node it comes after and one to the node
+    it comes before.
 
     Between two connected nodes it takes the place of their edge, with the handles of that edge.
     """
@@ -217,14 +234,19 @@ def _propose_connected(
         call("list_node_edges", nodeKey=found[0], maxResults=100),
         *map(detail, found),
     )
-    handles = {key: tables.handles_of_node(answer) for key, answer in zip(found, answers, strict=False)}
-    first, last = found[0] if said["after"] else "", found[-1] if said["before"] else ""
+    handles = {
+        key: tables.handles_of_node(answer) for key, answer in zip(found, answers, strict=False)
+    }
+    first = found[0] if said["after"] else ""
+    last = found[-1] if said["before"] else ""
     cut = ""
     if first and first == last:
         turn.stop(turn.say("same_node", node=cite(first)))
     if first and last and (between := edges_between(near, first, last)):
-        edge, cut = between[0], tables.key_of(between[0].row)
-        first, last = edge.source, edge.target
+        edge = between[0]
+        cut = tables.key_of(between[0].row)
+        first = edge.source
+        last = edge.target
         handles[first] = tables.named_handles(handles[first], edge.source_handle)
         handles[last] = [handle for handle in handles[last] if handle.id == edge.target_handle]
     own, payload["edges"] = tables.handles_of_type(config), list[dict[str, Any]]()
@@ -243,6 +265,13 @@ def _propose_connected(
 
 def _edge(turn: RulesTurn, direction: str, key: str, pair: Pair | None) -> dict[str, Any]:
     if pair is None:
-        turn.stop(turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key)))
+        turn.stop(
+            turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key))
+        )
     mine, other = (pair[1], pair[0]) if direction == "in" else pair
-    return {"direction": direction, "handleId": mine.id, "targetNodeKey": key, "targetHandleId": other.id}
+    return {
+        "direction": direction,
+        "handleId": mine.id,
+        "targetNodeKey": key,
+        "targetHandleId": other.id,
+    }

@@ -35,16 +35,18 @@ class RuleCall:
     @property
     def signature(self) -> Signature:
         """Its name and its arguments as they are written, by which its answer is found."""
-        return self.name, json.dumps(self.arguments, sort_keys=True, ensure_ascii=False, default=str)
+        return self.name, json.dumps(
+            self.arguments, sort_keys=True, ensure_ascii=False, default=str
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
     """The messages, read. `rounds` counts the answers of this turn that called tools.
 
-    `answered` are the calls of this turn, None where no answer came. `texts` are all that was answered.
-    `graph_name` is as the instructions write it. `pointed_at` are the keys of the nodes that blocks of the
-    question point at.
+    `answered` are the calls of this turn, None where no answer came. `texts` are all that was
+    answered. `graph_name` is as the instructions write it. `pointed_at` are the keys of the nodes
+    that blocks of the question point at.
     """
 
     question: str
@@ -70,33 +72,51 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
         language=_language(question, system),
         answered=_answered(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
-        texts=tuple(m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()),
+        texts=tuple(
+            m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()
+        ),
     )
 
 
 def _asked(message: Message) -> tuple[str, tuple[str, ...]]:
-    """Return the words of a question and the nodes that it points at; with other blocks, its linear text."""
+    """Return the words of a question and the nodes that it points at; with other blocks,
+    its linear text.
+    """
     parts = message.segments if isinstance(message, UserMessage) else ()
     blocks = [part["block"] for part in parts if "block" in part]
-    keys = [b["target"]["key"] for b in blocks if b["type"] == "POINTER" and b["target"]["kind"] == "node"]
+    keys = [
+        b["target"]["key"]
+        for b in blocks
+        if b["type"] == "POINTER" and b["target"]["kind"] == "node"
+    ]
     if not keys or len(keys) < len(blocks):
         return message.content, ()
     return " ".join("".join(str(part.get("text", "")) for part in parts).split()), tuple(keys)
 
 
 def _language(question: str, system: Sequence[str]) -> Language:
-    """Return the language that most common words of the question are of, else that of the instructions."""
+    """Return the language that most common words of the question are of, else
+    that of the instructions.
+    """
     words = set(_WORD.findall(fold(question[:READ_CHARS])))
-    french, english = (len(words.intersection(grammar(name).listed("common"))) for name in ("fr", "en"))
+    french, english = (
+        len(words.intersection(grammar(name).listed("common"))) for name in ("fr", "en")
+    )
     if french != english:
         return "fr" if french > english else "en"
     return "fr" if any(_FRENCH_PROMPT.search(text) for text in system) else "en"
 
 
 def _answered(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:
-    """Return the calls of a turn with their answers, without those that broke off and are made again."""
+    """Return the calls of a turn with their answers, without those that broke off and
+    are made again.
+    """
     messages = [m for m in turn if isinstance(m, ToolMessage)]
-    answers = {m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome) for m in messages}
-    broken_off = {key for key, answer in answers.items() if answer.text.startswith("ERROR interrupted")}
+    answers = {
+        m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome) for m in messages
+    }
+    broken_off = {
+        key for key, answer in answers.items() if answer.text.startswith("ERROR interrupted")
+    }
     calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
     return {(c.name, c.arguments): answers.get(c.id) for c in calls if c.id not in broken_off}

@@ -1,4 +1,6 @@
-"""Answers about one graph or all of them, and what the search finds for all that fits no pattern."""
+"""Answers about one graph or all of them, and what the search finds for all that
+fits no pattern.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,31 @@ _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 
 
 def describe_graph(turn: RulesTurn) -> str:
-    """Say what the graph is for, as its name, description and notes say, and how it runs from start to end.
+    """Say what the graph is for, as its name, description and notes say, and how it runs from
+    start to end.
 
     The pattern may ask for some of these lines alone.
     """
     overview = turn.read("read_graph_overview")
-    only, parts = turn.request.options.get("only", "").split(","), dict[str, str]()
-    for name, rows in (("starts_at", "entry_points"), ("ends_at", "ends"), ("alone", "without_edges")):
+    only = turn.request.options.get("only", "").split(",")
+    parts = dict[str, str]()
+    for name, rows in (
+        ("starts_at", "entry_points"),
+        ("ends_at", "ends"),
+        ("alone", "without_edges"),
+    ):
         if found := overview.rows(rows):
             parts[name] = turn.say(name, nodes=_cited(found))
     if way := overview.rows("longest_way"):
         parts["flow"] = f"{turn.say('flow')}\n{' → '.join(cite(key_of(row)) for row in way)}"
     if only != [""]:
-        return "\n".join(parts[name] for name in only if name in parts) or turn.say(f"none_{only[0]}")
+        return "\n".join(parts[name] for name in only if name in parts) or turn.say(
+            f"none_{only[0]}"
+        )
     description = plain(overview.text_of("description"))
-    lines = [f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")]
+    lines = [
+        f"**{plain(overview.text_of('name'), 120)}**" + (f": {description}" if description else "")
+    ]
     notes = [plain(cell(row.get("text")), 240) for row in overview.rows("notes")]
     lines += [turn.say("notes"), bullets(notes)] if notes else []
     lines += [parts[name] for name in ("starts_at", "flow", "ends_at", "alone") if name in parts]
@@ -45,16 +57,23 @@ def describe_graph(turn: RulesTurn) -> str:
 
 
 def _cited(rows: Sequence[Row]) -> str:
-    return ", ".join(cite_row(row, with_type=False) for row in rows[:9]) + (", …" if len(rows) > 9 else "")
+    return ", ".join(cite_row(row, with_type=False) for row in rows[:9]) + (
+        ", …" if len(rows) > 9 else ""
+    )
 
 
 def sizes(turn: RulesTurn, overview: ToolTables) -> str:
     """Return how many nodes, edges and sheets there are, and which sheets."""
     sheets = overview.rows("sheets")
     counts = ["" if row.get("nodes") is None else f": {row['nodes']}" for row in sheets]
-    shown = [plain(cell(row.get("sheet")), 80) + count for row, count in zip(sheets, counts, strict=True)]
-    notes = sum(int(row.get("nodes") or 0) for row in overview.rows("types") if row.get("type") in NOTES)
-    nodes, edges = int(overview.fields.get("nodes", 0)) - notes, overview.fields.get("edges", 0)
+    shown = [
+        plain(cell(row.get("sheet")), 80) + count for row, count in zip(sheets, counts, strict=True)
+    ]
+    notes = sum(
+        int(row.get("nodes") or 0) for row in overview.rows("types") if row.get("type") in NOTES
+    )
+    nodes = int(overview.fields.get("nodes", 0)) - notes
+    edges = overview.fields.get("edges", 0)
     facts = {"nodes": nodes, "edges": edges, "sheets": len(sheets), "list": ", ".join(shown[:10])}
     return turn.say("sizes", **facts) + (f" {turn.say('and_notes', notes=notes)}" if notes else "")
 
@@ -86,8 +105,11 @@ def list_nodes(turn: RulesTurn) -> str:
 
 
 def _listed(turn: RulesTurn) -> tuple[tuple[Row, ...], str, str]:
-    """Return the nodes of the type and sheet that are named, how many more there are, and of what."""
-    kind, sheet = turn.request.mention("type"), turn.request.text("sheet")
+    """Return the nodes of the type and sheet that are named, how many more there are,
+    and of what.
+    """
+    kind = turn.request.mention("type")
+    sheet = turn.request.text("sheet")
     key = the_type(turn, kind, asked=True) if kind else ""
     answer = turn.checked(turn.read_all(listing(LISTED, typeKey=key, sheetId=sheet))[0])
     left = next((found["count"] for note in answer.notes if (found := _LEFT.match(note))), "")
@@ -97,7 +119,9 @@ def _listed(turn: RulesTurn) -> tuple[tuple[Row, ...], str, str]:
 
 
 def all_keys(turn: RulesTurn) -> tuple[list[str], str]:
-    """Return the nodes of the sheet named or of the graph, and how to say which; ends the handler if many."""
+    """Return the nodes of the sheet named or of the graph, and how to say which; ends the
+    handler if many.
+    """
     rows, left, of = _listed(turn)
     if left or not rows:
         turn.stop(turn.say("too_many_to_list" if left else "no_nodes", listed=len(rows), of=of))
@@ -109,7 +133,8 @@ def list_values(turn: RulesTurn) -> str:
 
     Where there are none the pattern may ask for the types of nodes.
     """
-    kinds, words = turn.request.options["kind"].split(","), asked_words(turn)
+    kinds = turn.request.options["kind"].split(",")
+    words = asked_words(turn)
     lines: list[str] = []
     answers = turn.read_all(*(listing(LISTED, holds=kind) for kind in kinds))
     for kind, answer in zip(kinds, answers, strict=True):
@@ -124,7 +149,9 @@ def list_values(turn: RulesTurn) -> str:
         return "\n".join(lines)
     if kinds == ["schedule"]:
         starts = turn.read("read_graph_overview").rows("entry_points")
-        return turn.say("no_schedule") + (" " + turn.say("starts_at", nodes=_cited(starts)) if starts else "")
+        return turn.say("no_schedule") + (
+            " " + turn.say("starts_at", nodes=_cited(starts)) if starts else ""
+        )
     if turn.request.options.get("types"):  # those of nodes are often called after what is asked for
         return f"{turn.say('no_values')} {types_used(turn)}"
     raise NotNamed(turn.say("no_values"))
@@ -139,12 +166,16 @@ def clock_words(language: Language, schedule: str) -> str:
 
 def _value_line(turn: RulesTurn, value: str, rows: Sequence[Row]) -> str:
     serves = list(dict.fromkeys(key for row in rows for key in cell(row.get("serves")).split()))
-    used = f" ({turn.say('used_by_short', nodes=', '.join(map(cite, serves[:3])))})" if serves else ""
+    used = (
+        f" ({turn.say('used_by_short', nodes=', '.join(map(cite, serves[:3])))})" if serves else ""
+    )
     return (f"{code(value, 600)}: " if value else "") + _cited(rows) + used
 
 
 def _all_words(row: Row) -> set[str]:
-    return set(tokenize(" ".join(cell(row.get(name)) for name in ("name", "_key", "holds", "serves"))))
+    return set(
+        tokenize(" ".join(cell(row.get(name)) for name in ("name", "_key", "holds", "serves")))
+    )
 
 
 def asked_words(turn: RulesTurn) -> set[str]:
@@ -157,15 +188,21 @@ def words_asked(turn: RulesTurn) -> list[str]:
     common = [*grammar("en").listed("common"), *grammar("fr").listed("common")]
     few = {token for word in common for token in tokenize(word)}
     written = turn.request.part or turn.conversation.question
-    found = [word for word in _WORD.findall(written[:MAX_QUERY]) if not few.issuperset(tokenize(word))]
+    found = [
+        word for word in _WORD.findall(written[:MAX_QUERY]) if not few.issuperset(tokenize(word))
+    ]
     return list(dict.fromkeys([*found, *(english(word) for word in found)]))
 
 
 def search(turn: RulesTurn) -> str:
-    """Name the two or three nodes that match best, a note that does, and the way between the nodes."""
+    """Name the two or three nodes that match best, a note that does, and the way
+    between the nodes.
+    """
     query = " ".join(words_asked(turn))[:MAX_QUERY]
     limit = SHOWN_OF_MANY if turn.request.options.get("many") else SHOWN
-    found = turn.read("search_nodes", query=query, maxResults=12).rows("found") if query.strip() else ()
+    found = (
+        turn.read("search_nodes", query=query, maxResults=12).rows("found") if query.strip() else ()
+    )
     hits = [row for row in found if _is_hit(row, turn)]
     if not hits:
         return turn.say("nothing_found", query=code(turn.conversation.question[:120]))
@@ -177,21 +214,28 @@ def search(turn: RulesTurn) -> str:
     between = f"\n{turn.say('way_between')}\n{max(ways, key=len)}" if ways else ""
     asked = asked_words(turn)
     held = [(row, cell(row.get("holds"))) for row in (*nodes, *notes)]
-    lines = [cite_row(row) + (f": {code(text)}" if asked & set(tokenize(text)) else "") for row, text in held]
+    lines = [
+        cite_row(row) + (f": {code(text)}" if asked & set(tokenize(text)) else "")
+        for row, text in held
+    ]
     return f"{turn.say('found')}\n{bullets(lines)}{between}"
 
 
 def _is_hit(row: Row, turn: RulesTurn) -> bool:
     """Return whether words or meaning found a node, rather than its neighbours."""
     why = set(cell(row.get("why")).split("+"))
-    return row.get("score") != "weak" and ("vector" in why or bool(asked_words(turn) & _all_words(row)))
+    return row.get("score") != "weak" and (
+        "vector" in why or bool(asked_words(turn) & _all_words(row))
+    )
 
 
 # All graphs of a workspace
 
 
 def used_where(turn: RulesTurn) -> str:
-    """Say which nodes of all graphs refer to a value; where none does, the question is searched for."""
+    """Say which nodes of all graphs refer to a value; where none does, the
+    question is searched for.
+    """
     value = turn.request.text("value").strip(_QUOTES)
     if not value or SEARCH_ALL not in turn.offered:
         raise NotNamed

@@ -1,4 +1,6 @@
-"""Writes names, keys and values of the graph into an answer; none of them can become a link of ours."""
+"""Writes names, keys and values of the graph into an answer; none of them can become a
+link of ours.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ def highlight(keys: Sequence[str], *, as_: str) -> str:
 
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:
-    """Return the link to the node of a row, its name where the key does not say it, and its type."""
-    key, name, kind = key_of(row), cell(row.get("name")), cell(row.get("type"))
+    """Return the link to the node of a row, its name where the key does not say it,
+    and its type.
+    """
+    key = key_of(row)
+    name = cell(row.get("name"))
+    kind = cell(row.get("type"))
     shown = cite(key)
     if name and letters(name) != letters(key):
         shown += f" “{plain(name, 80)}”"
@@ -37,7 +43,9 @@ def cite_row(row: Row, *, with_type: bool = True) -> str:
 
 
 def plain(text: str, limit: int = MAX_VALUE) -> str:
-    """Return a text of the graph on one line, cut, with nothing in it that a client takes for a link."""
+    """Return a text of the graph on one line, cut, with nothing in it that a client takes
+    for a link.
+    """
     return _LINK.sub("{ {", cut_name(text, limit))
 
 
@@ -57,8 +65,11 @@ def edge_lines(answer: ToolTables) -> list[str]:
     """Return every edge of an answer as a line, those of nearer nodes first."""
     order = {key_of(row): place for place, row in enumerate(answer.rows("nodes"))}
     return [
-        f"{cite(edge.source)} → {cite(edge.target)}" + (f" ({plain(edge.label, 60)})" if edge.label else "")
-        for edge in sorted(edges_of(answer), key=lambda edge: (order[edge.source], order[edge.target]))
+        f"{cite(edge.source)} → {cite(edge.target)}"
+        + (f" ({plain(edge.label, 60)})" if edge.label else "")
+        for edge in sorted(
+            edges_of(answer), key=lambda edge: (order[edge.source], order[edge.target])
+        )
     ]
 
 
@@ -75,12 +86,15 @@ def links_of(answers: Iterable[ToolTables]) -> Links:
 
 def way_line(links: Links, start: str, end: str) -> str:
     """Return a shortest path as links joined by arrows; empty where there is none."""
-    came, queue = {start: cite(start)}, deque([start])
+    came = {start: cite(start)}
+    queue = deque([start])
     while queue and end not in came:
         key = queue.popleft()
         for other, label in links.get(key, []):
             if other not in came:
-                came[other] = came[key] + (f" —{plain(label, 60)}→ " if label else " → ") + cite(other)
+                came[other] = (
+                    came[key] + (f" —{plain(label, 60)}→ " if label else " → ") + cite(other)
+                )
                 queue.append(other)
     return came.get(end, "") if end != start else ""
 

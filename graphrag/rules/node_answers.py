@@ -64,8 +64,11 @@ def describe_node(turn: RulesTurn) -> str:
     shown, near = turn.read_all(detail(key), around(key, 1, "any", 30))
     turn.checked(shown)
     row = {"_key": key, "name": shown.fields.get("name"), "type": shown.fields.get("type")}
-    kind, sheet = shown.text_of("type_name") or shown.text_of("type"), plain(shown.text_of("sheet"), 80)
-    lines = [turn.say("node_is", node=cite_row(row, with_type=False), type=plain(kind, 80), sheet=sheet)]
+    kind = shown.text_of("type_name") or shown.text_of("type")
+    sheet = plain(shown.text_of("sheet"), 80)
+    lines = [
+        turn.say("node_is", node=cite_row(row, with_type=False), type=plain(kind, 80), sheet=sheet)
+    ]
     lines += _around_lines(turn, key, near)
     if shown.text_of("data").strip():
         lines.append(turn.say("data", data=code(plain(shown.text_of("data")))))
@@ -78,13 +81,22 @@ def describe_node(turn: RulesTurn) -> str:
 
 def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
     """Return what leads here, what follows, and what the node uses: its model, its tools."""
-    groups: dict[str, dict[str, None]] = {"uses": {}, "used_by": {}, "reached_from": {}, "leads_to": {}}
+    groups: dict[str, dict[str, None]] = {
+        "uses": {},
+        "used_by": {},
+        "reached_from": {},
+        "leads_to": {},
+    }
     for other in _neighbours(near, key):
         after = "used_by" if other.is_use else "leads_to"
         group = after if other.is_after else "uses" if other.is_use else "reached_from"
         label = f" ({plain(other.label, 40)})" if group == "uses" and other.label else ""
         groups[group][cite(key_of(other.row)) + label] = None
-    lines = [turn.say(group, nodes=", ".join(list(found)[:10])) for group, found in groups.items() if found]
+    lines = [
+        turn.say(group, nodes=", ".join(list(found)[:10]))
+        for group, found in groups.items()
+        if found
+    ]
     return lines or ([] if near.is_error else [turn.say("nothing_any", node=cite(key))])
 
 
@@ -113,16 +125,22 @@ def data_of(turn: RulesTurn, key: str) -> Any:
 
 
 def fields_of(data: Any, depth: int = 3) -> dict[str, Any]:
-    """Return every field of a JSON object by its dotted path, of `depth` levels, the upper ones first."""
+    """Return every field of a JSON object by its dotted path, of `depth` levels, the
+    upper ones first.
+    """
     if not isinstance(data, dict) or not depth:
         return {}
     fields = cast(dict[str, Any], data)
     inner = {name: fields_of(value, depth - 1) for name, value in fields.items()}
-    return fields | {f"{name}.{path}": v for name, found in inner.items() for path, v in found.items()}
+    return fields | {
+        f"{name}.{path}": v for name, found in inner.items() for path, v in found.items()
+    }
 
 
 def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
-    """Return the path of the field that is meant: exactly so, else the only one spelt alike, else None."""
+    """Return the path of the field that is meant: exactly so, else the only one spelt
+    alike, else None.
+    """
     name = wanted.removeprefix("data.")
     if name in fields:
         return name
@@ -136,7 +154,8 @@ def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
 
 def neighbors(turn: RulesTurn) -> str:
     """Say what surrounds a node."""
-    direction, key = turn.request.options.get("direction", "any"), asked_node(turn)
+    direction = turn.request.options.get("direction", "any")
+    key = asked_node(turn)
     before = turn.request.wording.folded[: turn.request.spans["node"][0]]
     depth = REACH if turn.request.grammar.word("all_the_way").search(before) else 1
     near = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
@@ -144,7 +163,10 @@ def neighbors(turn: RulesTurn) -> str:
         return turn.say(f"nothing_{direction}", node=cite(key))
     if depth == 1 and direction != "any":
         others = _neighbours(near, key)
-        lines = [cite_row(one.row) + (f" · {plain(one.label, 60)}" if one.label else "") for one in others]
+        lines = [
+            cite_row(one.row) + (f" · {plain(one.label, 60)}" if one.label else "")
+            for one in others
+        ]
     else:
         lines = edge_lines(near)
     shown = [turn.say(f"around_{direction}", node=cite(key)), bullets(lines[:MAX_LINES])]
@@ -159,9 +181,11 @@ def _what_is_left_out(turn: RulesTurn, near: ToolTables) -> list[str]:
 
 
 class _Failure(NamedTuple):
-    """What becomes of a run when a node fails: `how` names the text, `caught` the nodes that get the error.
+    """What becomes of a run when a node fails: `how` names the text, `caught` the nodes that
+    get the error.
 
-    `runs` are the keys of nodes that still run, `stops` those that do not, unless another way leads there.
+    `runs` are the keys of nodes that still run, `stops` those that do not, unless another
+    way leads there.
     """
 
     how: str
@@ -181,12 +205,15 @@ def failing(turn: RulesTurn) -> str:
     found = turn.read_all(*reads, listing(MAX_LINES, typeKey=CATCH))
     lines: list[str] = []
     for at, key in enumerate(keys):
-        behind, shown = turn.checked(found[2 * at]), turn.checked(found[2 * at + 1])
+        behind = turn.checked(found[2 * at])
+        shown = turn.checked(found[2 * at + 1])
         failure = _failure(key, behind, shown, found[-1].rows("found"))
         caught = ", ".join(map(cite_row, failure.caught))
         lines.append(turn.say(failure.how, node=cite(key), nodes=caught))
         lines += [
-            _group(turn, name, getattr(failure, name)) for name in ("runs", "stops") if getattr(failure, name)
+            _group(turn, name, getattr(failure, name))
+            for name in ("runs", "stops")
+            if getattr(failure, name)
         ]
         if not failure.runs and not failure.stops:
             lines.append(turn.say("nothing_out", node=cite(key)))
@@ -202,12 +229,15 @@ def _group(turn: RulesTurn, name: str, keys: Sequence[str]) -> str:
 def _failure(key: str, behind: ToolTables, shown: ToolTables, catches: Sequence[Row]) -> _Failure:
     """Follow the error output of a node alone, where it has one; else what its settings say."""
     edges = [edge for edge in edges_of(behind) if not edge.target_handle.startswith(USE_HANDLE)]
-    data, is_n8n = shown.text_of("data"), "n8n" in shown.text_of("type")
+    data = shown.text_of("data")
+    is_n8n = "n8n" in shown.text_of("type")
     has_output = "onError:continueErrorOutput" in data
     errors = [
         edge.target
         for edge in edges
-        if edge.source == key and (has_output or not is_n8n) and _is_error(edge.label, edge.source_handle)
+        if edge.source == key
+        and (has_output or not is_n8n)
+        and _is_error(edge.label, edge.source_handle)
     ]
     others = [edge.target for edge in edges if edge.source == key and edge.target not in errors]
     if errors:
@@ -240,14 +270,21 @@ def _reached(edges: Sequence[EdgeEnds], starts: Sequence[str], *, without: str) 
 
 
 def path(turn: RulesTurn) -> str:
-    """Say how one node leads to another; of several that a name may mean, those the most steps apart."""
+    """Say how one node leads to another; of several that a name may mean, those the
+    most steps apart.
+    """
     starts, ends = (list(map(key_of, meant(turn, slot, nearby=True))) for slot in ("a", "b"))
     if starts == ends and len(starts) == 1:
         return turn.say("same_node", node=cite(starts[0]))
     calls = [*(around(key, REACH, "out", MAX_AROUND) for key in starts),
              *(around(key, REACH, "in", MAX_AROUND) for key in ends)]  # fmt: skip
     links = links_of(turn.read_all(*calls))
-    ways = [(way, start, end) for start in starts for end in ends if (way := way_line(links, start, end))]
+    ways = [
+        (way, start, end)
+        for start in starts
+        for end in ends
+        if (way := way_line(links, start, end))
+    ]
     if not ways:
         return turn.say("no_path", start=cite(starts[0]), end=cite(ends[0]), reach=2 * REACH)
     way, start, end = max(ways, key=lambda found: found[0].count("→ "))

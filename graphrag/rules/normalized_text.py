@@ -1,4 +1,6 @@
-"""Folds a message so that patterns can match it, and returns the parts of it as they were written."""
+"""Folds a message so that patterns can match it, and returns the parts of it as
+they were written.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _EDGES = " \t\r\n.,;:!?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityMention:
-    """A name as it was written, without an article or noun around it. `quoted`: it stood in quotes."""
+    """A name as it was written, without an article or noun around it. `quoted`: it
+    stood in quotes.
+    """
 
     text: str
     quoted: bool = False
@@ -54,7 +58,9 @@ class NormalizedText:
     def mention(
         self, start: int, end: int, articles: re.Pattern[str], nouns: re.Pattern[str]
     ) -> EntityMention | None:
-        """Return a part as a name, or None where none is left. A quoted part stands for the whole."""
+        """Return a part as a name, or None where none is left. A quoted part stands
+        for the whole.
+        """
         quotes = re.findall(QUOTE, self.written[start:end])
         if len(quotes) == 1:
             return EntityMention(text=self._quote(quotes[0]), quoted=True)
@@ -89,10 +95,14 @@ def read_wording(message: str) -> NormalizedText:
 
     usable = _UNUSABLE.sub(" ", unicodedata.normalize("NFC", message[:READ_CHARS]))
     written = " ".join(_QUOTED.sub(as_one, usable).split())
-    return NormalizedText(written=written, folded="".join(map(_folded_char, written)), quotes=tuple(quotes))
+    return NormalizedText(
+        written=written, folded="".join(map(_folded_char, written)), quotes=tuple(quotes)
+    )
 
 
 @lru_cache(maxsize=4_096)
 def _folded_char(char: str) -> str:
-    """Return exactly one character, so that places in both forms are the same: of œ the first, o."""
+    """Return exactly one character, so that places in both forms are the same: of œ
+    the first, o.
+    """
     return char if char == " " else (fold(char) or ".")[0]

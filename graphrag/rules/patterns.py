@@ -1,8 +1,9 @@
-"""Matches a message against the patterns of a language file; the first that fits the whole message wins.
+"""Matches a message against the patterns of a language file; the first that fits the
+whole message wins.
 
-A line of a file is `intent key=value …: pattern`. A pattern is a regular expression over the folded message
-in which `{word}` stands for an entry of `[words]`, `<slot>` for a part of the message, and `(…)` groups
-without capturing. What a slot may hold is in `_SLOTS`; the others hold any text.
+A line of a file is `intent key=value …: pattern`. A pattern is a regular expression over the folded
+message in which `{word}` stands for an entry of `[words]`, `<slot>` for a part of the message, and
+`(…)` groups without capturing. What a slot may hold is in `_SLOTS`; the others hold any text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
 
 MAX_PARTS, MAX_READINGS = 5, 4
-_COMMAND = re.compile(r"create|connect|delete_\w+|rename|set_field|(no_sheet_)?move|tidy|incomplete_\w+")
+_COMMAND = re.compile(
+    r"create|connect|delete_\w+|rename|set_field|(no_sheet_)?move|tidy|incomplete_\w+"
+)
 _NUMBER = r"[-+]?\d{1,8}(?:\.\d{1,4})?"
 _SLOTS = {
     "x": _NUMBER,
@@ -39,8 +42,9 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A language file, compiled. Pairs of `sides` and `english` say what a word means, of `periods` which one
-    a pattern stands for, of `clock` how the English words of a schedule are written."""
+    """A language file, compiled. Pairs of `sides` and `english` say what a word means, of `periods`
+    which one a pattern stands for, of `clock` how the English words of a schedule are written.
+    """
 
     words: Mapping[str, str]
     texts: Mapping[str, str]
@@ -63,8 +67,8 @@ class Grammar:
 class UserRequest:
     """What a message asks for: an intent, where each slot stands, and what the pattern adds.
 
-    `part` is the part of the message it was read from, as it was written. `otherwise` are other readings
-    of it, tried in order where a name in it turns out to be none.
+    `part` is the part of the message it was read from, as it was written. `otherwise` are other
+    readings of it, tried in order where a name in it turns out to be none.
     """
 
     intent: str
@@ -94,7 +98,9 @@ class UserRequest:
 
     def mention_at(self, span: Span) -> EntityMention | None:
         """Return a part of the message as a name."""
-        return self.wording.mention(*span, self.grammar.word("articles"), self.grammar.word("nouns"))
+        return self.wording.mention(
+            *span, self.grammar.word("articles"), self.grammar.word("nouns")
+        )
 
     def is_quoted(self, slot: str) -> bool:
         return re.fullmatch(QUOTE, self.folded(slot)) is not None
@@ -138,17 +144,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
-    """Return what a message asks for, in order: one request, or several where it asks in several parts.
+    """Return what a message asks for, in order: one request, or several where it
+    asks in several parts.
 
     What fits no pattern is a `search`. Of several commands in one message none is carried out.
     """
     wording = read_wording(message)
-    first, whole = grammar(languages[0]), (0, len(wording.folded))
+    first = grammar(languages[0])
+    whole = (0, len(wording.folded))
     if whole[1] <= MAX_CHARS:
         for language in languages:
             rules = grammar(language)
             parts = _parts(wording, _matter(wording, whole, rules), rules)
-            found = [_first(wording, part, languages) or _sought(wording, part, rules) for part in parts]
+            found = [
+                _first(wording, part, languages) or _sought(wording, part, rules) for part in parts
+            ]
             known = [request for request in found if request is not None]
             if len(parts) > 1 and any(request.is_command for request in known):
                 return [UserRequest(intent="one_change_at_a_time", wording=wording, grammar=rules)]
@@ -161,7 +171,9 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[UserReques
 
 
 def _sought(wording: NormalizedText, part: Span, rules: Grammar) -> UserRequest | None:
-    """Return the search for a part that asks something no pattern knows; None for what asks nothing."""
+    """Return the search for a part that asks something no pattern knows; None for
+    what asks nothing.
+    """
     asks = rules.word("asking").match(wording.folded, *_matter(wording, part, rules))
     if asks is None:
         return None
@@ -181,12 +193,17 @@ def _parts(wording: NormalizedText, whole: Span, rules: Grammar) -> list[Span]:
     """Return where the parts of a message stand, if joints divide it into a few."""
     stops = [found.span() for found in rules.word("joint").finditer(wording.folded, *whole)]
     stops = stops[: MAX_PARTS - 1]
-    starts, ends = [whole[0], *(end for _, end in stops)], [*(start for start, _ in stops), whole[1]]
+    starts = [whole[0], *(end for _, end in stops)]
+    ends = [*(start for start, _ in stops), whole[1]]
     return list(zip(starts, ends, strict=True))
 
 
-def _first(wording: NormalizedText, part: Span, languages: tuple[Language, ...]) -> UserRequest | None:
-    """Return what a part asks for by the first pattern that fits; a question also by the next ones."""
+def _first(
+    wording: NormalizedText, part: Span, languages: tuple[Language, ...]
+) -> UserRequest | None:
+    """Return what a part asks for by the first pattern that fits; a question also by
+    the next ones.
+    """
     found: list[UserRequest] = []
     for rules in map(grammar, languages):
         matter = _matter(wording, part, rules)
@@ -194,8 +211,14 @@ def _first(wording: NormalizedText, part: Span, languages: tuple[Language, ...])
             match = pattern.fullmatch(wording.folded, *matter)
             if match is None:
                 continue
-            spans = {name: match.span(name) for name, text in match.groupdict().items() if text is not None}
-            read = UserRequest(intent=intent, part=wording.text(*part), wording=wording, grammar=rules)
+            spans = {
+                name: match.span(name)
+                for name, text in match.groupdict().items()
+                if text is not None
+            }
+            read = UserRequest(
+                intent=intent, part=wording.text(*part), wording=wording, grammar=rules
+            )
             found.append(replace(read, spans=spans, options=options))
             if found[0].is_command or len(found) == MAX_READINGS:
                 break

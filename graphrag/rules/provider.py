@@ -27,7 +27,12 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
         *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors),
         *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
-        *(change_requests.rename, change_requests.set_field, change_requests.move, change_requests.tidy),
+        *(
+            change_requests.rename,
+            change_requests.set_field,
+            change_requests.move,
+            change_requests.tidy,
+        ),
         *(change_requests.create, graph_answers.used_where, graph_answers.search),
     )
 }
@@ -49,14 +54,18 @@ class RulesProvider:
 
         Costs no tokens: the usage reported is zero. Raises nothing.
         """
-        offered = frozenset(tool["function"]["name"] for tool in tools if options.tool_choice != "none")
+        offered = frozenset(
+            tool["function"]["name"] for tool in tools if options.tool_choice != "none"
+        )
         conversation = read_conversation(messages)
         step = next_step(conversation, offered)
         text = _with_notice(step, conversation)
         if text:
             yield llm.TextDelta(text=text)
         made = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]
-        calls = [llm.ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made]
+        calls = [
+            llm.ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made
+        ]
         for index, call in enumerate(calls):
             yield llm.ToolCallStarted(index=index, id=call.id, name=call.name)
             yield llm.ToolCallReady(index=index, call=call)
@@ -68,7 +77,9 @@ class RulesProvider:
 
 
 def _with_notice(step: RulesStep, conversation: Conversation) -> str:
-    """Return the text; the first one of a conversation begins by saying that no model is at work."""
+    """Return the text; the first one of a conversation begins by saying that no model
+    is at work.
+    """
     notices = tuple(grammar(language).texts["notice"] for language in LANGUAGES)
     is_said = any(text.startswith(notices) for text in conversation.texts)
     notice = grammar(conversation.language).texts["notice"]
@@ -76,12 +87,18 @@ def _with_notice(step: RulesStep, conversation: Conversation) -> str:
 
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
-    """Return the next step of the turn. Never raises for what a person, a tool or a graph may say."""
+    """Return the next step of the turn. Never raises for what a person, a tool or a
+    graph may say.
+    """
     languages = tuple(sorted(LANGUAGES, key=lambda language: language != conversation.language))
     requests = _requests(conversation, languages)
     turns = [RulesTurn(conversation, request, offered) for request in requests]
-    proposals = [answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")]
-    if (FINISH in offered or requests[0].intent == "search") and (step := task_step(turns[0])) is not None:
+    proposals = [
+        answer for (name, _), answer in conversation.answered.items() if name.startswith("propose_")
+    ]
+    if (FINISH in offered or requests[0].intent == "search") and (
+        step := task_step(turns[0])
+    ) is not None:
         return step
     if proposals:  # never a second proposal in a turn, whatever became of the first
         step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
@@ -93,7 +110,8 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
 
 def _requests(conversation: Conversation, languages: tuple[Language, ...]) -> list[UserRequest]:
     """Return what is asked; of each node that the question points at, what is asked of "it"."""
-    question, keys = conversation.question, conversation.pointed_at
+    question = conversation.question
+    keys = conversation.pointed_at
     if not keys:
         return understand(question, languages)
     links = [f"{{{{node:{key}}}}}" for key in keys[:MAX_PARTS]]
@@ -108,7 +126,9 @@ def _requests(conversation: Conversation, languages: tuple[Language, ...]) -> li
 
 
 def _answer(turn: RulesTurn) -> str:
-    """Return the answer by the first reading whose names the graph knows, else what the search finds."""
+    """Return the answer by the first reading whose names the graph knows, else what
+    the search finds.
+    """
     is_wide = turn.offered.isdisjoint({"search_nodes"}) and graph_answers.SEARCH_ALL in turn.offered
     said = ""
     for request in (turn.request, *turn.request.otherwise):

@@ -14,7 +14,8 @@ from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
 from tools.answer_tables import Row, cell, key_of
 
 MAX_NEAR, MAX_MEANT = 5, 4
-_NAMES, _TYPE_NAMES = ("_key", "name"), ("type", "name")
+_NAMES = ("_key", "name")
+_TYPE_NAMES = ("type", "name")
 NOTES = frozenset(("note", "group"))
 """Types of what is only written on the canvas."""
 
@@ -26,18 +27,26 @@ _KEY = re.compile(r"\S*[\d_.:-]\S*")
 
 
 def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
-    """Return the key of the node of each mention for a change; ends the handler with a question back."""
+    """Return the key of the node of each mention for a change; ends the handler
+    with a question back.
+    """
     texts = [mention.text for mention in mentions if mention is not None]
     rows = _read_rows(turn, list(dict.fromkeys(texts))[:9])
     named = [_steps_first(fitting(text, rows, _NAMES)) for text in texts]
-    unclear = [_which(turn, text, rows, one) for text, one in zip(texts, named, strict=True) if len(one) != 1]
+    unclear = [
+        _which(turn, text, rows, one)
+        for text, one in zip(texts, named, strict=True)
+        if len(one) != 1
+    ]
     if unclear:
         turn.stop("\n".join([*unclear, turn.say("nothing_proposed")]))
     return [key_of(row) for (row,) in named]
 
 
 def asked_node(turn: RulesTurn) -> str:
-    """Return the key of the node of a question; may end the handler with one back. Raises: as `meant`."""
+    """Return the key of the node of a question; may end the handler with one back.
+    Raises: as `meant`.
+    """
     rows = meant(turn, "node")
     if len(rows) > 1:
         mention = turn.request.mention("node")
@@ -46,7 +55,8 @@ def asked_node(turn: RulesTurn) -> str:
 
 
 def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
-    """Return the few nodes that a slot of a question may mean; `nearby`: also those with half of its words.
+    """Return the few nodes that a slot of a question may mean; `nearby`: also those with half
+    of its words.
 
     A name that is nearly that of a node will do: nothing is changed by a question.
     Raises: NotNamed, GraphNamed.
@@ -54,7 +64,8 @@ def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
     mention = turn.request.mention(slot)
     if mention is None:
         raise NotNamed
-    text, whole = mention.text, turn.request.text(slot)
+    text = mention.text
+    whole = turn.request.text(slot)
     is_graph = letters(turn.conversation.graph_name) in (letters(text), letters(whole))
     if is_graph and len(whole.split()) > 1:  # a single word may be a node's name as well
         raise GraphNamed
@@ -80,11 +91,15 @@ def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
 def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:
     """Return the nodes that names may mean, by key.
 
-    A node is asked for by its key only where no search finds it: a guess that misses is an error in what
-    people see of an answer.
+    A node is asked for by its key only where no search finds it: a guess that misses is an error in
+    what people see of an answer.
     """
-    words = [" ".join(dict.fromkeys([name, *map(english, _WORD.findall(fold(name)))])) for name in names]
-    searches = turn.read_all(*(call("search_nodes", query=query[:900], maxResults=20) for query in words))
+    words = [
+        " ".join(dict.fromkeys([name, *map(english, _WORD.findall(fold(name)))])) for name in names
+    ]
+    searches = turn.read_all(
+        *(call("search_nodes", query=query[:900], maxResults=20) for query in words)
+    )
     rows = {key_of(row): row for answer in searches for row in answer.rows("found")}
     keys = [name for name in names if _KEY.fullmatch(name) and not fitting(name, rows, _NAMES)]
     if keys:
@@ -120,30 +135,42 @@ def _plainest(rows: Sequence[Row], text: str) -> list[Row]:
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
-    """Return the row of this key, else those with this name, spelt just so or alike, else those that hold all
-    the words.
+    """Return the row of this key, else those with this name, spelt just so or alike, else those
+    that hold all the words.
 
     `names` are the columns of names; the words may also stand in the type.
     """
     if text in rows:
         return [rows[text]]
     alike = {letters(spelt) for spelt in (text, english(fold(text)))} - {""}
-    named = [row for row in rows.values() if alike & {letters(cell(row.get(name))) for name in names}]
-    named = [row for row in named if fold(text) in {fold(cell(row.get(name))) for name in names}] or named
+    named = [
+        row for row in rows.values() if alike & {letters(cell(row.get(name))) for name in names}
+    ]
+    named = [
+        row for row in named if fold(text) in {fold(cell(row.get(name))) for name in names}
+    ] or named
     wanted = words_of(text)
     return named or [row for row in rows.values() if wanted and wanted <= _words_in(row, names)]
 
 
 def near(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
     """Return rows with a name much like this one, then those that hold half of its words."""
-    close, wanted = _alike(text, rows, 0.6, names), words_of(text)
-    sharing = [row for row in rows.values() if 0 < len(wanted) <= 2 * len(wanted & _words_in(row, names))]
+    close = _alike(text, rows, 0.6, names)
+    wanted = words_of(text)
+    sharing = [
+        row for row in rows.values() if 0 < len(wanted) <= 2 * len(wanted & _words_in(row, names))
+    ]
     return list({id(row): row for row in (*close, *sharing)}.values())[:MAX_NEAR]
 
 
-def _alike(text: str, rows: Mapping[str, Row], least: float, names: Sequence[str] = _NAMES) -> list[Row]:
+def _alike(
+    text: str, rows: Mapping[str, Row], least: float, names: Sequence[str] = _NAMES
+) -> list[Row]:
     spelt = {letters(cell(row.get(name))): row for row in rows.values() for name in names}
-    return [spelt[name] for name in difflib.get_close_matches(letters(text), list(spelt), MAX_NEAR, least)]
+    return [
+        spelt[name]
+        for name in difflib.get_close_matches(letters(text), list(spelt), MAX_NEAR, least)
+    ]
 
 
 def _words_in(row: Row, names: Sequence[str]) -> set[str]:
@@ -151,16 +178,26 @@ def _words_in(row: Row, names: Sequence[str]) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the stems of the words of a name but articles, French ones in English; `y` is not `i` here."""
+    """Return the stems of the words of a name but articles, French ones in English; `y` is
+    not `i` here.
+    """
     small = {*grammar("en").listed("small"), *grammar("fr").listed("small"), "s"}
-    found = [english(word) for word in _WORD.findall(fold(_HUMP.sub(" ", text))) if word not in small]
+    found = [
+        english(word) for word in _WORD.findall(fold(_HUMP.sub(" ", text))) if word not in small
+    ]
     return {stem for word in found for stem in ([word] if word.endswith("y") else tokenize(word))}
 
 
 def english(word: str) -> str:
     """Return a word of French as the English one that names of nodes have, any other folded."""
-    known, low = grammar("fr").english, fold(word)
-    forms = (low, low.removesuffix("s"), low.removesuffix("x"), low.removesuffix("s").removesuffix("e"))
+    known = grammar("fr").english
+    low = fold(word)
+    forms = (
+        low,
+        low.removesuffix("s"),
+        low.removesuffix("x"),
+        low.removesuffix("s").removesuffix("e"),
+    )
     return next((known[form] for form in forms if form in known), low)
 
 
@@ -188,4 +225,6 @@ def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = Fa
 
 def type_lines(rows: Sequence[Row]) -> str:
     """Return the types, a line each."""
-    return bullets([f"{code(cell(r.get('type')))}: {plain(cell(r.get('description')), 160)}" for r in rows])
+    return bullets(
+        [f"{code(cell(r.get('type')))}: {plain(cell(r.get('description')), 160)}" for r in rows]
+    )

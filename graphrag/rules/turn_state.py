@@ -1,8 +1,8 @@
 """Holds what one turn of the rules has read, and ends it with a text, calls of tools or a proposal.
 
-A handler is written as if every read answered at once. Where an answer is not in the messages yet, the
-handler ends there; the next call of the provider runs it again from the start, with more answers. So
-nothing has to be kept between calls.
+A handler is written as if every read answered at once. Where an answer is not in the messages yet,
+the handler ends there; the next call of the provider runs it again from the start, with more
+answers. So nothing has to be kept between calls.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ class RulesStep:
 
 
 class _Stop(Exception):
-    """Ends a handler: with calls whose answers it needs, or with what is said instead of an answer."""
+    """Ends a handler: with calls whose answers it needs, or with what is said instead
+    of an answer.
+    """
 
     def __init__(self, step: RulesStep) -> None:
         self.step = step
 
 
 class NotNamed(Exception):
-    """Words that should name a node or field name none: the question is read otherwise or searched for.
+    """Words that should name a node or field name none: the question is read
+    otherwise or searched for.
 
     Its text is said where neither is of use.
     """
@@ -69,12 +72,18 @@ def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> Rule
 class RulesTurn:
     """One request of a turn: what was read for it, and what is still to be read."""
 
-    def __init__(self, conversation: Conversation, request: UserRequest, offered: frozenset[str]) -> None:
-        self.conversation, self.request, self.offered = conversation, request, offered
+    def __init__(
+        self, conversation: Conversation, request: UserRequest, offered: frozenset[str]
+    ) -> None:
+        self.conversation = conversation
+        self.request = request
+        self.offered = offered
         self.language: Language = conversation.language
-        self.max_rounds, self.found = MAX_ROUNDS, False
+        self.max_rounds = MAX_ROUNDS
+        self.found = False
         self._known = {
-            key: answer or ToolTables(is_error=True) for key, answer in conversation.answered.items()
+            key: answer or ToolTables(is_error=True)
+            for key, answer in conversation.answered.items()
         }
 
     def say(self, text: str, /, **facts: Any) -> str:
@@ -86,7 +95,9 @@ class RulesTurn:
         raise _Stop(RulesStep(text=text))
 
     def read(self, name: str, /, **arguments: Any) -> ToolTables:
-        """Return what a read tool answers; may end the handler, also because the read has failed."""
+        """Return what a read tool answers; may end the handler, also because the
+        read has failed.
+        """
         return self.checked(self.read_all(call(name, **arguments))[0])
 
     def read_all(self, *calls: RuleCall) -> list[ToolTables]:
@@ -132,12 +143,18 @@ def detail(key: str) -> RuleCall:
 def around(key: str, depth: int, direction: str, limit: int) -> RuleCall:
     """Return the call that reads what surrounds a node; `direction` is in, out or any."""
     way = {"in": "inbound", "out": "outbound"}.get(direction, "any")
-    return call("explore_neighborhood", nodeKey=key, maxDepth=depth, direction=way, maxResults=limit)
+    return call(
+        "explore_neighborhood", nodeKey=key, maxDepth=depth, direction=way, maxResults=limit
+    )
 
 
 def listing(limit: int, **filters: str) -> RuleCall:
     """Return the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
-    return call("search_nodes", maxResults=limit, **{name: value for name, value in filters.items() if value})
+    return call(
+        "search_nodes",
+        maxResults=limit,
+        **{name: value for name, value in filters.items() if value},
+    )
 
 
 # What became of a proposal
@@ -149,7 +166,9 @@ _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
 
 def outcome_lines(turn: RulesTurn, answer: ToolTables | None) -> str:
-    """Return what became of a proposal: the outcome, the change and why, and links to what was created."""
+    """Return what became of a proposal: the outcome, the change and why, and links to
+    what was created.
+    """
     if answer is None:
         return turn.say("outcome_unknown")
     if not answer.outcome and answer.is_error:
@@ -157,7 +176,10 @@ def outcome_lines(turn: RulesTurn, answer: ToolTables | None) -> str:
     said = [plain(str(answer.outcome[name]), 2_000) for name in ("what", "why", "feedback")
             if answer.outcome.get(name)]  # fmt: skip
     created = ", ".join(cite(key) for key in answer.outcome.get("created", ()))
-    lines = [outcome_in_short(turn, answer), *(f"> {line}" for line in said or [plain(answer.text, 2_000)])]
+    lines = [
+        outcome_in_short(turn, answer),
+        *(f"> {line}" for line in said or [plain(answer.text, 2_000)]),
+    ]
     return "\n".join([*lines, turn.say("created", nodes=created)] if created else lines)
 
 

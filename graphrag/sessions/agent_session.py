@@ -1,7 +1,8 @@
-"""The stored form of a session: the sub-document `session` of a template (SEED) or of one run (AUTOMATION).
+"""The stored form of a session: the sub-document `session` of a template (SEED) or
+of one run (AUTOMATION).
 
-It is written with its thread in one compare-and-set. A conversation (CHAT) stores none: its phase follows
-from the status of its turn.
+It is written with its thread in one compare-and-set. A conversation (CHAT) stores none: its phase
+follows from the status of its turn.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ ANNOUNCED: Final = frozenset({Phase.WAITING_VALIDATION, Phase.COMPLETED})
 
 
 class SessionUsage(Document):
-    """Sums of a session's model calls. Units: tokens, US dollars; `unpriced_tokens` are of calls whose price
-    nobody knows, and which `cost_usd` leaves out."""
+    """Sums of a session's model calls. Units: tokens, US dollars; `unpriced_tokens` are of calls
+    whose price nobody knows, and which `cost_usd` leaves out.
+    """
 
     prompt: int = 0
     cached: int = 0
@@ -67,7 +69,9 @@ class SessionUsage(Document):
 
 
 class SessionReport(Document):
-    """What a run found, in its own words or the service's; `message_id` names the answer that said it."""
+    """What a run found, in its own words or the service's; `message_id` names the answer
+    that said it.
+    """
 
     outcome: Outcome
     text: str
@@ -117,7 +121,9 @@ class AgentSession(SessionState):
     expiry_notified: bool | None = None
     """Whether an operator was notified that what it waits for expires within a day."""
     unannounced: bool | None = None
-    """Whether its end, or that it waits for people, is still to be announced; stored with that transition."""
+    """Whether its end, or that it waits for people, is still to be announced; stored
+    with that transition.
+    """
 
     @property
     def is_open(self) -> bool:
@@ -129,8 +135,12 @@ class AgentSession(SessionState):
         """Whether each tick looks at it: open, and not waiting for people."""
         return self.is_open and self.phase is not Phase.WAITING_VALIDATION
 
-    def after(self, event: SessionEvent, limits: SessionLimits, now: int) -> Transition[Self] | None:
-        """Return what an event makes of the session, None: it is refused. Units: `now` as the times."""
+    def after(
+        self, event: SessionEvent, limits: SessionLimits, now: int
+    ) -> Transition[Self] | None:
+        """Return what an event makes of the session, None: it is refused. Units: `now`
+        as the times.
+        """
         made = transition(self, event, limits, now)
         if made is None:
             return None
@@ -141,7 +151,9 @@ class AgentSession(SessionState):
         changes: dict[str, Any] = {
             "active_ms": self.active_ms + elapsed,
             "last_event_time": now,
-            "expiry_notified": self.expiry_notified if state.phase is Phase.WAITING_VALIDATION else None,
+            "expiry_notified": self.expiry_notified
+            if state.phase is Phase.WAITING_VALIDATION
+            else None,
         }
         if "person" in made.actions:
             changes["last_person_time"] = now
@@ -161,6 +173,8 @@ class AgentSession(SessionState):
         One that is still to be announced is found with those that are tended.
         """
         is_tended = self.is_tended or self.unannounced is True
-        phase, queued, scheduled = self.phase.value, self.queued_time, self.scheduled_time
+        phase = self.phase.value
+        queued = self.queued_time
+        scheduled = self.scheduled_time
         values = (self.automation_id, self.is_open, is_tended, phase, queued, scheduled)
         return {name: v for name, v in zip(INDEXED_FIELDS, values, strict=True) if v is not None}

@@ -1,13 +1,14 @@
 """The phases of a session and what leads from one to the next: one table, one pure function.
 
-A conversation (CHAT), a template (SEED) and one run of an automation (AUTOMATION) are the same kind of
-document; `transition` says for each event which row of `ROWS` is taken, or that the event is refused
-because it is late or doubled. It does no I/O and reads no clock: `now` is given.
+A conversation (CHAT), a template (SEED) and one run of an automation (AUTOMATION) are the same kind
+of document; `transition` says for each event which row of `ROWS` is taken, or that the event is
+refused because it is late or doubled. It does no I/O and reads no clock: `now` is given.
 
-The table is `transitions.csv`. A row is taken when the session is in `phase` (or in one of its group: ACTIVE,
-WAITING, OPEN), the event comes and every word of the guard holds; rows of one phase and event are tried in
-order. `next` is a phase, SAME, or RECOVERED (where a session goes on whose process died). `also` is for the
-caller to do: take or free the graph's slot, note something in the conversation, answer a call.
+The table is `transitions.csv`. A row is taken when the session is in `phase` (or in one of its
+group: ACTIVE, WAITING, OPEN), the event comes and every word of the guard holds; rows of one phase
+and event are tried in order. `next` is a phase, SAME, or RECOVERED (where a session goes on whose
+process died). `also` is for the caller to do: take or free the graph's slot, note something in the
+conversation, answer a call.
 """
 
 from __future__ import annotations
@@ -173,8 +174,9 @@ class SessionState(Document):
     phase: Phase = Phase.IDLE
     end_reason: EndReason | None = None
     waiting: dict[str, Any] | None = None
-    """`type` (`validation`, `communication`, `rounds`, `completion` or `network`) and what belongs to it;
-    present exactly in the waiting phases."""
+    """`type` (`validation`, `communication`, `rounds`, `completion` or `network`) and what belongs
+    to it; present exactly in the waiting phases.
+    """
     roundtrips: int = 0
     """Calls of the model so far."""
     roundtrip_limit: int | None = None
@@ -195,8 +197,8 @@ class SessionEvent:
     """What happened, with what the guards ask about it.
 
     `facts` are words of `FACTS`. `data` goes into the waiting context of the phase that is entered:
-    approval ids and reasons, the module and call id of a question, rounds used and allowed, `code` and
-    `retryAfterS` of a network error, `retryAt` of a moved retry.
+    approval ids and reasons, the module and call id of a question, rounds used and allowed, `code`
+    and `retryAfterS` of a network error, `retryAt` of a moved retry.
     """
 
     name: EventName
@@ -220,7 +222,9 @@ class SessionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition(Generic[S]):
-    """The row that was taken, the state it leads to, and what the caller has to do besides storing it."""
+    """The row that was taken, the state it leads to, and what the caller has to do
+    besides storing it.
+    """
 
     row: TableRow
     state: S
@@ -229,7 +233,9 @@ class Transition(Generic[S]):
     """The model was not called again: the session's calls or budget are spent."""
 
 
-def transition(state: S, event: SessionEvent, limits: SessionLimits, now: int) -> Transition[S] | None:
+def transition(
+    state: S, event: SessionEvent, limits: SessionLimits, now: int
+) -> Transition[S] | None:
     """Return where an event leads; None when it is refused: late, doubled, or sent to a template.
 
     Args:
@@ -249,11 +255,15 @@ def transition(state: S, event: SessionEvent, limits: SessionLimits, now: int) -
 
 
 def delay_ms(failures: int, retry_after_s: float | None, limits: SessionLimits) -> int:
-    """Return how long to wait after the given number of failed calls in a row: doubled each time."""
+    """Return how long to wait after the given number of failed calls in a row:
+    doubled each time.
+    """
     if retry_after_s is not None:
         return max(0, min(round(retry_after_s * 1000), limits.network_total_ms))
     # Above a few doublings the longest wait holds anyway; the exponent stays small.
-    return min(limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms)
+    return min(
+        limits.network_first_ms * 2 ** min(max(failures - 1, 0), 20), limits.network_longest_ms
+    )
 
 
 def _guards(state: SessionState, event: SessionEvent) -> Callable[[str], bool]:
@@ -268,7 +278,8 @@ def _guards(state: SessionState, event: SessionEvent) -> Callable[[str], bool]:
         or (state.end_reason is None and "unheld" in facts),
         "rounds": state.waiting is not None and state.waiting["type"] == "rounds",
     }
-    # An end that is announced is asked about with its own reason, any other event with the stored one.
+    # An end that is announced is asked about with its own reason, any other event with
+    # the stored one.
     completing = event.name is EventName.SESSION_COMPLETED
     waiting_reason = state.waiting.get("reason") if state.waiting else None
     reason = event.reason if completing else (waiting_reason or state.end_reason)
@@ -283,7 +294,9 @@ def _guards(state: SessionState, event: SessionEvent) -> Callable[[str], bool]:
     return holds
 
 
-def _enter(state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, now: int) -> Transition[S]:
+def _enter(
+    state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, now: int
+) -> Transition[S]:
     after = _target(state, row)
     resumed = row.number in _RESUMED or (row.number in (5, 49) and state.phase is Phase.CALLING_AI)
     allowed = state.roundtrip_limit
@@ -312,7 +325,11 @@ def _enter(state: S, event: SessionEvent, row: TableRow, limits: SessionLimits, 
         "end_reason": _end_reason(state, event, row),
         "roundtrips": state.roundtrips + counted,
         "roundtrip_limit": allowed,
-        "attempts": state.attempts + 1 if row.number == 5 else 0 if event.name in _STEPS else state.attempts,
+        "attempts": state.attempts + 1
+        if row.number == 5
+        else 0
+        if event.name in _STEPS
+        else state.attempts,
         **_network(state, row, now),
     }
     return Transition(row=row, state=state.model_copy(update=changes), actions=row.actions)
@@ -342,7 +359,12 @@ def _end_reason(state: SessionState, event: SessionEvent, row: TableRow) -> EndR
 
 
 def _waiting(
-    state: SessionState, event: SessionEvent, row: TableRow, after: Phase, limits: SessionLimits, now: int
+    state: SessionState,
+    event: SessionEvent,
+    row: TableRow,
+    after: Phase,
+    limits: SessionLimits,
+    now: int,
 ) -> dict[str, Any] | None:
     if after not in WAITING:
         return None
@@ -350,7 +372,9 @@ def _waiting(
         return state.waiting
     made = row.waiting
     if made is None:  # still waiting for the same: what is new of it comes with the event
-        before = state.waiting if state.waiting and state.phase is after else {"type": _USUAL[after]}
+        before = (
+            state.waiting if state.waiting and state.phase is after else {"type": _USUAL[after]}
+        )
         return {**before, **event.data}
     what, _, reason = made.partition(" ")
     if what == "completion":
@@ -379,7 +403,8 @@ def _rows_of(rows: Iterable[TableRow]) -> dict[tuple[Phase, EventName], tuple[Ta
     found: dict[tuple[Phase, EventName], tuple[TableRow, ...]] = {}
     for row in rows:
         phases = GROUPS[row.phase] if row.phase in GROUPS else frozenset({Phase(row.phase)})
-        # What an action under way began is finished first: its session neither ends nor pauses meanwhile.
+        # What an action under way began is finished first: its session neither ends
+        # nor pauses meanwhile.
         skipped = {Phase.EXECUTING_ACTIONS} if row.number in (49, 50) else set[Phase]()
         for phase in phases - skipped:
             key = (phase, EventName(row.event))

@@ -1,7 +1,7 @@
 """Periods of time that a message means: instants, or calendar units counted from a reference; pure.
 
-`-1_WEEK` to `-1_WEEK` is the whole last week, `-7_DAY` to `NOW` the last seven days and today so far.
-A day begins at a given hour of the wall clock and has 23, 24 or 25 hours.
+`-1_WEEK` to `-1_WEEK` is the whole last week, `-7_DAY` to `NOW` the last seven days and today so
+far. A day begins at a given hour of the wall clock and has 23, 24 or 25 hours.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from graphrag.sessions.schedules import zone_of
 
 NOW: Final = "NOW"
 _UNIT = re.compile(r"(-?\d{1,4})_(HOUR|DAY|WEEK|MONTH|YEAR)")
-_MIN_DATE, _MAX_DATE = datetime(1971, 1, 1), datetime(8999, 1, 1)
+_MIN_DATE = datetime(1971, 1, 1)
+_MAX_DATE = datetime(8999, 1, 1)
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -32,7 +33,9 @@ class PeriodError(LocalizedError, ValueError):
 
     def __init__(self, *, part: str, reason: str, value: str) -> None:
         super().__init__(part=part, reason=reason, value=value)
-        self.part, self.reason, self.value = part, reason, value
+        self.part = part
+        self.reason = reason
+        self.value = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +81,9 @@ def resolve(start: str, end: str, reference: int, calendar: Calendar) -> Span:
     return Span(first, last)
 
 
-def _end(part: str, text: str, reference: int, zone: ZoneInfo, calendar: Calendar) -> tuple[int, int]:
+def _end(
+    part: str, text: str, reference: int, zone: ZoneInfo, calendar: Calendar
+) -> tuple[int, int]:
     if text == NOW:
         return reference, reference
     unit = _UNIT.fullmatch(text)
@@ -103,7 +108,9 @@ def _instant(part: str, text: str) -> int:
     return round(at.timestamp() * 1000)
 
 
-def _unit(count: int, unit: str, reference: int, zone: ZoneInfo, calendar: Calendar) -> tuple[int, int]:
+def _unit(
+    count: int, unit: str, reference: int, zone: ZoneInfo, calendar: Calendar
+) -> tuple[int, int]:
     if unit == "HOUR":
         local = datetime.fromtimestamp(reference / 1000, zone)
         past = timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
@@ -114,7 +121,8 @@ def _unit(count: int, unit: str, reference: int, zone: ZoneInfo, calendar: Calen
     local = datetime.fromtimestamp(reference / 1000, zone).replace(tzinfo=None) - shift
     day = local.replace(hour=0, minute=0, second=0, microsecond=0)
     if unit == "DAY":
-        start, end = day + timedelta(days=count), day + timedelta(days=count + 1)
+        start = day + timedelta(days=count)
+        end = day + timedelta(days=count + 1)
     elif unit == "WEEK":
         begun = (day.weekday() - WEEKDAYS.index(calendar.first_day)) % 7
         start = day + timedelta(days=7 * count - begun)
@@ -146,8 +154,11 @@ def _wall(local: datetime, zone: ZoneInfo) -> int:
 
 
 def _gap_end(near: datetime, zone: ZoneInfo) -> int:
-    """Return when the clock jumps, which is less than a day from the instant given, to the minute."""
-    low, high = near - timedelta(days=1), near + timedelta(days=1)
+    """Return when the clock jumps, which is less than a day from the instant
+    given, to the minute.
+    """
+    low = near - timedelta(days=1)
+    high = near + timedelta(days=1)
     before = low.astimezone(zone).utcoffset()
     while high - low > timedelta(seconds=1):
         middle = low + (high - low) / 2

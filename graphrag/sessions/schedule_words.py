@@ -1,4 +1,6 @@
-"""Says a schedule in words of both languages: the presets as sentences, anything else as its expression."""
+"""Says a schedule in words of both languages: the presets as sentences, anything else
+as its expression.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def in_words(schedule: Schedule, language: Language, event: str | None = None) -
         return text("schedule_on_dates", language, n=len(schedule.dates))
     if schedule.cron is None:
         return text("schedule_by_hand", language)
-    return _preset(schedule.cron, language) or text("schedule_by_cron", language, cron=schedule.cron)
+    return _preset(schedule.cron, language) or text(
+        "schedule_by_cron", language, cron=schedule.cron
+    )
 
 
 def next_times(schedule: Schedule, now: int, count: int = NEXT_SHOWN) -> list[int]:
@@ -65,7 +69,11 @@ def _preset(cron: str, language: Language) -> str | None:
             return text("schedule_daily", language, time=time)
         if day == "L":
             return text("schedule_month_end", language, time=time)
-        return text("schedule_monthly", language, time=time, day=int(day)) if _NUMBER.fullmatch(day) else None
+        return (
+            text("schedule_monthly", language, time=time, day=int(day))
+            if _NUMBER.fullmatch(day)
+            else None
+        )
     if day != "*":
         return None
     if weekday in ("1-5", "MON-FRI"):

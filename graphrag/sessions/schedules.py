@@ -1,8 +1,10 @@
-"""When an automation runs: a cron expression or a list of instants, in a time zone; pure, reads no clock.
+"""When an automation runs: a cron expression or a list of instants, in a time zone; pure,
+reads no clock.
 
-Clocks that change: a fixed hour that does not exist runs once, at the first minute after the gap; one
-that comes twice runs the first time; `*` and `*/n` in minutes or hours follow real time. An occurrence
-is its instant, in milliseconds since 1970 (UTC). Source of the rules: Debian's cron, through `cronsim`.
+Clocks that change: a fixed hour that does not exist runs once, at the first minute after the
+gap; one that comes twice runs the first time; `*` and `*/n` in minutes or hours follow real
+time. An occurrence is its instant, in milliseconds since 1970 (UTC). Source of the rules:
+Debian's cron, through `cronsim`.
 """
 
 from __future__ import annotations
@@ -61,15 +63,17 @@ class Schedule:
     dates: tuple[int, ...] = ()
 
     def after(self, instant: int) -> Iterator[int]:
-        """Yield the occurrences later than an instant, soonest first; a cron expression has no last one."""
+        """Yield the occurrences later than an instant, soonest first; a cron expression has
+        no last one.
+        """
         if self.cron is None:
             yield from self.dates[bisect_right(self.dates, instant) :]
             return
         if not 0 <= instant < _LATEST_MS:
             return
         last = instant
-        # Without its zone a wall clock that is set back would be read as the first of the two hours:
-        # what lies before the instant is passed over.
+        # Without its zone a wall clock that is set back would be read as the first of the two
+        # hours: what lies before the instant is passed over.
         for found in CronSim(self.cron, datetime.fromtimestamp(instant / 1000, self.zone)):
             at = round(found.timestamp() * 1000)
             if at > last:
@@ -82,7 +86,8 @@ class Schedule:
 
     def latest(self, first: int, now: int) -> int | None:
         """Return the last occurrence from `first` to `now`, both included."""
-        low, high = first - 1, now
+        low = first - 1
+        high = now
         found = self.next(low)
         if found is None or found > now:
             return None
@@ -92,7 +97,8 @@ class Schedule:
             if at is None or at > now:
                 high = middle
             else:
-                found, low = at, at
+                found = at
+                low = at
         return found
 
 
@@ -130,13 +136,16 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def shortest_distance_s(when: Schedule, now: int) -> int | None:
-    """Return the shortest time between two of the next occurrences, None: there are less than two."""
+    """Return the shortest time between two of the next occurrences, None: there are
+    less than two.
+    """
     gaps = [two - one for one, two in pairwise(islice(when.after(now), _GAPS_LOOKED_AT))]
     return min(gaps) // 1000 if gaps else None
 
 
 def check_distance(when: Schedule, now: int, least_s: int) -> None:
-    """Refuses a schedule that runs more often than every `least_s` seconds, or whose dates are all past.
+    """Refuses a schedule that runs more often than every `least_s` seconds, or whose dates
+    are all past.
 
     Raises: ScheduleError.
     """
@@ -148,7 +157,9 @@ def check_distance(when: Schedule, now: int, least_s: int) -> None:
         raise ScheduleError(field=field, reason="often", value=str(shortest), least_s=least_s)
 
 
-def due(when: Schedule, next_time: int, now: int, *, missed: Missed, catch_up_s: int, grace_s: int) -> Due:
+def due(
+    when: Schedule, next_time: int, now: int, *, missed: Missed, catch_up_s: int, grace_s: int
+) -> Due:
     """Decide what to run when `next_time`, the occurrence that was awaited, has come.
 
     An occurrence within `grace_s` before `now` is on time. Older ones were missed: `last` runs the
@@ -200,5 +211,7 @@ def _cron(text: str) -> str:
     except CronSimError as error:
         # The package knows that no month is long enough, and calls it a bad day.
         never = "day-of-month" in str(error) and all(c.isdigit() or c in " */,-" for c in cron)
-        raise ScheduleError(field="cron", reason="never" if never else "form", value=shown) from error
+        raise ScheduleError(
+            field="cron", reason="never" if never else "form", value=shown
+        ) from error
     return cron

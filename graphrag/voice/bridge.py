@@ -1,7 +1,8 @@
-"""Decides what happens in a call: what goes to the phone, what to the model, which tools run, when it ends.
+"""Decides what happens in a call: what goes to the phone, what to the model, which tools run,
+when it ends.
 
-A state machine: signals go in with the time, actions come out in order. It knows no socket and no clock, so
-any order of both sides' events can be played to it.
+A state machine: signals go in with the time, actions come out in order. It knows no socket and no
+clock, so any order of both sides' events can be played to it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Bridge(ModelSpeaks):
     """One call between a phone side and a model side."""
 
     def feed(self, signal: Signal, now: float) -> list[Action]:
-        """Take in what happened; return what is to be done, in order. Nothing is wanted once it ended."""
+        """Take in what happened; return what is to be done, in order. Nothing is wanted
+        once it ended.
+        """
         if self.phase == "ended":
             return []
         self.now = now
@@ -54,7 +57,8 @@ class Bridge(ModelSpeaks):
             case signals.Tick():
                 pass
         self.look_at_the_clock(now)
-        out, self.out = self.out, []
+        out = self.out
+        self.out = []
         return out
 
     def next_time(self) -> float | None:
@@ -103,7 +107,8 @@ class Bridge(ModelSpeaks):
         if done.ends:
             self.destination = done.destination
             self.leaving = "transferred" if done.destination else "agent_hung_up"
-            self.phase, self.leave_at = "leaving", now + LAST_WORDS_S
+            self.phase = "leaving"
+            self.leave_at = now + LAST_WORDS_S
         self.send_outputs(now)
 
     def look_at_the_clock(self, now: float) -> None:

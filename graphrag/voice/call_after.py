@@ -1,4 +1,6 @@
-"""Decides what a telephone service does when the stream of a call has ended, with words for the caller."""
+"""Decides what a telephone service does when the stream of a call has ended, with words
+for the caller.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,35 @@ from graphrag.voice import twiml
 from graphrag.voice.call_records import Call
 
 RING_S: Final = 30
-OURS: Final = frozenset(("model_unreachable", "model_refused", "session_failed", "draining", "error", "lost"))
+OURS: Final = frozenset(
+    ("model_unreachable", "model_refused", "session_failed", "draining", "error", "lost")
+)
 """Ends of a call for reasons that are neither the caller's nor the agent's."""
 _UNAVAILABLE: Final = frozenset(("model_unreachable", "model_refused", "session_failed"))
 _GOODBYE: Final = frozenset(("max_duration", "draining", "ended_by_person"))
 _ANSWERED: Final = frozenset(("completed", "answered"))
-"""Values of Twilio's `DialCallStatus` after which nothing is left to do; others: busy, no-answer, failed,
-canceled."""
-_REGIONS: Final = {"da": "DK", "en": "US", "ja": "JP", "ko": "KR", "nb": "NO", "sv": "SE", "zh": "CN"}
+"""Values of Twilio's `DialCallStatus` after which nothing is left to do; others: busy,
+no-answer, failed, canceled.
+"""
+_REGIONS: Final = {
+    "da": "DK",
+    "en": "US",
+    "ja": "JP",
+    "ko": "KR",
+    "nb": "NO",
+    "sv": "SE",
+    "zh": "CN",
+}
 """Usual regions that are not the language's own name in capitals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterCall:
-    """`text` is said by the service, in its `voice` and `language`, "" for nothing; then it connects the
-    caller with `destination`, or hangs up.
+    """`text` is said by the service, in its `voice` and `language`, "" for nothing; then it
+    connects the caller with `destination`, or hangs up.
 
-    A destination may ring for `timeout_s` seconds. `tried`: the names of the destinations up to this one, in
-    a document of `agent_id`.
+    A destination may ring for `timeout_s` seconds. `tried`: the names of the destinations up to
+    this one, in a document of `agent_id`.
     """
 
     text: str = ""
@@ -45,12 +58,19 @@ class AfterCall:
 
 def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> AfterCall:
     """Returns what follows a call that ended for its reason."""
-    voice, language = agent.document.voice, language_of(agent, locale)
+    voice = agent.document.voice
+    language = language_of(agent, locale)
     if call.end_reason == "transferred" and call.destination:
-        named = (name for name, each in voice.destinations.items() if each.number == call.destination)
+        named = (
+            name for name, each in voice.destinations.items() if each.number == call.destination
+        )
         name = next(named, None)
         return AfterCall(destination=call.destination) if name is None else _dial(agent, name, ())
-    if call.end_reason in OURS and not call.said_goodbye and (fallback := fallback_of(agent)) is not None:
+    if (
+        call.end_reason in OURS
+        and not call.said_goodbye
+        and (fallback := fallback_of(agent)) is not None
+    ):
         return fallback
     said = ""
     if call.end_reason in _UNAVAILABLE:
@@ -61,24 +81,33 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> AfterCall:
 
 
 def fallback_of(agent: CompiledAgent) -> AfterCall | None:
-    """Returns what connects callers whom the agent cannot serve with somebody else; None: nobody is named."""
+    """Returns what connects callers whom the agent cannot serve with somebody else; None:
+    nobody is named.
+    """
     name = agent.document.voice.fallback
     return None if name is None else _dial(agent, name, ())
 
 
 def without_service(agent: CompiledAgent, locale: Locale) -> str:
     """Returns the TwiML that Twilio keeps for the time when this service cannot be reached."""
-    voice, language = agent.document.voice, language_of(agent, locale)
+    voice = agent.document.voice
+    language = language_of(agent, locale)
     options = {"voice": voice.say_voice, "language": say_language(agent, locale)}
     after = fallback_of(agent)
     if after is None or after.destination is None:
-        return twiml.say(voice.unavailable_message or text("voice_unavailable", language), **options).decode()
+        return twiml.say(
+            voice.unavailable_message or text("voice_unavailable", language), **options
+        ).decode()
     said = voice.no_answer_message or text("voice_no_answer", language)
     return twiml.dial(after.destination, after.timeout_s, text=said, **options).decode()
 
 
-def after_dial(agent: CompiledAgent, locale: Locale, tried: Sequence[str], status: str) -> AfterCall:
-    """Returns what follows a transfer to the last of `tried`, which ended with a `DialCallStatus`."""
+def after_dial(
+    agent: CompiledAgent, locale: Locale, tried: Sequence[str], status: str
+) -> AfterCall:
+    """Returns what follows a transfer to the last of `tried`, which ended
+    with a `DialCallStatus`.
+    """
     voice = agent.document.voice
     if status in _ANSWERED or not tried:
         return AfterCall()
@@ -90,7 +119,9 @@ def after_dial(agent: CompiledAgent, locale: Locale, tried: Sequence[str], statu
 
 
 def _next(voice: VoiceOptions, tried: Sequence[str]) -> str | None:
-    """Returns what is tried next, each once: the fallback of the last destination, else that of all."""
+    """Returns what is tried next, each once: the fallback of the last destination, else
+    that of all.
+    """
     last = voice.destinations.get(tried[-1])
     names = (last.fallback if last is not None else None, voice.fallback)
     return next((name for name in names if name in voice.destinations and name not in tried), None)
@@ -104,7 +135,9 @@ def _dial(agent: CompiledAgent, name: str, tried: Sequence[str]) -> AfterCall:
 
 
 def _said(agent: CompiledAgent, locale: Locale, said: str) -> AfterCall:
-    return AfterCall(text=said, voice=agent.document.voice.say_voice, language=say_language(agent, locale))
+    return AfterCall(
+        text=said, voice=agent.document.voice.say_voice, language=say_language(agent, locale)
+    )
 
 
 def say_language(agent: CompiledAgent, locale: Locale) -> str:

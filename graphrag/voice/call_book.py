@@ -1,4 +1,6 @@
-"""What is kept of a call while it runs, and shown to those who follow it: words, values, facts, sources."""
+"""What is kept of a call while it runs, and shown to those who follow it: words,
+values, facts, sources.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,10 @@ STORE_S: Final = 1.0
 class CallBook:
     """Keeps one call: flags and values at once, words at most once a second.
 
-    `bridge`, `thread` and `tools` are there once the call's session is. `usage`: tokens by kind; `cost_usd`
-    None: nobody knows the price. `turns_ms`: how long the caller waited for each answer. `model_error`: what
-    the model's service refused last.
+    `bridge`, `thread` and `tools` are there once the call's session is. `usage`: tokens
+    by kind; `cost_usd`
+    None: nobody knows the price. `turns_ms`: how long the caller waited for each answer.
+    `model_error`: what the model's service refused last.
     """
 
     def __init__(self, opening: CallOpening, stream_id: str) -> None:
@@ -47,7 +50,9 @@ class CallBook:
         self.bridge: Bridge | None = None
         self.thread: CallThread | None = None
         self.tools: CallTools | None = None
-        self._opening, self._parts, self._stream_id = opening, opening.parts, stream_id
+        self._opening = opening
+        self._parts = opening.parts
+        self._stream_id = stream_id
         self._loop = asyncio.get_running_loop()
         self.changed, self._at_once = asyncio.Event(), asyncio.Event()
 
@@ -57,7 +62,10 @@ class CallBook:
         self.changed.set()
 
     def state(self, status: str) -> None:
-        about: dict[str, Any] = {"status": status, "agentId": agent_part(self._opening.thread).agent_id}
+        about: dict[str, Any] = {
+            "status": status,
+            "agentId": agent_part(self._opening.thread).agent_id,
+        }
         if self.model_error is not None:
             about["modelError"] = self.model_error.to_document()
         self.show({"type": "call:state", **about})
@@ -70,7 +78,9 @@ class CallBook:
         entry = self.bridge.transcript.entries[item_id]
         shown = entry.to_document()
         del shown["time"]
-        self.show({"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown})
+        self.show(
+            {"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown}
+        )
         if entry.role == "user" and entry.is_final:
             self.tools.turn += 1
         ctx = self.thread.values.ctx
@@ -86,7 +96,10 @@ class CallBook:
         began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
 
         def stored(entry: Said) -> dict[str, Any]:
-            return {**entry.to_document(), "timestamp": iso_time(round(began_ms + entry.time * 1000))}
+            return {
+                **entry.to_document(),
+                "timestamp": iso_time(round(began_ms + entry.time * 1000)),
+            }
 
         greeting = self.bridge.session.greeting
         first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
@@ -115,7 +128,9 @@ class CallBook:
         model = openai.model if is_answer else openai.input_audio_transcription.model
         cost = tokens.cost_usd(model) if self._parts.is_priced else None
         counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
-        self.usage = {name: self.usage[name] + n for name, n in zip(self.usage, counts, strict=True)}
+        self.usage = {
+            name: self.usage[name] + n for name, n in zip(self.usage, counts, strict=True)
+        }
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
         call = CallUsage(
             kind="chat",
@@ -128,7 +143,9 @@ class CallBook:
         self._parts.meter.record(call)
 
     def _cost(self) -> dict[str, float | None]:
-        """Returns what the call cost, None where nobody knows the price; nothing of one without a service."""
+        """Returns what the call cost, None where nobody knows the price; nothing of one
+        without a service.
+        """
         if not self._parts.is_priced:
             return {}
         return {"costUsd": None if self.cost_usd is None else round(self.cost_usd, 6)}
@@ -145,7 +162,9 @@ class CallBook:
                     await self._at_once.wait()
 
     async def store(self, **changes: Any) -> None:
-        """Store words, values and facts, with changes of the record, as far as that is possible now."""
+        """Store words, values and facts, with changes of the record, as far as
+        that is possible now.
+        """
         known: dict[str, Any] = {
             "usage": {**self.usage, **self._cost()},
             "latency": {"firstAudioMs": self.first_audio_ms, "turns": list(self.turns_ms)},
@@ -167,7 +186,9 @@ class CallBook:
             try:
                 await write()
             except (ThreadError, SourceError) as exc:
-                log.warning("call_not_stored", extra={"call_id": call_id, "error": type(exc).__name__})
+                log.warning(
+                    "call_not_stored", extra={"call_id": call_id, "error": type(exc).__name__}
+                )
                 self.changed.set()
 
 
@@ -178,7 +199,8 @@ def _object(value: Any) -> Mapping[str, Any]:
 def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
     """Returns what the `usage` of an answer or of a transcript says.
 
-    Cached tokens whose kind the service does not say count as text first, which saves less than audio.
+    Cached tokens whose kind the service does not say count as text first, which saves
+    less than audio.
     """
 
     def count(*path: str) -> int:
@@ -190,7 +212,8 @@ def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
     into = "input_token_details" if "input_token_details" in usage else "input_tokens_details"
     out = "output_token_details" if "output_token_details" in usage else "output_tokens_details"
     audio, text, image = (count(into, f"{kind}_tokens") for kind in ("audio", "text", "image"))
-    said, written = count(out, "audio_tokens"), count(out, "text_tokens")
+    said = count(out, "audio_tokens")
+    written = count(out, "text_tokens")
     kinds = {
         f"cached_{kind}": count(into, "cached_tokens_details", f"{kind}_tokens")
         for kind in ("audio", "text", "image")
@@ -206,6 +229,8 @@ def tokens_of(usage: Mapping[str, Any]) -> RealtimeTokens:
         image_in=image,
         audio_out=said,
         text_out=written if said or written else count("output_tokens"),
-        audio_s=float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < MOST_TOKENS else 0.0,
+        audio_s=float(seconds)
+        if isinstance(seconds, int | float) and 0 <= seconds < MOST_TOKENS
+        else 0.0,
         **kinds,
     )

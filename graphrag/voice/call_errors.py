@@ -1,14 +1,11 @@
 """Why a telephone call cannot be begun, joined, read or ended; sentences in the catalogues.
 
-CallError
-├── CallNotFound      no such call in this workspace (id)
-├── CallForbidden     the person's role does not reach so far
-├── CallsFull         the agent, this server or the caller has all the calls it may have, or the server stops
-├── CallEnded         the call is over (id)
-├── CallOpen          the call is not over (id)
-└── StreamRefused     the stream's token is not of a call that waits for one
-AgentInChatOnly       its document does not name the channel (an AgentError: id)
-CallBlocked           a check of the document refuses this caller (an AgentBlocked)
+CallError ├── CallNotFound      no such call in this workspace (id) ├── CallForbidden     the
+person's role does not reach so far ├── CallsFull         the agent, this server or the caller has
+all the calls it may have, or the server stops ├── CallEnded         the call is over (id) ├──
+CallOpen          the call is not over (id) └── StreamRefused     the stream's token is not of a
+call that waits for one AgentInChatOnly       its document does not name the channel (an AgentError:
+id) CallBlocked           a check of the document refuses this caller (an AgentBlocked)
 """
 
 from __future__ import annotations
@@ -47,4 +44,5 @@ class CallBlocked(AgentBlocked, code="AgentBlocked"):
 
     def __init__(self, *, message: str, voice: str | None, language: str) -> None:
         super().__init__(message=message)
-        self.voice, self.language = voice, language
+        self.voice = voice
+        self.language = language

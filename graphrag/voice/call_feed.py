@@ -1,4 +1,6 @@
-"""What happens in one call, for those who follow it: from its beginning on, however late they come."""
+"""What happens in one call, for those who follow it: from its beginning on, however
+late they come.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _NAMES: Final = {"call:said": "itemId", "call:tool": "toolCallId", "call:proposa
 
 
 class CallFeed:
-    """The messages of a call. Of what changes (an entry of the transcript, a tool) the last form is kept."""
+    """The messages of a call. Of what changes (an entry of the transcript, a tool) the last
+    form is kept.
+    """
 
     def __init__(self, call_id: str) -> None:
         self._call_id = call_id
@@ -29,10 +33,15 @@ class CallFeed:
         self._changed = asyncio.Event()
 
     def add(self, message: dict[str, Any]) -> None:
-        """Keep a message, in place of the earlier one about the same, and send it to all who follow."""
+        """Keep a message, in place of the earlier one about the same, and send it to
+        all who follow.
+        """
         message = {**message, "callId": self._call_id}
         kind = str(message["type"])
-        key = (kind, message.get(_NAMES.get(kind, ""), "" if kind == "call:state" else len(self._kept)))
+        key = (
+            kind,
+            message.get(_NAMES.get(kind, ""), "" if kind == "call:state" else len(self._kept)),
+        )
         if key in self._kept or len(self._kept) < MOST_KEPT or kind in ("call:state", "call:ended"):
             self._kept[key] = message
         self._latest.append(message)
@@ -50,7 +59,8 @@ class CallFeed:
 
     async def follow(self) -> AsyncGenerator[dict[str, Any]]:
         """Yield what happened, then what happens, until the call is over."""
-        read, happened = self._count, list(self._kept.values())
+        read = self._count
+        happened = list(self._kept.values())
         for message in happened:
             yield message
         while (behind := self._count - read) <= len(self._latest):

@@ -1,7 +1,8 @@
-"""Ends the calls of a workspace in its records: by who served them, after a kill, and when kept long enough.
+"""Ends the calls of a workspace in its records: by who served them, after a kill, and when
+kept long enough.
 
-Decision: the thread's end is written first, with what the agent's API is owed; then the record's. A kill
-between leaves a record that is looked at again when it is due, and ends as its thread did.
+Decision: the thread's end is written first, with what the agent's API is owed; then the record's. A
+kill between leaves a record that is looked at again when it is due, and ends as its thread did.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class CallLife:
     """Ends, recovers and forgets calls."""
 
     def __init__(self, parts: CallParts) -> None:
-        self._parts, self._records = parts, parts.records
+        self._parts = parts
+        self._records = parts.records
         self.kept_ms = parts.retention_days * DAY_MS
 
     async def thread(self, call: Call) -> Thread | None:
@@ -46,17 +48,23 @@ class CallLife:
     async def over(self, call_id: str, reason: EndReason, *, at: int | None = None) -> Call | None:
         """Store that a call is over, as its thread says where there is one; None: it was already.
 
-        `at`: when it ended, where that was before now. Raises: SourceError, ThreadError, BadDocument.
+        `at`: when it ended, where that was before now. Raises:
+        SourceError, ThreadError, BadDocument.
         """
         before = await self._records.get(call_id)
         if before is None or not before.is_open:
             return None
-        thread, now = await self.thread(before), self._parts.clock()
+        thread = await self.thread(before)
+        now = self._parts.clock()
         now = now if at is None else min(now, max(at, before.answered_time or before.started_time))
         part = thread.agent if thread else None
         changes: dict[str, Any] = {"status": "ended", "end_reason": reason, "ended_time": now}
         if part is not None and part.ended_time is not None:
-            changes |= {"outcome": part.outcome, "end_reason": part.end_reason, "ended_time": part.ended_time}
+            changes |= {
+                "outcome": part.outcome,
+                "end_reason": part.end_reason,
+                "ended_time": part.ended_time,
+            }
         changes |= {"token_hashes": [], "next_time": changes["ended_time"] + self.kept_ms}
         call = await self._records.change(call_id, lambda call: call.model_copy(update=changes))
         if call is None:
@@ -78,7 +86,8 @@ class CallLife:
             return None
         reason: EndReason = call.end_reason or "lost"
         # Until then it was served: how long nobody looked says nothing of the call.
-        thread, held = await self.thread(call), await self._parts.leases.last_held(call.call_id)
+        thread = await self.thread(call)
+        held = await self._parts.leases.last_held(call.call_id)
         at = max(call.answered_time or 0, held or 0, thread.last_updated_time if thread else 0)
         try:
             await self._parts.life.endings.end(call.call_id, reason, at=at)
@@ -96,7 +105,9 @@ class CallLife:
         return await self.over(call.call_id, "line_lost")
 
     async def tick(self, now: int | None = None) -> None:
-        """End what did not come or was left behind, forget what was kept long enough. Raises: SourceError."""
+        """End what did not come or was left behind, forget what was kept long
+        enough. Raises: SourceError.
+        """
         now = self._parts.clock() if now is None else now
         for call in await self._records.due(now):
             try:
@@ -121,7 +132,8 @@ class CallLife:
         await self._records.change(call_id, later)
 
     async def forget(self, call: Call) -> None:
-        """Remove what a call that is over says of people; its sums stay. Raises: SourceError, ThreadBusy.
+        """Remove what a call that is over says of people; its sums stay.
+        Raises: SourceError, ThreadBusy.
 
         The record is written last: what a kill leaves is due still.
         """
@@ -134,12 +146,22 @@ class CallLife:
             if (record := await stored.get(DELIVERY, f"{call.call_id}:{event}")) is not None:
                 await stored.delete(DELIVERY, record.key, expected_version=record.version or "")
         gone = dict.fromkeys(
-            ("call_sid", "stream_sid", "caller_phone", "called_phone", "destination", "refusal", "user_id")
+            (
+                "call_sid",
+                "stream_sid",
+                "caller_phone",
+                "called_phone",
+                "destination",
+                "refusal",
+                "user_id",
+            )
         )
         changes: dict[str, Any] = gone | {
             "sources": [],
             "forgotten_time": self._parts.clock(),
             "next_time": None,
         }
-        await self._records.change(call.call_id, lambda call: call.model_copy(update=changes), when_over=True)
+        await self._records.change(
+            call.call_id, lambda call: call.model_copy(update=changes), when_over=True
+        )
         log.info("call_forgotten", extra={"call_id": call.call_id, "agent_id": call.agent_id})

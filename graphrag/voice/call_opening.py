@@ -1,6 +1,7 @@
 """What a call needs before anybody speaks: its session and its model's connection, side by side.
 
-They are begun at the webhook, so that the greeting waits for the slowest of them and not for their sum.
+They are begun at the webhook, so that the greeting waits for the slowest of them and not
+for their sum.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ class CallOpening:
     """A call that is about to be answered. `thread` is its draft; nothing is stored of it."""
 
     def __init__(self, parts: CallParts, agent: CompiledAgent, thread: Thread) -> None:
-        self.parts, self.agent, self.thread = parts, agent, thread
+        self.parts = parts
+        self.agent = agent
+        self.thread = thread
         self.side = self.new_side()
-        self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = None
+        self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = (
+            None
+        )
 
     @property
     def language(self) -> Language:
@@ -46,7 +51,10 @@ class CallOpening:
     def begin(self) -> tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]]:
         """Begin to fetch the session and to connect, once; return both."""
         if self._begun is None:
-            self._begun = asyncio.create_task(self._resolved()), asyncio.create_task(self.side.open())
+            self._begun = (
+                asyncio.create_task(self._resolved()),
+                asyncio.create_task(self.side.open()),
+            )
         return self._begun
 
     async def _resolved(self) -> tuple[ResolvedSession, str]:
@@ -87,10 +95,15 @@ class CallOpening:
             await self.side.close()
 
     def voice_session(
-        self, stored: StoredThread, session: ResolvedSession, prompt: str, tools: Sequence[Tool[Any]]
+        self,
+        stored: StoredThread,
+        session: ResolvedSession,
+        prompt: str,
+        tools: Sequence[Tool[Any]],
     ) -> VoiceSession:
         """Return how the call is held, for the bridge."""
-        agent, language = self.agent, self.language
+        agent = self.agent
+        language = self.language
         document = agent.document
         model = document.openai
         if session.voice is not None:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from graphrag.voice.call_places import CallPlaces
 
 RecordedAnswers = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
-"""Gives what is recorded of a tool with these arguments, as `tools[]` of a call has it; None: it is run."""
+"""Gives what is recorded of a tool with these arguments, as `tools[]` of a call has it; None:
+it is run.
+"""
 
 
 CALL_COUNTS: Final[Mapping[str, str]] = {
@@ -46,10 +48,14 @@ CALL_SECONDS: Final[Mapping[str, str]] = {
 
 
 class CallWatch:
-    """Called while calls run, does nothing; one that counts may not raise. An unknown name is ignored."""
+    """Called while calls run, does nothing; one that counts may not raise. An unknown
+    name is ignored.
+    """
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
-        """Count `value` more of CALL_COUNTS, or a `voice_errors` by code, or a time of CALL_SECONDS."""
+        """Count `value` more of CALL_COUNTS, or a `voice_errors` by code, or a
+        time of CALL_SECONDS.
+        """
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
         """Note which status a call of an agent has here; None: it is over, or was never here."""
@@ -57,10 +63,12 @@ class CallWatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallParts:
-    """Stores, agents and models. `models` None: no model speaks in calls here. `clock`: ms since 1970.
+    """Stores, agents and models. `models` None: no model speaks in calls here. `clock`:
+    ms since 1970.
 
-    `leases`: of the threads of calls. `recorded`: what answers in place of their tools. `is_priced`: models
-    cost money; those of this machine, such as the double of a simulated call, do not.
+    `leases`: of the threads of calls. `recorded`: what answers in place of their tools.
+    `is_priced`: models cost money; those of this machine, such as the double of a simulated
+    call, do not.
     """
 
     records: CallRecords

@@ -1,8 +1,9 @@
-"""The calls of this process, of all workspaces: how many there may be, and how they end when it stops.
+"""The calls of this process, of all workspaces: how many there may be, and how they end
+when it stops.
 
-A place is taken when a call rings and given back by itself when no stream comes for it. One caller has a
-share of the places; callers who withhold their number have half of them together, as strangers have of the
-connections.
+A place is taken when a call rings and given back by itself when no stream comes for it. One caller
+has a share of the places; callers who withhold their number have half of them together, as
+strangers have of the connections.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class CallPlaces:
     """Places for calls. `clock`: seconds of a clock that never goes back."""
 
     def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most, self._clock = most, clock
+        self.most = most
+        self._clock = clock
         self.is_draining = False
         self._freed = asyncio.Event()
         self._held: dict[str, tuple[float, str | None]] = {}
@@ -79,7 +81,9 @@ class CallPlaces:
         return self._serving[call_id][0] if call_id in self._serving else None
 
     async def drain(self, within_s: float) -> None:
-        """Take no call any more; let those that run go on, tell them to end in the last seconds, then cut."""
+        """Take no call any more; let those that run go on, tell them to end in the last
+        seconds, then cut.
+        """
         self.is_draining = True
         await self._idle(max(0.0, within_s - LAST_WORDS_S))
         for call, _ in list(self._serving.values()):
@@ -101,5 +105,7 @@ class CallPlaces:
         while self.taken and (left := until - self._clock()) > 0:
             self._freed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(1.0, left)):  # places that nobody came for end by themselves
+                async with asyncio.timeout(
+                    min(1.0, left)
+                ):  # places that nobody came for end by themselves
                     await self._freed.wait()

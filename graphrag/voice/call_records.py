@@ -1,10 +1,11 @@
 """The records of telephone calls: who called when, how it went and ended.
 
-What was said, the values of the call and its tools stand in the thread of the same key, as those of a chat.
+What was said, the values of the call and its tools stand in the thread of the same key, as those
+of a chat.
 
-Decision: the key of a phone call follows from its workspace and CallSid: a webhook that comes twice, also
-to two servers at one moment, meets one record. `next_time` is when something is due for a call: its stream
-did not come, its process may be gone, its words have been kept long enough.
+Decision: the key of a phone call follows from its workspace and CallSid: a webhook that comes
+twice, also to two servers at one moment, meets one record. `next_time` is when something is due for
+a call: its stream did not come, its process may be gone, its words have been kept long enough.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ CallChannel = Literal["phone", "browser", "simulated"]
 class CallFields(BaseModel):
     """What of a call is stored and listed alike. Units: times in milliseconds since 1970.
 
-    `model_error`: what the service of the model refused last. `dial_status`: how the last transfer ended, as
-    the telephone service says it: completed, busy, no-answer, failed, canceled.
+    `model_error`: what the service of the model refused last. `dial_status`: how the last transfer
+    ended, as the telephone service says it: completed, busy, no-answer, failed, canceled.
     """
 
     call_id: str
@@ -64,8 +65,8 @@ class CallFields(BaseModel):
 class Call(CallFields, Document):
     """What is stored of a call beside its thread.
 
-    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said. `token_hashes`: of
-    the tokens that may still open its stream, until `token_time`.
+    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said.
+    `token_hashes`: of the tokens that may still open its stream, until `token_time`.
     """
 
     user_id: str | None = None
@@ -88,12 +89,16 @@ class Call(CallFields, Document):
 
     @property
     def owner(self) -> str:
-        """Who its thread belongs to, and who asked for what it proposed: a number enters no audit."""
+        """Who its thread belongs to, and who asked for what it proposed: a number
+        enters no audit.
+        """
         return f"caller:{self.call_id}"
 
     @property
     def caller(self) -> str | None:
-        """Whose share of the places it takes: the person in a browser, else the number; None if withheld."""
+        """Whose share of the places it takes: the person in a browser, else the number;
+        None if withheld.
+        """
         return self.user_id or self.caller_phone
 
     @property
@@ -101,7 +106,9 @@ class Call(CallFields, Document):
         """From the answer to the end; None of a call that was not answered, or is open."""
         if self.answered_time is None or self.ended_time is None:
             return None
-        return max(0.0, round((self.ended_time - self.answered_time) / 1000, 3))  # a clock may be set back
+        return max(
+            0.0, round((self.ended_time - self.answered_time) / 1000, 3)
+        )  # a clock may be set back
 
     def to_listed(self) -> dict[str, Any]:
         """Return what lists of calls show."""
@@ -119,7 +126,13 @@ class CallSummary(CallFields, AnswerBody):
 def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
     """Return a call whole: its record joined with what its thread knows."""
     part = thread.agent if thread is not None else None
-    whole: dict[str, Any] = {"sources": call.sources, "transcript": [], "tools": [], "ctx": {}, "flags": {}}
+    whole: dict[str, Any] = {
+        "sources": call.sources,
+        "transcript": [],
+        "tools": [],
+        "ctx": {},
+        "flags": {},
+    }
     whole |= call.to_listed()
     if part is None:
         return whole
@@ -133,7 +146,8 @@ class CallRecords:
     """The records of one workspace's calls, in `stored`."""
 
     def __init__(self, stored: RecordStore, workspace: str) -> None:
-        self.stored, self.workspace = stored, workspace
+        self.stored = stored
+        self.workspace = workspace
 
     def call_id_of(self, call_sid: str | None) -> str:
         """Return the key of a call; of one without CallSid a new one."""
@@ -192,7 +206,8 @@ class CallRecords:
     async def change(
         self, call_id: str, change: Callable[[Call], Call], *, when_over: bool = False
     ) -> Call | None:
-        """Store what `change` makes of a call, again where it was changed meanwhile; None: nothing was.
+        """Store what `change` makes of a call, again where it was changed meanwhile;
+        None: nothing was.
 
         A call that is over is changed only with `when_over`. Raises: BadDocument, SourceError.
         """

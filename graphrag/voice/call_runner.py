@@ -1,8 +1,8 @@
 """Holds one call: reads both sides, feeds the bridge in one place, and carries out what it wants.
 
-Nothing waits in the place that feeds: frames go through lines of their own, tools run in tasks of their own.
-Whatever ends the call, it ends once: its record says why before the phone side is closed, because the
-telephone service asks at that moment what comes next.
+Nothing waits in the place that feeds: frames go through lines of their own, tools run in tasks of
+their own. Whatever ends the call, it ends once: its record says why before the phone side is
+closed, because the telephone service asks at that moment what comes next.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ from graphrag.voice.signals import Action, Signal
 log = logging.getLogger(__name__)
 
 FINISH_S: Final = 10.0
-"""So long at most what is under way at the end may take: acts, and then each thing that is stored."""
+"""So long at most what is under way at the end may take: acts, and then each thing
+that is stored.
+"""
 CLOSE_S: Final = 2.0
 DECISIONS_S: Final = 1.0
 KEPT_SIGNALS: Final = 300
@@ -52,9 +54,14 @@ _REASONS: Final = frozenset(get_args(EndReason))
 class CallRunner:
     """One call from the start of its stream on, for who holds its lease."""
 
-    def __init__(self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
-        self._opening, self._parts = opening, opening.parts
-        self._phone, self._start, self._hold = phone, start, hold
+    def __init__(
+        self, opening: CallOpening, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> None:
+        self._opening = opening
+        self._parts = opening.parts
+        self._phone = phone
+        self._start = start
+        self._hold = hold
         self.call_id = opening.thread.key
         self._book = CallBook(opening, start.stream_id)
         self.bridge: Bridge | None = None
@@ -81,7 +88,9 @@ class CallRunner:
         return self._book.tools
 
     async def serve(self) -> signals.CallOver:
-        """Hold the call; return how it ended, once both sides are closed and what acts has finished."""
+        """Hold the call; return how it ended, once both sides are closed and what
+        acts has finished.
+        """
         self._spawn(self._to_phone.run())
         self._spawn(self._read_phone())
         self._spawn(self._open())
@@ -102,7 +111,9 @@ class CallRunner:
         self._take(signals.EndWanted(reason))
 
     async def decided(self, approval_id: str) -> None:
-        """Tell the model what was decided about a proposal. Raises: SourceError, ApprovalNotFound."""
+        """Tell the model what was decided about a proposal. Raises: SourceError,
+        ApprovalNotFound.
+        """
         note = await self.tools.decided(approval_id) if self.tools is not None else None
         if note is not None:
             self._take(signals.Note(note))
@@ -134,7 +145,11 @@ class CallRunner:
             self._failed(exc)
 
     def _failed(self, exc: Exception) -> None:
-        log.error("call_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}, exc_info=exc)
+        log.error(
+            "call_failed",
+            extra={"call_id": self.call_id, "error": type(exc).__name__},
+            exc_info=exc,
+        )
         self._end(signals.CallOver("error"))
 
     def _end(self, over: signals.CallOver) -> None:
@@ -142,12 +157,17 @@ class CallRunner:
             self._over.set_result(over)
 
     async def _open(self) -> None:
-        """Store the conversation and begin the bridge, with what the phone side has said meanwhile."""
-        opening, parts = self._opening, self._parts
+        """Store the conversation and begin the bridge, with what the phone side
+        has said meanwhile.
+        """
+        opening = self._opening
+        parts = self._parts
         try:
             stored, session, prompt = await opening.answered()
         except (AgentError, PromptError, SourceError, UsageLimitReached) as exc:
-            log.warning("session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__})
+            log.warning(
+                "session_failed", extra={"call_id": self.call_id, "error": type(exc).__name__}
+            )
             self._end(signals.CallOver("session_failed"))
             return
         said = self._book.transcript
@@ -155,8 +175,12 @@ class CallRunner:
         tools = CallTools(parts=parts, thread=thread, hold=self._hold, show=self._book.show)
         voice = opening.voice_session(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
-        self.bridge = Bridge(voice, self._start.stream_id, now, wall=parts.threads.clock() / 1000 - now)
-        self._book.bridge, self._book.thread, self._book.tools = self.bridge, thread, tools
+        self.bridge = Bridge(
+            voice, self._start.stream_id, now, wall=parts.threads.clock() / 1000 - now
+        )
+        self._book.bridge = self.bridge
+        self._book.thread = thread
+        self._book.tools = tools
         self._spawn(self._book.keep())
         self._model.begin()
         while self._early:
@@ -178,7 +202,9 @@ class CallRunner:
         self._take(signals.PhoneStopped("line_lost"))
 
     async def _watch_lease(self) -> None:
-        """End the call when somebody asks for it elsewhere; leave it at once where it is another's."""
+        """End the call when somebody asks for it elsewhere; leave it at once
+        where it is another's.
+        """
         try:
             with self._hold.step():
                 await self._loop.create_future()
@@ -239,8 +265,14 @@ class CallRunner:
 
     def _refused(self, refusal: ModelRefusal) -> None:
         """Tells who operates this service what that of the model refused."""
-        facts = {"call_id": self.call_id, "agent_id": self._opening.agent.agent_id, "code": refusal.code}
-        log.warning("model_refused", extra=facts | {"param": refusal.param, "sentence": refusal.message})
+        facts = {
+            "call_id": self.call_id,
+            "agent_id": self._opening.agent.agent_id,
+            "code": refusal.code,
+        }
+        log.warning(
+            "model_refused", extra=facts | {"param": refusal.param, "sentence": refusal.message}
+        )
         self._book.refused(refusal)
         self._book.state("active")
         self._spawn(self._tell_health(refusal))
@@ -292,7 +324,9 @@ class CallRunner:
     # -- the end
 
     def _stop_bridge(self, over: signals.CallOver) -> None:
-        """Cuts what the caller has not heard, also where the call did not end by what was said in it."""
+        """Cuts what the caller has not heard, also where the call did not end by what was
+        said in it.
+        """
         if self.bridge is None or self.bridge.phase == "ended":
             return
         try:

@@ -1,4 +1,6 @@
-"""Where a call stands, and the steps that all share: asking, saying, interrupting, losing, ending."""
+"""Where a call stands, and the steps that all share: asking, saying,
+interrupting, losing, ending.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +35,27 @@ Event = Mapping[str, Any]
 
 
 class CallState:
-    """One call. `wall`: what to add to its time for seconds since 1970. `out`: what is wanted, in order.
+    """One call. `wall`: what to add to its time for seconds since 1970. `out`: what is
+    wanted, in order.
 
     `interrupted`: responses of which nothing is played any more. `fillers`: responses beside the
     conversation. `greeting`: the response that greets, "" before it began, None without one.
     `clears_input`: what the caller said into a protected greeting is to be forgotten.
-    `stopped_at`: when the caller fell silent, until an answer sounds. `refusal`: why the model's service does
-    not do what it is asked, until it does again. `transcribes`: whether the caller's words are written down.
+    `stopped_at`: when the caller fell silent, until an answer sounds. `refusal`: why the model's
+    service does not do what it is asked, until it does again. `transcribes`: whether the caller's
+    words are written down.
     `silent_item`: the item in which a silent caller was noticed.
-    `texts`: answers of the active response that are no sound, by item. `request`: what the response that was
-    asked for is to say. `before_goodbye`: the response that was active when the goodbye was asked for.
+    `texts`: answers of the active response that are no sound, by item. `request`: what the response
+    that was asked for is to say. `before_goodbye`: the response that was active when the goodbye
+    was asked for.
     """
 
-    def __init__(self, session: VoiceSession, stream_id: str, now: float, *, wall: float = 0.0) -> None:
-        self.session, self.began, self.wall = session, now, wall
+    def __init__(
+        self, session: VoiceSession, stream_id: str, now: float, *, wall: float = 0.0
+    ) -> None:
+        self.session = session
+        self.began = now
+        self.wall = wall
         self.transcript = CallTranscript()
         self.playback, self.gate = Playback(), ResponseGate()
         self.tools = ToolRounds(session)
@@ -91,7 +100,9 @@ class CallState:
         self.number += 1
         event_id = f"n{self.number}"
         self.out.append(
-            signals.SendModel(orjson.dumps({"type": kind, "event_id": event_id, **fields}).decode("utf-8"))
+            signals.SendModel(
+                orjson.dumps({"type": kind, "event_id": event_id, **fields}).decode("utf-8")
+            )
         )
         self.sent[event_id] = {"type": kind}
         while len(self.sent) > KNOWN_EVENTS:
@@ -144,7 +155,9 @@ class CallState:
         if fatal or again or wait_s > MOST_WAIT_S:
             self.end("model_unreachable" if self.refusal is None else "model_refused")
             return
-        self.lost_at, self.phase, self.failed = now, "opening", 0
+        self.lost_at = now
+        self.phase = "opening"
+        self.failed = 0
         self.gate.lose()
         self.request = {}
         self.texts.clear()
@@ -162,13 +175,17 @@ class CallState:
         self.out += [signals.Counted(f"voice_errors.{refusal.code}"), signals.ModelRefused(refusal)]
 
     def pause_s(self) -> float:
-        """Returns how long a rate limit asks to wait, by its sentence, else by the limits last reported."""
+        """Returns how long a rate limit asks to wait, by its sentence, else by the
+        limits last reported.
+        """
         said = self.refusal.wait_s if self.refusal is not None else None
         said = self.reset_s if said is None else said
         return PAUSE_S if said is None else said
 
     def session_refused(self, refusal: ModelRefusal, now: float) -> None:
-        """Opens the session without what was refused where that is possible; else the call is over."""
+        """Opens the session without what was refused where that is possible; else the
+        call is over.
+        """
         self.note_refusal(refusal)
         if self.transcribes and refusal.is_about_transcription and not refusal.is_final:
             self.transcribes = False
@@ -176,7 +193,11 @@ class CallState:
             return
         self.refusal = refusal
         self.limited += 1
-        may_wait = refusal.is_rate_limit and self.pause_s() <= MOST_WAIT_S and self.limited <= MOST_REFUSALS
+        may_wait = (
+            refusal.is_rate_limit
+            and self.pause_s() <= MOST_WAIT_S
+            and self.limited <= MOST_REFUSALS
+        )
         if may_wait:
             self.timers.start("opening", now, delay_s=self.pause_s())
             self.timers.start("session_again", now, delay_s=self.pause_s())
@@ -221,7 +242,8 @@ class CallState:
         if self.phase == "opening":
             self.end(reason)
             return
-        self.leaving, self.before_goodbye = reason, self.gate.response_id
+        self.leaving = reason
+        self.before_goodbye = self.gate.response_id
         self.leave_at = now + GOODBYE_S
         self.say_to_model("system", self.session.text("voice_farewell"))
         self.gate.wanted = True
@@ -239,12 +261,14 @@ class CallState:
 
     def digits_into_transcript(self) -> tuple[str, str] | None:
         """Adds the digits that were pressed to the transcript; returns the item and its words."""
-        digits, self.digits = self.digits, ""
+        digits = self.digits
+        self.digits = ""
         self.timers.stop("digits")
         if not digits:
             return None
         self.number += 1
-        item_id, words = f"keypad_{self.number}", self.session.text("voice_keypad", digits=digits)
+        item_id = f"keypad_{self.number}"
+        words = self.session.text("voice_keypad", digits=digits)
         self.transcript.begin(item_id, "user", self.now - self.began)
         if self.transcript.finish(item_id, words):
             self.out.append(signals.WordsChanged(item_id))
@@ -258,7 +282,9 @@ class CallState:
                 self.out.append(signals.WordsChanged(entry.item_id))
 
     def heard(self, now: float) -> Iterator[Said]:
-        """Yields the entries of the transcript in order, of each answer the words that were heard by now."""
+        """Yields the entries of the transcript in order, of each answer the words that were
+        heard by now.
+        """
         self.now = now
         for entry in self.transcript.ordered():
             share = self._heard_of(entry)
@@ -267,8 +293,14 @@ class CallState:
                 yield known
 
     def _heard_of(self, entry: Said) -> tuple[int, int] | None:
-        """Returns the milliseconds heard and received of an answer; None where its words are not cut."""
-        if entry.role != "assistant" or entry.is_interrupted or entry.item_id in self.playback.heard:
+        """Returns the milliseconds heard and received of an answer; None where its words
+        are not cut.
+        """
+        if (
+            entry.role != "assistant"
+            or entry.is_interrupted
+            or entry.item_id in self.playback.heard
+        ):
             return None
         item = self.playback.items.get(entry.item_id)
         if item is None:  # no sound of it has come
@@ -298,7 +330,9 @@ class CallState:
             self.interrupt(now)
 
     def on_speech_stopped(self, event: Event, now: float) -> None:  # noqa: ARG002
-        self.caller_speaks, self.confirm_at, self.stopped_at = False, None, now
+        self.caller_speaks = False
+        self.confirm_at = None
+        self.stopped_at = now
         self.timers.start("answer", now)
 
     def on_committed(self, event: Event, now: float) -> None:
@@ -306,8 +340,13 @@ class CallState:
             str(event.get("item_id")), "user", now - self.began, after=event.get("previous_item_id")
         )
         self.unanswered = self.gate.state != "idle"
-        is_silent, self.silent_item = event.get("item_id") == self.silent_item, None
-        if not self.transcribes and not is_silent and self.transcript.finish(str(event.get("item_id")), None):
+        is_silent = event.get("item_id") == self.silent_item
+        self.silent_item = None
+        if (
+            not self.transcribes
+            and not is_silent
+            and self.transcript.finish(str(event.get("item_id")), None)
+        ):
             self.out.append(signals.WordsChanged(str(event.get("item_id"))))
 
     def in_greeting(self) -> bool:
@@ -319,7 +358,9 @@ class CallState:
     def interrupt(self, now: float) -> None:
         """Stop the sound, and have the model know how much of it was played."""
         self.confirm_at = None
-        heard = {item.item_id: self.playback.heard_ms(item, now) for item in self.playback.items.values()}
+        heard = {
+            item.item_id: self.playback.heard_ms(item, now) for item in self.playback.items.values()
+        }
         self.out.append(signals.SendPhone(wire.clear_frame(self.stream)))
         left = self.playback.clear()
         self.playing_since = None

@@ -11,7 +11,13 @@ from typing import Any
 from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Threads
 from graphrag.agent.turn_lease import TurnLease
-from graphrag.agents.chat_values import agent_part, store_values, transcript_of, values_of, with_part
+from graphrag.agents.chat_values import (
+    agent_part,
+    store_values,
+    transcript_of,
+    values_of,
+    with_part,
+)
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.life import AgentLife
 
@@ -28,10 +34,14 @@ class CallThread:
         hold: TurnLease,
         said: Callable[[], Sequence[dict[str, Any]]],
     ) -> None:
-        self.agent, self.stored = agent, stored
+        self.agent = agent
+        self.stored = stored
         self.values = values_of(agent, stored.thread, life.locale)
         self.tools: dict[str, AgentToolCall] = {}
-        self._life, self._threads, self._hold, self._said = life, threads, hold, said
+        self._life = life
+        self._threads = threads
+        self._hold = hold
+        self._said = said
         self._start_taken = False
         self._lock = asyncio.Lock()
 
@@ -61,7 +71,9 @@ class CallThread:
 
     def look_at_words(self) -> None:
         """Let tools read what was said until now."""
-        self.values.transcript = transcript_of(with_part(self.stored.thread, transcript=self._said()))
+        self.values.transcript = transcript_of(
+            with_part(self.stored.thread, transcript=self._said())
+        )
         self.values.ctx["transcript"] = self.values.transcript
 
     async def save(self) -> None:

@@ -17,8 +17,10 @@ AFTER_S: Final[Mapping[str, float]] = {
     "line_lost": 10.0,
     "digits": 2.0,
 }
-"""How long is waited for a session, the greeting's sound (twice), an answer, the next event of a response,
-any sound, another digit. `session_again`: the session is asked for again once a rate limit lets it be."""
+"""How long is waited for a session, the greeting's sound (twice), an answer, the next event of a
+response, any sound, another digit. `session_again`: the session is asked for again once a rate
+limit lets it be.
+"""
 AWAITED: Final = ("answer", "greeting", "ask_again")
 """What stops being due when the model does something: sound, words or a tool."""
 BEFORE_EXPIRY_S: Final = 60.0
@@ -38,7 +40,9 @@ class CallTimers:
         self.start("line_lost", now)
 
     def start(self, name: str, now: float, *, delay_s: float = 0.0) -> None:
-        """Has something of `AFTER_S` due after its time and a delay, in place of an earlier time."""
+        """Has something of `AFTER_S` due after its time and a delay, in place of
+        an earlier time.
+        """
         self._due[name] = now + delay_s + AFTER_S[name]
 
     def stop(self, *names: str) -> None:

@@ -1,7 +1,8 @@
 """The token that opens the stream of a call: random, for one call, once, for seconds.
 
-The record of the call keeps its hash, so that taking the token and answering the call are one write: of two
-that bring it one is served. The text names workspace and call: who has the stream knows where to look.
+The record of the call keeps its hash, so that taking the token and answering the call are one
+write: of two that bring it one is served. The text names workspace and call: who has the stream
+knows where to look.
 """
 
 from __future__ import annotations

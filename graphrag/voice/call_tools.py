@@ -1,7 +1,8 @@
 """Runs the tools of a call: each once, what they change stored before the model gets their output.
 
-Decision: what a caller has proposed is decided by a person, whatever the levels of the workspace say.
-Nobody has identified the caller: `caller:…` is an asker in approvals and audit, and decides nothing.
+Decision: what a caller has proposed is decided by a person, whatever the levels of the
+workspace say. Nobody has identified the caller: `caller:…` is an asker in approvals and
+audit, and decides nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ OnTool = Callable[[dict[str, Any]], None]
 
 @dataclass(slots=True, kw_only=True)
 class CallTools:
-    """The tools of one call. `proposed`: codes by the approval's id; `waiting` those nobody decided.
+    """The tools of one call. `proposed`: codes by the approval's id; `waiting`
+    those nobody decided.
 
     `sources`: what graph tools returned, by turn and graph. `turn` counts what the caller said.
     """
@@ -79,7 +81,8 @@ class CallTools:
     language: Language = field(init=False)
 
     def __post_init__(self) -> None:
-        agent, about = self.thread.agent, self.thread.graph_key
+        agent = self.thread.agent
+        about = self.thread.graph_key
         self.language = language_of(agent, self.parts.life.locale)
         graphs = graphs_of(agent, about)
         self.box = AgentTools(
@@ -105,7 +108,9 @@ class CallTools:
         return Person(f"{CALLER}{self.thread.call_id}", self.role, self.thread.workspace, client)
 
     async def run(self, wanted: RunTool) -> ToolAnswered:
-        """Run a call of the model; it has an output whatever happens. Acts and proposals keep their order."""
+        """Run a call of the model; it has an output whatever happens. Acts and proposals
+        keep their order.
+        """
         tool = self.box.get(wanted.name)
         self._show(wanted, phase="started")
         try:
@@ -116,7 +121,9 @@ class CallTools:
                     answered = await self._answered(wanted)
             said = await self._taken_in(wanted, answered)
         except (ThreadError, SourceError) as exc:
-            log.warning("call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__})
+            log.warning(
+                "call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__}
+            )
             self._show(wanted, phase="finished", ok=False)
             return ToolAnswered(wanted.call_id, _FAILED)
         noted = self.thread.tools[wanted.call_id]
@@ -124,7 +131,9 @@ class CallTools:
         self._show(wanted, phase="finished", ok=noted.ok, ms=noted.ms, **facts)
         ends = not answered.result.is_error and wanted.name in self.thread.agent.builtins
         data: Any = answered.result.data
-        number = cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
+        number = (
+            cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
+        )
         limit = self.thread.agent.document.limits.result_chars
         return ToolAnswered(wanted.call_id, cut(said, limit), ends=ends, destination=number)
 
@@ -155,7 +164,8 @@ class CallTools:
         found = self.parts.recorded(call.name, _arguments(call.arguments))
         if found is None:
             return None
-        said, compiled = str(found.get("result") or ""), self.thread.agent.tools.get(call.name)
+        said = str(found.get("result") or "")
+        compiled = self.thread.agent.tools.get(call.name)
         if found.get("ok") is not True:
             error = ToolError(code="unavailable", problems=(Problem(what="recorded so"),))
             return Answered(call=call, result=ToolResult(text=said, error=error))
@@ -244,7 +254,9 @@ class CallTools:
         return f"{answered.result.text}\n{text('voice_proposed', self.language, code=code)}"
 
     async def decided(self, approval_id: str) -> str | None:
-        """Return, once, what the model is to know of a decision; None: nothing. Raises: SourceError."""
+        """Return, once, what the model is to know of a decision; None:
+        nothing. Raises: SourceError.
+        """
         if approval_id not in self.waiting:
             return None
         approval = await self.parts.approvals.get(approval_id, self.person)
@@ -252,7 +264,9 @@ class CallTools:
             return None
         self.waiting.discard(approval_id)
         outcome = outcome_text(approval, self.language)
-        return text("voice_decided", self.language, code=self.proposed[approval_id], outcome=outcome)
+        return text(
+            "voice_decided", self.language, code=self.proposed[approval_id], outcome=outcome
+        )
 
     async def _note_sources(self, wanted: RunTool, data: Any) -> None:
         """Note the nodes that a graph tool returned for what the caller said last."""

@@ -1,4 +1,6 @@
-"""What was said in a call, in the order of the conversation: of the agent only what the caller heard."""
+"""What was said in a call, in the order of the conversation: of the agent only what
+the caller heard.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,9 @@ SpeakerRole = Literal["user", "assistant", "system"]
 
 @dataclass(slots=True)
 class Said:
-    """One entry. `time`: seconds since the call began. `heard_ms`: of an answer that was interrupted,
-    whose `unheard` words the caller did not get."""
+    """One entry. `time`: seconds since the call began. `heard_ms`: of an answer that was
+    interrupted, whose `unheard` words the caller did not get.
+    """
 
     item_id: str
     role: SpeakerRole
@@ -45,7 +48,11 @@ class Said:
             "itemId": self.item_id,
         }
         if self.is_interrupted:
-            document |= {"interrupted": True, "heardMs": self.heard_ms or 0, "unheard": self.unheard}
+            document |= {
+                "interrupted": True,
+                "heardMs": self.heard_ms or 0,
+                "unheard": self.unheard,
+            }
         return document
 
 
@@ -57,7 +64,9 @@ class CallTranscript:
     _after: dict[str, str | None] = field(default_factory=dict[str, str | None])
     _chars: int = 0
 
-    def begin(self, item_id: str, role: SpeakerRole, time: float, after: str | None = None) -> Said | None:
+    def begin(
+        self, item_id: str, role: SpeakerRole, time: float, after: str | None = None
+    ) -> Said | None:
         """Return the entry of an item, new where there was none; None when there are too many."""
         found = self.entries.get(item_id)
         if found is None and len(self.entries) < MOST_ENTRIES:
@@ -94,7 +103,9 @@ class CallTranscript:
         if entry is None or entry.role != "assistant":
             return False
         cut = entry.until(heard_ms, received_ms)
-        entry.text, entry.unheard, entry.heard_ms = cut.text, cut.unheard, cut.heard_ms
+        entry.text = cut.text
+        entry.unheard = cut.unheard
+        entry.heard_ms = cut.heard_ms
         entry.is_interrupted = entry.is_final = True
         return True
 
@@ -117,7 +128,9 @@ class CallTranscript:
 
 
 def cut_at_word(text: str, length: int) -> str:
-    """Return the beginning of a text, at most `length` characters, without half a word at its end."""
+    """Return the beginning of a text, at most `length` characters, without half a word
+    at its end.
+    """
     if length >= len(text):
         return text
     return re.sub(r"\S*$", "", text[: max(0, length) + 1])[: max(0, length)].rstrip()

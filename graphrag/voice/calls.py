@@ -1,7 +1,7 @@
 """The telephone calls of one workspace: they ring, are answered, held and ended, each once.
 
-Any server may have one over the same database. The one that answers a call holds the lease of its thread
-until the end; whichever server looks first ends what was left behind.
+Any server may have one over the same database. The one that answers a call holds the lease of its
+thread until the end; whichever server looks first ends what was left behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from graphrag.voice.signals import CallOver
 log = logging.getLogger(__name__)
 
 AFTER_S: Final = 8.0
-"""So long it is waited for the end of a call whose stream has ended; the telephone service waits for 15 s."""
+"""So long it is waited for the end of a call whose stream has ended; the telephone service waits
+for 15 s.
+"""
 POLL_S: Final = 0.1
 CURRENT: Final = 0  # version of an agent that is not kept: the current one is taken
 STATUS_CHARS: Final = 20
@@ -59,7 +61,9 @@ class Calls(RingingCalls):
             if not holds or call.status != "ringing" or call.token_time <= now:
                 return call
             if call.call_sid is not None and call.call_sid != call_sid:  # it was stolen
-                return call.model_copy(update={"token_hashes": [], "token_time": now, "next_time": now})
+                return call.model_copy(
+                    update={"token_hashes": [], "token_time": now, "next_time": now}
+                )
             changes: dict[str, Any] = {"status": "active", "answered_time": now, "token_hashes": []}
             return call.model_copy(update=changes | {"next_time": now + WATCHED_MS})
 
@@ -88,7 +92,9 @@ class Calls(RingingCalls):
             self.places.give_back(call.call_id)
             self.parts.watch.state(call.call_id, call.agent_id, None)  # whatever server ended it
 
-    async def _hold(self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> None:
+    async def _hold(
+        self, call: Call, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> None:
         known = await self.records.get(call.call_id)
         if known is None or known.status != "active":  # it was ended before the lease was held
             await phone.close()
@@ -116,7 +122,9 @@ class Calls(RingingCalls):
                 await asyncio.shield(self._end(call, over, runner.feed))
 
     async def _opening(self, call: Call) -> CallOpening:
-        """Return what was got ready. Raises: AgentBlocked of a call whose checks had to wait, AgentError."""
+        """Return what was got ready. Raises: AgentBlocked of a call whose checks had
+        to wait, AgentError.
+        """
         if call.call_id not in self._openings:
             agent = await self.parts.agents.compiled(call.agent_id, call.agent_version)
             if call.channel != "phone":
@@ -143,20 +151,35 @@ class Calls(RingingCalls):
                 await self.parts.life.endings.end_held(call.call_id, over.reason)
             ended = await self.ends.over(call.call_id, over.reason)
             outcome = ended.outcome if ended is not None else None
-        except (ThreadError, AgentError, BadDocument, SourceError) as exc:  # who looks at it next ends it
-            log.warning("call_not_ended", extra={"call_id": call.call_id, "error": type(exc).__name__})
+        except (
+            ThreadError,
+            AgentError,
+            BadDocument,
+            SourceError,
+        ) as exc:  # who looks at it next ends it
+            log.warning(
+                "call_not_ended", extra={"call_id": call.call_id, "error": type(exc).__name__}
+            )
         if feed is not None:
             feed.add(
-                {"type": "call:ended", "callId": call.call_id, "outcome": outcome, "reason": over.reason}
+                {
+                    "type": "call:ended",
+                    "callId": call.call_id,
+                    "outcome": outcome,
+                    "reason": over.reason,
+                }
             )
             feed.close()
         if over.reason in ("model_unreachable", "model_refused"):
-            said = ended.model_error if over.reason == "model_refused" and ended is not None else None
+            said = (
+                ended.model_error if over.reason == "model_refused" and ended is not None else None
+            )
             with suppress(AgentError):
                 await self.parts.agents.model_failed(call.agent_id, said)
 
     async def after(self, call_id: str) -> AfterCall:
-        """Return what the telephone service does when a stream has ended; of an unknown call it hangs up.
+        """Return what the telephone service does when a stream has ended; of an unknown call
+        it hangs up.
 
         Raises: SourceError.
         """
@@ -181,14 +204,18 @@ class Calls(RingingCalls):
     async def after_dial(
         self, call_id: str, *, agent_id: str, tried: Sequence[str], status: str
     ) -> AfterCall:
-        """Returns what the telephone service does when a transfer has ended; of an unknown call it hangs up.
+        """Returns what the telephone service does when a transfer has ended; of an unknown call
+        it hangs up.
 
         A call that was passed on when it rang has no record. Raises: SourceError.
         """
         noted = {"dial_status": status[:STATUS_CHARS]}
-        call = await self.records.change(call_id, lambda call: call.model_copy(update=noted), when_over=True)
+        call = await self.records.change(
+            call_id, lambda call: call.model_copy(update=noted), when_over=True
+        )
         log.info(
-            "call_dialled", extra={"call_id": call_id, "agent_id": agent_id, "status": noted["dial_status"]}
+            "call_dialled",
+            extra={"call_id": call_id, "agent_id": agent_id, "status": noted["dial_status"]},
         )
         try:
             version = call.agent_version if call is not None else CURRENT
@@ -198,7 +225,8 @@ class Calls(RingingCalls):
         return after_dial(agent, self.parts.life.locale, tried, status)
 
     async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, AfterCall] | None:
-        """Returns what connects a caller with somebody else whom an agent cannot serve, with the call's id.
+        """Returns what connects a caller with somebody else whom an agent cannot serve, with
+        the call's id.
 
         None: the document names nobody. Raises: SourceError.
         """
@@ -211,10 +239,14 @@ class Calls(RingingCalls):
     # -- people
 
     async def get(self, call_id: str, person: Person) -> Call:
-        """Return a call for a reviewer, or for who talks in it. Raises: CallNotFound, CallForbidden."""
+        """Return a call for a reviewer, or for who talks in it. Raises: CallNotFound,
+        CallForbidden.
+        """
         if not person.at_least("editor"):
             raise call_errors.CallForbidden
-        call = await self.records.get(call_id) if person.workspace == self.records.workspace else None
+        call = (
+            await self.records.get(call_id) if person.workspace == self.records.workspace else None
+        )
         if call is None:
             raise call_errors.CallNotFound(id=call_id)
         if not person.at_least("reviewer") and call.user_id != person.user_id:
@@ -246,7 +278,9 @@ class Calls(RingingCalls):
         return call
 
     async def forget(self, call_id: str, person: Person) -> None:
-        """Remove at once what is stored of a call beside its sums. Raises: as `get`, CallOpen, ThreadBusy."""
+        """Remove at once what is stored of a call beside its sums. Raises: as
+        `get`, CallOpen, ThreadBusy.
+        """
         call = await self.get(call_id, person)
         if not person.at_least("admin"):
             raise call_errors.CallForbidden

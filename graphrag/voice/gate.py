@@ -24,8 +24,8 @@ GateState = Literal["idle", "requested", "active", "cancelling"]
 class ResponseGate:
     """Where the conversation's response stands. `wanted`: one more is asked for once it may be.
 
-    `not_before`: nothing is asked for until then, 0 when there is no such time. `busy`: how often in a row
-    the server said that it has an active response.
+    `not_before`: nothing is asked for until then, 0 when there is no such time. `busy`: how often
+    in a row the server said that it has an active response.
     """
 
     state: GateState = "idle"
@@ -37,20 +37,27 @@ class ResponseGate:
     busy: int = 0
 
     def ask(self, now: float, *, caller_speaks: bool) -> bool:
-        """Ask for a response; return whether `response.create` is to be sent now, else it is remembered."""
+        """Ask for a response; return whether `response.create` is to be sent now, else
+        it is remembered.
+        """
         if now >= self.not_before:
             self.not_before = 0.0
         if self.state != "idle" or caller_speaks or self.not_before:
             self.wanted = True
             return False
-        self.state, self.asked_at, self.wanted, self.asked_again = "requested", now, False, False
+        self.state = "requested"
+        self.asked_at = now
+        self.wanted = False
+        self.asked_again = False
         return True
 
     def created(self, response_id: str) -> None:
-        """Note that a response has begun. One that the server began by itself answers what was wanted; one
-        that we asked for knows nothing of what was wanted since."""
+        """Note that a response has begun. One that the server began by itself answers what was
+        wanted; one that we asked for knows nothing of what was wanted since.
+        """
         self.wanted = self.wanted and self.state == "requested"
-        self.state, self.response_id = "active", response_id
+        self.state = "active"
+        self.response_id = response_id
         self.not_before, self.busy = 0.0, 0
 
     def cancel(self) -> str | None:
@@ -68,8 +75,9 @@ class ResponseGate:
         return True
 
     def refused(self, now: float) -> bool:
-        """Notes that the server has an active response already: ours was not begun. Returns whether that
-        response never seems to end."""
+        """Notes that the server has an active response already: ours was not begun. Returns whether
+        that response never seems to end.
+        """
         if self.state == "requested":
             self.hold(now + BUSY_S)
             self.busy += 1
@@ -86,11 +94,14 @@ class ResponseGate:
             return "no"
         if self.asked_again:
             return "lost"
-        self.asked_again, self.asked_at = True, now
+        self.asked_again = True
+        self.asked_at = now
         return "ask_again"
 
     def doubt(self, now: float) -> None:
-        """Look sooner whether a response that was asked for begins: the server refused something."""
+        """Look sooner whether a response that was asked for begins: the
+        server refused something.
+        """
         if self.state == "requested":
             self.asked_at = min(self.asked_at, now - ASKED_S + DOUBT_S)
 

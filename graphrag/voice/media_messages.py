@@ -19,8 +19,9 @@ class PhoneSide(Protocol):
     """A stream towards a caller, in the protocol of Media Streams; see `media_messages`."""
 
     def messages(self) -> AsyncIterator[str]:
-        """Yield the text frames that come after `start`, until the stream is closed; one that is no text
-        comes as ""."""
+        """Yield the text frames that come after `start`, until the stream is closed; one that is no
+        text comes as "".
+        """
         ...
 
     async def send(self, text: str) -> None:
@@ -49,7 +50,8 @@ class MessageRefused(Exception):
     """The stream is to be closed with `close_code`."""
 
     def __init__(self, close_code: int, reason: str) -> None:
-        self.close_code, self.reason = close_code, reason
+        self.close_code = close_code
+        self.reason = reason
         super().__init__(f"{reason} (close {close_code})")
 
 
@@ -63,7 +65,9 @@ class StreamStart:
 
 
 class MediaMessages:
-    """Reads one stream. `bad`: messages that are none of the protocol; `gaps`: numbers out of order."""
+    """Reads one stream. `bad`: messages that are none of the protocol; `gaps`: numbers
+    out of order.
+    """
 
     def __init__(self, *, started: bool = False) -> None:
         self.bad, self.gaps = 0, 0
@@ -150,7 +154,9 @@ def _matched(pattern: re.Pattern[str], value: Any) -> str:
     return value
 
 
-_HANDLERS: Mapping[str, Callable[[MediaMessages, Mapping[str, Any]], Signal | StreamStart | None]] = {
+_HANDLERS: Mapping[
+    str, Callable[[MediaMessages, Mapping[str, Any]], Signal | StreamStart | None]
+] = {
     "media": MediaMessages.on_media,
     "mark": MediaMessages.on_mark,
     "dtmf": MediaMessages.on_dtmf,

@@ -1,4 +1,6 @@
-"""Keeps a call connected to its model: one connection at a time, read until it is gone or given up."""
+"""Keeps a call connected to its model: one connection at a time, read until it is gone
+or given up.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class ModelConnection:
     def __init__(self, opening: CallOpening, take: Callable[[Signal], None], spawn: Spawn) -> None:
         self.line: SendLine | None = None
         """What is sent to it; None while it is being opened."""
-        self._opening, self._take, self._spawn = opening, take, spawn
+        self._opening = opening
+        self._take = take
+        self._spawn = spawn
         self._number = 0
         self._reading: asyncio.Task[None] | None = None
 
@@ -54,7 +58,9 @@ class ModelConnection:
     async def _read(self, number: int, after_s: float = 0.0) -> None:
         side: ModelSide | None = None
         line: SendLine | None = None
-        lost, events, loop = ModelLost(), 0, asyncio.get_running_loop()
+        lost = ModelLost()
+        events = 0
+        loop = asyncio.get_running_loop()
         try:
             if after_s:
                 await asyncio.sleep(after_s)

@@ -26,13 +26,18 @@ _IDS = ("id", "item_id", "previous_item_id", "response_id", "call_id")
 
 
 def read_event(raw: str | bytes) -> dict[str, Any] | None:
-    """Return an event of the model side; None for what is none, or has ids that are too long to be kept."""
+    """Return an event of the model side; None for what is none, or has ids that are too long
+    to be kept.
+    """
     try:
         parsed: Any = orjson.loads(raw)
     except ValueError:
         return None
     event = cast(dict[str, Any], parsed) if isinstance(parsed, dict) else {}
-    objects = [event, *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict))]
+    objects = [
+        event,
+        *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict)),
+    ]
     ids = (str(each.get(name, "")) for each in objects for name in _IDS)
     if not isinstance(event.get("type"), str) or any(len(each) > MOST_ID_CHARS for each in ids):
         return None
@@ -56,7 +61,9 @@ def output_item(call_id: str, output: str) -> dict[str, Any]:
 
 
 def filler_response(instructions: str) -> dict[str, Any]:
-    """Return a response beside the conversation; `metadata` comes back with it, so that it is known again."""
+    """Return a response beside the conversation; `metadata` comes back with it, so that it
+    is known again.
+    """
     return {
         "conversation": "none",
         "input": [],
@@ -67,8 +74,15 @@ def filler_response(instructions: str) -> dict[str, Any]:
 
 
 def spoken_response(instructions: str) -> dict[str, Any]:
-    """Returns a response of the conversation that says given words; it reads nothing and calls no tool."""
-    return {"input": [], "tool_choice": "none", "output_modalities": ["audio"], "instructions": instructions}
+    """Returns a response of the conversation that says given words; it reads nothing and
+    calls no tool.
+    """
+    return {
+        "input": [],
+        "tool_choice": "none",
+        "output_modalities": ["audio"],
+        "instructions": instructions,
+    }
 
 
 def is_filler(response: Mapping[str, Any]) -> bool:

@@ -9,11 +9,18 @@ from graphrag.agents.model_refusal import ModelRefusal
 
 
 class _RealtimeError(Exception):
-    """`place` is the server's host, `why` a reason without any secret, `refusal` what the server said."""
+    """`place` is the server's host, `why` a reason without any secret, `refusal` what
+    the server said.
+    """
 
-    def __init__(self, *, place: str, model: str, why: str, refusal: ModelRefusal | None = None) -> None:
+    def __init__(
+        self, *, place: str, model: str, why: str, refusal: ModelRefusal | None = None
+    ) -> None:
         super().__init__(f"{place}, model {model}: {why}")
-        self.place, self.model, self.why, self.refusal = place, model, why, refusal
+        self.place = place
+        self.model = model
+        self.why = why
+        self.refusal = refusal
 
 
 class RealtimeUnreachable(_RealtimeError):
@@ -38,7 +45,8 @@ class ModelSide(Protocol):
     def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yields the events as they come; ends when the connection is gone.
 
-        Raises: RealtimeRefused where the server closes it for a reason that holds for every other one.
+        Raises: RealtimeRefused where the server closes it for a reason that holds for
+        every other one.
         """
         ...
 

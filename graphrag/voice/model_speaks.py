@@ -1,4 +1,6 @@
-"""What is done about the events of the model side: its sound, words, responses, tool calls, faults."""
+"""What is done about the events of the model side: its sound, words, responses,
+tool calls, faults.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,14 @@ _SHORTER = re.compile(r"\b(\d{1,9})\s*ms")
 _OBJECTS = ("response", "item", "session", "error")
 _TEXTS = ("delta", "transcript", "text", "item_id", "response_id", "previous_item_id")
 
-_TEXT_ONLY = {"code": "text_only", "message": "the model answers with text where it is asked for speech"}
-_NEVER_ENDED = {"code": "response_never_ended", "message": "the response began and nothing came of it"}
+_TEXT_ONLY = {
+    "code": "text_only",
+    "message": "the model answers with text where it is asked for speech",
+}
+_NEVER_ENDED = {
+    "code": "response_never_ended",
+    "message": "the response began and nothing came of it",
+}
 
 MOST_UNPLAYED_S = 300.0
 """Sound that waits to be played; what comes beyond it is dropped."""
@@ -30,7 +38,9 @@ class ModelSpeaks(CallState):
     """Reacts to what the model side says."""
 
     def take_event(self, event: Event, now: float) -> None:
-        """React to an event; those that mean nothing here are ignored, those of another form counted."""
+        """React to an event; those that mean nothing here are ignored, those of
+        another form counted.
+        """
         if self.gate.response_id is not None and event.get("response_id") == self.gate.response_id:
             self.timers.start("response", now)
         handler = _HANDLERS.get(event["type"])
@@ -42,7 +52,8 @@ class ModelSpeaks(CallState):
             self.out.append(signals.Counted("voice_errors.event"))
 
     def on_audio(self, event: Event, now: float) -> None:
-        response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
+        response_id = str(event.get("response_id"))
+        item_id = str(event.get("item_id"))
         if response_id in self.interrupted:
             return
         try:
@@ -68,7 +79,8 @@ class ModelSpeaks(CallState):
             self.play(self.playback.completed(str(event.get("item_id")), now), now)
 
     def on_words(self, event: Event, now: float) -> None:
-        response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
+        response_id = str(event.get("response_id"))
+        item_id = str(event.get("item_id"))
         if response_id in self.interrupted or response_id in self.fillers:
             return
         self.transcript.begin(item_id, "assistant", now - self.began)
@@ -83,17 +95,20 @@ class ModelSpeaks(CallState):
 
     def on_text(self, event: Event, now: float) -> None:  # noqa: ARG002
         """Keeps an answer that is words alone: nobody has heard it yet."""
-        response_id, item_id = str(event.get("response_id")), str(event.get("item_id"))
+        response_id = str(event.get("response_id"))
+        item_id = str(event.get("item_id"))
         if response_id in self.fillers:
             return
         self.timers.stop(*AWAITED)
-        whole, known = event.get("text"), self.texts.get(item_id, "")
-        self.texts[item_id] = (known + str(event.get("delta") or "") if whole is None else str(whole))[
-            :MOST_CHARS
-        ]
+        whole = event.get("text")
+        known = self.texts.get(item_id, "")
+        self.texts[item_id] = (
+            known + str(event.get("delta") or "") if whole is None else str(whole)
+        )[:MOST_CHARS]
 
     def speak_texts(self, now: float, *, are_wanted: bool) -> None:
-        """Has the answers of a response that are words alone said; the spoken ones take their place.
+        """Has the answers of a response that are words alone said; the spoken ones
+        take their place.
 
         Those that the caller has interrupted are forgotten: nobody has heard them.
         """
@@ -119,7 +134,9 @@ class ModelSpeaks(CallState):
         final = not event["type"].endswith(".delta")
         if final:
             failed = event["type"].endswith(".failed")
-            changed = self.transcript.finish(item_id, None if failed else str(event.get("transcript") or ""))
+            changed = self.transcript.finish(
+                item_id, None if failed else str(event.get("transcript") or "")
+            )
         else:
             changed = self.transcript.add(item_id, str(event.get("delta") or ""))
         if changed:
@@ -132,7 +149,8 @@ class ModelSpeaks(CallState):
             self.fillers.add(response_id)
             return
         self.unanswered = self.has_output = False
-        self.speaks_text, self.request = bool(self.request), {}
+        self.speaks_text = bool(self.request)
+        self.request = {}
         self.texts.clear()
         self.gate.created(response_id)
         self.timers.start("response", now)
@@ -141,7 +159,8 @@ class ModelSpeaks(CallState):
 
     def on_response_done(self, event: Event, now: float) -> None:
         response = cast(Event, event.get("response") or {})
-        response_id, status = str(response.get("id")), response.get("status")
+        response_id = str(response.get("id"))
+        status = response.get("status")
         if response_id in self.fillers:
             self.fillers.discard(response_id)
             return
@@ -211,14 +230,18 @@ class ModelSpeaks(CallState):
         if self.phase != "opening":
             return
         self.timers.stop("opening", "session_again")
-        again, self.was_open = self.was_open, True
+        again = self.was_open
+        self.was_open = True
         self.phase = "leaving" if self.leave_at is not None else "open"
         if again:
             self.restore()
-        audio, self.kept_bytes = b"".join(_decoded(payload) for payload in self.kept), 0
+        audio = b"".join(_decoded(payload) for payload in self.kept)
+        self.kept_bytes = 0
         self.kept.clear()
         if audio:
-            self.out.append(signals.SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii"))))
+            self.out.append(
+                signals.SendModel(wire.append_frame(base64.b64encode(audio).decode("ascii")))
+            )
         if again:
             self.tools.take_round_done()  # what it gave stands in the texts
             self.say_to_model("system", self.session.text("voice_go_on"))
@@ -230,24 +253,30 @@ class ModelSpeaks(CallState):
             self.ask(now)
 
     def restore(self) -> None:
-        """Give a new session what was said; outputs of tools that the old one called become texts."""
+        """Give a new session what was said; outputs of tools that the old one
+        called become texts.
+        """
         for entry in self.transcript.ordered():
             self.send("conversation.item.create", item=wire.text_item(entry.role, entry.text))
         for output in self.tools.orphaned():
             self.say_to_model("system", output)
 
     def caused(self, error: Event) -> Event | None:
-        """Return what an error is about: by its id, else the last truncation at the time that it names."""
+        """Return what an error is about: by its id, else the last truncation at the time
+        that it names.
+        """
         if error.get("event_id") is not None:
             return self.sent.get(str(error["event_id"]))
         named = {int(found) for found in _SHORTER.findall(str(error.get("message")))}
         return next(
-            (each for each in reversed(self.sent.values()) if each.get("audio_end_ms") in named), None
+            (each for each in reversed(self.sent.values()) if each.get("audio_end_ms") in named),
+            None,
         )
 
     def on_error(self, event: Event, now: float) -> None:
         error = cast(Event, event.get("error") or {})
-        refusal, caused = refusal_of(error), self.caused(error)
+        refusal = refusal_of(error)
+        caused = self.caused(error)
         kind = None if caused is None else caused["type"]
         if refusal.code == "session_expired":
             self.lost(now)
@@ -271,22 +300,34 @@ class ModelSpeaks(CallState):
         else:
             self.small_error(refusal, error, caused, now)
 
-    def small_error(self, refusal: ModelRefusal, error: Event, caused: Event | None, now: float) -> None:
-        """Corrects a truncation that went too far; other errors are counted and the call goes on."""
+    def small_error(
+        self, refusal: ModelRefusal, error: Event, caused: Event | None, now: float
+    ) -> None:
+        """Corrects a truncation that went too far; other errors are counted and the
+        call goes on.
+        """
         self.out.append(signals.Counted(f"voice_errors.{refusal.code}"))
         if caused is not None and caused["type"] == "conversation.item.truncate":
             found = _SHORTER.search(str(error.get("message")))
-            if found is not None and int(found[1]) < caused.get("audio_end_ms", 0):  # one said again has none
+            if found is not None and int(found[1]) < caused.get(
+                "audio_end_ms", 0
+            ):  # one said again has none
                 self.truncate(caused["item_id"], int(found[1]), again=True)
         elif caused is None:
             self.gate.doubt(now)
 
     def on_limits(self, event: Event, now: float) -> None:  # noqa: ARG002
         """Takes in when the limits that are used up are there again."""
-        rows = cast(list[Any], event["rate_limits"]) if isinstance(event.get("rate_limits"), list) else []
+        rows = (
+            cast(list[Any], event["rate_limits"])
+            if isinstance(event.get("rate_limits"), list)
+            else []
+        )
         limits = [cast(Event, row) for row in rows if isinstance(row, dict)]
         used_up = [row.get("reset_seconds") for row in limits if row.get("remaining") == 0]
-        self.reset_s = max((float(each) for each in used_up if isinstance(each, int | float)), default=None)
+        self.reset_s = max(
+            (float(each) for each in used_up if isinstance(each, int | float)), default=None
+        )
 
     def response_never_ended(self, now: float) -> None:
         """Goes on without the end of a response of which nothing comes any more."""
@@ -316,7 +357,8 @@ def _refusal_in(response: Event) -> ModelRefusal | None:
             return refusal_of(facts.get("error"), code="response_failed")
         case "incomplete":
             return refusal_of(
-                {"message": "the answer is incomplete"}, code=str(facts.get("reason") or "incomplete")
+                {"message": "the answer is incomplete"},
+                code=str(facts.get("reason") or "incomplete"),
             )
         case _:
             return None

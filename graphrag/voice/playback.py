@@ -1,7 +1,8 @@
-"""Follows what is played to the caller: pieces of sound with a mark each, and how much of an item was played.
+"""Follows what is played to the caller: pieces of sound with a mark each, and how much of an
+item was played.
 
-The phone side plays in order and sends a mark back when the sound before it was played. Between marks what
-is heard is estimated: the sound goes on, and the marks take their time on the line.
+The phone side plays in order and sends a mark back when the sound before it was played. Between
+marks what is heard is estimated: the sound goes on, and the marks take their time on the line.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ OVERDUE_S = 2.0
 
 @dataclass(slots=True)
 class ItemSound:
-    """The sound of one item of the model. Units: bytes as received and sent, milliseconds as played.
+    """The sound of one item of the model. Units: bytes as received and sent,
+    milliseconds as played.
 
     `rest` waits for the next piece, or for the end of the item.
     """
@@ -53,7 +55,9 @@ class ItemSound:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A piece on its way: the item's milliseconds at its end, and when it should have been played."""
+    """A piece on its way: the item's milliseconds at its end, and when it should
+    have been played.
+    """
 
     item: ItemSound
     end_ms: int
@@ -94,7 +98,9 @@ class Playback:
     def received(
         self, item_id: str, response_id: str, audio: bytes, now: float, *, is_filler: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """Take in sound of the model; yield what is to be sent of it, as (payload in base64, mark)."""
+        """Take in sound of the model; yield what is to be sent of it, as (payload
+        in base64, mark).
+        """
         item = self.items.get(item_id)
         if item is None:
             item = self.items[item_id] = ItemSound(item_id, response_id, is_filler=is_filler)
@@ -111,7 +117,8 @@ class Playback:
         if item is not None and not item.is_whole:
             item.is_whole = True
             if item.rest:
-                rest, item.rest = item.rest, b""
+                rest = item.rest
+                item.rest = b""
                 yield self._sent(item, rest, now)
 
     def _sent(self, item: ItemSound, audio: bytes, now: float) -> tuple[str, str]:
@@ -147,7 +154,11 @@ class Playback:
 
     def overdue(self, now: float) -> int:
         """Count marks that did not come back in time as played; return how many."""
-        late = [name for name, piece in self._pieces.items() if piece.due + self.line_s + OVERDUE_S <= now]
+        late = [
+            name
+            for name, piece in self._pieces.items()
+            if piece.due + self.line_s + OVERDUE_S <= now
+        ]
         for name in late:
             piece = self._pieces.pop(name)
             piece.item.played_ms = max(piece.item.played_ms, piece.end_ms)
@@ -165,7 +176,9 @@ class Playback:
         first = next(iter(self._pieces.values()), None)
         if first is None:
             return item.played_ms
-        left = max(0, int((now - self._since + (self.line_s if first.item.played_ms else 0.0)) * 1000))
+        left = max(
+            0, int((now - self._since + (self.line_s if first.item.played_ms else 0.0)) * 1000)
+        )
         for each in self.items.values():  # they are played one after another
             heard = min(each.sent_ms, each.played_ms + left)
             if each is item:

@@ -1,4 +1,6 @@
-"""Telephone calls that ring: stored once, where their agent, this process and their checks let them."""
+"""Telephone calls that ring: stored once, where their agent, this process and their
+checks let them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class RingingCalls:
     """Begins the calls of one workspace."""
 
     def __init__(self, parts: CallParts) -> None:
-        self.parts, self.records, self.places = parts, parts.records, parts.places
+        self.parts = parts
+        self.records = parts.records
+        self.places = parts.places
         self.ends = CallLife(parts)
         self._openings: dict[str, tuple[CallOpening, asyncio.TimerHandle]] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -49,8 +53,8 @@ class RingingCalls:
     ) -> tuple[Call, str]:
         """Store a call that rings; return it with the token that opens its stream.
 
-        One whose `call_sid` is known is the same call again. The checks of a call from the browser run when
-        it is answered.
+        One whose `call_sid` is known is the same call again. The checks of a call from the browser
+        run when it is answered.
         Raises: AgentNotFound, AgentNotRunning, AgentInChatOnly, CallsFull, CallBlocked, CallEnded,
         SourceError.
         """
@@ -89,7 +93,11 @@ class RingingCalls:
             except AgentBlocked as blocked:
                 now = self.parts.clock()
                 changes: dict[str, Any] = {"refusal": blocked.message, "end_reason": "blocked"}
-                changes |= {"status": "ended", "ended_time": now, "next_time": now + self.ends.kept_ms}
+                changes |= {
+                    "status": "ended",
+                    "ended_time": now,
+                    "next_time": now + self.ends.kept_ms,
+                }
                 await self.records.add(call.model_copy(update=changes))
                 raise self._refusal(agent, blocked.message) from None
         token = new_token(call.workspace, call.call_id)
@@ -107,9 +115,11 @@ class RingingCalls:
         return ringing, token
 
     async def _add(self, call: Call, agent: CompiledAgent) -> bool:
-        """Store a call if its agent has room for it, also where several servers store one at this moment.
+        """Store a call if its agent has room for it, also where several servers store one
+        at this moment.
 
-        Each counts after it stored: at most as many stay as may be. False: the call was there already.
+        Each counts after it stored: at most as many stay as may be. False: the call
+        was there already.
         """
         for attempt in range(_TRIES):
             if not await self.records.add(call):
@@ -126,7 +136,9 @@ class RingingCalls:
         raise CallsFull
 
     async def _count(self, agent: CompiledAgent, but_for: str) -> None:
-        """Raises: CallsFull where the agent has all the calls that it may have, on all servers together."""
+        """Raises: CallsFull where the agent has all the calls that it may have,
+        on all servers together.
+        """
         now = self.parts.clock()
         found = await self.records.open_calls(agent.agent_id)
         waiting = [each for each in found if each.status != "ringing" or each.token_time > now]
@@ -134,7 +146,9 @@ class RingingCalls:
             raise CallsFull
 
     async def _again(self, call: Call) -> tuple[Call, str]:
-        """Return a call for which the webhook came again. Raises: CallBlocked, CallEnded, SourceError."""
+        """Return a call for which the webhook came again. Raises:
+        CallBlocked, CallEnded, SourceError.
+        """
         if call.refusal is not None:
             agent = await self.parts.agents.compiled(call.agent_id, call.agent_version)
             raise self._refusal(agent, call.refusal)
@@ -155,7 +169,9 @@ class RingingCalls:
         """Return the thread that a call will have; nothing is stored."""
         graphs = agent.document.graphs
         owner = Person(call.owner, "viewer", call.workspace)
-        new = self.parts.threads.begin(graphs[0] if graphs else "", owner, title=agent.document.agent.name)
+        new = self.parts.threads.begin(
+            graphs[0] if graphs else "", owner, title=agent.document.agent.name
+        )
         part = ThreadAgent(
             agent_id=call.agent_id,
             version=call.agent_version,
@@ -164,7 +180,9 @@ class RingingCalls:
             called_phone=call.called_phone,
             call_sid=call.call_sid,
         )
-        return self.parts.life.beginnings.draft(new.thread.model_copy(update={"key": call.call_id}), part)
+        return self.parts.life.beginnings.draft(
+            new.thread.model_copy(update={"key": call.call_id}), part
+        )
 
     async def _check(self, call: Call, agent: CompiledAgent) -> None:
         """Raises: AgentBlocked."""

@@ -18,8 +18,11 @@ class SendLine:
     `on_sent` is called once, when all that waits has been sent.
     """
 
-    def __init__(self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], object]) -> None:
-        self._send, self._on_full = send, on_full
+    def __init__(
+        self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], object]
+    ) -> None:
+        self._send = send
+        self._on_full = on_full
         self._waiting: deque[str] = deque()
         self._chars = 0
         self._is_gone = False
@@ -56,7 +59,8 @@ class SendLine:
                     self.leave()
                     return
             if self.on_sent is not None:
-                on_sent, self.on_sent = self.on_sent, None
+                on_sent = self.on_sent
+                self.on_sent = None
                 on_sent()
             await self._wake.wait()
 

@@ -1,4 +1,6 @@
-"""A session of a Realtime model that is opened to learn whether its service takes an agent's settings."""
+"""A session of a Realtime model that is opened to learn whether its service takes
+an agent's settings.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class NotTried(Exception):
 
 
 def trial_session(document: AgentDocument, language: str) -> VoiceSession:
-    """Returns the session of an agent's calls as its document alone says it; templates stay as they are."""
+    """Returns the session of an agent's calls as its document alone says it; templates stay
+    as they are.
+    """
     session = document.session
     inline = None if isinstance(session, FetchedSession) else session
     declared = [] if inline is None else [each.model_dump(mode="json") for each in inline.tools]
@@ -39,7 +43,8 @@ def trial_session(document: AgentDocument, language: str) -> VoiceSession:
 
 
 async def try_session(side: ModelSide, session: VoiceSession) -> ModelRefusal | None:
-    """Opens a session with its settings and closes it again; nothing is asked in it, so it costs nothing.
+    """Opens a session with its settings and closes it again; nothing is asked in it, so
+    it costs nothing.
 
     Returns what the service refused, None where it takes the settings. Raises: NotTried.
     """

@@ -1,7 +1,7 @@
 """The inputs of a call's bridge (what happened) and its outputs (what is to be done).
 
-Inputs are what happened on the two sides, in tools and to the clock; actions are carried out in the order
-in which they come. Audio is G.711 μ-law, 8 kHz: a byte is an eighth of a millisecond.
+Inputs are what happened on the two sides, in tools and to the clock; actions are carried out in the
+order in which they come. Audio is G.711 μ-law, 8 kHz: a byte is an eighth of a millisecond.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ class ModelLost:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswered:
-    """A tool gave its output, a text for the model. `ends`: it ends the call, by a transfer to `destination`
-    where there is one."""
+    """A tool gave its output, a text for the model. `ends`: it ends the call, by a transfer to
+    `destination` where there is one.
+    """
 
     call_id: str
     output: str
@@ -129,14 +130,18 @@ class RunTool:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open the model side again after `after_s` seconds; its `session.created` is the next that comes."""
+    """Open the model side again after `after_s` seconds; its `session.created` is the
+    next that comes.
+    """
 
     after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRefused:
-    """The model's service refused something: it goes to the log, the call's record and the agent's health."""
+    """The model's service refused something: it goes to the log, the call's record and
+    the agent's health.
+    """
 
     refusal: ModelRefusal
 
@@ -168,4 +173,6 @@ class Counted:
     value: float = 1.0
 
 
-Action = SendPhone | SendModel | RunTool | Reconnect | ModelRefused | WordsChanged | CallOver | Counted
+Action = (
+    SendPhone | SendModel | RunTool | Reconnect | ModelRefused | WordsChanged | CallOver | Counted
+)

@@ -1,7 +1,7 @@
 """The tool calls of a call: each is run at most once and answered exactly once.
 
-Calls of one response are a round: when the response is over, so that no call comes any more, and all of
-them have their output, the model is asked to go on.
+Calls of one response are a round: when the response is over, so that no call comes any more, and
+all of them have their output, the model is asked to go on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ KEPT_TEXTS = 50
 
 @dataclass(slots=True)
 class _Running:
-    """A tool that runs. `delay_at`: when the caller is asked to wait, None: never, or that was done.
+    """A tool that runs. `delay_at`: when the caller is asked to wait, None: never, or
+    that was done.
 
     `is_orphan`: the session that called it is gone.
     """
@@ -50,10 +51,12 @@ class ToolRounds:
 
     def called(self, item: Mapping[str, Any], response_id: str, now: float) -> list[Action]:
         """Take in a completed call of the model; return what is to be done. An id is run once."""
-        call_id, name = str(item.get("call_id")), str(item.get("name"))
+        call_id = str(item.get("call_id"))
+        name = str(item.get("name"))
         if call_id in self._seen:
             return [Counted("voice_repeated_calls")]
-        self._open_round, self._called_in = True, response_id
+        self._open_round = True
+        self._called_in = response_id
         if len(self._seen) >= self._session.limits.max_tool_calls:
             self._outputs.append((call_id, self._session.text("voice_too_many_calls")))
             return [Counted("voice_too_many_calls")]
@@ -79,11 +82,13 @@ class ToolRounds:
 
     def outputs(self) -> list[tuple[str, str]]:
         """Return the outputs that the model did not get yet, as (call id, text), each once."""
-        found, self._outputs = self._outputs, []
+        found = self._outputs
+        self._outputs = []
         return found
 
     def take_round_done(self, active: str | None = None) -> bool:
-        """Return, once a round, whether all of its calls have their output and the model is to go on.
+        """Return, once a round, whether all of its calls have their output and the model is
+        to go on.
 
         `active`: the response that is not over.
         """
@@ -94,7 +99,9 @@ class ToolRounds:
 
     def next_delay(self) -> float | None:
         """Return when the caller may have to be asked to wait."""
-        due = [running.delay_at for running in self._running.values() if running.delay_at is not None]
+        due = [
+            running.delay_at for running in self._running.values() if running.delay_at is not None
+        ]
         return max(min(due), self._filler_after) if due else None
 
     def take_delayed(self, now: float) -> str | None:
@@ -122,5 +129,6 @@ class ToolRounds:
 
     def orphaned(self) -> list[str]:
         """Return, once, what a new session has to know."""
-        found, self._orphans = self._orphans, []
+        found = self._orphans
+        self._orphans = []
         return found

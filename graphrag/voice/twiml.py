@@ -1,6 +1,7 @@
 """Answers to Twilio in TwiML. Whatever a text holds stays text.
 
-Source: Twilio's reference of TwiML for voice. What follows a `<Dial>` with an `action` is never reached.
+Source: Twilio's reference of TwiML for voice. What follows a `<Dial>` with an
+`action` is never reached.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010
 
 
 def connect(stream_url: str, action: str, token: str) -> bytes:
-    """Returns what connects a call with a stream; when that has ended Twilio asks `action` how to go on."""
+    """Returns what connects a call with a stream; when that has ended Twilio asks `action` how
+    to go on.
+    """
     answer = Element("Response")
     connecting = SubElement(answer, "Connect", action=action, method="POST")
     stream = SubElement(connecting, "Stream", url=stream_url)

@@ -13,8 +13,9 @@ from graphrag.i18n import Language, text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceSession:
-    """How one call is held. `tools`: declarations for the model; `delayed`: what is said while one of
-    that name takes long. `texts`: the language of our own sentences to the model."""
+    """How one call is held. `tools`: declarations for the model; `delayed`: what is said while one
+    of that name takes long. `texts`: the language of our own sentences to the model.
+    """
 
     model: VoiceModel
     options: VoiceOptions
@@ -33,9 +34,15 @@ class VoiceSession:
 
     @property
     def server_interrupts(self) -> bool:
-        """Whether the server cancels its response when the caller speaks; in all other cases we do."""
+        """Whether the server cancels its response when the caller speaks; in all other
+        cases we do.
+        """
         barge_in = self.options.barge_in
-        return barge_in.mode == "immediate" and not barge_in.guard_ms and self.greeting_is_interruptible
+        return (
+            barge_in.mode == "immediate"
+            and not barge_in.guard_ms
+            and self.greeting_is_interruptible
+        )
 
     @property
     def server_asks_silent(self) -> bool:
@@ -44,7 +51,9 @@ class VoiceSession:
         return self.model.vad.type == "server_vad" and takes
 
     def update(self, *, transcribes: bool = True) -> dict[str, Any]:
-        """Returns the session as `session.update` sends it; without `transcribes` no transcription."""
+        """Returns the session as `session.update` sends it; without
+        `transcribes` no transcription.
+        """
         model = self.model
         session: dict[str, Any] = {
             "type": "realtime",

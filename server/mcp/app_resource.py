@@ -1,7 +1,7 @@
 """The view of a proposal that other programs show in themselves (MCP Apps): `ui://nodius/proposal`.
 
-One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it draws what
-`proposal_view` makes, and leads to the page.
+One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it
+draws what `proposal_view` makes, and leads to the page.
 
 Source: MCP Apps, specification 2026-01-26 (io.modelcontextprotocol/ui).
 """
@@ -36,7 +36,9 @@ def tool_ui(name: str) -> dict[str, Any] | None:
 
 
 def resource_meta() -> dict[str, Any]:
-    """Return the `_meta` of the resource: no address may be asked or loaded from, no device is used."""
+    """Return the `_meta` of the resource: no address may be asked or loaded from, no
+    device is used.
+    """
     csp: dict[str, list[str]] = {"connectDomains": [], "resourceDomains": [], "frameDomains": []}
     return {"ui": {"csp": csp, "permissions": {}, "prefersBorder": False}}
 
@@ -49,7 +51,9 @@ def app_html() -> str:
 
 @lru_cache(maxsize=1)
 def _joined(_: tuple[tuple[str, int], ...]) -> str:
-    script = joined_scripts(files={"proposal": (ENTRY,)})["proposal"].removesuffix("export { $m };\n")
+    script = joined_scripts(files={"proposal": (ENTRY,)})["proposal"].removesuffix(
+        "export { $m };\n"
+    )
     style = "".join((ROOT / "css" / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
     texts = {
         "version": version("nodius-graphrag"),
@@ -78,7 +82,10 @@ def _hash(text: str) -> str:
 
 def _texts(script: str, language: Language) -> dict[str, Any]:
     """Return the texts whose keys the script names, whole or by their beginning."""
-    keys, beginnings = set(_KEY.findall(script)), tuple(set(_KEY_BEGINNING.findall(script)))
+    keys = set(_KEY.findall(script))
+    beginnings = tuple(set(_KEY_BEGINNING.findall(script)))
     return {
-        key: found for key, found in page_texts(language).items() if key in keys or key.startswith(beginnings)
+        key: found
+        for key, found in page_texts(language).items()
+        if key in keys or key.startswith(beginnings)
     }

@@ -25,7 +25,11 @@ PAGE: Final = 100
 MAX_CHARS: Final = 60_000
 TOON: Final = "text/x-toon"
 _TEMPLATES: Final = (
-    ("graph", "{graph}", "Outline of a graph: what it is for, its types, its way from start to end."),
+    (
+        "graph",
+        "{graph}",
+        "Outline of a graph: what it is for, its types, its way from start to end.",
+    ),
     ("context", "{graph}/context/{question}", "What a model needs of a graph for a question."),
     ("node", "{graph}/node/{node}", "One node with its data, its code and its handles."),
     ("history", "{graph}/history", "Who changed what in a graph, newest first."),
@@ -48,7 +52,8 @@ async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListRes
     found: list[types.Resource] = []
     for place in await places.all():
         for graph in await place.services.source.list_graphs():
-            uri, said = f"{SCHEME}://graph/{quote(graph.key, safe='')}", graph.description or None
+            uri = f"{SCHEME}://graph/{quote(graph.key, safe='')}"
+            said = graph.description or None
             found.append(types.Resource(name=graph.name, uri=uri, description=said, mime_type=TOON))
     found.sort(key=lambda one: (one.name, one.uri))
     view = types.Resource(
@@ -120,5 +125,7 @@ def _offset(cursor: str | None) -> int:
     except (ValueError, KeyError, TypeError):
         offset = None
     if not isinstance(offset, int) or not 0 <= offset <= 10**7:
-        raise MCPError(code=types.INVALID_PARAMS, message="this cursor is none of ours: begin without one")
+        raise MCPError(
+            code=types.INVALID_PARAMS, message="this cursor is none of ours: begin without one"
+        )
     return offset

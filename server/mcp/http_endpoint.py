@@ -1,6 +1,7 @@
 """MCP over streamable HTTP at `/mcp`: who calls, for how long, and how many at once.
 
-Sources: MCP, transports and authorization; RFC 9728 (what a client reads of how to sign in); RFC 6750.
+Sources: MCP, transports and authorization; RFC 9728 (what a client reads of how to sign
+in); RFC 6750.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def security_of(settings: Settings) -> RequestStateSecurity:
     """Return what seals the state of a call for its person; all servers with one secret read it."""
     secret = settings.auth_secret
     given = b"" if secret is None else secret.get_secret_value().encode()
-    key = hashlib.sha256(b"state of MCP calls:" + given).digest() if given else secrets.token_bytes(32)
+    key = (
+        hashlib.sha256(b"state of MCP calls:" + given).digest()
+        if given
+        else secrets.token_bytes(32)
+    )
     return RequestStateSecurity(keys=[key], bind_principal=_person_of)
 
 
@@ -55,7 +60,8 @@ def _person_of(ctx: Context) -> str:
 @asynccontextmanager
 async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
     """Run the sessions of a started server until the block ends."""
-    ending, started = asyncio.Event(), asyncio.Event()
+    ending = asyncio.Event()
+    started = asyncio.Event()
 
     async def places(ctx: Context) -> WorkspaceResolver:
         return WorkspaceResolver(state, through_mcp(_identity(ctx), ctx))
@@ -69,7 +75,9 @@ async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
         max_request_body_size=settings.max_body_bytes,
     )
 
-    async def run() -> None:  # in a task of its own: the package's task group must end where it began
+    async def run() -> (
+        None
+    ):  # in a task of its own: the package's task group must end where it began
         async with manager.run():
             started.set()
             await ending.wait()
@@ -114,7 +122,9 @@ router.routes.append(Route(MCP_PATH, endpoint=McpEndpoint(), include_in_schema=F
 @router.get(METADATA, include_in_schema=False)
 @router.get(METADATA + MCP_PATH, include_in_schema=False)
 async def protected_resource(request: Request) -> JSONResponse:
-    """Return where a client gets a token for `/mcp`. Raises: HTTPException (404) where nobody signs in."""
+    """Return where a client gets a token for `/mcp`. Raises: HTTPException (404) where
+    nobody signs in.
+    """
     state: ServerState = request.app.state.server
     settings = state.settings
     if not state.authenticator.is_configured:

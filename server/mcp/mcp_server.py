@@ -1,4 +1,5 @@
-"""The MCP server: what clients list, call and read, over any transport. It proposes and never decides.
+"""The MCP server: what clients list, call and read, over any transport. It proposes
+and never decides.
 
 Source: Model Context Protocol, revisions 2025-11-25 (with sessions) and 2026-07-28 (without).
 """
@@ -57,7 +58,8 @@ def listed_prompts() -> list[types.Prompt]:
             name=name,
             description=said,
             arguments=[
-                types.PromptArgument(name=each, description=what, required=True) for each, what in given
+                types.PromptArgument(name=each, description=what, required=True)
+                for each, what in given
             ],
         )
         for name, (said, given, _) in _PROMPTS.items()
@@ -65,12 +67,18 @@ def listed_prompts() -> list[types.Prompt]:
 
 
 def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
-    """Return a prompt with its arguments put in. Raises: MCPError (unknown, or an argument is missing)."""
+    """Return a prompt with its arguments put in. Raises: MCPError (unknown, or an
+    argument is missing).
+    """
     found = _PROMPTS.get(name)
     if found is None:
-        raise MCPError(code=types.INVALID_PARAMS, message=f"no such prompt; there are {', '.join(_PROMPTS)}")
+        raise MCPError(
+            code=types.INVALID_PARAMS, message=f"no such prompt; there are {', '.join(_PROMPTS)}"
+        )
     said, given, body = found
-    values = {each: " ".join((arguments or {}).get(each, "").split())[:MAX_ARGUMENT] for each, _ in given}
+    values = {
+        each: " ".join((arguments or {}).get(each, "").split())[:MAX_ARGUMENT] for each, _ in given
+    }
     if missing := [each for each, value in values.items() if not value]:
         raise MCPError(code=types.INVALID_PARAMS, message=f"missing argument: {', '.join(missing)}")
     content = types.TextContent(type="text", text=body.format(**values))
@@ -112,8 +120,8 @@ CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
 class McpHandlers:
     """Answers the requests of MCP clients. `default_graph`: used where a call names none.
 
-    `security` seals what a client gives back when it has shown a person the link of a proposal; without it
-    no client is asked to open one.
+    `security` seals what a client gives back when it has shown a person the link of a proposal;
+    without it no client is asked to open one.
     """
 
     def __init__(
@@ -124,7 +132,9 @@ class McpHandlers:
         default_graph: str | None = None,
         security: RequestStateSecurity | None = None,
     ) -> None:
-        self._places, self._default_graph, self._security = places, default_graph, security
+        self._places = places
+        self._default_graph = default_graph
+        self._security = security
         self._language: Language = language
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
@@ -138,9 +148,11 @@ class McpHandlers:
     ) -> types.CallToolResult | types.InputRequiredResult:
         places = await self._places(ctx)
         await ctx.session.report_progress(0, 1)
-        name, arguments = params.name, params.arguments or {}
+        name = params.name
+        arguments = params.arguments or {}
         if params.request_state is not None:  # it proposed this before, and has shown the link
-            name, arguments = PROPOSAL_STATUS, {"id": params.request_state}
+            name = PROPOSAL_STATUS
+            arguments = {"id": params.request_state}
         found = await answer_call(
             places, name, arguments, default_graph=self._default_graph, language=self._language
         )
@@ -154,7 +166,12 @@ class McpHandlers:
         """Have a client that can open addresses show a person where a new proposal is decided."""
         facts: dict[str, Any] = found.structured_content or {}
         has = ctx.session.client_capabilities
-        if self._security is None or has is None or has.elicitation is None or has.elicitation.url is None:
+        if (
+            self._security is None
+            or has is None
+            or has.elicitation is None
+            or has.elicitation.url is None
+        ):
             return found
         said = text("mcp_open_link", self._language, title=facts["title"])
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -169,7 +186,9 @@ class McpHandlers:
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return await graph_resources.listed(await self._places(ctx), params.cursor if params else None)
+        return await graph_resources.listed(
+            await self._places(ctx), params.cursor if params else None
+        )
 
     async def list_templates(self, ctx: Context, _: Any) -> types.ListResourceTemplatesResult:
         await self._places(ctx)
@@ -184,14 +203,18 @@ class McpHandlers:
         await self._places(ctx)
         return types.ListPromptsResult(prompts=listed_prompts())
 
-    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        self, ctx: Context, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
         await self._places(ctx)
         return prompt(params.name, params.arguments)
 
     def _told(
         self, handler: Callable[[Context, Any], Awaitable[R]]
     ) -> Callable[[Context, Any], Awaitable[R]]:
-        """Returns a handler whose failures are errors of the protocol, told as a client may know them."""
+        """Returns a handler whose failures are errors of the protocol, told as a client
+        may know them.
+        """
 
         async def answer(ctx: Context, params: Any) -> R:
             try:

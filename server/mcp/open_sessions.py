@@ -1,4 +1,6 @@
-"""The sessions that each person has open at `/mcp`: bounded, and the longest idle one makes room."""
+"""The sessions that each person has open at `/mcp`: bounded, and the longest idle
+one makes room.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class OpenSessions:
 
     @staticmethod
     def opens(scope: Scope) -> bool:
-        """Whether a request may open a session: it names none, and is of an era that has sessions."""
+        """Whether a request may open a session: it names none, and is of an era
+        that has sessions.
+        """
         headers = Headers(scope=scope)
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
         has_sessions = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
@@ -94,7 +98,9 @@ class OpenSessions:
         own = self._of.get(user_id, OrderedDict[str, _SessionUse]())
         if len(own) < OF_ONE:
             return
-        idle = next(((session_id, use.user) for session_id, use in own.items() if not use.in_flight), None)
+        idle = next(
+            ((session_id, use.user) for session_id, use in own.items() if not use.in_flight), None
+        )
         if idle is None:
             raise TooManyRequests(retry_after_s=BUSY_RETRY_S)
         session_id, user = idle

@@ -14,13 +14,16 @@ from tools.base import Role
 
 
 async def serve_stdio(settings: Settings, *, role: Role, graph: str | None) -> None:
-    """Serve one client until its end of input. Automations and deliveries are left to `nodius serve`.
+    """Serve one client until its end of input. Automations and deliveries are left
+    to `nodius serve`.
 
     Raises: SettingsError, SourceError.
     """
     alone = settings.model_copy(update={"automations_at_once": 0, "agent_sources": ()})
     async with ServerState(alone) as state:
-        local = Identity(user_id=LOCAL_USER, role=role, workspaces=(settings.workspace,), username=LOCAL_USER)
+        local = Identity(
+            user_id=LOCAL_USER, role=role, workspaces=(settings.workspace,), username=LOCAL_USER
+        )
 
         async def places(ctx: Context) -> WorkspaceResolver:
             return WorkspaceResolver(state, through_mcp(local, ctx))

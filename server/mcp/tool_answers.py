@@ -1,4 +1,5 @@
-"""The tools that MCP clients are shown and call: ours with a key of a graph, and those of the proposals.
+"""The tools that MCP clients are shown and call: ours with a key of a graph, and
+those of the proposals.
 
 A call runs by the same guard as a model's calls, and does never more than propose.
 """
@@ -44,11 +45,15 @@ _TYPE: Final = ("type", "displayName", "description", "category", "icon", "borde
 _NOT_SHOWN: Final = {"action", "result", "code_diffs", "comments", "objection"}
 
 
-async def proposal_view(place: WorkspaceContext, approval: Approval, language: Language) -> dict[str, Any]:
-    """Return `{proposal, link, around, names}`, for a result's `_meta` under `app_resource.RESULT_META`.
+async def proposal_view(
+    place: WorkspaceContext, approval: Approval, language: Language
+) -> dict[str, Any]:
+    """Return `{proposal, link, around, names}`, for a result's `_meta` under
+    `app_resource.RESULT_META`.
 
     Not its `structuredContent`: some programs give that to their model, and this may be long.
-    `proposal` is as REST gives it, without its action; `names` are those of the people in it, by user id.
+    `proposal` is as REST gives it, without its action; `names` are those of the people in it,
+    by user id.
     Raises: SourceError.
     """
     source = place.services.source
@@ -62,10 +67,17 @@ async def proposal_view(place: WorkspaceContext, approval: Approval, language: L
 
     def written() -> dict[str, Any]:
         document = approval_document(place, approval, language)
-        proposal = document.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=_NOT_SHOWN)
+        proposal = document.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude=_NOT_SHOWN
+        )
         around = _around(graph, near.nodes, near.edges, types.values())
         called = {user: name for user, name in names.items() if user in people}
-        view = {"proposal": _bounded(proposal), "link": link, "around": _bounded(around), "names": called}
+        view = {
+            "proposal": _bounded(proposal),
+            "link": link,
+            "around": _bounded(around),
+            "names": called,
+        }
         return _fitting(view)
 
     return await run_limited(written)
@@ -84,9 +96,13 @@ def _touched(preview: dict[str, Any]) -> Iterable[str]:
 def _around(
     graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge], types: Iterable[NodeTypeConfig]
 ) -> dict[str, Any]:
-    shown = {node.key: {k: v for k, v in node_document(node).items() if k in _NODE} for node in nodes}
+    shown = {
+        node.key: {k: v for k, v in node_document(node).items() if k in _NODE} for node in nodes
+    }
     named = {node["type"] for node in shown.values()}
-    documents = ({**config.to_document(), "type": config.type} for config in types if config.type in named)
+    documents = (
+        {**config.to_document(), "type": config.type} for config in types if config.type in named
+    )
     return {
         "graph": {"name": graph.name, "sheetsList": graph.sheets_list},
         "nodes": list(shown.values()),
@@ -111,7 +127,9 @@ def _bounded(value: Any, depth: int = 0) -> Any:
 
 
 def _fitting(view: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the surroundings, then the preview, of what is too long even so; it says that it is cut."""
+    """Leave out the surroundings, then the preview, of what is too long even so; it says that
+    it is cut.
+    """
     if _size(view) > MAX_BYTES:
         view = {**view, "around": {"graph": view["around"]["graph"]}}
     if _size(view) > MAX_BYTES:
@@ -138,7 +156,9 @@ async def answer_call(
     """Return what a call gives; what refuses it is a result too, for the model to correct."""
     try:
         if is_deeper(arguments, MAX_ARGUMENT_DEPTH):
-            return failed(f"ERROR invalid_arguments\n- nested more than {MAX_ARGUMENT_DEPTH} levels deep")
+            return failed(
+                f"ERROR invalid_arguments\n- nested more than {MAX_ARGUMENT_DEPTH} levels deep"
+            )
         if name == LIST_PROPOSALS:
             return await _listed(places, read_by_schema(_LISTED, arguments), language)
         if name == PROPOSAL_STATUS:
@@ -171,12 +191,19 @@ def _result(said: str, structured: Mapping[str, Any]) -> types.CallToolResult:
 
 
 async def _ran(
-    place: WorkspaceContext, graph_key: str, name: str, arguments: Mapping[str, Any], language: Language
+    place: WorkspaceContext,
+    graph_key: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    language: Language,
 ) -> types.CallToolResult:
     services = place.services
     calls = ToolCalls(services.box, services.approvals, log=services.call_log)
     call = ToolCall(id=f"mcp_{secrets.token_hex(12)}", name=name, arguments=json.dumps(arguments))
-    made = [one async for one in calls.run(Requested(calls=[call]), _call_place(place, graph_key, language))]
+    made = [
+        one
+        async for one in calls.run(Requested(calls=[call]), _call_place(place, graph_key, language))
+    ]
     (answered,) = made
     if answered.approval is not None:
         return await _proposed(place, answered.approval, language)
@@ -190,24 +217,36 @@ def _call_place(place: WorkspaceContext, graph_key: str, language: Language) -> 
     # What one program proposes about a graph may build on what it proposed before.
     thread_id = f"mcp_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:40]}"
     model = client.get("name") or "mcp"
-    return place.services.call_place(graph_key, person, language, thread_id=thread_id, turn=0, model=model)
+    return place.services.call_place(
+        graph_key, person, language, thread_id=thread_id, turn=0, model=model
+    )
 
 
 def _read(answered: Answered, most: int) -> types.CallToolResult:
-    """Return what a read gave, as text and as the parts of that text; secrets are masked in both."""
+    """Return what a read gave, as text and as the parts of that text; secrets are
+    masked in both.
+    """
     said = cut(answered.result.text, most)
     if answered.result.is_error:
         return failed(said)
     parts = parse_answer(said)
     tables = {name or "rows": list(rows) for name, rows in parts.tables.items()}
-    return _result(said, {"fields": dict(parts.fields), "tables": tables, "notes": list(parts.notes)})
+    return _result(
+        said, {"fields": dict(parts.fields), "tables": tables, "notes": list(parts.notes)}
+    )
 
 
-async def _proposed(place: WorkspaceContext, approval: Approval, language: Language) -> types.CallToolResult:
-    """Return what was proposed, small; what a view draws of it stands beside, where no model reads it."""
+async def _proposed(
+    place: WorkspaceContext, approval: Approval, language: Language
+) -> types.CallToolResult:
+    """Return what was proposed, small; what a view draws of it stands beside, where no
+    model reads it.
+    """
     view = await proposal_view(place, approval, language)
     status = _status(place, approval, language)
-    said = text("mcp_proposed", language, title=status["title"], id=approval.id, link=status["link"])
+    said = text(
+        "mcp_proposed", language, title=status["title"], id=approval.id, link=status["link"]
+    )
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=said)],
         # Some programs give their model this in place of the text.
@@ -219,15 +258,21 @@ async def _proposed(place: WorkspaceContext, approval: Approval, language: Langu
 async def _listed(
     places: WorkspaceResolver, arguments: Mapping[str, Any], language: Language
 ) -> types.CallToolResult:
-    status, limit = arguments.get("status", "pending"), arguments.get("limit", 20)
+    status = arguments.get("status", "pending")
+    limit = arguments.get("limit", 20)
     if status not in _STATUSES or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
         allowed = ", ".join(_STATUSES)
-        return failed(f"ERROR invalid_arguments\n- status: one of {allowed}; limit: 1 to {MAX_LISTED}")
+        return failed(
+            f"ERROR invalid_arguments\n- status: one of {allowed}; limit: 1 to {MAX_LISTED}"
+        )
     graph = arguments.get(GRAPH_KEY)
     rows: list[dict[str, str]] = []
     for place in await places.all():
         found = await place.services.approvals.list(
-            graph_key=graph if isinstance(graph, str) else None, status=status, limit=limit, by=place.person
+            graph_key=graph if isinstance(graph, str) else None,
+            status=status,
+            limit=limit,
+            by=place.person,
         )
         rows += [_status(place, one, language) for one in found]
     rows = rows[:limit]
@@ -255,7 +300,10 @@ _OUTPUT: Final[dict[str, Any]] = {
     "description": "The same answer as in the text: its fields, its tables by name, and its sentences.",
     "properties": {
         "fields": {"type": "object"},
-        "tables": {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}},
+        "tables": {
+            "type": "object",
+            "additionalProperties": {"type": "array", "items": {"type": "object"}},
+        },
         "notes": {"type": "array", "items": {"type": "string"}},
     },
     "required": ["fields", "tables", "notes"],
@@ -263,7 +311,8 @@ _OUTPUT: Final[dict[str, Any]] = {
 _STATUS: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        name: {"type": "string"} for name in ("id", "graphKey", "title", "status", "outcome", "link")
+        name: {"type": "string"}
+        for name in ("id", "graphKey", "title", "status", "outcome", "link")
     },
     "required": ["id", "graphKey", "title", "status", "link"],
 }
@@ -287,7 +336,9 @@ _PROPOSED: Final = (
 
 
 def listed_tools(box: ToolBox, role: Role, default_graph: str | None) -> list[types.Tool]:
-    """Return the tools that a role is offered; `default_graph` is used where a call names no graph."""
+    """Return the tools that a role is offered; `default_graph` is used where a call
+    names no graph.
+    """
     ours = [_tool(tool, default_graph) for tool in box.offered(role)]
     return [*ours, *_queue_tools()]
 
@@ -309,7 +360,10 @@ def _tool(tool: Tool[Any], default_graph: str | None) -> types.Tool:
         input_schema=schema,
         output_schema=_STATUS if proposes else _OUTPUT,
         annotations=types.ToolAnnotations(
-            read_only_hint=not proposes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            read_only_hint=not proposes,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
         ),
         _meta=tool_ui(tool.name),
     )

@@ -10,17 +10,21 @@ from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 
 
 class CallListFeed(ChangeFeed):
-    """Looks at the calls of a workspace: those that are open, began lately, or were open at the last look."""
+    """Looks at the calls of a workspace: those that are open, began lately, or were open at
+    the last look.
+    """
 
     unreadable = "calls_unreadable"
 
     def __init__(self, records: CallRecords) -> None:
         super().__init__()
-        self._records, self._since = records, 0
+        self._records = records
+        self._since = 0
         self._open: set[str] = set()
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
-        now, calls = now_ms(), {call.call_id: call for call in await self._records.open_calls(limit=MAX_SEEN)}
+        now = now_ms()
+        calls = {call.call_id: call for call in await self._records.open_calls(limit=MAX_SEEN)}
         ended = self._open - calls.keys()
         self._open = set(calls)
         if not first:
@@ -30,7 +34,8 @@ class CallListFeed(ChangeFeed):
         self._since = now - SKEW_MS
         shown = [CallSummary.model_validate(call) for call in calls.values()]
         return [
-            SeenDocument(key=call.call_id, about=call.agent_id, document=call.to_document()) for call in shown
+            SeenDocument(key=call.call_id, about=call.agent_id, document=call.to_document())
+            for call in shown
         ]
 
     async def _again(self, call_ids: Iterable[str]) -> list[Call]:

@@ -1,7 +1,8 @@
-"""The phone side of a call: Twilio's Media Streams over a WebSocket, which the page's Talk sends as well.
+"""The phone side of a call: Twilio's Media Streams over a WebSocket, which the page's Talk
+sends as well.
 
-A stream is let in by its handshake's signature, or from a page of our own, and by the token of its call.
-Frames pass as the text that came, and nothing of them is logged.
+A stream is let in by its handshake's signature, or from a page of our own, and by the token of its
+call. Frames pass as the text that came, and nothing of them is logged.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from graphrag.voice.call_errors import CallError, CallsFull, StreamRefused
 from graphrag.voice.call_records import Call
 from graphrag.voice.call_tokens import read_token
 from graphrag.voice.calls import Calls
-from graphrag.voice.media_messages import REFUSED, START_S, MediaMessages, MessageRefused, StreamStart
+from graphrag.voice.media_messages import (
+    REFUSED,
+    START_S,
+    MediaMessages,
+    MessageRefused,
+    StreamStart,
+)
 from server.auth import authority, mark_signed
 from server.errors import ServerError
 from server.server_state import ServerState
@@ -57,7 +64,9 @@ class MediaStream:
         self._is_closed = False
 
     async def messages(self) -> AsyncGenerator[str]:
-        """Yield the text frames that come until the stream ends; of a binary one "", which is no message."""
+        """Yield the text frames that come until the stream ends; of a binary one "", which
+        is no message.
+        """
         while not self._is_closed:
             try:
                 frame = await self._socket.receive()
@@ -103,7 +112,9 @@ async def stream(socket: WebSocket) -> None:
 
 
 def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
-    """Return whether a handshake is signed; None where it is of neither Twilio nor a page of ours."""
+    """Return whether a handshake is signed; None where it is of neither Twilio nor a
+    page of ours.
+    """
     signature = TwilioSignature.of(state.settings)
     try:
         signature.check(socket)
@@ -114,7 +125,9 @@ def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
     return True
 
 
-async def _serve(state: ServerState, phone: MediaStream, socket: WebSocket, *, is_signed: bool) -> None:
+async def _serve(
+    state: ServerState, phone: MediaStream, socket: WebSocket, *, is_signed: bool
+) -> None:
     try:
         async with asyncio.timeout(START_S):
             start = await _start(phone)
@@ -140,7 +153,9 @@ async def _start(phone: MediaStream) -> StreamStart:
 
 
 async def _taken(state: ServerState, start: StreamStart, *, is_signed: bool) -> tuple[Calls, Call]:
-    """Return the call whose token a stream has, which nobody can use again. Raises: StreamRefused."""
+    """Return the call whose token a stream has, which nobody can use
+    again. Raises: StreamRefused.
+    """
     workspace, _ = read_token(start.token)
     calls = await state.calls(workspace)
     if calls is None:

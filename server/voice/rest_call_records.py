@@ -1,4 +1,6 @@
-"""REST of calls: their records, ending and forgetting them, and talking with an agent from the browser."""
+"""REST of calls: their records, ending and forgetting them, and talking with an agent
+from the browser.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,18 @@ class CallDetail(CallSummary):
 
 
 class TalkRequest(RequestBody):
-    """`callerPhone`: on whose behalf. `channel`: `simulated` for a program that stands for a telephone."""
+    """`callerPhone`: on whose behalf. `channel`: `simulated` for a program that stands
+    for a telephone.
+    """
 
     caller_phone: CallerPhone | None = None
     channel: Annotated[CallChannel, Field(pattern="^(browser|simulated)$")] = "browser"
 
 
 class TalkAnswer(AnswerBody):
-    """Open a WebSocket at `url` within 60 seconds; `token` and `callSid` go into its message `start`."""
+    """Open a WebSocket at `url` within 60 seconds; `token` and `callSid` go into
+    its message `start`.
+    """
 
     call_id: str
     call_sid: str
@@ -61,14 +67,18 @@ class TalkAnswer(AnswerBody):
 @router.get("/calls", **EXCLUDE_NONE, **REVIEWERS)
 async def calls(
     workspaces: Workspaces,
-    agent: Annotated[str | None, Query(min_length=1, max_length=200, description="Of one agent.")] = None,
+    agent: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="Of one agent.")
+    ] = None,
     status: CallStatus | None = None,
     outcome: Annotated[str | None, Query(min_length=1, max_length=200)] = None,
     since: Annotated[
         int | None, Query(ge=0, le=1 << 53, description="Begun since; milliseconds since 1970.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="At most so many.")] = 50,
-    cursor: Annotated[str | None, Query(max_length=200, description="As the answer before gave it.")] = None,
+    cursor: Annotated[
+        str | None, Query(max_length=200, description="As the answer before gave it.")
+    ] = None,
 ) -> CallList:
     """List calls, the newest first. For reviewers."""
     found: list[Call] = []
@@ -103,7 +113,9 @@ async def forget(workspaces: Workspaces, call_id: Id) -> Success:
 
 @router.post("/calls/{call_id}/end", **EXCLUDE_NONE)
 async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
-    """Have the agent say goodbye and end a call, wherever it is held. For reviewers, and who talks in it."""
+    """Have the agent say goodbye and end a call, wherever it is held. For reviewers, and who
+    talks in it.
+    """
     place, _ = await workspaces.of_call(call_id)
     ended = await place.calls.end(call_id, place.person)
     return CallSummary.model_validate(ended)
@@ -115,8 +127,14 @@ async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = 
     place, _ = await workspaces.of_agent(agent_id)
     asked = body or TalkRequest()
     begun, token = await place.calls.begin(
-        agent_id, caller_phone=asked.caller_phone, channel=asked.channel, user_id=place.person.user_id
+        agent_id,
+        caller_phone=asked.caller_phone,
+        channel=asked.channel,
+        user_id=place.person.user_id,
     )
     return TalkAnswer(
-        call_id=begun.call_id, call_sid=begun.call_sid or begun.call_id, token=token, url=STREAM_PATH
+        call_id=begun.call_id,
+        call_sid=begun.call_sid or begun.call_id,
+        token=token,
+        url=STREAM_PATH,
     )

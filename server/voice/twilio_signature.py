@@ -1,4 +1,5 @@
-"""Tells whether a request is Twilio's: what it signs is our public address and the form that it sends.
+"""Tells whether a request is Twilio's: what it signs is our public address and the form
+that it sends.
 
 The address comes of the settings and the path, never of the `Host` header, which a sender chooses.
 """
@@ -22,7 +23,9 @@ log = logging.getLogger(__name__)
 
 SIGNATURE_HEADER = "X-Twilio-Signature"
 SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings"
-"""Names the shared key and the algorithm where a request is signed with one: `key=ID,algorithm=NAME`."""
+"""Names the shared key and the algorithm where a request is signed with one:
+`key=ID,algorithm=NAME`.
+"""
 
 Form = Sequence[tuple[str, str]]
 _SECURE = {"wss": "https", "ws": "http"}
@@ -30,7 +33,9 @@ _ALGORITHMS = {"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
 
 
 def signature_of(secret: str, url: str, form: Form, algorithm: str = "sha1") -> str:
-    """Return what Twilio sends as signature: of the address, and of each name with its distinct values."""
+    """Return what Twilio sends as signature: of the address, and of each name
+    with its distinct values.
+    """
     text = url + "".join(name + value for name, value in sorted(set(form)))
     digest = hmac.digest(secret.encode(), text.encode(), algorithm)
     return base64.b64encode(digest).decode()
@@ -39,13 +44,16 @@ def signature_of(secret: str, url: str, form: Form, algorithm: str = "sha1") -> 
 def spellings(url: str) -> Iterator[str]:
     """Yield the ways in which Twilio may have signed an address.
 
-    With its port, and without. Of a WebSocket also as `https`, each with and without a slash at the end.
+    With its port, and without. Of a WebSocket also as `https`, each with and without a slash
+    at the end.
     """
     found = [url]
     scheme, colon, rest = url.partition("://")
     if scheme in _SECURE:
         bare = rest.removesuffix("/")
-        found = [f"{name}{colon}{bare}{end}" for name in (scheme, _SECURE[scheme]) for end in ("", "/")]
+        found = [
+            f"{name}{colon}{bare}{end}" for name in (scheme, _SECURE[scheme]) for end in ("", "/")
+        ]
     for one in found:
         parts = urlsplit(one)
         host = parts.netloc if parts.port is None else parts.netloc.removesuffix(f":{parts.port}")
@@ -58,7 +66,9 @@ def spellings(url: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwilioSignature:
-    """Checks signatures. `public_url`: where Twilio finds this service; `shared_keys`: secrets by id."""
+    """Checks signatures. `public_url`: where Twilio finds this service; `shared_keys`:
+    secrets by id.
+    """
 
     public_url: str | None
     auth_token: str | None
@@ -67,7 +77,8 @@ class TwilioSignature:
     @classmethod
     def of(cls, settings: Settings) -> TwilioSignature:
         """Return the checker of a server's settings."""
-        token, keys = settings.twilio_auth_token, settings.twilio_shared_keys
+        token = settings.twilio_auth_token
+        keys = settings.twilio_shared_keys
         return cls(
             public_url=settings.public_url,
             auth_token=token.get_secret_value() if token is not None else None,
@@ -96,12 +107,18 @@ class TwilioSignature:
         if not given or secret is None:
             return False
         url = self._signed_url(self.public_url, connection)
-        expected = [signature_of(secret, one, form, algorithm) for one in dict.fromkeys(spellings(url))]
+        expected = [
+            signature_of(secret, one, form, algorithm) for one in dict.fromkeys(spellings(url))
+        ]
         sent = given.encode()
-        return sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0  # all are compared
+        return (
+            sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0
+        )  # all are compared
 
     def _key(self, settings: str) -> tuple[str | None, str]:
-        """Return the secret and the algorithm that a request names; None where it is not one of ours."""
+        """Return the secret and the algorithm that a request names; None where it is not
+        one of ours.
+        """
         named = _pairs(settings)
         algorithm = _ALGORITHMS.get(named.get("algorithm", "HMAC_SHA1").upper())
         if algorithm is None:

@@ -32,7 +32,9 @@ XML_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}}}, "description": "TwiML"}
 }
 FORM_BODY: dict[str, Any] = {
-    "requestBody": {"content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}}
+    "requestBody": {
+        "content": {"application/x-www-form-urlencoded": {"schema": {"type": "object"}}}
+    }
 }
 router = APIRouter(prefix="/voice", tags=["calls"], responses=XML_ANSWER | VOICE_ERRORS)
 
@@ -46,7 +48,9 @@ WITHHELD = frozenset(("+266696687", "+7378742833", "+2562533", "+8656696", "+862
 
 @router.post("/after/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
 async def after(
-    request: Request, call_id: Id, workspace: Annotated[str, Query(min_length=1, max_length=200)] = ""
+    request: Request,
+    call_id: Id,
+    workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
 ) -> Response:
     """Tell Twilio how to go on with a call whose stream has ended."""
     state, _ = await _signed(request)
@@ -99,14 +103,17 @@ async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
         log.info("call_refused", extra={"agent_id": agent_id, "error": type(exc).__name__})
         return _xml(twiml.reject())
     except Exception as exc:  # the database may be away; the caller may try again
-        log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        log.exception(
+            "voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__}
+        )
         return _xml(twiml.reject(busy=True))
 
 
 async def _begun(
     request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
 ) -> Response:
-    calls, call_sid = await state.calls(workspace), form.get("CallSid", "")
+    calls = await state.calls(workspace)
+    call_sid = form.get("CallSid", "")
     if calls is None or not _SID.fullmatch(call_sid):
         return _xml(twiml.reject())
     begun, token = await calls.begin(
@@ -117,7 +124,9 @@ async def _begun(
         call_sid=call_sid,
     )
     base = _base(request, state)
-    action = f"{base}/voice/after/{quote(begun.call_id, safe='')}?{urlencode({'workspace': workspace})}"
+    action = (
+        f"{base}/voice/after/{quote(begun.call_id, safe='')}?{urlencode({'workspace': workspace})}"
+    )
     return _xml(twiml.connect(f"ws{base.removeprefix('http')}{STREAM_PATH}", action, token))
 
 
@@ -140,12 +149,16 @@ def _going_on(
 async def _passed_on(
     request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
 ) -> Response:
-    """Returns what becomes of a caller whom nobody here can serve now: somebody else, or the busy tone."""
+    """Returns what becomes of a caller whom nobody here can serve now: somebody else, or
+    the busy tone.
+    """
     try:
         calls = await state.calls(workspace)
         found = None if calls is None else await calls.passed_on(agent_id, form.get("CallSid"))
     except Exception as exc:  # the database may be away; the caller may try again
-        log.exception("voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__})
+        log.exception(
+            "voice_webhook_failed", extra={"agent_id": agent_id, "error": type(exc).__name__}
+        )
         return _xml(twiml.reject(busy=True))
     if found is None:
         return _xml(twiml.reject(busy=True))
@@ -160,7 +173,9 @@ def number_of(given: str) -> str | None:
 
 
 async def _signed(request: Request) -> tuple[ServerState, Form]:
-    """Return the server and the form of a request of Twilio's. Raises: SignatureRefused, ForeignPage."""
+    """Return the server and the form of a request of Twilio's. Raises: SignatureRefused,
+    ForeignPage.
+    """
     state = state_of(request)
     body = await request.body()
     try:

@@ -1,8 +1,8 @@
 """Measures what a turn costs beside the model.
 
-A scripted model answers at once: first with two reads, then with words. The graph is the NBA sample in
-a database file with embedded nodes; each turn is the first of its thread and asks something else, so
-no retrieval is remembered.
+A scripted model answers at once: first with two reads, then with words. The graph is the NBA sample
+in a database file with embedded nodes; each turn is the first of its thread and asks something
+else, so no retrieval is remembered.
 """
 
 from __future__ import annotations
@@ -35,7 +35,18 @@ from tests.support.opened import open_services
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
 WARM_UP = 20
-WORDS = ("errors", "players", "active", "fetch", "table", "season", "points", "filter", "sort", "log")
+WORDS = (
+    "errors",
+    "players",
+    "active",
+    "fetch",
+    "table",
+    "season",
+    "points",
+    "filter",
+    "sort",
+    "log",
+)
 ANSWER = "Errors are logged by {{node:error-handler}}, after {{node:fetch-api}} failed. " * 4
 
 

@@ -1,7 +1,8 @@
-"""What declarative agents cost: a document checked, a body, a condition, a path, a list kept in step.
+"""What declarative agents cost: a document checked, a body, a condition, a path, a list
+kept in step.
 
-Run: `make bench-agents`, or `python -m tests.benchmarks.agents --help`. Each figure is the median of three
-runs; those of a document's parts are of processor time, that of a list is of the clock.
+Run: `make bench-agents`, or `python -m tests.benchmarks.agents --help`. Each figure is the median
+of three runs; those of a document's parts are of processor time, that of a list is of the clock.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def document_of(tools: int, fields: int) -> str:
         "description": "Does something with an order.",
         "parameters": {
             "type": "object",
-            "properties": {f"field_{n}": {"type": "string", "maxLength": 200} for n in range(fields)},
+            "properties": {
+                f"field_{n}": {"type": "string", "maxLength": 200} for n in range(fields)
+            },
             "required": ["field_0"],
         },
     }
@@ -69,7 +72,11 @@ def document_of(tools: int, fields: int) -> str:
     }
     document["tools"] = {f"tool_{n}": tool for n in range(tools)}
     declared = [{**declaration, "name": f"tool_{n}"} for n in range(tools)]
-    document["session"] = {"mode": "inline", "instructions": "You are {{agent.name}}.", "tools": declared}
+    document["session"] = {
+        "mode": "inline",
+        "instructions": "You are {{agent.name}}.",
+        "tools": declared,
+    }
     return json.dumps(document)
 
 
@@ -86,7 +93,10 @@ def timed(work: Callable[[], Any], times: int) -> float:
 
 def values() -> tuple[Any, Any]:
     """Return a scope, and a response of 200 orders."""
-    response = {"ok": True, "orders": [{"number": n, "id": f"id-{n}", "status": "done"} for n in range(200)]}
+    response = {
+        "ok": True,
+        "orders": [{"number": n, "id": f"id-{n}", "status": "done"} for n in range(200)],
+    }
     known = ConversationValues(
         agent={"id": "bench"}, ctx={f"field_{n}": n for n in range(20)} | {"had_conversation": True}
     )
@@ -96,7 +106,9 @@ def values() -> tuple[Any, Any]:
 
 
 async def sync_seconds(agents: int) -> tuple[float, float]:
-    """Return how long a list's first round takes, and one in which nothing changed. Units: seconds."""
+    """Return how long a list's first round takes, and one in which nothing
+    changed. Units: seconds.
+    """
     template = {
         "version": "2.0",
         "agent": {"id": "shop-${ID}", "name": "${NAME}"},
@@ -154,7 +166,10 @@ def main() -> None:
     assert sought.first(response, scope) == "id-199"
     rows = [
         ("body of 20 fields", timed(lambda: tree.render(scope, drop_null=True), 5000)),
-        (f"expression of {len(CONDITION)} characters", timed(lambda: condition.holds(scope), 20000)),
+        (
+            f"expression of {len(CONDITION)} characters",
+            timed(lambda: condition.holds(scope), 20000),
+        ),
         ("JSONPath to one member", timed(lambda: fixed.first(response, scope), 5000)),
         (
             "JSONPath with an argument, the last of 200 orders",
@@ -165,7 +180,9 @@ def main() -> None:
         print(f"{what}: {microseconds:.1f} µs")
 
     first, unchanged = asyncio.run(sync_seconds(given.agents))
-    print(f"sync of {given.agents} agents: first round {first:.2f} s, with nothing changed {unchanged:.2f} s")
+    print(
+        f"sync of {given.agents} agents: first round {first:.2f} s, with nothing changed {unchanged:.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""How many round trips to ArangoDB each operation takes: `python -m tests.benchmarks.arango_round_trips`.
+"""How many round trips to ArangoDB each operation takes: `python -m
+tests.benchmarks.arango_round_trips`.
 
-Prints the table of docs/arangodb.md. The server is that of ARANGO_URL, else the double; the numbers are those
-of this program and do not depend on it.
+Prints the table of docs/arangodb.md. The server is that of ARANGO_URL, else the double; the numbers
+are those of this program and do not depend on it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ Operation = Callable[[], Awaitable[Any]]
 async def open_graph(source: MutableGraphDataSource) -> None:
     """Read a graph whole, as the page does when it is opened."""
     await asyncio.gather(
-        source.get_graph(FLOW), source.get_nodes(FLOW), source.get_edges(FLOW), source.get_node_configs()
+        source.get_graph(FLOW),
+        source.get_nodes(FLOW),
+        source.get_edges(FLOW),
+        source.get_node_configs(),
     )
 
 
@@ -70,7 +74,9 @@ async def measure(server: ArangoServer) -> dict[str, RoundTrips]:
             retriever = Retriever(database.source(WORKSPACE), embedder)
             vector = (await embedder.embed(["sort invoices"]))[0]
             await source.put_embeddings(FLOW, [a_vector("c", *vector, model=embedder.model)])
-            return {what: await round_trips_of(do) for what, do in operations(source, retriever).items()}
+            return {
+                what: await round_trips_of(do) for what, do in operations(source, retriever).items()
+            }
     finally:
         server.drop(name)
 

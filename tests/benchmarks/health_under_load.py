@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.health_under_load [SCENARIO …]
 
-Each scenario has a server of its own. Printed: the slowest answer of 95 %, the longest time without an
-answer, and the most memory that the server held. Add a scenario by a function in SCENARIOS.
+Each scenario has a server of its own. Printed: the slowest answer of 95 %, the longest time without
+an answer, and the most memory that the server held. Add a scenario by a function in SCENARIOS.
 """
 
 from __future__ import annotations
@@ -33,25 +33,32 @@ SETTINGS = {"NODIUS_PROVIDER": "offline", "NODIUS_EMBEDDINGS": "none", "NODIUS_R
 
 
 async def whole_graphs(target: Loaded) -> None:
-    """Somebody works on a large graph as a whole, then four look at it at once and four export it."""
+    """Somebody works on a large graph as a whole, then four look at it at once and
+    four export it.
+    """
     async with target.client(300) as client:
         it = Watched(http=client, port=target.port)
         await work_on_whole_graphs(it, NODES, edits=50, fields=1_000)
         for what in ("view", "export"):
             path = f"/api/graphs/large/{what}"
-            await it.measure(f"four {what}s", lambda path=path: asyncio.gather(*map(client.get, [path] * 4)))
+            await it.measure(
+                f"four {what}s", lambda path=path: asyncio.gather(*map(client.get, [path] * 4))
+            )
 
 
 async def half_headers(target: Loaded) -> None:
     """A thousand connections send half a header and wait; a good caller comes in between."""
     held = [
-        await _half(target.port, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ") for _ in range(1000)
+        await _half(target.port, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: ")
+        for _ in range(1000)
     ]
     good = 0
     async with target.client(120) as client:
         for _ in range(20):
             with suppress(httpx2.HTTPError):
-                good += (await client.get("/healthz", headers={"Connection": "close"})).status_code == 200
+                good += (
+                    await client.get("/healthz", headers={"Connection": "close"})
+                ).status_code == 200
     await _until_closed(held, seconds=30)
     print(f"    new callers answered meanwhile: {good} of 20")
 
@@ -107,7 +114,9 @@ async def _until_closed(held: list[Streams | tuple[None, None]], *, seconds: flo
     for _, writer in held:
         if writer is not None:
             writer.close()
-    print(f"    of {len(held)} held connections {len(still)} open after {time.perf_counter() - began:.1f} s")
+    print(
+        f"    of {len(held)} held connections {len(still)} open after {time.perf_counter() - began:.1f} s"
+    )
 
 
 async def large_edits(target: Loaded) -> None:
@@ -138,13 +147,17 @@ async def run(name: str) -> bool:
                 await probe.answered(10)
                 print(f"{name}:")
                 play = ("-m", __spec__.name, PLAY, name, str(target.port), str(target.pid))
-                async with process(play) as attack:  # the probe must not wait for the attack's interpreter
+                async with process(
+                    play
+                ) as attack:  # the probe must not wait for the attack's interpreter
                     output, _ = await attack.communicate()
                 print(output.decode(), end="")
                 await probe.answered(10)
             good = probe.p95_ms <= P95_MS and probe.longest_gap_ms <= GAP_MS
             failed = f"{len(probe.failures)} failures, {len(probe.samples)} answers"
-            print(f"    health p95 {probe.p95_ms:.0f} ms, gap {probe.longest_gap_ms:.0f} ms, {failed}")
+            print(
+                f"    health p95 {probe.p95_ms:.0f} ms, gap {probe.longest_gap_ms:.0f} ms, {failed}"
+            )
             disk = await asyncio.to_thread(_size_mb, Path(folder))
             print(
                 f"    memory {before:.0f} MB, at most {target.memory_mb('VmHWM'):.0f} MB; disk {disk:.0f} MB"
@@ -159,7 +172,10 @@ async def main() -> int:
         await SCENARIOS[name](Loaded(port=int(port), pid=int(pid)))
         return 0
     if unknown := sys.argv[1:] and set(sys.argv[1:]) - set(SCENARIOS):
-        print(f"no scenario {', '.join(sorted(unknown))}; there are: {', '.join(SCENARIOS)}", file=sys.stderr)
+        print(
+            f"no scenario {', '.join(sorted(unknown))}; there are: {', '.join(SCENARIOS)}",
+            file=sys.stderr,
+        )
         return 2
     print(described())
     results = [await run(name) for name in sys.argv[1:] or SCENARIOS]

@@ -1,11 +1,14 @@
-"""Counts the functions and files that a question and an approval pass; `python -m tests.benchmarks.hops`.
+"""Counts the functions and files that a question and an approval pass;
+`python -m tests.benchmarks.hops`.
 
-Two counts of each command, on the sample graphs with rules as the model. *On the way*: the functions of the
-rooms that were waiting for another when the store or the model was asked, which a reader has to follow from
-the command to what is read and written. *In all*: every function of the rooms that was called.
+Two counts of each command, on the sample graphs with rules as the model. *On the way*: the
+functions of the rooms that were waiting for another when the store or the model was asked, which a
+reader has to follow from the command to what is read and written. *In all*: every function of the
+rooms that was called.
 
-The embedding that follows an approval by itself is a task which the command awaits only before it ends: what
-is on the way of that task has a row of its own, and what it calls is among all that the command called.
+The embedding that follows an approval by itself is a task which the command awaits only before
+it ends: what is on the way of that task has a row of its own, and what it calls is among all
+that the command called.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from typer.testing import CliRunner
 from cli.main import app
 
 ROOT = Path(__file__).parents[2]
-ROOMS = tuple(f"{ROOT / room}{os.sep}" for room in ("cli", "datasources", "graphrag", "server", "tools"))
+ROOMS = tuple(
+    f"{ROOT / room}{os.sep}" for room in ("cli", "datasources", "graphrag", "server", "tools")
+)
 ASKS_MODEL = frozenset(("stream", "search_text", "search_vectors"))
 LEAVES = frozenset(("run_in_executor", "to_thread", "submit", "execute"))
 """Functions of others by which the rooms leave their thread, or ask the database."""
@@ -97,8 +102,11 @@ def run(*arguments: str, hops: Hops | None = None) -> str:
 
 
 def measure() -> Sequence[str]:
-    """Return the rows of the table. The first question is not counted: it loads and fills caches."""
-    ask, approve = Hops(), Hops()
+    """Return the rows of the table. The first question is not counted: it loads
+    and fills caches.
+    """
+    ask = Hops()
+    approve = Hops()
     run("demo", "--no-serve")
     run("ask", "testgraph001", "What happens when fetching the players fails?")
     run("ask", "testgraph001", "Which nodes call an API?", hops=ask)

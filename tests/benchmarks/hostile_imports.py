@@ -1,4 +1,6 @@
-"""Files that were made to hold a server up while it reads them; a scenario of `health_under_load`."""
+"""Files that were made to hold a server up while it reads them; a
+scenario of `health_under_load`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,14 @@ SAMPLE_S = 0.02
 
 def files() -> dict[str, bytes]:
     """Return the files by what is odd about them; the last one is good."""
-    node = {"name": "A", "type": "n8n-nodes-base.code", "parameters": {"jsCode": "-eyJ" * 1_000_000}}
-    nodes = [{"name": f"n{i}", "type": "n8n-nodes-base.set", "position": [i, 0]} for i in range(20_000)]
+    node = {
+        "name": "A",
+        "type": "n8n-nodes-base.code",
+        "parameters": {"jsCode": "-eyJ" * 1_000_000},
+    }
+    nodes = [
+        {"name": f"n{i}", "type": "n8n-nodes-base.set", "position": [i, 0]} for i in range(20_000)
+    ]
     targets = ((f"n{i}", f"n{i + 1}") for i in range(19_999))
     wires = {a: {"main": [[{"node": b, "type": "main", "index": 0}]]} for a, b in targets}
     tiny = b",".join(b'{"name":"n%012d"}' % i for i in range(400_000))
@@ -33,7 +41,9 @@ def files() -> dict[str, bytes]:
 
 
 async def imports(target: Loaded) -> None:
-    """Post each file, then all of them at once; print the answers and the memory of what reads them."""
+    """Post each file, then all of them at once; print the answers and the memory of
+    what reads them.
+    """
     async with _children(target.pid) as peak_mb, target.client(120) as client:
 
         async def post(name: str, raw: bytes) -> str:
@@ -76,5 +86,7 @@ def _largest_child_mb(pid: int) -> float:
         with suppress(OSError):
             for child in listed.read_text().split():
                 lines = Path(f"/proc/{child}/status").read_text().splitlines()
-                found += [int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")]
+                found += [
+                    int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")
+                ]
     return max(found)

@@ -1,4 +1,6 @@
-"""An embedding provider that knows the vectors of its questions, so that their embedding is not timed."""
+"""An embedding provider that knows the vectors of its questions, so that their embedding
+is not timed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def local_embedder() -> EmbeddingProvider:
 
 
 class KnownVectors:
-    """Gives the vectors of `known` texts; others, such as labels of edges, are embedded when they come."""
+    """Gives the vectors of `known` texts; others, such as labels of edges, are embedded
+    when they come.
+    """
 
     def __init__(self, model: str, known: Mapping[str, Vector]) -> None:
         self.model = model

@@ -1,7 +1,9 @@
 """What the stems of a language are worth: short descriptions of packages, asked of their long ones.
 
-Source of the texts: the translations that `apt-get update` fetches with `-o Acquire::Languages=de,es,fr`.
-Run: `python -m tests.benchmarks.languages FOLDER`, with the folder of apt's lists (`/var/lib/apt/lists`).
+Source of the texts: the translations that `apt-get update` fetches with `-o
+Acquire::Languages=de,es,fr`.
+Run: `python -m tests.benchmarks.languages FOLDER`, with the folder of
+apt's lists (`/var/lib/apt/lists`).
 """
 
 from __future__ import annotations
@@ -32,12 +34,17 @@ def read_translations(file: Path, language: str) -> Iterator[tuple[str, str]]:
     text = subprocess.run([*CAT, str(file)], capture_output=True, check=True).stdout.decode()
     entry = re.compile(rf"^Description-{language}: (.+)\n((?: .*\n?)+)", re.MULTILINE)
     yield from (
-        (found[1].strip(), found[2].replace("\n .\n", "\n").strip()) for found in entry.finditer(text)
+        (found[1].strip(), found[2].replace("\n .\n", "\n").strip())
+        for found in entry.finditer(text)
     )
 
 
-async def places(rows: Sequence[tuple[str, str]], asked: Sequence[int], language: str | None) -> list[int]:
-    """Return the place at which each question's own node comes, 0 where it is not among the best."""
+async def places(
+    rows: Sequence[tuple[str, str]], asked: Sequence[int], language: str | None
+) -> list[int]:
+    """Return the place at which each question's own node comes, 0 where it is not
+    among the best.
+    """
     source = MemoryDatabase().source(WORKSPACE)
     graph = Graph(key="packages", name="Packages", workspace=WORKSPACE, language=language)
     nodes = [
@@ -48,7 +55,9 @@ async def places(rows: Sequence[tuple[str, str]], asked: Sequence[int], language
     retriever = Retriever(source, None, options=RetrievalOptions(mode="text", max_nodes=MOST))
     found: list[int] = []
     for i in asked:
-        keys = [scored.node.key for scored in (await retriever.retrieve(graph.key, rows[i][0])).nodes]
+        keys = [
+            scored.node.key for scored in (await retriever.retrieve(graph.key, rows[i][0])).nodes
+        ]
         found.append(keys.index(f"{i:06}") + 1 if f"{i:06}" in keys else 0)
     return found
 
@@ -67,7 +76,8 @@ async def main(files: Mapping[str, Path | None]) -> None:
             ten = ((at > 0) & (at <= 10)).mean()
             figures.append(f"stems {stems or 'en'}: recall@10 {ten:.3f}, MRR {mrr:.3f}")
         print(
-            f"{language}, {len(rows):,} packages, {len(asked):,} questions: {'; '.join(figures)}", flush=True
+            f"{language}, {len(rows):,} packages, {len(asked):,} questions: {'; '.join(figures)}",
+            flush=True,
         )
 
 

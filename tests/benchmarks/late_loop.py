@@ -1,8 +1,9 @@
 """Measures how late the event loop of a server is while people work on a large graph.
 
-The server's own watch says it (`event_loop_late`), here from LATE_S on, and of what the server itself
-computed (CPU time): what other programs take of the machine makes nothing late. Each operation is done once,
-on a graph of so many nodes of about 1 kB and twice as many edges that was read from an n8n workflow.
+The server's own watch says it (`event_loop_late`), here from LATE_S on, and of what the server
+itself computed (CPU time): what other programs take of the machine makes nothing late. Each
+operation is done once, on a graph of so many nodes of about 1 kB and twice as many edges that was
+read from an n8n workflow.
 """
 
 from __future__ import annotations
@@ -42,10 +43,19 @@ def workflow(nodes: int, *, marked: int = 0, name: str = "Large") -> bytes:
 
     def node(i: int) -> dict[str, Any]:
         url = f"https://api.example.com/v1/orders/{i}"
-        note = f"Fetches order {i} and keeps what is left of it." + (" Checked." if i < marked else "")
-        kind, place = "n8n-nodes-base.httpRequest", [i % 200 * 220, i // 200 * 180]
+        note = f"Fetches order {i} and keeps what is left of it." + (
+            " Checked." if i < marked else ""
+        )
+        kind = "n8n-nodes-base.httpRequest"
+        place = [i % 200 * 220, i // 200 * 180]
         parameters = {"url": url, "options": {"timeout": 1000}}
-        made = {"id": f"{i:08x}", "name": names[i], "type": kind, "typeVersion": 4, "position": place}
+        made = {
+            "id": f"{i:08x}",
+            "name": names[i],
+            "type": kind,
+            "typeVersion": 4,
+            "position": place,
+        }
         return {**made, "parameters": parameters, "notes": note}
 
     def targets(i: int) -> list[dict[str, Any]]:
@@ -78,7 +88,9 @@ class Watched:
         await asyncio.sleep(AFTER_S)
         if self.log:
             events = [
-                json.loads(line) for line in self.log.read_bytes()[read:].splitlines() if line[:1] == b"{"
+                json.loads(line)
+                for line in self.log.read_bytes()[read:].splitlines()
+                if line[:1] == b"{"
             ]
             late = [event["late_s"] for event in events if event["event"] == "event_loop_late"]
             self.late_s[name] = max(late, default=0.0)
@@ -101,7 +113,9 @@ async def watched() -> AsyncGenerator[Watched]:
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         with log.open("wb") as stderr:
-            running = serving(f"sqlite:{folder}/late.db", program=_SERVE, stderr=stderr.fileno(), **settings)
+            running = serving(
+                f"sqlite:{folder}/late.db", program=_SERVE, stderr=stderr.fileno(), **settings
+            )
             async with running as server, server.client(300) as http:
                 yield Watched(http=http, log=log, port=server.port)
 
@@ -176,18 +190,24 @@ async def _blamed(it: Watched, edits: int, fields: int) -> None:
     address = f"ws://127.0.0.1:{it.port}/ws"
     async with connect(address, proxy=None, compression=None, max_size=None) as client:
         joins = {"name": "e", "fromTimestamp": 0}
-        large = partial(ask, client, 0, "registerUserOnGraph", graphKey="large", sheetId="0", **joins)
+        large = partial(
+            ask, client, 0, "registerUserOnGraph", graphKey="large", sheetId="0", **joins
+        )
         await it.measure("open for editing", large)
         await ask(client, 0, "registerUserOnGraph", **joins, **place)
         whole = {**node, "size": size, "handles": {}, "data": data}
-        answer, _ = await ask(client, 1, "batchCreateElements", sheetId="0", nodes=[whole], edges=[])
+        answer, _ = await ask(
+            client, 1, "batchCreateElements", sheetId="0", nodes=[whole], edges=[]
+        )
         assert answer["_response"]["status"], answer
 
         async def edit() -> None:
             for number in range(edits):
                 asked = {"o": 1, "p": ["data", f"field {number}"], "v": f"edit {number}"}
                 step = {"i": asked, "sheetId": "0", "nodeId": "wide"}
-                said, _ = await ask(client, 2 + number, "applyInstructionToGraph", instructions=[step])
+                said, _ = await ask(
+                    client, 2 + number, "applyInstructionToGraph", instructions=[step]
+                )
                 assert said["_response"]["status"], said
 
         await it.measure("edits", edit)

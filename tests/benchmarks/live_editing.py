@@ -1,4 +1,5 @@
-"""Many editors of one graph at once: how soon an edit is acknowledged, and how soon the others see it.
+"""Many editors of one graph at once: how soon an edit is acknowledged, and how soon the
+others see it.
 
 Server and editors are two processes on one computer. Every editor must see every edit
 of the others once, in order.
@@ -20,7 +21,8 @@ class Editor:
     """One editor, who moves one node of their own; `sent` and `seen` are by editor and number."""
 
     def __init__(self, number: int, sent: list[list[float]]) -> None:
-        self.number, self.sent = number, sent
+        self.number = number
+        self.sent = sent
         self.client: RawClient
         self.seen: list[list[int]] = [[] for _ in sent]
         self.acknowledged: list[int] = []
@@ -39,7 +41,8 @@ class Editor:
         if kind != "applyInstructionToGraph":
             return
         [asked] = message["instructions"]
-        editor, number = int(asked["nodeId"].removeprefix("moved")), int(asked["i"]["v"])
+        editor = int(asked["nodeId"].removeprefix("moved"))
+        number = int(asked["i"]["v"])
         ms = (now - self.sent[editor][number]) * 1000
         if "_response" in message:
             self.acknowledged.append(number)
@@ -61,7 +64,9 @@ class Editor:
             step = {"o": 1, "p": ["posX"], "v": number}
             asked = {"i": step, "sheetId": "0", "nodeId": f"moved{self.number}"}
             self.sent[self.number].append(time.perf_counter())
-            self.client.send({"type": "applyInstructionToGraph", "_id": number, "instructions": [asked]})
+            self.client.send(
+                {"type": "applyInstructionToGraph", "_id": number, "instructions": [asked]}
+            )
 
     def has_all(self, edits: int) -> bool:
         others = sum(len(seen) for seen in self.seen)
@@ -72,7 +77,10 @@ class Editor:
         assert not self.refused, self.refused[:3]
         assert self.acknowledged == list(range(edits))
         for number, seen in enumerate(self.seen):
-            assert seen == ([] if number == self.number else list(range(edits))), (self.number, number)
+            assert seen == ([] if number == self.number else list(range(edits))), (
+                self.number,
+                number,
+            )
 
 
 async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, float]:
@@ -90,7 +98,9 @@ async def measure(editors: int, edits_s: float, seconds: float) -> dict[str, flo
         await asyncio.gather(*(person.edit(edits, 1 / edits_s) for person in people))
         async with asyncio.timeout(PATIENCE_S):
             while not all(person.has_all(edits) for person in people):
-                assert not any(person.client.is_lost for person in people), "the server let an editor go"
+                assert not any(person.client.is_lost for person in people), (
+                    "the server let an editor go"
+                )
                 await asyncio.sleep(0.05)
         for person in people:
             person.check(edits)
@@ -132,8 +142,12 @@ async def _prepare(person: Editor, editors: int) -> None:
     ]
     answered = asyncio.Event()
     usual = person.client.on_message
-    person.client.on_message = lambda message: answered.set() if "nodes" in message else usual(message)
-    person.client.send({"type": "batchCreateElements", "_id": 2, "sheetId": "0", "nodes": nodes, "edges": []})
+    person.client.on_message = lambda message: (
+        answered.set() if "nodes" in message else usual(message)
+    )
+    person.client.send(
+        {"type": "batchCreateElements", "_id": 2, "sheetId": "0", "nodes": nodes, "edges": []}
+    )
     await answered.wait()
     person.client.on_message = usual
 

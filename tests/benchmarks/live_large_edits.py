@@ -1,4 +1,6 @@
-"""150 live edits of 1.9 MB each, for `health_under_load live-edits`: none is lost, at the allowed pace."""
+"""150 live edits of 1.9 MB each, for `health_under_load live-edits`: none is lost, at
+the allowed pace.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ EDIT_BYTES = 1_900_000
 PATIENCE_S = 120.0
 
 
-async def ask(client: ClientConnection, number: int, type_: str, **fields: Any) -> tuple[dict[str, Any], int]:
+async def ask(
+    client: ClientConnection, number: int, type_: str, **fields: Any
+) -> tuple[dict[str, Any], int]:
     """Return what answers a request, and the characters that came until then."""
     await client.send(json.dumps({"type": type_, "_id": number, **fields}))
     chars = 0
@@ -48,7 +52,9 @@ async def edited(client: ClientConnection, edits: int) -> tuple[list[float], lis
     waits: list[float] = []
     refused: list[str] = []
     for number in range(edits):
-        text = f"{number} lorem ipsum dolor sit amet ".ljust(50, chr(97 + number % 26)) * (EDIT_BYTES // 50)
+        text = f"{number} lorem ipsum dolor sit amet ".ljust(50, chr(97 + number % 26)) * (
+            EDIT_BYTES // 50
+        )
         step = {"i": {"o": 1, "p": ["data", "text"], "v": text}, "sheetId": "0", "nodeId": "large"}
         began = time.perf_counter()
         answer, _ = await ask(client, 2 + number, "applyInstructionToGraph", instructions=[step])
@@ -59,7 +65,9 @@ async def edited(client: ClientConnection, edits: int) -> tuple[list[float], lis
 
 
 async def live_edits(port: int, edits: int = 150) -> None:
-    """Edit one node of the sample graph so many times; print how it went, and what a late editor is sent."""
+    """Edit one node of the sample graph so many times; print how it went, and what a late
+    editor is sent.
+    """
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http:
         raw = load_text("nba.json").encode()
         done = await http.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw, timeout=60)
@@ -70,12 +78,14 @@ async def live_edits(port: int, edits: int = 150) -> None:
         await registered(client)
         began = time.perf_counter()
         waits, refused = await edited(client, edits)
-        seconds, saving = time.perf_counter() - began, time.perf_counter()
+        seconds = time.perf_counter() - began
+        saving = time.perf_counter()
         status, _ = await ask(client, 10_000, "forceSave")
         saved = "saved" if status["_response"]["status"] else status["_response"]["message"]
         saved_s = time.perf_counter() - saving
         missed = await registered(late, 1)
-    p50, longest = sorted(waits)[len(waits) // 2], max(waits)
+    p50 = sorted(waits)[len(waits) // 2]
+    longest = max(waits)
     print(f"    {edits} edits of {EDIT_BYTES / 1e6} MB in {seconds:.0f} s, {len(refused)} refused")
     print(f"    an edit {p50:.0f} ms, at most {longest:.0f} ms; last save {saved_s:.1f} s: {saved}")
     print(f"    a late editor is sent {missed / 1e6:.1f} MB")

@@ -1,7 +1,7 @@
 """Puts more and more load on a server and says how it bears it; `python -m tests.benchmarks.load`.
 
-Answers streamed at once, editors of one graph at once, and what a turn costs beside its model. Writes
-`results/load.json` and `results/load.svg`, and prints the report as Markdown.
+Answers streamed at once, editors of one graph at once, and what a turn costs beside its model.
+Writes `results/load.json` and `results/load.svg`, and prints the report as Markdown.
 """
 
 from __future__ import annotations
@@ -60,10 +60,14 @@ def report(found: dict[str, Any]) -> str:
     ]
     for row in found["editors"]:
         rate = row["editors"] * row["edits_s"]
-        lines.append(f"| {row['editors']:.0f} | {rate:,.0f} | {_pair(row, 'ack')} | {_pair(row, 'seen')} |")
+        lines.append(
+            f"| {row['editors']:.0f} | {rate:,.0f} | {_pair(row, 'ack')} | {_pair(row, 'seen')} |"
+        )
     turn = found["turn"]
     took = f"p50 {turn['p50_ms']:.1f} ms, p95 {turn['p95_ms']:.1f} ms"
-    return "\n".join([*lines, "", f"A turn with two reads and a model that answers at once: {took}."])
+    return "\n".join(
+        [*lines, "", f"A turn with two reads and a model that answers at once: {took}."]
+    )
 
 
 def stored_report() -> str:
@@ -84,7 +88,8 @@ def plot(found: dict[str, Any], file: Path) -> None:
     def line(rows: Sequence[Figures], x: str, y: str) -> list[tuple[float, float]]:
         return [(row[x], row[y]) for row in rows if y in row]
 
-    streams, editors = found["streams"], found["editors"]
+    streams = found["streams"]
+    editors = found["editors"]
     draw(
         [
             Panel(
@@ -116,10 +121,14 @@ def main() -> None:
     parser.add_argument(
         "--editors", default=",".join(map(str, EDITORS)), help="editors at once, each in turn"
     )
-    parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing; print what is stored"
+    )
     given = parser.parse_args()
     if not given.report:
-        streams, editors = ([int(n) for n in text.split(",") if n] for text in (given.streams, given.editors))
+        streams, editors = (
+            [int(n) for n in text.split(",") if n] for text in (given.streams, given.editors)
+        )
         found = measure(streams, editors)
         RESULTS.mkdir(exist_ok=True)
         STORED.write_text(json.dumps(found, indent=1) + "\n")

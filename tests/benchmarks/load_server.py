@@ -1,4 +1,6 @@
-"""Starts what a load is put on: a model's server and `nodius serve`, each in a process of its own."""
+"""Starts what a load is put on: a model's server and `nodius serve`, each in a process
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Loaded:
     pid: int
 
     def memory_mb(self, field: str = "RssAnon") -> float:
-        """Return what the server holds of the machine's memory now, without the pages of files it has mapped.
+        """Return what the server holds of the machine's memory now, without the pages of files
+        it has mapped.
 
         `VmHWM`: the most that it held so far, with them; `VmRSS`: what it holds now, with them.
         """
@@ -82,7 +85,9 @@ async def serving(
 ) -> AsyncIterator[Loaded]:
     """Run `nodius serve` on a database, with these settings beside those of every load."""
     arguments = ("-c", program, "serve", "--port", "0", "--db", db)
-    async with process(arguments, stderr=stderr, **{"NODIUS_RATE_LIMIT": "0", **settings}) as server:
+    async with process(
+        arguments, stderr=stderr, **{"NODIUS_RATE_LIMIT": "0", **settings}
+    ) as server:
         port = int((await said(server)).split("127.0.0.1:")[1].split()[0].rstrip("/"))
         yield Loaded(port=port, pid=server.pid)
 
@@ -100,7 +105,10 @@ async def loaded(*, pieces: int = 1, pace_ms: float = 1.0) -> AsyncIterator[Load
                 "NODIUS_MODEL": "paced",
                 "NODIUS_AUTOMATIONS_AT_ONCE": "8",
             }
-            async with serving(f"sqlite:{folder}/load.db", **settings) as server, server.client() as client:
+            async with (
+                serving(f"sqlite:{folder}/load.db", **settings) as server,
+                server.client() as client,
+            ):
                 raw = load_text("nba.json").encode()
                 done = await client.post(f"/api/graphs/import?graphKey={GRAPH}", content=raw)
                 assert done.status_code == 200, done.text
@@ -116,11 +124,14 @@ async def automation_on(client: httpx2.AsyncClient, graph_key: str) -> str:
 
 
 async def begin_runs(server: Loaded, runs: int) -> None:
-    """Begin so many runs of automations, each on a graph of its own; the model answers them as anybody."""
+    """Begin so many runs of automations, each on a graph of its own; the model answers
+    them as anybody.
+    """
     made: list[str] = []
     async with server.client() as client:
         for number in range(runs):
-            key, raw = f"watched-{number}", load_text("nba.json").encode()
+            key = f"watched-{number}"
+            raw = load_text("nba.json").encode()
             done = await client.post(f"/api/graphs/import?graphKey={key}", content=raw)
             assert done.is_success, done.text
             made.append(await automation_on(client, key))

@@ -34,9 +34,11 @@ def _processor() -> str:
 def busy(during_s: float = 1.0) -> float | None:
     """Return which share of the cores worked during the next moments, of whatever process."""
     try:
-        before, started = _working_s(), time.monotonic()
+        before = _working_s()
+        started = time.monotonic()
         time.sleep(during_s)
-        worked, passed = _working_s() - before, time.monotonic() - started
+        worked = _working_s() - before
+        passed = time.monotonic() - started
     except OSError:
         return None
     return min(1.0, worked / (passed * (os.cpu_count() or 1)))

@@ -1,7 +1,7 @@
 """What MCP adds to a read tool: the same call by function, by HTTP, and by a client, in turn.
 
-Run: `make bench-mcp`, or `python -m tests.benchmarks.mcp_overhead --help`. Server and client are two
-processes on one computer.
+Run: `make bench-mcp`, or `python -m tests.benchmarks.mcp_overhead --help`. Server and client are
+two processes on one computer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def direct(running: Service) -> Call:
     async def call() -> None:
         who = await identity.authenticate(token("ed", "editor"), "mcp")
         found = await answer_call(
-            WorkspaceResolver(running.state, who), TOOL, ARGUMENTS, default_graph=None, language="en"
+            WorkspaceResolver(running.state, who),
+            TOOL,
+            ARGUMENTS,
+            default_graph=None,
+            language="en",
         )
         assert not found.is_error
 
@@ -124,7 +128,8 @@ def main() -> None:
     own = times["the tool itself"]
     print(f"{'':22}{'p50 ms':>9}{'p95 ms':>9}{'p50 more':>10}{'p95 more':>10}")
     for name, found in times.items():
-        p50, p95 = percentile(found, 0.5), percentile(found, 0.95)
+        p50 = percentile(found, 0.5)
+        p95 = percentile(found, 0.95)
         more = (p50 - percentile(own, 0.5), p95 - percentile(own, 0.95))
         print(f"{name:22}{p50:9.2f}{p95:9.2f}{more[0]:10.2f}{more[1]:10.2f}")
 

@@ -1,9 +1,10 @@
 """What all-MiniLM-L6-v2 is worth, as embedder and to re-rank the best 40 of the packaged model.
 
-`python -m tests.benchmarks.minilm FILE DIR` for questions about workflows, or FACTS.json QUESTIONS.json for
-passages. Needs the extra `minilm`. A re-ranked node scores what it did, from 0 to 1, plus the cosine of its
-text as a share of the best one. Differences to the packaged model are paired by question, with bootstrapped
-95 % intervals. Halves are made of every second workflow or question.
+`python -m tests.benchmarks.minilm FILE DIR` for questions about workflows, or FACTS.json
+QUESTIONS.json for passages. Needs the extra `minilm`. A re-ranked node scores what it did, from
+0 to 1, plus the cosine of its text as a share of the best one. Differences to the packaged model
+are paired by question, with bootstrapped 95 % intervals. Halves are made of every second
+workflow or question.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ Score = Callable[[Retrieves, RetrievalOptions], Any]
 
 @dataclass(slots=True)
 class Reranked:
-    """Retrieves as `retriever` does, and orders the best again. `ms` has the time that each took beside."""
+    """Retrieves as `retriever` does, and orders the best again. `ms` has the time that
+    each took beside.
+    """
 
     retriever: Retriever
     embedder: MiniLmEmbedder = field(default_factory=MiniLmEmbedder)
@@ -55,7 +58,8 @@ class Reranked:
         self, graph_key: str, question: str, options: RetrievalOptions | None = None
     ) -> Retrieval:
         found = await self.retriever.retrieve(graph_key, question, options)
-        best, rest = found.nodes[:CANDIDATES], found.nodes[CANDIDATES:]
+        best = found.nodes[:CANDIDATES]
+        rest = found.nodes[CANDIDATES:]
         if not best:
             return found
         texts = [content_text(scored.node, found.configs.get(scored.node.type)) for scored in best]
@@ -71,7 +75,9 @@ class Reranked:
 
 
 async def prepared(services: Services, file: Path, other: Path) -> tuple[Score, RetrievalOptions]:
-    """Stores and embeds what is asked about; returns what scores a way of retrieving, and the options."""
+    """Stores and embeds what is asked about; returns what scores a way of retrieving,
+    and the options.
+    """
     if await asyncio.to_thread(other.is_dir):
         queries = workflows.read_queries(file)
         keys, _ = await workflows.load_workflows(services.source, services.embedder, queries, other)
@@ -90,7 +96,9 @@ async def prepared(services: Services, file: Path, other: Path) -> tuple[Score, 
 
 async def measured(embeddings: str, file: Path, other: Path) -> dict[str, Scores]:
     with tempfile.TemporaryDirectory() as folder:
-        settings = load_settings(db=f"sqlite:{folder}/minilm.db", workspace="minilm", embeddings=embeddings)
+        settings = load_settings(
+            db=f"sqlite:{folder}/minilm.db", workspace="minilm", embeddings=embeddings
+        )
         async with open_services(settings) as services:
             score, options = await prepared(services, file, other)
             results = {embeddings: await score(services.retriever, options)}
@@ -116,10 +124,17 @@ def show(results: Mapping[str, Scores]) -> None:
 
 
 def _cell(rows: Sequence[Any], first: Sequence[Any], measure: str) -> str:
-    gains = [row.measures[measure] - base.measures[measure] for row, base in zip(rows, first, strict=True)]
+    gains = [
+        row.measures[measure] - base.measures[measure]
+        for row, base in zip(rows, first, strict=True)
+    ]
     low, high = interval(gains)
     mean = np.mean([row.measures[measure] for row in rows])
-    return f"{mean:.3f}" if rows is first or not any(gains) else f"{mean:.3f} [{low:+.3f}, {high:+.3f}]"
+    return (
+        f"{mean:.3f}"
+        if rows is first or not any(gains)
+        else f"{mean:.3f} [{low:+.3f}, {high:+.3f}]"
+    )
 
 
 async def main() -> None:

@@ -1,7 +1,7 @@
 """A model's server that streams answers at a set pace, each piece being the time at which it left.
 
-It speaks OpenAI's chat completions. Run: `python -m tests.benchmarks.paced_model PIECES PACE_MS`; it
-prints its port. Units: times in nanoseconds since 1970.
+It speaks OpenAI's chat completions. Run: `python -m tests.benchmarks.paced_model PIECES PACE_MS`;
+it prints its port. Units: times in nanoseconds since 1970.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ async def main(pieces: int, pace_s: float) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         if not head.startswith(b"post"):  # what a model's server is asked about itself
-            writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            writer.write(
+                b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
             writer.close()
             return
         length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])

@@ -1,7 +1,8 @@
-"""The package graph of this machine's distribution, as `apt-cache dumpavail` gives it: a real one, with hubs.
+"""The package graph of this machine's distribution, as `apt-cache dumpavail` gives it: a real
+one, with hubs.
 
-A node is a package with its short description, an edge a dependency or a recommendation. Nothing is kept: it
-is read each time, and differs from machine to machine.
+A node is a package with its short description, an edge a dependency or a recommendation. Nothing is
+kept: it is read each time, and differs from machine to machine.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ class Packages:
 
     def questions(self, count: int, seed: int) -> list[str]:
         """Return the descriptions of some packages, each of which asks for its own."""
-        described = sorted({text for fields in self.found.values() if (text := fields.get("Description"))})
+        described = sorted(
+            {text for fields in self.found.values() if (text := fields.get("Description"))}
+        )
         order = np.random.default_rng(seed).permutation(len(described))[:count]
         return [described[place] for place in order]
 

@@ -1,11 +1,12 @@
-"""How soon the page shows something, how soon a graph is drawn, how it moves, and what it all weighs.
+"""How soon the page shows something, how soon a graph is drawn, how it moves, and
+what it all weighs.
 
-Run: `make bench-page`, or `python -m tests.benchmarks.page --help`. Chromium without a graphics card, driven
-by Playwright, reads the page from a service on the same computer. Every opening is cold: a browser context
-of its own, with nothing cached. Frames are the browser's own: between two of them a wheel event is given.
-Requests and bytes are counted until the network rests; slow networks are those that Chromium's developer
-tools offer under these names; a remote move is what the page works (script, style, layout) for one move of
-one node by somebody else.
+Run: `make bench-page`, or `python -m tests.benchmarks.page --help`. Chromium without a graphics
+card, driven by Playwright, reads the page from a service on the same computer. Every opening is
+cold: a browser context of its own, with nothing cached. Frames are the browser's own: between two
+of them a wheel event is given. Requests and bytes are counted until the network rests; slow
+networks are those that Chromium's developer tools offer under these names; a remote move is what
+the page works (script, style, layout) for one move of one node by somebody else.
 """
 
 from __future__ import annotations
@@ -77,13 +78,20 @@ class Opened:
     drawn_ms: float
     requests: float
     own_kb: float
-    """Of the page itself (HTML, scripts, styles, pictures, texts), as they came over the network."""
+    """Of the page itself (HTML, scripts, styles, pictures, texts), as they came
+    over the network.
+    """
     data_kb: float
     elements: float
 
 
 def opened(
-    browser: Browser, site: Site, what: str, graph: str | None, runs: int, network: str | None = None
+    browser: Browser,
+    site: Site,
+    what: str,
+    graph: str | None,
+    runs: int,
+    network: str | None = None,
 ) -> Opened:
     """Open the page `runs` times."""
     found = [opened_once(browser, site, graph, network) for _ in range(runs)]
@@ -165,7 +173,9 @@ def remote_move(browser: Browser, site: Site, graph: str) -> float:
 def worked(devtools: CDPSession) -> float:
     answer = cast("dict[str, Any]", devtools.send("Performance.getMetrics"))
     found: dict[str, float] = {one["name"]: one["value"] for one in answer["metrics"]}
-    return 1000 * sum(found[name] for name in ("ScriptDuration", "RecalcStyleDuration", "LayoutDuration"))
+    return 1000 * sum(
+        found[name] for name in ("ScriptDuration", "RecalcStyleDuration", "LayoutDuration")
+    )
 
 
 def moved(browser: Browser, site: Site, graph: str) -> dict[str, list[float]]:
@@ -209,10 +219,15 @@ def main(arguments: list[str] | None = None) -> int:
         openings = [
             opened(browser, site, "list of graphs", None, given.runs),
             opened(browser, site, "graph of 9 nodes", GRAPH, given.runs),
-            *(opened(browser, site, f"graph of {n:,} nodes", f"large{n}", given.runs) for n in SIZES),
+            *(
+                opened(browser, site, f"graph of {n:,} nodes", f"large{n}", given.runs)
+                for n in SIZES
+            ),
         ]
         slow = [
-            opened(browser, site, f"graph of 9 nodes, {network}", GRAPH, min(3, given.runs), network)
+            opened(
+                browser, site, f"graph of 9 nodes, {network}", GRAPH, min(3, given.runs), network
+            )
             for network in NETWORKS
         ]
         moves = {n: moved(browser, site, f"large{n}") for n in SIZES}
@@ -232,7 +247,9 @@ def openings_table(openings: list[Opened]) -> str:
         f"| {one.data_kb:.0f} | {one.elements:.0f} |"
         for one in openings
     ]
-    head = "| opened cold | first paint, ms | drawn, ms | requests | page, kB | data, kB | elements |"
+    head = (
+        "| opened cold | first paint, ms | drawn, ms | requests | page, kB | data, kB | elements |"
+    )
     return "\n".join([head, "|---|--:|--:|--:|--:|--:|--:|", *rows])
 
 

@@ -33,12 +33,20 @@ class Panel:
 
 def draw(panels: Sequence[Panel], file: Path) -> None:
     """Write the panels side by side."""
-    figure, drawn = plt.subplots(1, len(panels), figsize=(5.5 * len(panels), 4.2), layout="constrained")
+    figure, drawn = plt.subplots(
+        1, len(panels), figsize=(5.5 * len(panels), 4.2), layout="constrained"
+    )
     axes: list[Any] = list(drawn) if len(panels) > 1 else [drawn]
     for panel, axis in zip(panels, axes, strict=True):
         for name, points in panel.lines.items():
             width = 2.5 if name in panel.bold else 1.5
-            axis.plot([x for x, _ in points], [y for _, y in points], marker="o", label=name, linewidth=width)
+            axis.plot(
+                [x for x, _ in points],
+                [y for _, y in points],
+                marker="o",
+                label=name,
+                linewidth=width,
+            )
         axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
         for side in panel.log:
             getattr(axis, f"set_{side}scale")("log")

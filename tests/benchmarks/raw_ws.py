@@ -1,4 +1,6 @@
-"""A WebSocket client that costs next to nothing, so that a benchmark measures the server. RFC 6455."""
+"""A WebSocket client that costs next to nothing, so that a benchmark measures the
+server. RFC 6455.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,13 @@ OnMessage = Callable[[dict[str, Any]], None]
 
 
 class RawClient(asyncio.Protocol):
-    """Gives every message that comes to `on_message`, at once. Servers do not mask; masks here are zeros."""
+    """Gives every message that comes to `on_message`, at once. Servers do not mask; masks
+    here are zeros.
+    """
 
     def __init__(self, port: int, on_message: OnMessage) -> None:
-        self._port, self.on_message = port, on_message
+        self._port = port
+        self.on_message = on_message
         self._buffer = bytearray()
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_lost = False
@@ -59,21 +64,26 @@ class RawClient(asyncio.Protocol):
         buffer = self._buffer
         if len(buffer) - start < 2:
             return None
-        size, at = buffer[start + 1] & 127, start + 2
+        size = buffer[start + 1] & 127
+        at = start + 2
         if size == 126:
             if len(buffer) < at + 2:
                 return None
-            size, at = struct.unpack_from("!H", buffer, at)[0], at + 2
+            size = struct.unpack_from("!H", buffer, at)[0]
+            at = at + 2
         elif size == 127:
             if len(buffer) < at + 8:
                 return None
-            size, at = struct.unpack_from("!Q", buffer, at)[0], at + 8
+            size = struct.unpack_from("!Q", buffer, at)[0]
+            at = at + 8
         return (buffer[start] & 15, at, at + size) if len(buffer) >= at + size else None
 
     def _write(self, kind: int, payload: bytes) -> None:
         size = len(payload)
         head = (
-            bytes((0x80 | kind, 0x80 | size)) if size < 126 else struct.pack("!BBH", 0x80 | kind, 254, size)
+            bytes((0x80 | kind, 0x80 | size))
+            if size < 126
+            else struct.pack("!BBH", 0x80 | kind, 254, size)
         )
         self._transport.write(head + b"\0\0\0\0" + payload)
 

@@ -1,10 +1,11 @@
-"""Measures retrieval, ingest, memory and disk at several sizes; `python -m tests.benchmarks.retrieval`.
+"""Measures retrieval, ingest, memory and disk at several sizes; `python -m
+tests.benchmarks.retrieval`.
 
 A big graph lies beside many small ones in one database file. Latencies are of whole retrievals
 (search, spreading, reading of nodes, edges and types) with a cold result cache and without the
-embedding of the question. Recall@20 compares the nodes found with those of the same retrieval
-over exhaustive searches. Beside the synthetic sizes stands a real graph, `packages` in `--sizes`: that of the
-machine's distribution, left out with the reason where apt does not know it.
+embedding of the question. Recall@20 compares the nodes found with those of the same retrieval over
+exhaustive searches. Beside the synthetic sizes stands a real graph, `packages` in `--sizes`: that
+of the machine's distribution, left out with the reason where apt does not know it.
 """
 
 from __future__ import annotations
@@ -65,7 +66,11 @@ class Report:
 
 
 async def measure(
-    size: int, folder: Path, modes: Sequence[Mode], compared: int = COMPARED, packages: Packages | None = None
+    size: int,
+    folder: Path,
+    modes: Sequence[Mode],
+    compared: int = COMPARED,
+    packages: Packages | None = None,
 ) -> Report:
     """Fill a database, or use the one that is there, and measure every mode on it."""
     embedder = local_embedder()
@@ -78,7 +83,9 @@ async def measure(
     gc.collect()
     gc.freeze()
     name = "synthetic" if packages is None else "packages"
-    report = Report(nodes=size, name=name, modes={}, **json.loads(await asyncio.to_thread(filled.read_text)))
+    report = Report(
+        nodes=size, name=name, modes={}, **json.loads(await asyncio.to_thread(filled.read_text))
+    )
     async with SqliteDatabase(folder / "bench.db") as database:
         source = database.source(synthetic.WORKSPACE)
         asked = 2 * (WARM_UP + MEASURED)
@@ -93,7 +100,9 @@ async def measure(
         before = resident()
         for mode in modes:
             report.modes[mode] = await _latencies(source, known, questions, mode)
-            report.modes[mode]["recall_20"] = await _recall(source, known, questions[-compared:], mode)
+            report.modes[mode]["recall_20"] = await _recall(
+                source, known, questions[-compared:], mode
+            )
         report.searches = await _search_recall(source, known, questions[-compared:])
         report.memory_bytes = max(0, resident() - before)
     report.disk_bytes = await asyncio.to_thread(_size_of, folder)
@@ -114,10 +123,16 @@ async def _make(
             await source.put_node_config(config)
         for i in range(SMALL_GRAPHS):
             await _fill(source, embedder, vocabulary, f"small-{i:03d}", SMALL_NODES, seed=100 + i)
-        stored, embedded = await _fill(source, embedder, vocabulary, BIG, size, seed=7, packages=packages)
+        stored, embedded = await _fill(
+            source, embedder, vocabulary, BIG, size, seed=7, packages=packages
+        )
         started = time.perf_counter()
         await source.build_indexes(BIG)
-        return {"ingest_nodes_s": stored, "embed_nodes_s": embedded, "index_s": time.perf_counter() - started}
+        return {
+            "ingest_nodes_s": stored,
+            "embed_nodes_s": embedded,
+            "index_s": time.perf_counter() - started,
+        }
 
 
 async def _fill(
@@ -129,11 +144,15 @@ async def _fill(
     seed: int,
     packages: Packages | None = None,
 ) -> tuple[float, float]:
-    """Store a graph with its edges and embeddings; return nodes a second of storing and of embedding."""
+    """Store a graph with its edges and embeddings; return nodes a second of storing
+    and of embedding.
+    """
     await source.create_graph(synthetic.graph(key))
     storing = embedding = 0.0
     types = {config.type: config for config in [*synthetic.type_configs(), package_type()]}
-    nodes = synthetic.nodes(key, count, vocabulary, seed) if packages is None else packages.nodes(key)
+    nodes = (
+        synthetic.nodes(key, count, vocabulary, seed) if packages is None else packages.nodes(key)
+    )
     edges = synthetic.edges(key, count, seed) if packages is None else packages.edges(key)
     for batch in _batches(nodes, BATCH):
         started = time.perf_counter()
@@ -152,7 +171,9 @@ async def _fill(
     return count / storing, count / embedding
 
 
-async def _embedded(embedder: EmbeddingProvider, nodes: Sequence[Node], types: Any) -> list[NodeVector]:
+async def _embedded(
+    embedder: EmbeddingProvider, nodes: Sequence[Node], types: Any
+) -> list[NodeVector]:
     texts = [
         text
         for node in nodes
@@ -248,7 +269,9 @@ def show(reports: Sequence[Report]) -> None:
     print(f"\n| nodes | {' | '.join(f'recall@20 {name}' for name in names)} |")
     print("|---:|" + "---:|" * len(names))
     for r in reports:
-        print(f"| {r.nodes:,} | {' | '.join(f'{(r.searches or {})[name]:.3f}' for name in names)} |")
+        print(
+            f"| {r.nodes:,} | {' | '.join(f'{(r.searches or {})[name]:.3f}' for name in names)} |"
+        )
     print("\n| nodes | ingest nodes/s | embed nodes/s | index s | disk MB | memory MB |")
     print("|---:|---:|---:|---:|---:|---:|")
     for r in reports:
@@ -263,9 +286,14 @@ def main() -> None:
     sizes = "nodes of the big graph; `packages`: the real one"
     parser.add_argument("--sizes", default=",".join(SIZES), help=sizes)
     parser.add_argument("--modes", default="hybrid,vector", help="retrieval modes")
-    parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
     parser.add_argument(
-        "--compared", type=int, default=COMPARED, help="questions that are searched exhaustively too"
+        "--keep", type=Path, help="fill databases in this folder and use them again"
+    )
+    parser.add_argument(
+        "--compared",
+        type=int,
+        default=COMPARED,
+        help="questions that are searched exhaustively too",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
@@ -279,7 +307,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="nodius-bench-") as temporary:
             folder = Path(temporary) if arguments.keep is None else arguments.keep / wanted
             folder.mkdir(parents=True, exist_ok=True)
-            measuring = measure(size, folder, arguments.modes.split(","), arguments.compared, packages)
+            measuring = measure(
+                size, folder, arguments.modes.split(","), arguments.compared, packages
+            )
             reports.append(asyncio.run(measuring))
             print(f"{size:,} nodes measured", file=sys.stderr)
     if arguments.json:

@@ -89,13 +89,16 @@ class Clock:
 
 
 async def measure(size: int, folder: Path) -> dict[str, float]:
-    """Return the figures of one size, by the names of OPERATIONS; absent: not measured at this size."""
+    """Return the figures of one size, by the names of OPERATIONS; absent: not measured
+    at this size.
+    """
     report = await retrieval.measure(size, folder, ["hybrid"], compared=1)
     hybrid = (report.modes or {})["hybrid"]
     figures = {
         "retrieval_p50_ms": hybrid["p50_ms"],
         "retrieval_p95_ms": hybrid["p95_ms"],
-        "disk_bytes_node": report.disk_bytes / (size + retrieval.SMALL_GRAPHS * retrieval.SMALL_NODES),
+        "disk_bytes_node": report.disk_bytes
+        / (size + retrieval.SMALL_GRAPHS * retrieval.SMALL_NODES),
     }
     url = f"sqlite:{folder / 'bench.db'}"
     vocabulary = synthetic.Vocabulary.make(1)
@@ -118,8 +121,18 @@ async def measure(size: int, folder: Path) -> dict[str, float]:
 
 
 def _first_answer(url: str, question: str) -> float:
-    """Return what a new process takes from its start to its first retrieval. Units: milliseconds."""
-    arguments = [sys.executable, "-c", _FIRST_ANSWER, url, synthetic.WORKSPACE, retrieval.BIG, question]
+    """Return what a new process takes from its start to its first
+    retrieval. Units: milliseconds.
+    """
+    arguments = [
+        sys.executable,
+        "-c",
+        _FIRST_ANSWER,
+        url,
+        synthetic.WORKSPACE,
+        retrieval.BIG,
+        question,
+    ]
     started = time.perf_counter()
     subprocess.run(arguments, check=True)
     return (time.perf_counter() - started) * 1e3
@@ -127,7 +140,8 @@ def _first_answer(url: str, question: str) -> float:
 
 async def _edit_live(services: Services, clock: Clock, figures: dict[str, float]) -> None:
     """Open the graph, rename a hundred nodes one by one, save, embed them again."""
-    database, workspace = services.database, synthetic.WORKSPACE
+    database = services.database
+    workspace = synthetic.WORKSPACE
     before = resident()
     async with LiveGraphs(database.source, database.records) as graphs:
         with clock.time("live_open"):
@@ -153,7 +167,10 @@ async def _approve(services: Services, clock: Clock, count: int = 20) -> None:
     for i, key in enumerate(keys):
         action: dict[str, Any] = {
             "type": "update_node",
-            "payload": {"nodeKey": key, "changes": {"data": {"name": f"Proposed {time.time_ns()}"}}},
+            "payload": {
+                "nodeKey": key,
+                "changes": {"data": {"name": f"Proposed {time.time_ns()}"}},
+            },
         }
         with clock.time("propose"):
             approval = await services.approvals.propose(
@@ -173,7 +190,9 @@ async def _approve(services: Services, clock: Clock, count: int = 20) -> None:
 
 
 async def _import(size: int, vocabulary: synthetic.Vocabulary) -> tuple[float, float]:
-    """Import a graph as a Nodius file into an empty database, then embed it; return the seconds of both."""
+    """Import a graph as a Nodius file into an empty database, then embed it; return the
+    seconds of both.
+    """
     nodes: list[Node] = list(synthetic.nodes("big", size, vocabulary, seed=7))
     document = {
         "graph": synthetic.graph("big").to_document(),
@@ -189,7 +208,9 @@ async def _import(size: int, vocabulary: synthetic.Vocabulary) -> tuple[float, f
             source = database.source(synthetic.WORKSPACE)
             approvals = Approvals(source, database.records(synthetic.WORKSPACE))
             person = Person("bench", "admin", synthetic.WORKSPACE)
-            imported = await _seconds(lambda: import_bytes(approvals, raw, person, file_name="big.json"))
+            imported = await _seconds(
+                lambda: import_bytes(approvals, raw, person, file_name="big.json")
+            )
             embedded = await _seconds(lambda: embed_nodes(source, embedder))
     await embedder.aclose()
     return imported, embedded
@@ -249,7 +270,9 @@ def plot(found: dict[str, Any], file: Path) -> None:
     each = {"import_us": "import", "embed_us": "embed-nodes"}
     draw(
         [
-            Panel(title="What a person waits for", x="nodes", y="ms", lines=lines(waited), log="xy"),
+            Panel(
+                title="What a person waits for", x="nodes", y="ms", lines=lines(waited), log="xy"
+            ),
             Panel(title="Cost of a node", x="nodes", y="µs a node", lines=lines(each), log="x"),
         ],
         file,
@@ -259,8 +282,12 @@ def plot(found: dict[str, Any], file: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="nodes of the big graph")
-    parser.add_argument("--keep", type=Path, help="fill databases in this folder and use them again")
-    parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
+    parser.add_argument(
+        "--keep", type=Path, help="fill databases in this folder and use them again"
+    )
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing; print what is stored"
+    )
     arguments = parser.parse_args()
     found: dict[str, Any] = json.loads(STORED.read_text()) if STORED.exists() else {"figures": {}}
     for size in [] if arguments.report else map(int, arguments.sizes.split(",")):

@@ -1,9 +1,10 @@
-"""What a second look is worth: MuSiQue with assessments made from its gold passages, some of them wrong.
+"""What a second look is worth: MuSiQue with assessments made from its gold passages, some
+of them wrong.
 
-`python -m tests.benchmarks.second_look FACTS.json QUESTIONS.json`. QUESTIONS say by `decomposition` which
-question each passage answers: the first whose passage is no candidate is what is missing. `of what is
-named`: that share of the passages that it names, and of its queries, are others. `of all verdicts`:
-that share of the forty verdicts is turned round.
+`python -m tests.benchmarks.second_look FACTS.json QUESTIONS.json`. QUESTIONS say by `decomposition`
+which question each passage answers: the first whose passage is no candidate is what is missing. `of
+what is named`: that share of the passages that it names, and of its queries, are others. `of all
+verdicts`: that share of the forty verdicts is turned round.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Assessor(SecondLook):
 
     async def _asked(self, request: ModelRequest) -> str:
         question, candidates = self.asked
-        rng, steps = random.Random(question), self.steps[question]
+        rng = random.Random(question)
+        steps = self.steps[question]
         gold = {key for _, key in steps}
         keys = [scored.node.key for scored in candidates]
         right = [number for number, key in enumerate(keys, start=1) if key in gold]
@@ -74,7 +76,9 @@ class Assessor(SecondLook):
             turned = {number for number in range(1, len(keys) + 1) if rng.random() < self.wrong}
             named = sorted(turned ^ set(right))
         else:
-            named = [rng.choice(others) if rng.random() < self.wrong else number for number in right]
+            named = [
+                rng.choice(others) if rng.random() < self.wrong else number for number in right
+            ]
         missing = next((text for text, key in steps if key not in keys), "")
         if missing and rng.random() < self.wrong:
             missing = rng.choice(rng.choice(list(self.steps.values())))[0]
@@ -95,9 +99,12 @@ async def main() -> None:
         given.questions.name,
     )
     with tempfile.TemporaryDirectory() as folder:
-        async with open_services(load_settings(db=f"sqlite:{folder}/look.db", workspace="look")) as services:
+        async with open_services(
+            load_settings(db=f"sqlite:{folder}/look.db", workspace="look")
+        ) as services:
             await load_knowledge(services.source, services.embedder, knowledge, GRAPH)
-            retriever, options = services.retriever, ABLATION[HYBRID_PAGERANK]
+            retriever = services.retriever
+            options = ABLATION[HYBRID_PAGERANK]
             ways: dict[str, Any] = {HYBRID_PAGERANK: retriever}
             for name, wrong, each in (
                 ("second look, all right", 0.0, False),

@@ -1,4 +1,5 @@
-"""What automations cost: idle ticks, how late a run begins, what a conversation meets, and answers beside.
+"""What automations cost: idle ticks, how late a run begins, what a conversation meets,
+and answers beside.
 
 Run: `make bench-sessions`, or `python -m tests.benchmarks.sessions --help`.
 """
@@ -31,9 +32,13 @@ TICK_S, FIRST_MS = 5.0, 50.0
 
 
 async def idle_ticks(folder: Path, automations: int, ticks: int) -> list[float]:
-    """Return how long ticks take with so many automations, none of them due. Units: milliseconds."""
+    """Return how long ticks take with so many automations, none of them
+    due. Units: milliseconds.
+    """
     async with SqliteDatabase(folder / "idle.db") as database:
-        await database.source("default").create_graph(Graph(key="flow", name="Flow", workspace="default"))
+        await database.source("default").create_graph(
+            Graph(key="flow", name="Flow", workspace="default")
+        )
         night = night_on(database, ScriptedProvider(), clock=Now())
         for number in range(automations):
             await night.automation(name=f"check {number}", graph_key="flow")
@@ -50,10 +55,13 @@ async def start_delays(folder: Path, automations: int, within_s: int) -> list[fl
     async with SqliteDatabase(folder / "due.db") as database:
         provider = ScriptedProvider(*[finish()] * automations)
         night = night_on(database, provider, clock=Now(), at_once=automations)
-        first, made = now_ms() + 3_000, list[Automation]()
+        first = now_ms() + 3_000
+        made = list[Automation]()
         for number in range(automations):
             key = f"flow-{number}"
-            await database.source("default").create_graph(Graph(key=key, name=key, workspace="default"))
+            await database.source("default").create_graph(
+                Graph(key=key, name=key, workspace="default")
+            )
             at = first + number * within_s * 1000 // automations
             made.append(await night.automation(name=key, graph_key=key, cron=None, dates=(at,)))
         async with night.scheduler.ticking():
@@ -99,7 +107,9 @@ async def interrupted(chats: int) -> Interrupted:
 
 async def first_piece(server: Loaded) -> tuple[float, float]:
     """Return how long an answer took to begin, and when it was asked for; it is stopped then."""
-    begun, ended, first = asyncio.Event(), asyncio.Event(), list[float]()
+    begun = asyncio.Event()
+    ended = asyncio.Event()
+    first = list[float]()
 
     def on_message(message: dict[str, Any]) -> None:
         if message["type"] == "ai:token":
@@ -133,11 +143,15 @@ async def measured(given: argparse.Namespace) -> None:
     row("  and until that run is paused, ms", met.made_way)
     for runs in (0, given.runs):
         print(f"\n{given.streams} answers at once beside {runs} runs:")
-        streaming.show(await streaming.measure(given.streams, given.pieces, given.pace_ms, runs=runs))
+        streaming.show(
+            await streaming.measure(given.streams, given.pieces, given.pace_ms, runs=runs)
+        )
 
 
 def row(name: str, values: Sequence[float]) -> None:
-    print(f"{name:<52}{percentile(values, 0.5):>10.2f}{percentile(values, 0.95):>10.2f}", flush=True)
+    print(
+        f"{name:<52}{percentile(values, 0.5):>10.2f}{percentile(values, 0.95):>10.2f}", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Very many answers at once: how much later a piece reaches the client than it left the model.
 
-Model, server and clients are three processes on one computer, so the time is all of theirs together.
+Model, server and clients are three processes on one computer, so the time is
+all of theirs together.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Reader:
 
 
 async def measure(streams: int, pieces: int, pace_ms: float, *, runs: int = 0) -> dict[str, float]:
-    """Return what it took, by name, beside so many runs of automations. Units: milliseconds, KiB."""
+    """Return what it took, by name, beside so many runs of automations.
+    Units: milliseconds, KiB.
+    """
     async with loaded(pieces=pieces, pace_ms=pace_ms) as server:
         await _all(server, 2, pieces)  # the first turns load what the later ones use
         await begin_runs(server, runs)
@@ -61,34 +64,47 @@ async def measure(streams: int, pieces: int, pace_ms: float, *, runs: int = 0) -
         late = [ms for reader in readers for ms in reader.late_ms]
         first = [reader.first_ms for reader in readers]
         # From the time at which the last had begun until the first had ended, all of them ran.
-        since, until = max(r.left_at[0] for r in readers), min(r.left_at[-1] for r in readers)
+        since = max(r.left_at[0] for r in readers)
+        until = min(r.left_at[-1] for r in readers)
         steady = [
-            ms for r in readers for at, ms in zip(r.left_at, r.late_ms, strict=True) if since <= at <= until
+            ms
+            for r in readers
+            for at, ms in zip(r.left_at, r.late_ms, strict=True)
+            if since <= at <= until
         ]
         figures = {"streams": streams, "pieces": pieces, "pace_ms": pace_ms}
         for name, ms in (("added", late), ("steady", steady), ("first", first)):
             if ms:
-                figures |= {f"{name}_p50_ms": percentile(ms, 0.5), f"{name}_p95_ms": percentile(ms, 0.95)}
+                figures |= {
+                    f"{name}_p50_ms": percentile(ms, 0.5),
+                    f"{name}_p95_ms": percentile(ms, 0.95),
+                }
         return {**figures, "stream_kib": (peak - before) * 1024 / streams}
 
 
 def show(figures: dict[str, float]) -> None:
     """Print the figures of one load."""
-    streams, pace_ms = figures["streams"], figures["pace_ms"]
+    streams = figures["streams"]
+    pace_ms = figures["pace_ms"]
     print(f"streams {streams:.0f}, pieces of each {figures['pieces']:.0f}, one each {pace_ms:g} ms")
     print(f"pieces on_message a second   {streams * 1000 / pace_ms:8.0f}")
     names = {"added": "added to a piece", "steady": "  while all ran", "first": "until the first"}
     for name, shown in names.items():
         if f"{name}_p50_ms" in figures:
-            p50, p95 = figures[f"{name}_p50_ms"], figures[f"{name}_p95_ms"]
+            p50 = figures[f"{name}_p50_ms"]
+            p95 = figures[f"{name}_p95_ms"]
             print(f"{shown:<18} p50 {p50:8.1f} ms   p95 {p95:8.1f} ms")
     print(f"memory of a stream     {figures['stream_kib']:8.0f} KiB")
 
 
 async def _all(server: Loaded, streams: int, pieces: int) -> tuple[list[Reader], float]:
-    """Ask so many questions within the ramp; return the answers and the server's greatest memory."""
+    """Ask so many questions within the ramp; return the answers and the
+    server's greatest memory.
+    """
     readers = [Reader() for _ in range(streams)]
-    clients: list[RawClient] = [await connected(server.port, reader.on_message) for reader in readers]
+    clients: list[RawClient] = [
+        await connected(server.port, reader.on_message) for reader in readers
+    ]
     for number, (reader, client) in enumerate(zip(readers, clients, strict=True)):
         reader.asked_at = time.perf_counter()
         question = f"What does node number {number} do?"

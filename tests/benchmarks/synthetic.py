@@ -12,7 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
+from datasources.types import (
+    Edge,
+    Graph,
+    HandleGroup,
+    HandlePoint,
+    Node,
+    NodeTypeConfig,
+    TypeTemplate,
+)
 from graphrag.embedding.local import packaged_tokenizer
 
 WORKSPACE = "bench"
@@ -42,19 +50,26 @@ class Vocabulary:
         words = sorted(
             piece[1:].lower()
             for piece in pieces
-            if piece.startswith(WORD_MARK) and len(piece) > 3 and piece[1:].isascii() and piece[1:].isalpha()
+            if piece.startswith(WORD_MARK)
+            and len(piece) > 3
+            and piece[1:].isascii()
+            and piece[1:].isalpha()
         )
         chosen = list(dict.fromkeys(words))
         random.shuffle(chosen)
         frequency = 1.0 / np.arange(1, len(chosen) + 1) ** 1.05
         preferred = random.integers(50, len(chosen), size=(topics, 40))
-        return Vocabulary(words=chosen, topics=preferred, frequency=np.cumsum(frequency / frequency.sum()))
+        return Vocabulary(
+            words=chosen, topics=preferred, frequency=np.cumsum(frequency / frequency.sum())
+        )
 
     def text(self, random: np.random.Generator, topic: int, length: int) -> str:
         """Return words, most of the topic and the rest of the language."""
         common = np.searchsorted(self.frequency, random.random(length))
         own = self.topics[topic][random.integers(0, self.topics.shape[1], size=length)]
-        picked = np.where(random.random(length) < TOPIC_SHARE, own, np.minimum(common, len(self.words) - 1))
+        picked = np.where(
+            random.random(length) < TOPIC_SHARE, own, np.minimum(common, len(self.words) - 1)
+        )
         return " ".join(self.words[i] for i in picked)
 
 
@@ -88,7 +103,10 @@ def nodes(key: str, count: int, vocabulary: Vocabulary, seed: int) -> Iterator[N
             pos_x=(i % 1000) * 240,
             pos_y=(i // 1000) * 160,
             handles=HANDLES,
-            data={"name": vocabulary.text(random, topic, 4), "notes": vocabulary.text(random, topic, 24)},
+            data={
+                "name": vocabulary.text(random, topic, 4),
+                "notes": vocabulary.text(random, topic, 24),
+            },
         )
 
 

@@ -80,14 +80,18 @@ def test_the_table_says_who_wins_and_why() -> None:
     assert "| 20× |" in text
     assert "| 0.25× |" in text
     assert "LlamaIndex property graph (5 asked)" in text
-    assert "Ahead of ours in time: NetworkX + NumPy. In recall@10: NetworkX + NumPy." in text  # .61 is even
+    assert (
+        "Ahead of ours in time: NetworkX + NumPy. In recall@10: NetworkX + NumPy." in text
+    )  # .61 is even
     assert "- NetworkX + NumPy, time: one product of matrix" in text
     assert "- recall@10 on synthetic graphs: a node's name" in text
     assert "tokens:" not in text
 
 
 def test_a_peer_that_was_asked_less_is_not_called_better() -> None:
-    text = report.tables([a_row(report.OURS), a_row("LightRAG, local mode", recall_10=0.9, asked=3)])
+    text = report.tables(
+        [a_row(report.OURS), a_row("LightRAG, local mode", recall_10=0.9, asked=3)]
+    )
     assert "No peer is ahead" in text
 
 
@@ -104,7 +108,9 @@ def test_the_table_says_how_busy_the_machine_was_and_of_how_many_runs_it_is() ->
     assert results.conditions(one) == (
         "one run; other work took at most 3% of the cores before each measurement"
     )
-    assert results.conditions([*one, a_row("c", run="y", busy=0.5)]).startswith("several runs; other work")
+    assert results.conditions([*one, a_row("c", run="y", busy=0.5)]).startswith(
+        "several runs; other work"
+    )
     assert "not known of all" in results.conditions([*one, a_row("c")])
 
 
@@ -146,7 +152,9 @@ def test_packages_are_nodes_and_what_they_need_are_edges() -> None:
 
 
 @pytest.mark.slow
-async def test_the_benchmark_measures_the_package_graph_whose_edges_have_labels(tmp_path: Path) -> None:
+async def test_the_benchmark_measures_the_package_graph_whose_edges_have_labels(
+    tmp_path: Path,
+) -> None:
     libraries = [
         f"Package: lib{i}\nDepends: lib{i // 2}\nDescription: library number {i} of what tool {i} needs\n"
         for i in range(1, 120)

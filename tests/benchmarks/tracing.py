@@ -1,7 +1,8 @@
-"""What spans of OpenTelemetry cost a turn: without them, with nobody who collects them, and collected.
+"""What spans of OpenTelemetry cost a turn: without them, with nobody who collects
+them, and collected.
 
-Run: `make bench-tracing`, or `python -m tests.benchmarks.tracing --help`. The model answers at once and the
-database is a file, so a turn is as short as turns are; what is collected is thrown away.
+Run: `make bench-tracing`, or `python -m tests.benchmarks.tracing --help`. The model answers at once
+and the database is a file, so a turn is as short as turns are; what is collected is thrown away.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def main() -> None:
     base = times["without"]
     print(f"{'':18}{'median ms':>10}{'more':>8}")
     for name, found in times.items():
-        more = statistics.median(b - a for a, b in zip(base, found, strict=True)) / statistics.median(base)
+        more = statistics.median(
+            b - a for a, b in zip(base, found, strict=True)
+        ) / statistics.median(base)
         print(f"{name:18}{statistics.median(found):10.2f}{more:8.1%}")
 
 

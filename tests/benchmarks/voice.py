@@ -1,7 +1,9 @@
-"""What the bridge of telephone calls costs, beside a direct connection and a bare relay in the same run.
+"""What the bridge of telephone calls costs, beside a direct connection and a bare relay in
+the same run.
 
-Run: `make bench-voice`, or `python -m tests.benchmarks.voice --help`. Telephones, bridge and model side are
-processes of their own. Figures are medians of the runs; a cell that cannot be filled says why.
+Run: `make bench-voice`, or `python -m tests.benchmarks.voice --help`. Telephones, bridge and
+model side are processes of their own. Figures are medians of the runs; a cell that cannot be
+filled says why.
 """
 
 from __future__ import annotations
@@ -25,7 +27,16 @@ from graphrag.voice.simulation.twilio_line import LineRefused
 from tests.benchmarks.machine import busy, described
 from tests.benchmarks.voice_ends import now_us
 from tests.benchmarks.voice_line import interruptions
-from tests.benchmarks.voice_phones import Dial, Phone, Seen, Talked, dialled, straight, streamed, talk
+from tests.benchmarks.voice_phones import (
+    Dial,
+    Phone,
+    Seen,
+    Talked,
+    dialled,
+    straight,
+    streamed,
+    talk,
+)
 from tests.support.loopback_api import loopback_api
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +110,13 @@ def at(values: Sequence[float], share: float) -> float:
 
 
 async def measure(
-    model: Process, dial: Dial, calls: int, seconds: float, *, bridge: Process | None = None, **plan: Any
+    model: Process,
+    dial: Dial,
+    calls: int,
+    seconds: float,
+    *,
+    bridge: Process | None = None,
+    **plan: Any,
 ) -> Measured:
     worked = asyncio.get_running_loop().create_future()
 
@@ -111,7 +128,9 @@ async def measure(
     talked = await talk(dial, calls, seconds, begun, bridge is None, "begins" in plan)
     cpu, held = await worked.result()
     seen = await model.ask()
-    lost = sum(max(0, sent - seen["frames"].get(str(call), 0)) for call, sent in talked.sent.items())
+    lost = sum(
+        max(0, sent - seen["frames"].get(str(call), 0)) for call, sent in talked.sent.items()
+    )
     return Measured(
         up=[delay / 1000 for delay in seen["delays"] or _loud(talked.loud, seen["loud"])],
         down=[delay / 1000 for delay in talked.seen.delays],
@@ -128,7 +147,8 @@ async def _worked(bridge: Process | None, since: int, seconds: float) -> tuple[f
     if bridge is None:
         return 0.0, 0
     await asyncio.sleep((since - now_us()) / 1e6)
-    before, began = bridge.worked_s(), time.monotonic()
+    before = bridge.worked_s()
+    began = time.monotonic()
     await asyncio.sleep(seconds - 0.2)
     return (bridge.worked_s() - before) / (time.monotonic() - began), bridge.held()
 
@@ -161,7 +181,9 @@ def median(values: Sequence[float]) -> float:
 
 
 def added(via: Sequence[Measured], direct: Sequence[Measured]) -> str:
-    """Return what a bridge adds to a direct connection: p50 and p99 of both ways, medians of the runs."""
+    """Return what a bridge adds to a direct connection: p50 and p99 of both ways, medians
+    of the runs.
+    """
     parts: list[str] = []
     for way in ("up", "down"):
         ours, theirs = ([getattr(one, way) for one in runs] for runs in (via, direct))
@@ -190,7 +212,9 @@ class Bench:
     rows: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
 
     def add(self, what: str, goal: str, cells: Mapping[str, str]) -> None:
-        self.rows.append((what, goal, *(cells.get(name, "") for name in ("ours", "relay", "pipecat"))))
+        self.rows.append(
+            (what, goal, *(cells.get(name, "") for name in ("ours", "relay", "pipecat")))
+        )
         print(" | ".join(self.rows[-1]), flush=True)
 
     async def runs(self, names: Sequence[str], calls: int, **plan: Any) -> list[list[Measured]]:
@@ -198,15 +222,20 @@ class Bench:
         found: list[list[Measured]] = [[] for _ in names]
         for _ in range(self.given.runs):
             for name, runs in zip(names, found, strict=True):
-                dial, bridge = self.dials.get(name) or straight(self.model.address), self.bridges.get(name)
+                dial = self.dials.get(name) or straight(self.model.address)
+                bridge = self.bridges.get(name)
                 more = {"begins": True} if name == "pipecat" else {}
                 runs.append(
-                    await measure(self.model, dial, calls, self.given.seconds, bridge=bridge, **plan, **more)
+                    await measure(
+                        self.model, dial, calls, self.given.seconds, bridge=bridge, **plan, **more
+                    )
                 )
         return found
 
     async def frames(self) -> None:
-        """Measure what is added to frames, processor time and memory, at one call, ten and fifty."""
+        """Measure what is added to frames, processor time and memory, at one
+        call, ten and fifty.
+        """
         names = ["direct", *self.bridges]
         before = (await self.bridges["ours"].ask())["bytes"]
         direct, *found = await self.runs(names, 1)
@@ -216,11 +245,15 @@ class Bench:
         _, *found = await self.runs(names, 10)
         cells = {name: cpu(runs) for name, runs in zip(self.bridges, found, strict=True)}
         goal = "≤ 10 ms, ≤ ⅓ of pipecat's"
-        self.add("processor time, a call and second, 10 calls", goal, {"pipecat": self.empty} | cells)
+        self.add(
+            "processor time, a call and second, 10 calls", goal, {"pipecat": self.empty} | cells
+        )
         names = ["direct", "ours", "relay"]
         direct, *found = await self.runs(names, 50)
         cells = {name: added(runs, direct) for name, runs in zip(names[1:], found, strict=True)}
-        self.add("the same delay, 50 calls", "p99 ≤ 5 ms, none lost", cells | {"pipecat": "not tried"})
+        self.add(
+            "the same delay, 50 calls", "p99 ≤ 5 ms, none lost", cells | {"pipecat": "not tried"}
+        )
         cells = {name: cpu(runs) for name, runs in zip(names[1:], found, strict=True)}
         self.add("the same processor time, 50 calls", "≤ 10 ms", cells | {"pipecat": "not tried"})
         held = (median([one.held for one in found[0]]) - before) / 50 / 1e6
@@ -231,7 +264,9 @@ class Bench:
         for name in ("ours", "relay"):
             cells[name] = "none of 20"
             for calls in range(20, self.given.most + 1, 20):
-                one = await measure(self.model, self.dials[name], calls, 4, bridge=self.bridges[name])
+                one = await measure(
+                    self.model, self.dials[name], calls, 4, bridge=self.bridges[name]
+                )
                 p99 = max(at(one.up, 0.99), at(one.down, 0.99))
                 if not p99 <= P99_AT_MOST_MS or one.lost:
                     cells[name] += f" (at {calls}: p99 {p99:.0f} ms, {one.lost} lost)"
@@ -245,19 +280,26 @@ class Bench:
         for name in ("ours", "relay"):
             [runs] = await self.runs([name], 50, interrupts_s=1.0)
             shares = [median([at(one.barge, share) for one in runs]) for share in (0.5, 0.99)]
-            cells[name] = f"{shares[0]:.2f} / {shares[1]:.2f} ms of {sum(len(one.barge) for one in runs)}"
-        self.add("speech noticed to clear received p50 / p99, 50 calls", "p50 ≤ 1, p99 ≤ 5 ms", cells)
+            cells[name] = (
+                f"{shares[0]:.2f} / {shares[1]:.2f} ms of {sum(len(one.barge) for one in runs)}"
+            )
+        self.add(
+            "speech noticed to clear received p50 / p99, 50 calls", "p50 ≤ 1, p99 ≤ 5 ms", cells
+        )
         arguments = json.dumps({"query": "Lakers"})
         plan = {"interrupts_s": 0.5, "tool": "search_nodes", "arguments": arguments}
         [runs] = await self.runs(["ours"], 1, **plan)
         took = [each for one in runs for each in one.tools]
         cell = f"{at(took, 0.99):.1f} ms of {len(took)} (p50 {at(took, 0.5):.1f})"
-        self.add("tool called to output sent, search on the NBA graph p99", "≤ 15 ms", {"ours": cell})
+        self.add(
+            "tool called to output sent, search on the NBA graph p99", "≤ 15 ms", {"ours": cell}
+        )
 
     async def greetings(self, times: int = 20) -> None:
         took: list[float] = []
         for _ in range(times):
-            phone, began = Phone(1, Seen(), until=time.monotonic() + 1.2), now_us()
+            phone = Phone(1, Seen(), until=time.monotonic() + 1.2)
+            began = now_us()
             await phone.talk(dialled(self.bridges["ours"].address, "fetched"))
             took += [(phone.first_sound - began) / 1000] if phone.first_sound else []
         what = f"webhook to the first sound, session API {SESSION_S * 1000:.0f} ms"
@@ -271,12 +313,17 @@ class Bench:
         self.add(f"errors of the API in {done} interruptions", "0", {"ours": str(refused)})
 
     async def faulty(self) -> None:
-        """Hold calls whose telephone or model side goes away at any moment; say what is left of them."""
-        bridge, model, calls = self.bridges["ours"], self.model, self.given.faulty
+        """Hold calls whose telephone or model side goes away at any moment; say what is
+        left of them.
+        """
+        bridge = self.bridges["ours"]
+        model = self.model
+        calls = self.given.faulty
         before = await bridge.ask()
         arguments = json.dumps({"query": "Lakers"})
         await model.ask(interrupts_s=0.4, tool="search_nodes", arguments=arguments, breaks=0.3)
-        places, hung = asyncio.Semaphore(25), [0, 0]
+        places = asyncio.Semaphore(25)
+        hung = [0, 0]
 
         async def one(number: int) -> None:
             async with places:
@@ -301,14 +348,17 @@ class Bench:
                 break
             await asyncio.sleep(1)
         await asyncio.sleep(3)
-        after, seen = await bridge.ask(), await model.ask()
+        after = await bridge.ask()
+        seen = await model.ask()
         left = Counter[str](after["calls"]) - Counter[str](before["calls"])
         cell = (
             f"{dict(left)}, {hung[0]} hung, {hung[1]} refused, {seen['unanswered']} tool calls unanswered,"
             f" tasks {before['tasks']} → {after['tasks']}, sockets {before['sockets']} → {after['sockets']},"
             f" {seen['open']} open at the model"
         )
-        self.add(f"{calls} calls with faults", f"0 hung, {calls} ended, nothing left", {"ours": cell})
+        self.add(
+            f"{calls} calls with faults", f"0 hung, {calls} ended, nothing left", {"ours": cell}
+        )
 
 
 async def run(given: argparse.Namespace) -> None:
@@ -318,7 +368,9 @@ async def run(given: argparse.Namespace) -> None:
         api.answers["GET /session"], api.waits_s = {"prompt": "Answer."}, SESSION_S
         bridge = "tests.benchmarks.voice_bridges"
         bridges = {
-            "ours": await stack.enter_async_context(running("-m", bridge, "ours", model.address, api.url)),
+            "ours": await stack.enter_async_context(
+                running("-m", bridge, "ours", model.address, api.url)
+            ),
             "relay": await stack.enter_async_context(running("-m", bridge, "relay", model.address)),
         }
         dials = {
@@ -328,7 +380,9 @@ async def run(given: argparse.Namespace) -> None:
         empty = "no .venv-voice-peers"
         if PEER_PYTHON.exists():
             try:
-                peer = running("tests/benchmarks/voice_pipecat.py", model.address, python=str(PEER_PYTHON))
+                peer = running(
+                    "tests/benchmarks/voice_pipecat.py", model.address, python=str(PEER_PYTHON)
+                )
                 bridges["pipecat"] = await stack.enter_async_context(peer)
                 dials["pipecat"] = streamed(bridges["pipecat"].address)
             except (RuntimeError, TimeoutError) as exc:
@@ -340,7 +394,12 @@ async def run(given: argparse.Namespace) -> None:
         for rows in (bench.frames, bench.at_once, bench.reactions, bench.greetings, bench.faulty):
             try:
                 await rows()
-            except (AssertionError, OSError, TimeoutError, LineRefused) as exc:  # the other rows are shown
+            except (
+                AssertionError,
+                OSError,
+                TimeoutError,
+                LineRefused,
+            ) as exc:  # the other rows are shown
                 bench.add(rows.__name__, "", {"ours": f"failed: {exc!r}"[:200]})
         bench.truncation()
     print("\n| measure | goal | ours | bare relay | pipecat |\n|---|---|---|---|---|")

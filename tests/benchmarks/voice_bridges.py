@@ -1,7 +1,7 @@
 """What stands between the two ends, in a process of its own: a bare relay, or the whole service.
 
-Run: `python -m tests.benchmarks.voice_bridges relay|ours MODEL_URL [API_URL]`; prints its address. Each line
-that comes in is answered with what the process holds.
+Run: `python -m tests.benchmarks.voice_bridges relay|ours MODEL_URL [API_URL]`; prints its address.
+Each line that comes in is answered with what the process holds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ GREETING = {"unknown_customer": "Greet the caller."}
 
 
 def relay(model: str) -> Any:
-    """Return who serves a stream as a bare relay: frames are written again, and nothing is decided."""
+    """Return who serves a stream as a bare relay: frames are written again, and
+    nothing is decided.
+    """
 
     async def serve_one(phone: ServerConnection) -> None:
         with suppress(ConnectionClosed):
@@ -56,7 +58,10 @@ def relay(model: str) -> Any:
                 async for text in phone:
                     message = orjson.loads(text)
                     if message["event"] == "media":
-                        frame = {"type": "input_audio_buffer.append", "audio": message["media"]["payload"]}
+                        frame = {
+                            "type": "input_audio_buffer.append",
+                            "audio": message["media"]["payload"],
+                        }
                         await side.send(orjson.dumps(frame), text=True)
                 task.cancel()
 
@@ -98,7 +103,9 @@ async def service(model: str, api: str) -> None:
         records = services.database.records("default")
 
         async def statuses() -> Counter[str]:
-            return Counter(str(each.data["status"]) for each in await records.query("call", limit=100_000))
+            return Counter(
+                str(each.data["status"]) for each in await records.query("call", limit=100_000)
+            )
 
         await answer(site.address, statuses)
 

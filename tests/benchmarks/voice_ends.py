@@ -1,6 +1,8 @@
-"""The two ends of a measured call: frames that say when they were sent, and a model side in its own process.
+"""The two ends of a measured call: frames that say when they were sent, and a model side in
+its own process.
 
-Both read one monotonic clock, so that a frame's delay is known where it arrives. Units: microseconds.
+Both read one monotonic clock, so that a frame's delay is known where it
+arrives. Units: microseconds.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def stamped(call: int, tail: str) -> str:
 
 
 def read_stamp(text: str, before: str) -> tuple[int, int] | None:
-    """Return when the sound in a message was made, and in which call; None where it is none of ours."""
+    """Return when the sound in a message was made, and in which call; None where it is
+    none of ours.
+    """
     at = text.find(before)
     if at < 0:
         return None
@@ -59,7 +63,8 @@ def read_stamp(text: str, before: str) -> tuple[int, int] | None:
 class Plan:
     """What the model side does in each call. Frames that were sent before `since` are not measured.
 
-    `interrupts_s`: so often it notices that the caller speaks; `tool`: what it calls again and again.
+    `interrupts_s`: so often it notices that the caller speaks; `tool`: what it calls
+    again and again.
     """
 
     since: int = 0
@@ -93,7 +98,9 @@ class Seen:
 
 
 class ModelEnd:
-    """Speaks to each connection without end, as a Realtime server does, and measures what it gets."""
+    """Speaks to each connection without end, as a Realtime server does, and measures
+    what it gets.
+    """
 
     def __init__(self) -> None:
         self.plan, self.seen, self.open = Plan(), Seen(), 0
@@ -105,7 +112,9 @@ class ModelEnd:
             with suppress(ConnectionClosed):
                 await connection.run()
         finally:
-            late = now_us() - 2_000_000  # a tool that is under way when a call breaks off has no answer
+            late = (
+                now_us() - 2_000_000
+            )  # a tool that is under way when a call breaks off has no answer
             self.seen.unanswered += sum(asked < late for asked in connection.asked.values())
             connection.stop()
             self.open -= 1
@@ -113,7 +122,9 @@ class ModelEnd:
 
 class _Connection:
     def __init__(self, end: ModelEnd, socket: ServerConnection) -> None:
-        self.end, self.socket, self.call = end, socket, 0
+        self.end = end
+        self.socket = socket
+        self.call = 0
         self.asked: dict[str, int] = {}
         self.numbers = iter(range(1, 10**9))
         self.talking: asyncio.Task[None] | None = None
@@ -170,9 +181,13 @@ class _Connection:
 
     async def begun(self, item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         response = f"r{next(self.numbers)}"
-        await self.send("response.created", response={"id": response, "status": "in_progress", "output": []})
+        await self.send(
+            "response.created", response={"id": response, "status": "in_progress", "output": []}
+        )
         item = {"id": f"i{next(self.numbers)}", "status": "in_progress", **item}
-        await self.send("response.output_item.added", response_id=response, output_index=0, item=item)
+        await self.send(
+            "response.output_item.added", response_id=response, output_index=0, item=item
+        )
         return response, item
 
     async def ended(self, response: str, item: dict[str, Any], status: str = "completed") -> None:
@@ -180,7 +195,9 @@ class _Connection:
         if item["type"] == "message":
             await self.send("response.output_audio.done", **where, content_index=0)
         item = item | {"status": "completed"}
-        await self.send("response.output_item.done", response_id=response, output_index=0, item=item)
+        await self.send(
+            "response.output_item.done", response_id=response, output_index=0, item=item
+        )
         if item["type"] == "function_call":
             self.asked[item["call_id"]] = now_us()
         output = {"id": response, "status": status, "output": [item], "usage": None}
@@ -188,11 +205,17 @@ class _Connection:
 
     async def speak(self) -> None:
         message: dict[str, Any] = {"type": "message", "role": "assistant", "content": []}
-        due, next_speech = time.monotonic(), time.monotonic() + random.uniform(0.5, 1.5)
+        due = time.monotonic()
+        next_speech = time.monotonic() + random.uniform(0.5, 1.5)
         response, item = await self.begun(message)
         while True:
             delta = LINEAR if self.end.plan.begins else stamped(self.call, AGENT_TAIL)
-            where = {"response_id": response, "item_id": item["id"], "output_index": 0, "content_index": 0}
+            where = {
+                "response_id": response,
+                "item_id": item["id"],
+                "output_index": 0,
+                "content_index": 0,
+            }
             await self.send("response.output_audio.delta", **where, delta=delta)
             due += DELTA_MS / 1000
             await asyncio.sleep(due - time.monotonic())
@@ -226,7 +249,8 @@ async def _main() -> None:
         port = next(iter(server.sockets)).getsockname()[1]
         print(f"ws://127.0.0.1:{port}/v1/realtime", flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
-            seen, end.seen = end.seen, Seen()
+            seen = end.seen
+            end.seen = Seen()
             end.plan = Plan(**json.loads(line))
             facts = {name: getattr(seen, name) for name in Seen.__slots__}
             print(json.dumps({**facts, "open": end.open}), flush=True)

@@ -1,7 +1,9 @@
-"""Interruptions on a virtual clock: what the caller heard of an answer, and what the model learns of it.
+"""Interruptions on a virtual clock: what the caller heard of an answer, and what the model
+learns of it.
 
-A telephone plays in order, answers marks when their sound was played, and stops at `clear`; each message
-takes its time on the line. The model side refuses to cut an item behind its end, as the vendor's does.
+A telephone plays in order, answers marks when their sound was played, and stops at `clear`;
+each message takes its time on the line. The model side refuses to cut an item behind its end,
+as the vendor's does.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ FASTER = 5
 
 @dataclass
 class Interruptions:
-    """One call in which the caller interrupts again and again. Units: seconds, milliseconds of sound."""
+    """One call in which the caller interrupts again and again. Units: seconds,
+    milliseconds of sound.
+    """
 
     seed: int
     each_way_s: float = 0.1
@@ -103,7 +107,8 @@ class Interruptions:
                 for one, begin, end in self.playing:
                     heard = max(0.0, min(end, now) - begin) * 1000
                     self.heard_ms[one] = self.heard_ms.get(one, 0.0) + heard
-                self.playing, self.play_end = [], now
+                self.playing = []
+                self.play_end = now
                 for _, name in list(self.marks):
                     self.echo(name)
 
@@ -115,21 +120,32 @@ class Interruptions:
         self.later(self.last_up, lambda: self.feed(PhoneMark(name)))
 
     def at_model(self, event: dict[str, Any]) -> None:
-        """Take what the model side gets; a cut is compared once the `clear` has reached the telephone."""
+        """Take what the model side gets; a cut is compared once the `clear` has
+        reached the telephone.
+        """
         if event["type"] != "conversation.item.truncate":
             return
-        item, end_ms = event["item_id"], event["audio_end_ms"]
+        item = event["item_id"]
+        end_ms = event["audio_end_ms"]
         if end_ms > self.sent_ms.get(item, 0):
             self.api_errors += 1
-        if self.interrupted > 1:  # from the second answer on: until then the line's delay is not known
+        if (
+            self.interrupted > 1
+        ):  # from the second answer on: until then the line's delay is not known
             at = self.call.now + 2 * (self.each_way_s + self.jitter_s)
-            self.later(at, lambda: self.errors_ms.append(abs(self.heard_ms.get(item, 0.0) - end_ms)))
+            self.later(
+                at, lambda: self.errors_ms.append(abs(self.heard_ms.get(item, 0.0) - end_ms))
+            )
 
     def answer(self) -> None:
         """The model answers, and the caller interrupts somewhere in it."""
-        call, self.item = self.call, f"i{next(self.numbers)}"
-        response, length_s = call.respond(), self.chance.uniform(1.0, 6.0)
-        at, end, said_s = call.now, call.now + self.chance.uniform(0.4, length_s + 0.3), 0.0
+        call = self.call
+        self.item = f"i{next(self.numbers)}"
+        response = call.respond()
+        length_s = self.chance.uniform(1.0, 6.0)
+        at = call.now
+        end = call.now + self.chance.uniform(0.4, length_s + 0.3)
+        said_s = 0.0
         while said_s < length_s and at < end:
             self.run_until(at)
             self.sent_ms[self.item] = self.sent_ms.get(self.item, 0) + DELTA_MS
@@ -152,7 +168,9 @@ class Interruptions:
 
 
 def interruptions(times: int, *, calls: int = 200) -> tuple[list[float], int, int]:
-    """Return the errors of what the model is sent, how often it refused, and how often it was interrupted."""
+    """Return the errors of what the model is sent, how often it refused, and how often
+    it was interrupted.
+    """
     errors: list[float] = []
     refused = done = 0
     for seed in range(calls):
@@ -161,5 +179,6 @@ def interruptions(times: int, *, calls: int = 200) -> tuple[list[float], int, in
             call.answer()
         call.run_until(call.call.now + 1)
         errors += call.errors_ms
-        refused, done = refused + call.api_errors, done + call.interrupted
+        refused = refused + call.api_errors
+        done = done + call.interrupted
     return errors, refused, done

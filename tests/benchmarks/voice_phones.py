@@ -30,7 +30,9 @@ Dial = Callable[[], Awaitable[ClientConnection]]
 
 @dataclass
 class Phone:
-    """One caller. `begins`: what of a message comes before its sound; direct ones speak to the model."""
+    """One caller. `begins`: what of a message comes before its sound; direct ones
+    speak to the model.
+    """
 
     number: int
     seen: Seen
@@ -48,19 +50,25 @@ class Phone:
 
     async def talk(self, dial: Dial) -> None:
         """Talk until `until` of the monotonic clock. Ends at once where the other side does."""
-        begun, self.socket = False, await dial()
+        begun = False
+        self.socket = await dial()
         try:
             if self.is_direct:
                 await self.socket.send('{"type":"response.create"}')
             reading = asyncio.create_task(self._read(self.socket))
-            due, begun = time.monotonic() + random.random() * FRAME_S, True
+            due = time.monotonic() + random.random() * FRAME_S
+            begun = True
             while (now := time.monotonic()) < self.until and not reading.done():
                 if now < due:
                     await asyncio.sleep(due - now)
                 due += FRAME_S
-                frame = self._loud_or_silent() if self.is_loud else stamped(self.number, CALLER_TAIL)
+                frame = (
+                    self._loud_or_silent() if self.is_loud else stamped(self.number, CALLER_TAIL)
+                )
                 if self.is_direct:
-                    await self.socket.send(f'{{"type":"input_audio_buffer.append","audio":"{frame}"}}')
+                    await self.socket.send(
+                        f'{{"type":"input_audio_buffer.append","audio":"{frame}"}}'
+                    )
                 else:
                     await self.socket.send(
                         f'{{"event":"media","streamSid":"MZ","media":{{"payload":"{frame}"}}}}'
@@ -83,7 +91,8 @@ class Phone:
         return SHOUT
 
     async def _read(self, socket: ClientConnection) -> None:
-        before, loop = '"delta":"' if self.is_direct else '"payload":"', asyncio.get_running_loop()
+        before = '"delta":"' if self.is_direct else '"payload":"'
+        loop = asyncio.get_running_loop()
         marks = set[asyncio.Task[None]]()
         with suppress(ConnectionClosed):
             async for text in socket:
@@ -112,7 +121,9 @@ def straight(url: str) -> Dial:
     """Return how a model side is reached without a bridge."""
 
     async def dial() -> ClientConnection:
-        return await connect(url, additional_headers=KEYS, proxy=None, open_timeout=MOST_S, **OPTIONS)
+        return await connect(
+            url, additional_headers=KEYS, proxy=None, open_timeout=MOST_S, **OPTIONS
+        )
 
     return dial
 
@@ -121,7 +132,9 @@ def streamed(url: str) -> Dial:
     """Return how a bridge is reached that takes any stream."""
 
     async def dial() -> ClientConnection:
-        return await _begun(await connect(url, proxy=None, open_timeout=MOST_S, **OPTIONS), "", "CA0")
+        return await _begun(
+            await connect(url, proxy=None, open_timeout=MOST_S, **OPTIONS), "", "CA0"
+        )
 
     return dial
 
@@ -174,7 +187,8 @@ async def talk(
     is_direct: bool,
     is_loud: bool,
 ) -> Talked:
-    """Hold so many calls at once, for `seconds` from when all were answered; frames from then on count.
+    """Hold so many calls at once, for `seconds` from when all were answered; frames from
+    then on count.
 
     `begun` is given that moment.
     """
@@ -188,10 +202,13 @@ async def talk(
         waiting = phones
         while waiting:
             await asyncio.sleep(0.1)
-            waiting = [one for one in waiting if not (one.first_sound or tasks[one.number - 1].done())]
+            waiting = [
+                one for one in waiting if not (one.first_sound or tasks[one.number - 1].done())
+            ]
     since = now_us() + 500_000
     for phone in phones:
-        phone.since, phone.until = since, since / 1e6 + seconds
+        phone.since = since
+        phone.until = since / 1e6 + seconds
     await begun(since)
     await asyncio.gather(*tasks)
     sent = Counter({phone.number: phone.sent for phone in phones})

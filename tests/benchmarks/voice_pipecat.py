@@ -1,6 +1,8 @@
-"""Pipecat between the two ends: its Twilio serializer and its Realtime service, as its examples join them.
+"""Pipecat between the two ends: its Twilio serializer and its Realtime service, as its
+examples join them.
 
-Runs in an environment of its own: `.venv-voice-peers/bin/python tests/benchmarks/voice_pipecat.py MODEL_URL`.
+Runs in an environment of its own: `.venv-voice-peers/bin/python tests/benchmarks/voice_pipecat.py
+MODEL_URL`.
 """
 # pyright: reportMissingImports=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 
@@ -32,7 +34,9 @@ async def stream(phone: WebSocket) -> None:
     start = json.loads(await phone.receive_text())
     quiet = TwilioFrameSerializer.InputParams(auto_hang_up=False)
     serializer = TwilioFrameSerializer(stream_sid=start["streamSid"], params=quiet)
-    params = FastAPIWebsocketParams(audio_in_enabled=True, audio_out_enabled=True, serializer=serializer)
+    params = FastAPIWebsocketParams(
+        audio_in_enabled=True, audio_out_enabled=True, serializer=serializer
+    )
     transport = FastAPIWebsocketTransport(websocket=phone, params=params)
     properties = SessionProperties(instructions="Answer.")
     model = OpenAIRealtimeLLMService(

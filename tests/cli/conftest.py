@@ -30,7 +30,11 @@ def printed(result: Any) -> Any:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
-        if name.startswith("NODIUS_") or name.endswith("_API_KEY") or name in ("COLUMNS", "OPENAI_BASE_URL"):
+        if (
+            name.startswith("NODIUS_")
+            or name.endswith("_API_KEY")
+            or name in ("COLUMNS", "OPENAI_BASE_URL")
+        ):
             monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -98,7 +102,9 @@ def propose(
 
     async def work() -> str:
         async with SqliteDatabase(db) as database:
-            approval = await Approvals(database.source("default"), database.records("default")).propose(
+            approval = await Approvals(
+                database.source("default"), database.records("default")
+            ).propose(
                 {"type": kind, "payload": payload},
                 an_ask(asker=Person(by, "editor", "default", client), reason=reason),
             )
@@ -113,7 +119,9 @@ def name_of(key: str) -> str:
     return next(node["data"]["name"] for node in document["nodes"] if node["_key"] == key)
 
 
-def n8n(*steps: str, name: str = "Flow", identity: str | None = None, **more: Any) -> dict[str, Any]:
+def n8n(
+    *steps: str, name: str = "Flow", identity: str | None = None, **more: Any
+) -> dict[str, Any]:
     """An n8n export: the steps in a row."""
     nodes = [
         {
@@ -125,11 +133,16 @@ def n8n(*steps: str, name: str = "Flow", identity: str | None = None, **more: An
         }
         for i, step in enumerate(steps)
     ]
-    joins = {one: {"main": [[{"node": other, "type": "main", "index": 0}]]} for one, other in pairwise(steps)}
+    joins = {
+        one: {"main": [[{"node": other, "type": "main", "index": 0}]]}
+        for one, other in pairwise(steps)
+    }
     made = {"name": name, "nodes": nodes, "connections": joins, **more}
     return made if identity is None else {**made, "id": identity}
 
 
 def write(file: Path, document: Any) -> Path:
-    file.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
+    file.write_text(
+        document if isinstance(document, str) else json.dumps(document), encoding="utf-8"
+    )
     return file

@@ -18,7 +18,11 @@ from tests.support.scripted_http import ScriptedServer
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, env: Env) -> Path:
-    env(NODIUS_DB=f"sqlite:{tmp_path / 'agents.db'}", NODIUS_PROVIDER="offline", NODIUS_EMBEDDINGS="none")
+    env(
+        NODIUS_DB=f"sqlite:{tmp_path / 'agents.db'}",
+        NODIUS_PROVIDER="offline",
+        NODIUS_EMBEDDINGS="none",
+    )
     return tmp_path
 
 
@@ -44,9 +48,14 @@ def test_an_agent_goes_from_a_file_to_running_and_away(place: Path) -> None:
         "session: {mode: inline, instructions: Help.}\n"
     )
     invoke("agents", "apply", str(yaml), exits=2)
-    [applied] = said("apply", str(yaml), "--var", "CITY=Paris", "--base-url", "https://api.example.com")
+    [applied] = said(
+        "apply", str(yaml), "--var", "CITY=Paris", "--base-url", "https://api.example.com"
+    )
     assert (applied["version"], applied["name"], applied["state"]) == (2, "Desk Paris", "running")
-    assert json.loads(invoke("agents", "show", "helpdesk").stdout)["base_url"] == "https://api.example.com"
+    assert (
+        json.loads(invoke("agents", "show", "helpdesk").stdout)["base_url"]
+        == "https://api.example.com"
+    )
     assert said("show", "helpdesk", "--version", "1")["agent"]["name"] == "Help desk"
     assert said("rollback", "helpdesk", "1")["version"] == 1
     assert said("health")[0]["health"] == "ok"
@@ -71,7 +80,10 @@ def test_check_says_where_what_and_what_is_allowed_and_makes_no_database(place: 
     ]
     invoke("agents", "check", right, exits=0)
     invoke("agents", "check", "-", typed=json.dumps(document()), exits=0)
-    assert "temperature" in invoke("agents", "check", "-", typed=Path(wrong).read_text(), exits=2).stdout
+    assert (
+        "temperature"
+        in invoke("agents", "check", "-", typed=Path(wrong).read_text(), exits=2).stdout
+    )
     assert "none.json" in invoke("agents", "check", str(place / "none.json"), exits=2).stderr
     assert said("schema")["$id"] == "nodius-agent/2.0"
 
@@ -127,7 +139,9 @@ BOT = ClientInfo(channel="mcp", name="bot", version="2")
 def test_a_program_is_listed_ruled_blocked_and_undone(db: Path) -> None:
     assert "no program" in invoke("agents-seen").output
     before = name_of("fetch-api")
-    made = propose(db, "update_node", nodeKey="fetch-api", changes={"data.name": "Theirs"}, client=BOT)
+    made = propose(
+        db, "update_node", nodeKey="fetch-api", changes={"data.name": "Theirs"}, client=BOT
+    )
     invoke("review", "approve", made)
     assert name_of("fetch-api") == "Theirs"
     (seen,) = printed(invoke("agents-seen", "--json"))
@@ -137,7 +151,10 @@ def test_a_program_is_listed_ruled_blocked_and_undone(db: Path) -> None:
     assert "only content, layout; 0 of 5 today; reviewer" in ruled
     assert "blocked" in invoke("agents-seen", "mcp/bot", "--block").output
     assert "blocked" not in invoke("agents-seen", "mcp/bot", "--clear").output
-    assert printed(invoke("agents-seen", "mcp/bot", "--undo", "--json")) == {"undone": [made], "refused": []}
+    assert printed(invoke("agents-seen", "mcp/bot", "--undo", "--json")) == {
+        "undone": [made],
+        "refused": [],
+    }
     assert name_of("fetch-api") == before
     assert "0 changes undone" in invoke("agents-seen", "mcp/bot", "--undo").output
 
@@ -170,10 +187,15 @@ def sent(server: ScriptedServer, number: int) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("db")
-def test_an_agent_answers_with_its_prompt_and_tools_and_hangs_up(server: ScriptedServer, agent: str) -> None:
+def test_an_agent_answers_with_its_prompt_and_tools_and_hangs_up(
+    server: ScriptedServer, agent: str
+) -> None:
     server.play(says("Hello, what can I do?"), calls("bye"), says("Goodbye."))
     result = typed(
-        "hello", "that was all", command=("chat", "--agent", agent, "--caller", "+33612345678"), exits=0
+        "hello",
+        "that was all",
+        command=("chat", "--agent", agent, "--caller", "+33612345678"),
+        exits=0,
     )
     assert "Hello, what can I do?" in result.stdout
     assert "agent_hung_up" in result.stderr
@@ -184,7 +206,9 @@ def test_an_agent_answers_with_its_prompt_and_tools_and_hangs_up(server: Scripte
 
 
 @pytest.mark.usefixtures("db")
-def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedServer, agent: str) -> None:
+def test_a_person_ends_the_conversation_and_none_takes_it_up(
+    server: ScriptedServer, agent: str
+) -> None:
     server.play(says("Hello."))
     left = typed("hello", command=("chat", GRAPH, "--agent", agent))
     found = re.search(r"--thread (\w+)", left.stderr)
@@ -205,7 +229,9 @@ def test_a_person_ends_the_conversation_and_none_takes_it_up(server: ScriptedSer
         (("--agent", "helpdesk", "--caller", "12"), 2, "'12' is no number"),
     ],
 )
-def test_what_cannot_begin_says_why(agent: str, options: tuple[str, ...], code: int, said: str) -> None:
+def test_what_cannot_begin_says_why(
+    agent: str, options: tuple[str, ...], code: int, said: str
+) -> None:
     assert said in invoke("chat", *options, typed="hello\n", exits=code).output
 
 

@@ -22,16 +22,31 @@ def test_a_context_names_nodes_edges_and_types(demo_db: str) -> None:
 def test_the_context_of_a_script_has_scores_reasons_and_tokens(demo_db: str) -> None:
     found = printed(invoke("context", "testgraph001", QUESTION, "--json"))
     assert list(found) == [
-        *("graph", "question", "mode", "nodes", "edges", "types", "outline", "whole", "dropped_nodes"),
+        *(
+            "graph",
+            "question",
+            "mode",
+            "nodes",
+            "edges",
+            "types",
+            "outline",
+            "whole",
+            "dropped_nodes",
+        ),
         *("tokens", "tokenizer", "notes", "ms", "text"),
     ]
-    assert (found["graph"], found["question"], found["mode"]) == ("testgraph001", QUESTION, "hybrid")
+    assert (found["graph"], found["question"], found["mode"]) == (
+        "testgraph001",
+        QUESTION,
+        "hybrid",
+    )
     scores = [node["score"] for node in found["nodes"]]
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 1.0
     assert all(node["reasons"] for node in found["nodes"])
     assert all(
-        set(node) == {"key", "type", "sheet", "score", "weak", "reasons", "shown"} for node in found["nodes"]
+        set(node) == {"key", "type", "sheet", "score", "weak", "reasons", "shown"}
+        for node in found["nodes"]
     )
     assert len(found["edges"]) == 6
     assert found["tokens"] > 100
@@ -56,7 +71,10 @@ def test_a_budget_bounds_the_context(demo_db: str) -> None:
     small = printed(invoke("context", "order-refund", "refund", "--json", "--budget", 500))
     assert small["tokens"] <= 500 < whole["tokens"]
     assert small["dropped_nodes"] > 0
-    assert sum(node["shown"] for node in small["nodes"]) == len(small["nodes"]) - small["dropped_nodes"]
+    assert (
+        sum(node["shown"] for node in small["nodes"])
+        == len(small["nodes"]) - small["dropped_nodes"]
+    )
 
 
 @each_row("question", "How do I bake bread with an api?", "which note is for a xyzzy plugh")
@@ -70,7 +88,14 @@ def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: st
     assert "100 " not in far["text"].partition("\n\nFLOW")[0]
     assert "100 " in near["text"]
     found = printed(
-        invoke("tools", "testgraph001", "search_nodes", "--args", f'{{"query": "{question}"}}', "--json")
+        invoke(
+            "tools",
+            "testgraph001",
+            "search_nodes",
+            "--args",
+            f'{{"query": "{question}"}}',
+            "--json",
+        )
     )
     assert {row["score"] for row in found[0]["data"]} == {"weak"}
 
@@ -82,7 +107,14 @@ def test_words_that_nothing_holds_are_said(demo_db: str) -> None:
 
 def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
     graph = {"_key": "hollow", "name": "Hollow", "workspace": "default"}
-    empty = {"format": "nodius", "formatVersion": 1, "graph": graph, "nodes": [], "edges": [], "configs": []}
+    empty = {
+        "format": "nodius",
+        "formatVersion": 1,
+        "graph": graph,
+        "nodes": [],
+        "edges": [],
+        "configs": [],
+    }
     invoke("import", write(folder / "hollow.json", empty), exits=0)
     result = invoke("context", "hollow", "anything", "--json", exits=3)
     assert printed(result)["nodes"] == []
@@ -182,7 +214,8 @@ CHANGE = '{"nodeKey": "error-handler", "changes": {"data.level": "warning"}, "re
 
 def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(demo_db: str) -> None:
     def stored() -> tuple[Any, Any, Any]:
-        graphs, audit = invoke("graphs", "list", "--json"), invoke("audit", "--json")
+        graphs = invoke("graphs", "list", "--json")
+        audit = invoke("audit", "--json")
         return printed(invoke("review", "list", "--json")), printed(graphs), printed(audit)
 
     before = stored()
@@ -191,7 +224,9 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
     assert "~ node error-handler" in result.stdout
     assert '+ data.level: "warning"' in result.stdout
     assert "Nothing was stored" in result.stderr
-    (found,) = printed(invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--json"))
+    (found,) = printed(
+        invoke("tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--json")
+    )
     assert (found["error"], found["stored"]) == (False, False)
     assert found["data"]["type"] == "update_node"
     assert [change["key"] for change in found["preview"]["nodesChanged"]] == ["error-handler"]
@@ -216,7 +251,14 @@ def test_a_change_that_cannot_be_gets_the_answer_a_model_would_get(
 def test_a_change_needs_arguments_and_a_role_that_may_propose(demo_db: str) -> None:
     assert "--args" in invoke("tools", "testgraph001", "propose_delete_node", "--run").stderr
     refused = invoke(
-        "tools", "testgraph001", "propose_update_node", "--args", CHANGE, "--role", "viewer", exits=2
+        "tools",
+        "testgraph001",
+        "propose_update_node",
+        "--args",
+        CHANGE,
+        "--role",
+        "viewer",
+        exits=2,
     )
     assert "there is no tool 'propose_update_node'" in refused.stderr
 

@@ -31,7 +31,9 @@ FLOW: dict[str, Any] = {
             "position": [200 * number, 0],
             "parameters": {},
         }
-        for number, (name, kind) in enumerate([("Start", "manualTrigger"), ("Get", "set"), ("Get", "set")])
+        for number, (name, kind) in enumerate(
+            [("Start", "manualTrigger"), ("Get", "set"), ("Get", "set")]
+        )
     ],
     "connections": {"Start": {"main": [[{"node": "Get", "type": "main", "index": 0}]]}},
 }
@@ -39,7 +41,9 @@ FLOW: dict[str, Any] = {
 
 @pytest.fixture
 def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The key of a graph in which two nodes have one name; runs end without waiting for an objection."""
+    """The key of a graph in which two nodes have one name; runs end without waiting
+    for an objection.
+    """
     file = tmp_path / "flow.json"
     file.write_text(json.dumps(FLOW))
     monkeypatch.setenv("NODIUS_DB", f"sqlite:{tmp_path / 'graphs.db'}")
@@ -52,7 +56,14 @@ def graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_automation_lives_from_its_template_to_its_removal(graph: str) -> None:
     invoke("automations", "list", exits=EXIT_NOTHING)
     added = invoke(
-        "automations", "add", graph, "--template", "nightly-check", "--timezone", "Europe/Paris", exits=0
+        "automations",
+        "add",
+        graph,
+        "--template",
+        "nightly-check",
+        "--timezone",
+        "Europe/Paris",
+        exits=0,
     )
     assert "at 02:00 every day, Europe/Paris. Next: " in added.stdout
     [listed] = printed(invoke("automations", "list", "--json"))
@@ -104,7 +115,9 @@ def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> Non
     assert "1 automations, 0 late" in alone["detail"]
 
     async def tick() -> None:
-        async with SqliteDatabase(Path(os.environ["NODIUS_DB"].removeprefix("sqlite:"))) as database:
+        async with SqliteDatabase(
+            Path(os.environ["NODIUS_DB"].removeprefix("sqlite:"))
+        ) as database:
             await mark_tick(database.records(ROOT_WORKSPACE), "here", now_ms())
 
     asyncio.run(tick())
@@ -116,7 +129,11 @@ def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:
     for arguments, code, said in (
         (("add", graph), EXIT_USAGE, "called"),
         (("add", graph, "N", "-m", "x", "--cron", "* * * * *"), EXIT_FAILED, "at least 300"),
-        (("add", graph, "N", "-m", "x", "--timezone", "Europe/Pariss"), EXIT_FAILED, "Europe/Paris"),
+        (
+            ("add", graph, "N", "-m", "x", "--timezone", "Europe/Pariss"),
+            EXIT_FAILED,
+            "Europe/Paris",
+        ),
         (("add", graph, "N", "-m", "x", "--at", "tomorrow"), EXIT_USAGE, "2026-11-23T02:00+01:00"),
         (("add", graph, "N", "-m", "x", "--use", "gett"), EXIT_FAILED, "get"),
         (("add", graph, "N"), EXIT_FAILED, "empty"),
@@ -133,7 +150,18 @@ def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:
 
 def test_a_message_with_blocks_is_stored_with_relative_periods(graph: str) -> None:
     added = invoke(
-        *("automations", "add", graph, "Watch", "-m", "What changed?", "--use", "get", "--since", "-1_DAY"),
+        *(
+            "automations",
+            "add",
+            graph,
+            "Watch",
+            "-m",
+            "What changed?",
+            "--use",
+            "get",
+            "--since",
+            "-1_DAY",
+        ),
         *("--at", "2099-01-01T02:00+00:00", "--json"),
         exits=0,
     )
@@ -149,7 +177,15 @@ EVENT = "order.failed"
 def waiting() -> str:
     """Add an automation that waits for the event; return its id."""
     added = invoke(
-        "automations", "add", GRAPH, "Orders", "-m", "describe fetch-api", "--event", EVENT, "--json"
+        "automations",
+        "add",
+        GRAPH,
+        "Orders",
+        "-m",
+        "describe fetch-api",
+        "--event",
+        EVENT,
+        "--json",
     )
     return printed(added)["id"]
 
@@ -176,10 +212,14 @@ def test_an_event_starts_what_waits_for_it_once_for_a_key_with_its_data(
     assert started["automationId"] == automation
     run = run_of(db, started["sessionId"])
     assert run["session"]["trigger"] == "event"
-    assert any('"order": "A-17"' in str(message["content"]) for message in run["conversationHistory"])
+    assert any(
+        '"order": "A-17"' in str(message["content"]) for message in run["conversationHistory"]
+    )
     again = printed(invoke(*given, "--json"))
     assert (again["started"], again["repeated"]) == ([started], True)
-    assert f"{started['sessionId']} of {automation} was started" in " ".join(invoke(*given).output.split())
+    assert f"{started['sessionId']} of {automation} was started" in " ".join(
+        invoke(*given).output.split()
+    )
     invoke("automations", "run-due", "--json", exits=0)
     assert run_of(db, started["sessionId"])["session"] != run["session"]  # it was worked on
 
@@ -195,9 +235,15 @@ def test_what_starts_nothing_says_why(db: Path, tmp_path: Path) -> None:
     assert "paused" in invoke("event", EVENT).output
     invoke("event", EVENT, "--data", "{", exits=EXIT_USAGE)
     large = json.dumps("x" * MAX_DATA_BYTES)
-    wrongs = {"name": ("Order failed",), "data": (EVENT, "--data", large), "key": (EVENT, "--key", "a\nb")}
+    wrongs = {
+        "name": ("Order failed",),
+        "data": (EVENT, "--data", large),
+        "key": (EVENT, "--key", "a\nb"),
+    }
     for field, wrong in wrongs.items():
         answer = invoke("event", *wrong)
-        assert (answer.exit_code, f"{field}: " in answer.output) == (EXIT_FAILED, True), answer.output
+        assert (answer.exit_code, f"{field}: " in answer.output) == (EXIT_FAILED, True), (
+            answer.output
+        )
     missing = invoke("event", EVENT, "--db", f"sqlite:{tmp_path / 'none.db'}")
     assert (missing.exit_code, "there is no database" in missing.output) == (EXIT_NOTHING, True)

@@ -24,7 +24,8 @@ FLOW = "flow"
 async def everything(path: Path) -> list[Any]:
     """Return what a database holds, as documents."""
     async with SqliteDatabase(path) as database:
-        source, records = database.source("default"), database.records("default")
+        source = database.source("default")
+        records = database.records("default")
         return [
             [graph.to_document() for graph in await source.list_graphs()],
             [node.to_document() for node in await source.get_nodes(FLOW)],
@@ -34,7 +35,9 @@ async def everything(path: Path) -> list[Any]:
 
 async def filled(path: Path) -> None:
     async with SqliteDatabase(path) as database:
-        await database.source("default").create_graph(Graph(key=FLOW, name="Flow", workspace="default"))
+        await database.source("default").create_graph(
+            Graph(key=FLOW, name="Flow", workspace="default")
+        )
         await add(database, 0)
 
 
@@ -47,7 +50,8 @@ async def add(database: SqliteDatabase, number: int) -> None:
 
 
 def test_a_restored_database_equals_the_one_that_was_backed_up(tmp_path: Path) -> None:
-    path, copy = tmp_path / "n.db", tmp_path / "safe" / "copy.db"
+    path = tmp_path / "n.db"
+    copy = tmp_path / "safe" / "copy.db"
     asyncio.run(filled(path))
     before = asyncio.run(everything(path))
     done = run_command("backup", copy, "--db", f"sqlite:{path}")
@@ -76,7 +80,8 @@ async def test_a_backup_while_others_write_is_of_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "PAGES", 1)
-    path, copy = tmp_path / "n.db", tmp_path / "copy.db"
+    path = tmp_path / "n.db"
+    copy = tmp_path / "copy.db"
     await filled(path)
     loop = asyncio.get_running_loop()
     async with SqliteDatabase(path) as database:
@@ -99,7 +104,8 @@ async def nodes_of(path: Path) -> list[Node]:
 
 
 async def test_a_database_in_use_is_not_replaced(tmp_path: Path) -> None:
-    path, copy = tmp_path / "n.db", tmp_path / "copy.db"
+    path = tmp_path / "n.db"
+    copy = tmp_path / "copy.db"
     await filled(path)
     backup.back_up(path, copy, lambda *_: None)
     async with SqliteDatabase(path) as database:
@@ -111,12 +117,16 @@ async def test_a_database_in_use_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_fails_leaves_the_one_before_it(tmp_path: Path) -> None:
-    path, copy = tmp_path / "n.db", tmp_path / "copy.db"
+    path = tmp_path / "n.db"
+    copy = tmp_path / "copy.db"
     asyncio.run(filled(path))
     backup.back_up(path, copy, lambda *_: None)
     kept = copy.read_bytes()
     assert run_command("backup", copy, "--db", f"sqlite:{path}").exit_code == 2
-    assert run_command("backup", copy, "--force", "--db", f"sqlite:{tmp_path / 'none.db'}").exit_code == 1
+    assert (
+        run_command("backup", copy, "--force", "--db", f"sqlite:{tmp_path / 'none.db'}").exit_code
+        == 1
+    )
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA application_id = 7")
     with pytest.raises(DatabaseDamaged):
@@ -127,11 +137,14 @@ def test_a_backup_that_fails_leaves_the_one_before_it(tmp_path: Path) -> None:
 
 
 async def test_a_backup_whose_audit_log_was_altered_is_not_restored(tmp_path: Path) -> None:
-    path, copy = tmp_path / "n.db", tmp_path / "copy.db"
+    path = tmp_path / "n.db"
+    copy = tmp_path / "copy.db"
     await filled(path)
     backup.back_up(path, copy, lambda *_: None)
     with closing(sqlite3.connect(copy)) as connection:
-        connection.execute("UPDATE records SET data = replace(data, 'added', 'gone') WHERE kind = 'audit'")
+        connection.execute(
+            "UPDATE records SET data = replace(data, 'added', 'gone') WHERE kind = 'audit'"
+        )
         connection.commit()
     target = tmp_path / "new.db"
     done = await asyncio.to_thread(run_command, "restore", copy, "--db", f"sqlite:{target}")
@@ -140,12 +153,18 @@ async def test_a_backup_whose_audit_log_was_altered_is_not_restored(tmp_path: Pa
     assert not target.exists()
 
 
-async def test_a_folder_of_a_workspace_restores_graphs_and_records_into_an_empty_one(tmp_path: Path) -> None:
-    first, second, folder = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "folder"
+async def test_a_folder_of_a_workspace_restores_graphs_and_records_into_an_empty_one(
+    tmp_path: Path,
+) -> None:
+    first = tmp_path / "a.db"
+    second = tmp_path / "b.db"
+    folder = tmp_path / "folder"
     await filled(first)
     async with SqliteDatabase(first) as database:
         records = database.records("default")
-        await records.put(Record(kind="thread", key="t", data={"graphKey": FLOW}), expected_version=None)
+        await records.put(
+            Record(kind="thread", key="t", data={"graphKey": FLOW}), expected_version=None
+        )
         held = await back_up_folder(database, "default", folder, lambda _: None)
         with pytest.raises(FileExistsError):
             await back_up_folder(database, "default", folder, lambda _: None)

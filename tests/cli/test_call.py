@@ -1,4 +1,6 @@
-"""`nodius call` and `nodius calls`: calls without a telephone, on the database that the demo filled."""
+"""`nodius call` and `nodius calls`: calls without a telephone, on the database that
+the demo filled.
+"""
 
 import json
 import wave
@@ -26,7 +28,13 @@ CALL = {
         {"role": "user", "content": "Yes."},
     ],
     "tools": [
-        {"name": "check", "turn": 1, "ok": True, "arguments": '{"mode":"pickup"}', "result": '{"ok":1}'},
+        {
+            "name": "check",
+            "turn": 1,
+            "ok": True,
+            "arguments": '{"mode":"pickup"}',
+            "result": '{"ok":1}',
+        },
         {"name": "order", "turn": 2, "ok": False, "arguments": "{", "result": "{}"},
     ],
 }
@@ -52,7 +60,9 @@ def test_a_broken_script_is_said_with_its_places(demo_db: str, folder: Path) -> 
 def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
     assert "there is no agent nobody" in invoke("call", "nobody", "--say", "Hello", exits=3).stderr
     assert "there is no call nobody" in invoke("calls", "show", "nobody", exits=3).stderr
-    assert "no delivery nothing" in invoke("calls", "deliveries", "--retry", "nothing", exits=3).stderr
+    assert (
+        "no delivery nothing" in invoke("calls", "deliveries", "--retry", "nothing", exits=3).stderr
+    )
     assert "'odd' is not one of" in invoke("calls", "list", "--status", "odd", exits=2).stderr
 
 
@@ -60,15 +70,24 @@ def test_what_is_not_there_ends_with_3(demo_db: str) -> None:
 def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
     demo_db: str, folder: Path, env: Env
 ) -> None:
-    """Also: it is recorded, the interrupted answer is silent within 150 ms, no trial agent stays."""
-    made = printed(invoke("call", "catalogue", "--simulate", "order", "--record", "order.wav", "--json"))
+    """Also: it is recorded, the interrupted answer is silent within 150 ms, no
+    trial agent stays.
+    """
+    made = printed(
+        invoke("call", "catalogue", "--simulate", "order", "--record", "order.wav", "--json")
+    )
     assert made["holds"], made["expectations"]
-    assert [tool["name"] for tool in made["call"]["tools"]] == ["check_availability", "confirm_order"]
+    assert [tool["name"] for tool in made["call"]["tools"]] == [
+        "check_availability",
+        "confirm_order",
+    ]
     cut = [entry for entry in made["call"]["transcript"] if entry.get("interrupted")]
     assert len(cut) == 1
     assert silent_after_last_words_ms(folder / "order.wav") <= 150
     call_id = made["callId"]
-    assert call_id in [call["callId"] for call in printed(invoke("calls", "list", "--json"))["calls"]]
+    assert call_id in [
+        call["callId"] for call in printed(invoke("calls", "list", "--json"))["calls"]
+    ]
     assert printed(invoke("calls", "show", call_id, "--json"))["outcome"] == "ordered"
     assert "order is placed" in invoke("calls", "show", call_id).output
     assert "order is placed" in invoke("calls", "follow", call_id).output
@@ -77,10 +96,13 @@ def test_a_delivered_script_holds_and_its_call_is_kept_replayed_and_forgotten(
     document = load_json("agents/catalogue.json")
     tools = {"type": "function", "parameters": {"type": "object"}}
     declared = [
-        {**tools, "name": name, "description": "-"} for name in ("check_availability", "confirm_order")
+        {**tools, "name": name, "description": "-"}
+        for name in ("check_availability", "confirm_order")
     ]
     document["session"] = {"mode": "inline", "instructions": "Take orders.", "tools": declared}
-    document["tools"] = {name: document["tools"][name] for name in ("check_availability", "confirm_order")}
+    document["tools"] = {
+        name: document["tools"][name] for name in ("check_availability", "confirm_order")
+    }
     document.pop("greeting")
     document.pop("pre_call_checks")
     (folder / "changed.json").write_text(json.dumps(document))

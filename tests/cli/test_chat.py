@@ -1,4 +1,6 @@
-"""The commands `ask`, `chat` and `threads`, with the answerer that needs no model, and with a served one."""
+"""The commands `ask`, `chat` and `threads`, with the answerer that needs no model, and
+with a served one.
+"""
 
 import json
 import os
@@ -32,7 +34,11 @@ pytestmark = pytest.mark.usefixtures("db")
 def server(env: Env) -> Generator[ScriptedServer]:
     """A local server of OpenAI's format that answers what is played."""
     with ScriptedServer() as served:
-        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{served.url}/v1")
+        env(
+            NODIUS_PROVIDER="compatible",
+            NODIUS_MODEL="some-model",
+            NODIUS_LLM_BASE_URL=f"{served.url}/v1",
+        )
         yield served
 
 
@@ -51,7 +57,9 @@ def calls(name: str, **arguments: Any) -> Answer:
 
 def rename(name: str) -> Answer:
     changes = {"data.name": name}
-    return calls("propose_update_node", nodeKey="fetch-api", changes=changes, reason="it is clearer")
+    return calls(
+        "propose_update_node", nodeKey="fetch-api", changes=changes, reason="it is clearer"
+    )
 
 
 # ask
@@ -65,7 +73,9 @@ def test_a_question_is_answered_without_a_model_which_is_said() -> None:
 
 
 def test_what_marks_nodes_that_an_answer_names_does_not_name_them_again() -> None:
-    said = invoke("ask", "testgraph001", "What happens when fetching the players fails?", exits=0).stdout
+    said = invoke(
+        "ask", "testgraph001", "What happens when fetching the players fails?", exits=0
+    ).stdout
     assert "Runs then (1): error-handler." in said
     assert "|" not in said
     assert readable("See {{highlight:a,b}} behind {{node:a}}.") == "See a,b behind a."
@@ -84,7 +94,9 @@ def test_a_change_is_shown_and_kept_pending_with_how_to_decide() -> None:
 
 
 def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: ScriptedServer) -> None:
-    server.play(calls("search_nodes", query="error"), says("See {{node:error-handler}} and {{node:ghost}}."))
+    server.play(
+        calls("search_nodes", query="error"), says("See {{node:error-handler}} and {{node:ghost}}.")
+    )
     answer = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
     assert answer["type"] == "message"
     assert answer["message"] == "See {{node:error-handler}} and ghost."
@@ -96,7 +108,9 @@ def test_a_script_gets_answer_tools_usage_and_proposals_as_json(server: Scripted
     assert proposed["approvals"][0]["preview"]["nodesChanged"][0]["key"] == "fetch-api"
 
 
-def test_a_second_look_is_asked_for_first_counted_and_traced(server: ScriptedServer, env: Env) -> None:
+def test_a_second_look_is_asked_for_first_counted_and_traced(
+    server: ScriptedServer, env: Env
+) -> None:
     server.play(says("Here."))
     once = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
     env(NODIUS_SECOND_LOOK="true")
@@ -104,7 +118,9 @@ def test_a_second_look_is_asked_for_first_counted_and_traced(server: ScriptedSer
     twice = printed(invoke("ask", GRAPH, "Where are errors logged?", "--json"))
     assert twice["message"] == "Here."
     assert twice["usage"]["promptTokens"] > once["usage"]["promptTokens"] + 100
-    assert [request.json["tools"][0]["function"]["name"] == "assess" for request in server.requests] == [
+    assert [
+        request.json["tools"][0]["function"]["name"] == "assess" for request in server.requests
+    ] == [
         False,
         True,
         False,
@@ -136,17 +152,23 @@ def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> N
     ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
     ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
 )
-def test_wrong_use_of_ask_says_what_is_wrong(arguments: tuple[str, ...], code: int, reason: str) -> None:
+def test_wrong_use_of_ask_says_what_is_wrong(
+    arguments: tuple[str, ...], code: int, reason: str
+) -> None:
     assert reason in invoke("ask", *arguments, exits=code).stderr
 
 
 def test_more_rounds_than_allowed_end_in_an_answer_without_tools(server: ScriptedServer) -> None:
-    server.play(*(calls("search_nodes", query=f"error {i}") for i in range(6)), says("That is all."))
+    server.play(
+        *(calls("search_nodes", query=f"error {i}") for i in range(6)), says("That is all.")
+    )
     assert invoke("ask", GRAPH, "search on", exits=0).stdout.strip() == "That is all."
     assert server.requests[-1].json["tool_choice"] == "none"
 
 
-@pytest.mark.parametrize("question", ["Describe this graph", "Décris ce graphe", "Where do errors go?"])
+@pytest.mark.parametrize(
+    "question", ["Describe this graph", "Décris ce graphe", "Where do errors go?"]
+)
 @pytest.mark.parametrize("role", ["viewer", "editor"])
 def test_prompt_and_context_show_what_a_model_is_sent(
     server: ScriptedServer, question: str, role: str
@@ -162,7 +184,9 @@ def test_prompt_and_context_show_what_a_model_is_sent(
     assert context["whole"] == ("ALL NODES" in sent)
 
 
-def test_a_question_that_words_alone_were_searched_for_says_so(server: ScriptedServer, env: Env) -> None:
+def test_a_question_that_words_alone_were_searched_for_says_so(
+    server: ScriptedServer, env: Env
+) -> None:
     invoke("embed-nodes", exits=0)
     with ScriptedServer() as embedding:
         env(
@@ -181,7 +205,9 @@ def test_a_question_that_words_alone_were_searched_for_says_so(server: ScriptedS
 # chat
 
 
-def test_a_change_is_approved_in_conversation_and_the_model_informed(server: ScriptedServer) -> None:
+def test_a_change_is_approved_in_conversation_and_the_model_informed(
+    server: ScriptedServer,
+) -> None:
     server.play(rename("Load players"), says("Renamed."))
     result = typed("rename it", "a", "/exit", exits=0)
     assert '+ data.name: "Load players"' in result.stdout
@@ -189,7 +215,9 @@ def test_a_change_is_approved_in_conversation_and_the_model_informed(server: Scr
     assert name_of("fetch-api") == "Load players"
     assert "--thread" in result.stderr
     sent = server.requests[-1].json["messages"]
-    assert any(message["role"] == "tool" and message["content"].startswith("APPLIED") for message in sent)
+    assert any(
+        message["role"] == "tool" and message["content"].startswith("APPLIED") for message in sent
+    )
 
 
 def test_a_change_is_rejected_with_the_reason_that_the_model_gets(server: ScriptedServer) -> None:
@@ -200,7 +228,9 @@ def test_a_change_is_rejected_with_the_reason_that_the_model_gets(server: Script
     assert any(m["role"] == "tool" and "the old one is fine" in m["content"] for m in sent)
 
 
-def test_a_change_is_edited_in_the_persons_editor(server: ScriptedServer, folder: Path, env: Env) -> None:
+def test_a_change_is_edited_in_the_persons_editor(
+    server: ScriptedServer, folder: Path, env: Env
+) -> None:
     editor = folder / "editor.py"
     editor.write_text(
         "import pathlib, sys\n"
@@ -217,7 +247,9 @@ def test_an_edit_that_is_no_action_is_said_and_asked_again(
     server: ScriptedServer, folder: Path, env: Env
 ) -> None:
     editor = folder / "editor.py"
-    editor.write_text('import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(\'{"type": "nothing"}\')\n')
+    editor.write_text(
+        'import pathlib, sys\npathlib.Path(sys.argv[1]).write_text(\'{"type": "nothing"}\')\n'
+    )
     env(VISUAL=f"{sys.executable} {editor}")
     server.play(rename("Load players"))
     result = typed("rename it", "e", "x", "l", exits=0)
@@ -231,7 +263,9 @@ def test_what_is_left_for_later_waits_in_the_thread(server: ScriptedServer) -> N
     typed("rename it", "l", exits=0)
     thread = printed(invoke("threads", "list", "--json"))[0]["threadId"]
     server.play(says("Done at last."))
-    assert "Done at last." in typed("a", command=("chat", GRAPH, "--thread", thread), exits=0).stdout
+    assert (
+        "Done at last." in typed("a", command=("chat", GRAPH, "--thread", thread), exits=0).stdout
+    )
     assert name_of("fetch-api") == "Load players"
 
 
@@ -276,7 +310,9 @@ def test_a_question_is_asked_in_conversation_and_left_for_later(server: Scripted
 
 
 def test_yes_or_no_is_asked_until_it_is_one_of_them(server: ScriptedServer) -> None:
-    server.play(calls("ask_person", type="Validation", data={"message": "All?"}), says("None, then."))
+    server.play(
+        calls("ask_person", type="Validation", data={"message": "All?"}), says("None, then.")
+    )
     assert "None, then." in typed("tidy up", "perhaps", "n").output
     assert "The person answered: no" in str(server.requests[-1].json)
 
@@ -342,7 +378,9 @@ def test_conversations_are_listed_shown_and_deleted() -> None:
     invoke("threads", "delete", thread_id, exits=3)
 
 
-def test_what_a_tool_returned_is_shown_by_its_first_entries_or_whole(server: ScriptedServer) -> None:
+def test_what_a_tool_returned_is_shown_by_its_first_entries_or_whole(
+    server: ScriptedServer,
+) -> None:
     server.play(calls("explore_neighborhood", key="fetch-api", maxDepth=3), says("All of it."))
     invoke("ask", GRAPH, "What is near?")
     thread_id = printed(invoke("threads", "list", "--json"))[0]["threadId"]

@@ -1,4 +1,6 @@
-"""The commands `replace` and `codemods`: a replacement over many graphs from its proposal to its undo."""
+"""The commands `replace` and `codemods`: a replacement over many graphs from its proposal
+to its undo.
+"""
 
 import pytest
 

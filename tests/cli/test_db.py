@@ -22,12 +22,16 @@ def test_a_database_is_set_up_once_and_then_healthy(address: str) -> None:
     rehearsed = invoke("db", "init", "--dry-run", "--db", address, exits=0)
     assert "would make the collection nodius_nodes" in rehearsed.output
     invoke("db", "check", "--db", address, exits=1)
-    assert "made the collection nodius_nodes" in invoke("db", "init", "--db", address, exits=0).output
+    assert (
+        "made the collection nodius_nodes" in invoke("db", "init", "--db", address, exits=0).output
+    )
     assert printed(invoke("db", "init", "--json", "--db", address)) == {"done": []}
     findings = printed(invoke("db", "check", "--json", "--db", address))
     # What is wrong with the server itself no set-up puts right.
     assert {finding["status"] for finding in findings if finding["name"] != "server"} == {"ok"}
-    assert {"server", "database", "set-up", "vectors", "words", "statements"} == {f["name"] for f in findings}
+    assert {"server", "database", "set-up", "vectors", "words", "statements"} == {
+        f["name"] for f in findings
+    }
 
 
 @pytest.mark.slow
@@ -64,7 +68,9 @@ def test_a_server_that_is_not_there_is_said_in_one_line(arango: ArangoServer) ->
 
 def test_a_wrong_address_is_wrong_use(folder: Path) -> None:
     for command in (("db", "init"), ("db", "check"), ("db", "init", "--print-user-script")):
-        assert "hidden" not in invoke(*command, "--db", "arango+http://u:hidden@host", exits=2).output
+        assert (
+            "hidden" not in invoke(*command, "--db", "arango+http://u:hidden@host", exits=2).output
+        )
 
 
 def test_a_file_is_made_and_looked_at_too(folder: Path) -> None:
@@ -83,5 +89,8 @@ def test_compacting_removes_what_undoes_changes_and_says_how_much(folder: Path) 
     assert printed(invoke("db", "compact", "--json", "--db", "sqlite:new.db")) == {}
     invoke("demo", "--no-serve", exits=0)
     assert printed(invoke("db", "compact", "--json"))["default"] == {"moved": 0, "removed": 0}
-    assert "default: 0 changes compressed, 0 parts removed" in invoke("db", "compact", "--days", "1").output
+    assert (
+        "default: 0 changes compressed, 0 parts removed"
+        in invoke("db", "compact", "--days", "1").output
+    )
     invoke("db", "compact", "--days", "0", exits=2)

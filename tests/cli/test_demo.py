@@ -31,8 +31,12 @@ def test_the_demo_chats_with_an_agent_whose_api_learns_how_it_ended(
     assert "demo-helpdesk" not in invoke("agents", "list").output
 
 
-def test_the_page_opens_on_one_answer_and_a_recorded_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recording is played over the wire, through the package of the model's maker, with real tools."""
+def test_the_page_opens_on_one_answer_and_a_recorded_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The recording is played over the wire, through the package of the model's maker,
+    with real tools.
+    """
     served: list[str] = []
 
     def serve(settings: Settings, *, on_ready: Callable[[str], None], any_port: bool) -> None:
@@ -83,11 +87,18 @@ def test_a_second_demo_changes_nothing() -> None:
 def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
     language: str, done: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cli.demo.call_the_helpdesk", lambda *_: None)  # its sound takes longer than the rest
+    monkeypatch.setattr(
+        "cli.demo.call_the_helpdesk", lambda *_: None
+    )  # its sound takes longer than the rest
     result = invoke("demo", "--lang", language, exits=0)
-    talk, _, nights = result.stdout.partition("\n4. ")[2].partition("Try next")[0].partition("\n8. ")
+    talk, _, nights = (
+        result.stdout.partition("\n4. ")[2].partition("Try next")[0].partition("\n8. ")
+    )
     parts = talk.split("\n> ")
-    asked, proposed, after, undone = parts[1], parts[2], parts[-2], parts[-1]
+    asked = parts[1]
+    proposed = parts[2]
+    after = parts[-2]
+    undone = parts[-1]
     assert "error-handler" in asked
     assert "+ node ai_" in proposed
     new = next(word for word in proposed.split() if word.startswith("ai_"))
@@ -108,7 +119,9 @@ def test_the_demo_ends_in_a_change_that_is_proposed_approved_shown_and_undone(
 @pytest.mark.slow
 def test_what_to_try_next_can_be_typed_as_it_stands() -> None:
     result = invoke("demo", "--lang", "fr", "--db", "sqlite:my demo.db")
-    commands = [line.strip() for line in result.stdout.partition("Try next")[2].splitlines() if line.strip()]
+    commands = [
+        line.strip() for line in result.stdout.partition("Try next")[2].splitlines() if line.strip()
+    ]
     assert commands[0] == 'nodius graphs --db "sqlite:my demo.db" --lang fr'
     assert "TOUS LES NODES" in result.stdout
     assert all('--db "sqlite:my demo.db" --lang fr' in command for command in commands)

@@ -24,7 +24,9 @@ def test_a_good_installation_has_nothing_to_report(demo_db: str) -> None:
     assert {"python", "database", "embeddings", "tokenizer", "models"} <= set(found)
 
 
-def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(demo_db: str, env: Env) -> None:
+def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(
+    demo_db: str, env: Env
+) -> None:
     invoke("embed-nodes", exits=0)
     assert findings()["vectors"]["detail"] == "49 nodes of wordllama-l2-256"
     with ScriptedServer() as server:
@@ -37,7 +39,8 @@ def test_vectors_of_a_model_that_is_not_asked_are_said_with_what_to_do(demo_db: 
         found = findings()["vectors"]
     assert found["status"] == "warning"
     assert (
-        "the settings choose another-model, but searches and new vectors stay of wordllama" in found["detail"]
+        "the settings choose another-model, but searches and new vectors stay of wordllama"
+        in found["detail"]
     )
     assert "embed-nodes --force" in found["fix"]
 
@@ -103,7 +106,9 @@ async def test_an_embedding_service_that_does_not_answer_is_not_waited_for() -> 
     with ScriptedServer() as server:
         held = threading.Event()
         server.play(Answer(held=held))
-        settings = load_settings(db="memory:", embeddings="openai", embeddings_base_url=f"{server.url}/v1")
+        settings = load_settings(
+            db="memory:", embeddings="openai", embeddings_base_url=f"{server.url}/v1"
+        )
         found = {finding.name: finding for finding in await examine(settings, patience_s=0.2)}
         held.set()
     assert found["embeddings"].status == "error"
@@ -123,7 +128,10 @@ def test_a_local_model_is_named_with_its_address_and_window(demo_db: str, env: E
         served = {"data": [{"id": "qwen", "max_model_len": 4096}]}
         server.play(Answer(body=served))
         result = invoke("doctor")
-        assert f"compatible, model 'qwen' at {server.url}/v1, window 4,096 tokens, as it" in result.output
+        assert (
+            f"compatible, model 'qwen' at {server.url}/v1, window 4,096 tokens, as it"
+            in result.output
+        )
         assert result.exit_code == 0
         env(NODIUS_MODEL="llama")
         server.play(Answer(body=served))
@@ -142,7 +150,11 @@ def test_a_model_server_that_is_not_there_is_an_error(demo_db: str, env: Env) ->
 
 def test_asking_shows_what_the_model_says(demo_db: str, env: Env) -> None:
     with ScriptedServer() as server:
-        env(NODIUS_LLM_BASE_URL=f"{server.url}/v1", NODIUS_MODEL="qwen", NODIUS_LLM_CONTEXT_WINDOW="4096")
+        env(
+            NODIUS_LLM_BASE_URL=f"{server.url}/v1",
+            NODIUS_MODEL="qwen",
+            NODIUS_LLM_CONTEXT_WINDOW="4096",
+        )
         server.play(streamed(openai_text("Blue.")), Answer(status=401, body={"error": "bad key"}))
         assert "it answers 'Blue.'" in invoke("doctor", "--ask").output
         invoke("doctor", "--ask", exits=1)

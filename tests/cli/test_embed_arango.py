@@ -60,13 +60,17 @@ class Embedder:
         return None
 
 
-async def embedded(server: ArangoServer, name: str, embedder: Embedder, **options: Any) -> EmbedReport:
+async def embedded(
+    server: ArangoServer, name: str, embedder: Embedder, **options: Any
+) -> EmbedReport:
     async with ArangoDatabase(parse_address(server.address(name))) as database:
         return await embed_nodes(database.source(WORKSPACE), embedder, batch=10, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer, name: str) -> None:
+def test_the_parameters_of_the_old_script_name_the_database(
+    arango: ArangoServer, name: str
+) -> None:
     if arango.password != PASSWORD:
         pytest.skip("the password of this server is not for a command line")
     flags = ("--arangodb", arango.url, "--arangodb-name", name, "--arangodb-user", arango.user)
@@ -86,11 +90,15 @@ def test_the_parameters_of_the_old_script_name_the_database(arango: ArangoServer
     (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
     (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
 )
-def test_parameters_that_contradict_each_other_are_refused(flags: tuple[str, ...], said: str) -> None:
+def test_parameters_that_contradict_each_other_are_refused(
+    flags: tuple[str, ...], said: str
+) -> None:
     assert said in invoke("embed-nodes", *flags, exits=2).stderr
 
 
-async def test_what_a_stopped_run_stored_is_not_embedded_again(arango: ArangoServer, name: str) -> None:
+async def test_what_a_stopped_run_stored_is_not_embedded_again(
+    arango: ArangoServer, name: str
+) -> None:
     async def stop(asked: int) -> None:
         if asked == 3:
             raise asyncio.CancelledError
@@ -148,7 +156,9 @@ async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed
 
 
 @pytest.mark.parametrize("action", ["drop", "drop-after", "status:503", "error:1200"])
-async def test_a_fault_in_between_stops_no_run(arango_faults: ArangoServer, name: str, action: str) -> None:
+async def test_a_fault_in_between_stops_no_run(
+    arango_faults: ArangoServer, name: str, action: str
+) -> None:
     async def fail(_: int) -> None:
         arango_faults.inject("/_api/cursor", action)
 
@@ -172,7 +182,9 @@ def editors(arango: ArangoServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[s
 
 def embedded_texts(request: Request) -> Answer:
     """Answers as OpenAI's service does, with vectors of the editor's length."""
-    rows = [[float(len(text) + i % 7) for i in range(VECTOR_LENGTH)] for text in request.json["input"]]
+    rows = [
+        [float(len(text) + i % 7) for i in range(VECTOR_LENGTH)] for text in request.json["input"]
+    ]
     return Answer(body={"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]})
 
 
@@ -201,7 +213,9 @@ def test_the_first_vectors_are_not_stored_beside_the_editors_before_somebody_cho
     assert {key: vector for key, vector in after.items() if before[key][0]} == {
         key: vector for key, vector in before.items() if vector[0]
     }
-    assert printed(invoke("embed-nodes", "--json"))["unmarked"] == 9  # it was chosen, and is not asked again
+    assert (
+        printed(invoke("embed-nodes", "--json"))["unmarked"] == 9
+    )  # it was chosen, and is not asked again
 
 
 def test_adopted_vectors_keep_the_numbers_that_the_editor_wrote(
@@ -209,7 +223,9 @@ def test_adopted_vectors_keep_the_numbers_that_the_editor_wrote(
 ) -> None:
     before = vectors_of(arango, editors)
     with ScriptedServer() as service:
-        service.play(embedded_texts, embedded_texts)  # names of the adopted, then what had no vector
+        service.play(
+            embedded_texts, embedded_texts
+        )  # names of the adopted, then what had no vector
         monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
         monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "text-embedding-3-small")
         monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", service.url)

@@ -79,7 +79,9 @@ def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
     assert f"Invalid value for '{flags[0]}'" in invoke("embed-nodes", *flags, exits=2).stderr
 
 
-def test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are(folder: Path) -> None:
+def test_all_workspaces_can_be_embedded_and_an_empty_one_says_where_graphs_are(
+    folder: Path,
+) -> None:
     file = write(folder / "three.json", n8n("Read orders"))
     invoke("import", file, "--workspace", "other", "--graph", "three", "--no-embed")
     result = invoke("embed-nodes", "--workspace", "nobody", exits=0)

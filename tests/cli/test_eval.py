@@ -17,7 +17,12 @@ from tests.support.scripted_http import ScriptedServer
 QUESTIONS = [
     {"workflow": "shop.json", "query": "fetch the unpaid invoices", "relevant": ["Fetch invoices"]},
     {"workflow": "shop.json", "query": "send a reminder", "relevant": ["Send reminder"]},
-    {"workflow": "garden.json", "query": "water the tomatoes", "relevant": ["Water tomatoes"], "note": 7},
+    {
+        "workflow": "garden.json",
+        "query": "water the tomatoes",
+        "relevant": ["Water tomatoes"],
+        "note": 7,
+    },
 ]
 
 
@@ -36,7 +41,12 @@ def test_each_mode_is_scored(questions: Path, folder: Path) -> None:
             *("recall@5", "recall@10", "mrr", "tokens_per_context", "queries", "graphs"),
             *("intervals", "splits"),
         }
-        assert (score["queries"], score["graphs"], score["recall@10"], score["mrr"]) == (3, 2, 1.0, 1.0)
+        assert (score["queries"], score["graphs"], score["recall@10"], score["mrr"]) == (
+            3,
+            2,
+            1.0,
+            1.0,
+        )
         assert score["tokens_per_context"] > 20
 
 
@@ -85,8 +95,18 @@ def test_questions_about_no_workflow_there_is_are_wrong_use(questions: Path, fol
 
 KNOWLEDGE: dict[str, Any] = {
     "passages": [
-        {"id": "p1", "title": "Orvin", "text": "A painter of Arlon.", "mentions": ["Orvin", "Arlon"]},
-        {"id": "p2", "title": "The Aare", "text": "A river known for floods.", "mentions": ["Aare"]},
+        {
+            "id": "p1",
+            "title": "Orvin",
+            "text": "A painter of Arlon.",
+            "mentions": ["Orvin", "Arlon"],
+        },
+        {
+            "id": "p2",
+            "title": "The Aare",
+            "text": "A river known for floods.",
+            "mentions": ["Aare"],
+        },
         {"id": "p3", "title": "Bread", "text": "Flour and water."},
     ],
     "facts": [["Aare", "flows through", "Arlon"]],
@@ -122,8 +142,12 @@ def test_the_ablation_scores_the_passages_alone_too(knowledge: Path) -> None:
 
 def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
     facts = write(folder / "kb.txt", "Aare|flows through|Arlon\nOrvin|lived in|Arlon\n")
-    asked = write(folder / "qa.txt", "what flows through [Arlon]\tAare\nwho baked [Arlon]\tNobody\n")
-    result = invoke("eval", facts, "--format", "triples", "--questions", asked, "--ablation", exits=0)
+    asked = write(
+        folder / "qa.txt", "what flows through [Arlon]\tAare\nwho baked [Arlon]\tNobody\n"
+    )
+    result = invoke(
+        "eval", facts, "--format", "triples", "--questions", asked, "--ablation", exits=0
+    )
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["retrieval", *FIGURES[:6], "MRR"]
     assert [line.partition("  ")[0] for line in lines[1 : 1 + len(ABLATED)]] == list(ABLATED)
@@ -134,12 +158,19 @@ def test_triples_and_their_questions_make_a_table(folder: Path) -> None:
 
 def test_openie_outputs_are_taken_as_they_are(folder: Path) -> None:
     docs = [
-        {"passage": "Orvin\nA painter of Arlon.", "extracted_triples": [["Orvin", "of", "Arlon"], ["x"]]},
+        {
+            "passage": "Orvin\nA painter of Arlon.",
+            "extracted_triples": [["Orvin", "of", "Arlon"], ["x"]],
+        },
         {"passage": "Aare\nA river.", "extracted_triples": [["Aare", "flows through", "Arlon"]]},
     ]
     facts = write(folder / "openie.json", {"docs": docs, "avg_ent_chars": 3})
-    asked = write(folder / "q.json", [{"question": "which river saw Orvin", "gold_passages": [0, 1]}])
-    result = invoke("eval", facts, "--format", "openie", "--questions", asked, "--mode", "hybrid", "--json")
+    asked = write(
+        folder / "q.json", [{"question": "which river saw Orvin", "gold_passages": [0, 1]}]
+    )
+    result = invoke(
+        "eval", facts, "--format", "openie", "--questions", asked, "--mode", "hybrid", "--json"
+    )
     assert printed(result)["hybrid"]["recall@2"] == 1.0
     assert "left out: openie.json: 1 triples" in result.stderr
 
@@ -162,18 +193,37 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
     (("--questions", "q.txt"), "say its --format"),
     ((), "--workflows DIR is missing"),
     (("--format", "triples", "--questions", "absent.txt"), "No such file"),
-    (("--format", "openie", "--questions", "knowledge.json"), "knowledge.json: docs: Field required"),
+    (
+        ("--format", "openie", "--questions", "knowledge.json"),
+        "knowledge.json: docs: Field required",
+    ),
 )
 def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
     assert said in invoke("eval", knowledge, *flags, exits=2).stderr
 
 
 def test_a_second_look_is_scored_with_the_settings_model(knowledge: Path, env: Env) -> None:
-    asked = ("eval", knowledge, "--format", "knowledge", "--mode", "text", "--second-look", "--json")
+    asked = (
+        "eval",
+        knowledge,
+        "--format",
+        "knowledge",
+        "--mode",
+        "text",
+        "--second-look",
+        "--json",
+    )
     invoke(*asked, exits=2)
-    body = sse(call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'), delta("tool_calls"))
+    body = sse(
+        call_delta(0, "c1", "assess", '{"relevant": [1], "missing": "the Aare"}'),
+        delta("tool_calls"),
+    )
     with ScriptedServer() as server:
-        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{server.url}/v1")
+        env(
+            NODIUS_PROVIDER="compatible",
+            NODIUS_MODEL="some-model",
+            NODIUS_LLM_BASE_URL=f"{server.url}/v1",
+        )
         server.play(streamed(body), streamed(body))
         result = invoke(*asked)
     scores = printed(result)

@@ -11,7 +11,11 @@ from tests.cli.conftest import Env, invoke, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed, usage_chunk
 from tests.support.scripted_http import ScriptedServer
 
-QUESTION = {"ask": "What follows Start?", "must": ["Fetch NBA players"], "must_not": ["Sort by points"]}
+QUESTION = {
+    "ask": "What follows Start?",
+    "must": ["Fetch NBA players"],
+    "must_not": ["Sort by points"],
+}
 RENAME = {"ask": "Rename Note to Memo.", "set": {"Note": {"data.name": "Memo"}}}
 
 
@@ -21,11 +25,17 @@ def says(text: str) -> Any:
 
 def calls(name: str, **arguments: Any) -> Any:
     return streamed(
-        sse(call_delta(0, "c1", name, json.dumps(arguments)), delta("tool_calls"), usage_chunk(100, 10))
+        sse(
+            call_delta(0, "c1", name, json.dumps(arguments)),
+            delta("tool_calls"),
+            usage_chunk(100, 10),
+        )
     )
 
 
-RENAMES = calls("propose_update_node", nodeKey="disconnected-note", changes={"data.name": "Memo"}, reason="r")
+RENAMES = calls(
+    "propose_update_node", nodeKey="disconnected-note", changes={"data.name": "Memo"}, reason="r"
+)
 
 
 def cases(folder: Path, *questions: Any, changes: Any = ()) -> Path:
@@ -43,7 +53,11 @@ def found_by_words(env: Env) -> None:
 def model(env: Env) -> Iterator[ScriptedServer]:
     """A model that plays a script, in the settings."""
     with ScriptedServer() as server:
-        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{server.url}/v1")
+        env(
+            NODIUS_PROVIDER="compatible",
+            NODIUS_MODEL="some-model",
+            NODIUS_LLM_BASE_URL=f"{server.url}/v1",
+        )
         yield server
 
 
@@ -58,10 +72,12 @@ def test_answers_and_changes_of_the_agent_stand_beside_those_of_one_call(
     model.play(says("Fetch NBA players does."), says("Sort by points does."))
     model.play(RENAMES, says("It is called Memo now."), RENAMES)
     scores = printed(invoke("eval", file, "--answers", "--out", "run.jsonl", "--json", exits=0))
-    agent, baseline = scores["questions"]["agent"], scores["questions"]["baseline"]
+    agent = scores["questions"]["agent"]
+    baseline = scores["questions"]["baseline"]
     assert (agent["right"], agent["rounds"], agent["cases"]) == (1, 1, 1)
     assert (baseline["right"], baseline["invented"]) == (0, 1)
-    agent, baseline = scores["changes"]["agent"], scores["changes"]["baseline"]
+    agent = scores["changes"]["agent"]
+    baseline = scores["changes"]["baseline"]
     assert (agent["right"], agent["rounds"], agent["tool_calls"]) == (1, 2, 1)
     assert (baseline["right"], baseline["tool_calls"], baseline["malformed"]) == (1, 1, 0)
     assert baseline["prompt"] == 100
@@ -79,10 +95,18 @@ def test_a_call_that_cannot_be_run_is_malformed_and_a_wrong_change_is_wrong(
     model: ScriptedServer, folder: Path
 ) -> None:
     file = cases(folder, changes=[RENAME])
-    model.play(calls("rename_it", node="Note"), says("I cannot do that."), calls("propose_update_node", x=1))
+    model.play(
+        calls("rename_it", node="Note"),
+        says("I cannot do that."),
+        calls("propose_update_node", x=1),
+    )
     scores = printed(invoke("eval", file, "--answers", "--json", exits=0))["changes"]
     for way in ("agent", "baseline"):
-        assert (scores[way]["wrong"], scores[way]["malformed"], scores[way]["tool_calls"]) == (1, 1, 1)
+        assert (scores[way]["wrong"], scores[way]["malformed"], scores[way]["tool_calls"]) == (
+            1,
+            1,
+            1,
+        )
 
 
 def test_a_change_of_something_else_is_invented_and_an_invented_edge_too(
@@ -94,11 +118,14 @@ def test_a_change_of_something_else_is_invented_and_an_invented_edge_too(
     scores = printed(invoke("eval", file, "--answers", "--no-baseline", "--json", exits=0))
     assert scores["questions"]["agent"]["invented"] == scores["changes"]["agent"]["invented"] == 1
     assert list(scores["questions"]) == ["agent"]
-    assert scores["questions"]["agent"]["invented_marked"] == 1, "the answer itself says what is not there"
+    assert scores["questions"]["agent"]["invented_marked"] == 1, (
+        "the answer itself says what is not there"
+    )
 
 
 def test_a_run_goes_on_where_it_stopped(model: ScriptedServer, folder: Path) -> None:
-    file, run = cases(folder, QUESTION, {**QUESTION, "ask": "And what follows Start?"}), Path("run.jsonl")
+    file = cases(folder, QUESTION, {**QUESTION, "ask": "And what follows Start?"})
+    run = Path("run.jsonl")
     asked = ("eval", file, "--answers", "--no-baseline", "--out", run, "--json")
     model.play(says("Fetch NBA players."), says("Nothing."))
     invoke(*asked, exits=0)
@@ -116,7 +143,8 @@ def test_a_run_goes_on_where_it_stopped(model: ScriptedServer, folder: Path) -> 
 
 
 def test_cases_that_failed_are_asked_again(model: ScriptedServer, folder: Path) -> None:
-    file, run = cases(folder, QUESTION), Path("run.jsonl")
+    file = cases(folder, QUESTION)
+    run = Path("run.jsonl")
     asked = ("eval", file, "--answers", "--no-baseline", "--out", run)
     model.play(streamed(b"", status=401))
     assert "failed: sample:nba.json#q1, agent: auth_error" in invoke(*asked, exits=0).stderr
@@ -131,7 +159,9 @@ def test_a_model_that_always_fails_ends_the_run(model: ScriptedServer, folder: P
     assert "3 cases in a row failed, the last with auth_error" in result.stderr
 
 
-def test_fewer_right_answers_than_in_another_run_end_with_1(model: ScriptedServer, folder: Path) -> None:
+def test_fewer_right_answers_than_in_another_run_end_with_1(
+    model: ScriptedServer, folder: Path
+) -> None:
     file = cases(folder, QUESTION, {**QUESTION, "ask": "And what follows Start?"})
     asked = ("eval", file, "--answers", "--no-baseline", "--out")
     model.play(says("Fetch NBA players."), says("Nothing."))
@@ -162,7 +192,9 @@ def test_cases_made_from_a_graph_are_answered_by_rules(folder: Path, db: Path, e
 
 
 def test_the_facts_that_contexts_show_are_measured_without_a_model(folder: Path) -> None:
-    file = cases(folder, QUESTION, {"ask": "What follows Start?", "must": ["a fact that is nowhere"]})
+    file = cases(
+        folder, QUESTION, {"ask": "What follows Start?", "must": ["a fact that is nowhere"]}
+    )
     shown = printed(invoke("eval", file, "--answers", "--contexts", "--json", exits=0))
     assert (shown["questions"], shown["all_facts"], shown["share_of_facts"]) == (2, 1, 0.5)
     assert shown["missing"][0]["missing"] == ["a fact that is nowhere"]
@@ -171,14 +203,22 @@ def test_the_facts_that_contexts_show_are_measured_without_a_model(folder: Path)
 
 
 def test_what_cannot_be_measured_is_said(folder: Path) -> None:
-    file = write(folder / "cases.toml", '[[workflows]]\nfile = "none.json"\nquestions = [{ ask = "?" }]\n')
+    file = write(
+        folder / "cases.toml", '[[workflows]]\nfile = "none.json"\nquestions = [{ ask = "?" }]\n'
+    )
     assert "none.json: No such file" in invoke("eval", file, "--answers", exits=1).stderr
     write(folder / "cases.toml", "[[workflows]]\n")
     assert "workflows.0.file: Field required" in invoke("eval", file, "--answers", exits=2).stderr
     wrong = cases(folder, changes=[{"ask": "!", "gone": ["Nobody"]}])
-    assert "nba.json#c1: 0 nodes are called 'Nobody'" in invoke("eval", wrong, "--answers", exits=2).stderr
+    assert (
+        "nba.json#c1: 0 nodes are called 'Nobody'"
+        in invoke("eval", wrong, "--answers", exits=2).stderr
+    )
     assert "go with --answers" in invoke("eval", wrong, "--make", "3", exits=2).stderr
     right = cases(folder, QUESTION)
     write(folder / "run.jsonl", '{"no": "result"}\n')
     assert "line 1" in invoke("eval", right, "--answers", "--out", "run.jsonl", exits=2).stderr
-    assert "holds no result" in invoke("eval", right, "--answers", "--against", "no.jsonl", exits=2).stderr
+    assert (
+        "holds no result"
+        in invoke("eval", right, "--answers", "--against", "no.jsonl", exits=2).stderr
+    )

@@ -32,7 +32,10 @@ def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str)
     shown = invoke("graphs", "show", "order-refund", "--lang", "fr")
     made = printed(invoke("graphs", "show", "order-refund", "--lang", "fr", "--json"))
     assert (made["key"], len(made["questions"])) == ("order-refund", 3)
-    assert [line.strip() for line in shown.stdout.splitlines()] == [made["summary"], *made["questions"]]
+    assert [line.strip() for line in shown.stdout.splitlines()] == [
+        made["summary"],
+        *made["questions"],
+    ]
     invoke("graphs", "show", "nothing", exits=3)
     thread = printed(invoke("ask", "order-refund", made["questions"][0], "--json"))["threadId"]
     [turn] = printed(invoke("trace", thread, "--json"))["turns"]
@@ -45,7 +48,13 @@ def test_a_graph_is_introduced_and_the_trace_of_an_answer_is_shown(demo_db: str)
 
 
 def test_a_missing_database_is_said_and_not_made(folder: Path) -> None:
-    for command in (["graphs"], ["context", "g", "q"], ["export", "g"], ["embed-nodes"], ["tools", "g"]):
+    for command in (
+        ["graphs"],
+        ["context", "g", "q"],
+        ["export", "g"],
+        ["embed-nodes"],
+        ["tools", "g"],
+    ):
         result = invoke(*command, "--db", "sqlite:typo.db", exits=3)
         assert "there is no database sqlite:typo.db yet" in result.stderr
         assert "nodius demo" in result.stderr
@@ -67,7 +76,9 @@ def test_an_empty_workspace_says_what_to_do(demo_db: str) -> None:
         ("sqlite:folder", 1, "directory"),
     ],
 )
-def test_a_database_that_cannot_be_opened_says_why(folder: Path, url: str, code: int, reason: str) -> None:
+def test_a_database_that_cannot_be_opened_says_why(
+    folder: Path, url: str, code: int, reason: str
+) -> None:
     (folder / "text.db").write_text("this is no database at all\n" * 100)
     (folder / "folder").mkdir()
     result = invoke("graphs", "--db", url, exits=code)
@@ -92,7 +103,11 @@ def test_a_wrong_key_is_answered_with_keys_like_it(demo_db: str) -> None:
 
 
 def test_a_graph_of_another_workspace_is_not_found(demo_db: str) -> None:
-    for command in (["context", "testgraph001", "q"], ["export", "testgraph001"], ["tools", "testgraph001"]):
+    for command in (
+        ["context", "testgraph001", "q"],
+        ["export", "testgraph001"],
+        ["tools", "testgraph001"],
+    ):
         result = invoke(*command, "--workspace", "other", exits=3)
         assert "no graph 'testgraph001' in workspace 'other'" in result.stderr
         assert "did you mean" not in result.stderr
@@ -100,7 +115,8 @@ def test_a_graph_of_another_workspace_is_not_found(demo_db: str) -> None:
 
 def test_an_export_imports_to_the_same_export(demo_db: str, folder: Path) -> None:
     for key in ("testgraph001", "order-refund", "greenhouse-climate"):
-        first, second = folder / f"{key}.json", folder / f"{key}-again.json"
+        first = folder / f"{key}.json"
+        second = folder / f"{key}-again.json"
         invoke("export", key, "--output", first, exits=0)
         invoke("import", first, "--db", "sqlite:copy.db", exits=0)
         invoke("export", key, "-o", second, "--db", "sqlite:copy.db", exits=0)
@@ -109,7 +125,8 @@ def test_an_export_imports_to_the_same_export(demo_db: str, folder: Path) -> Non
 
 
 def test_export_prints_one_line_for_scripts(demo_db: str) -> None:
-    whole, line = invoke("export", "testgraph001").stdout, invoke("export", "testgraph001", "--json").stdout
+    whole = invoke("export", "testgraph001").stdout
+    line = invoke("export", "testgraph001", "--json").stdout
     assert line.count("\n") == 1
     assert whole.count("\n") > 100
     assert json.loads(whole) == json.loads(line)
@@ -117,7 +134,9 @@ def test_export_prints_one_line_for_scripts(demo_db: str) -> None:
 
 def test_an_export_that_cannot_be_written_is_said(demo_db: str, folder: Path) -> None:
     for target in (folder, folder / "no" / "such.json"):
-        assert "cannot write" in invoke("export", "testgraph001", "--output", target, exits=1).stderr
+        assert (
+            "cannot write" in invoke("export", "testgraph001", "--output", target, exits=1).stderr
+        )
 
 
 def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Path) -> None:
@@ -131,7 +150,10 @@ def test_whole_graphs_are_made_copied_renamed_deleted_and_restored(tmp_path: Pat
     assert printed(invoke("graphs", "deleted", "--json", "--db", db))[0]["key"] == copy
     invoke("graphs", "restore", copy, "--db", db, exits=0)
     invoke("graphs", "deleted", "--db", db, exits=3)
-    assert {row["name"] for row in printed(invoke("graphs", "--json", "--db", db))} == {"Orders", "Orders 2"}
+    assert {row["name"] for row in printed(invoke("graphs", "--json", "--db", db))} == {
+        "Orders",
+        "Orders 2",
+    }
     invoke("graphs", "new", "Aufträge", "--language", "de", "--db", db, exits=0)
     for wrong in (
         ("new", " "),
@@ -166,14 +188,19 @@ FLOW = {
 
 
 def test_a_graph_is_checked_from_the_command_line(tmp_path: Path) -> None:
-    file, db = tmp_path / "flow.json", f"sqlite:{tmp_path / 'graphs.db'}"
+    file = tmp_path / "flow.json"
+    db = f"sqlite:{tmp_path / 'graphs.db'}"
     file.write_text(json.dumps(FLOW))
     key = json.loads(invoke("import", "--json", "--db", db, str(file)).stdout)[0]["graph"]
     shown = invoke("check", key, "--db", db, "--lang", "fr", exits=0)
     assert "missing_reference" in shown.stdout
     assert "fait référence à Gone" in shown.stdout
-    found = json.loads(invoke("check", key, "--json", "--rule", "open_error_output", "--db", db).stdout)
-    assert [(one["rule"], one["nodes"]) for one in found["findings"]] == [("open_error_output", ["get"])]
+    found = json.loads(
+        invoke("check", key, "--json", "--rule", "open_error_output", "--db", db).stdout
+    )
+    assert [(one["rule"], one["nodes"]) for one in found["findings"]] == [
+        ("open_error_output", ["get"])
+    ]
     invoke("check", key, "--rule", "nonsense", "--db", db, exits=2)
     invoke("check", "nothing", "--db", db, exits=3)
 

@@ -26,13 +26,17 @@ from tests.cli.conftest import invoke, n8n, printed, write
 
 
 def test_an_import_can_be_listed_and_says_what_is_next(folder: Path) -> None:
-    result = invoke("import", write(folder / "flow.json", n8n("Read orders", "Send invoice")), exits=0)
+    result = invoke(
+        "import", write(folder / "flow.json", n8n("Read orders", "Send invoice")), exits=0
+    )
     assert "created graph" in result.stdout
     (row,) = printed(invoke("graphs", "--json"))
     assert (row["name"], row["nodes"], row["edges"]) == ("Flow", 2, 1)
 
 
-def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it(folder: Path) -> None:
+def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it(
+    folder: Path,
+) -> None:
     file = write(folder / "flow.json", n8n("Rechnung lesen"))
     refused = invoke("import", file, "--language", "tlh", exits=2)
     assert "'de', 'en', 'es', 'fr', 'it', 'nl', 'pt'" in refused.stderr
@@ -86,9 +90,12 @@ def test_importing_again_updates_and_then_changes_nothing(folder: Path) -> None:
 
 def test_bad_files_are_refused_and_the_others_go_on(folder: Path) -> None:
     good = write(folder / "good.json", n8n("Read orders"))
-    broken, empty = write(folder / "broken.json", '{"nodes": ['), write(folder / "empty.json", {})
+    broken = write(folder / "broken.json", '{"nodes": [')
+    empty = write(folder / "empty.json", {})
     (folder / "folder").mkdir()
-    result = invoke("import", broken, empty, folder / "folder", folder / "absent.json", good, exits=1)
+    result = invoke(
+        "import", broken, empty, folder / "folder", folder / "absent.json", good, exits=1
+    )
     assert f"{broken}: refused: it is not JSON" in result.stdout
     assert f"{folder / 'folder'}: refused: it is a folder" in result.stdout
     assert f"{folder / 'absent.json'}: refused: No such file" in result.stdout
@@ -98,7 +105,8 @@ def test_bad_files_are_refused_and_the_others_go_on(folder: Path) -> None:
 
 
 def test_json_tells_a_script_what_became_of_each_file(folder: Path) -> None:
-    good, bad = write(folder / "good.json", n8n("A", "B")), write(folder / "bad.json", "[]")
+    good = write(folder / "good.json", n8n("A", "B"))
+    bad = write(folder / "bad.json", "[]")
     result = invoke("import", good, bad, "--json", exits=1)
     first, second = printed(result)
     assert first == {
@@ -175,7 +183,9 @@ def test_each_workflow_of_a_list_becomes_a_graph_of_its_own(folder: Path) -> Non
         {**n8n("Look"), "id": "2", "name": "Second"},
     ]
     file = write(folder / "all.json", listed)
-    assert [row["action"] for row in printed(invoke("import", file, "--json", exits=0))] == ["created"] * 2
+    assert [row["action"] for row in printed(invoke("import", file, "--json", exits=0))] == [
+        "created"
+    ] * 2
     assert sorted(row["name"] for row in printed(invoke("graphs", "--json"))) == ["First", "Second"]
     assert [row["action"] for row in printed(invoke("import", file, "--json"))] == ["unchanged"] * 2
     assert "holds 2 n8n workflows" in invoke("import", file, "--graph", "one").stdout
@@ -188,14 +198,21 @@ def _recognise(document: Any, _tally: Tally) -> dict[str, Any] | None:
 def _read(document: dict[str, Any], _target: ImportTarget, tally: Tally) -> WorkflowDraft:
     sheets = [DraftSheet(ref="", label="main")]
     draft = WorkflowDraft(format="chain", name="Chain", sheets=sheets, tally=tally)
-    draft.types["step"] = TypeFacts(display_name="Step", description="Does something.", category="action")
+    draft.types["step"] = TypeFacts(
+        display_name="Step", description="Does something.", category="action"
+    )
     for name in document["chain"]:
-        draft.nodes.append(DraftNode(name=name, type="step", origin={"format": "chain", "name": name}))
+        draft.nodes.append(
+            DraftNode(name=name, type="step", origin={"format": "chain", "name": name})
+        )
         draft.nodes[-1].data = {"name": name}
     for source, target_node in zip(draft.nodes, draft.nodes[1:], strict=False):
-        out, inlet = source.take_out(MAIN_OUT), target_node.take_in(MAIN_IN)
+        out = source.take_out(MAIN_OUT)
+        inlet = target_node.take_in(MAIN_IN)
         draft.connect(
-            DraftEdge(source=source, source_handle=out.id, target=target_node, target_handle=inlet.id)
+            DraftEdge(
+                source=source, source_handle=out.id, target=target_node, target_handle=inlet.id
+            )
         )
     return draft
 
@@ -210,8 +227,15 @@ def test_a_file_of_a_new_format_is_imported_merged_and_exported(
     (done,) = printed(
         invoke("import", "--json", write(folder / "c.json", {"chain": ["Read", "Check", "Send"]}))
     )
-    assert (done["format"], done["action"], done["nodes"], done["edges"]) == ("chain", "created", 3, 2)
-    (again,) = printed(invoke("import", "--json", write(folder / "c.json", {"chain": ["Read", "Send"]})))
+    assert (done["format"], done["action"], done["nodes"], done["edges"]) == (
+        "chain",
+        "created",
+        3,
+        2,
+    )
+    (again,) = printed(
+        invoke("import", "--json", write(folder / "c.json", {"chain": ["Read", "Send"]}))
+    )
     assert (again["graph"], again["action"], again["nodes"]) == (done["graph"], "updated", 2)
     exported = printed(invoke("export", done["graph"]))
     assert [node["data"]["name"] for node in exported["nodes"]] == ["Read", "Send"]

@@ -20,14 +20,20 @@ from cli.serve import open_page
 from tests.cli.conftest import Env, invoke, printed
 from tests.support.each_row import each_row
 
-FLOW = '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
+FLOW = (
+    '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
+)
 ROOT = Path(__file__).parents[2]
 NODIUS = Path(sys.executable).with_name("nodius")
 
 
 def nodius(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [NODIUS, *arguments], env=os.environ | environment, capture_output=True, text=True, timeout=60
+        [NODIUS, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
 
@@ -52,9 +58,13 @@ def test_a_failed_command_ends_with_its_code_and_no_trace(demo_db: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["export", "order-refund"], ["context", "order-refund", "refund"]])
+@pytest.mark.parametrize(
+    "command", [["export", "order-refund"], ["context", "order-refund", "refund"]]
+)
 def test_a_reader_that_leaves_early_is_no_fault(demo_db: str, command: list[str]) -> None:
-    with subprocess.Popen([NODIUS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with subprocess.Popen(
+        [NODIUS, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
         running.stdout.close()
         errors = (running.stderr.read() if running.stderr else b"").decode()
         running.wait(timeout=60)
@@ -98,7 +108,8 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
     ) as running:
         with _opened_by(running, pipe):  # once the program reads it the first file is stored
             running.send_signal(signal.SIGINT)
-            # It cannot end while it reads the pipe; an end of file that came first would be a refusal.
+            # It cannot end while it reads the pipe; an end of file that came first would
+            # be a refusal.
             with suppress(subprocess.TimeoutExpired):
                 running.wait(timeout=5)
         _, errors = running.communicate(timeout=60)
@@ -113,7 +124,9 @@ ROOT_TEXT = str(Path(__file__).parents[2])
 
 @each_row("host", "0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example")
 def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
-    assert "NODIUS_AUTH_SECRET" in invoke("serve", "--db", "memory:", "--host", host, exits=2).stderr
+    assert (
+        "NODIUS_AUTH_SECRET" in invoke("serve", "--db", "memory:", "--host", host, exits=2).stderr
+    )
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
@@ -147,7 +160,11 @@ def serving(*arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
         try:
             assert process.stdout is not None
             yield (
-                next(found[0] for line in process.stdout if (found := re.search(r"http://127\S+/", line))),
+                next(
+                    found[0]
+                    for line in process.stdout
+                    if (found := re.search(r"http://127\S+/", line))
+                ),
                 process,
             )
         finally:
@@ -183,7 +200,9 @@ def test_no_browser_is_looked_for_where_there_is_no_screen(monkeypatch: pytest.M
     assert not open_page("http://127.0.0.1:1/")
 
 
-def test_the_page_opens_in_the_browser_of_this_person(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_opens_in_the_browser_of_this_person(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     browser = folder / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {folder}/opened\n')
     browser.chmod(0o755)

@@ -34,7 +34,8 @@ def test_list_gives_scripts_what_waits_with_its_preview(db: Path) -> None:
 
 
 def test_list_puts_what_waits_first_and_filters_by_status(db: Path) -> None:
-    waiting, done = rename(db, "One"), rename(db, "Two")
+    waiting = rename(db, "One")
+    done = rename(db, "Two")
     invoke("review", "reject", done, exits=0)
     text = invoke("review", "list").stdout
     assert text.index(waiting) < text.index("until 20") < text.index(done)
@@ -75,7 +76,9 @@ def test_approve_applies_and_undo_takes_it_back_and_forth(db: Path) -> None:
     assert name_of("fetch-api") == "Fetch it"
 
 
-def test_undo_of_a_turn_takes_all_its_changes_back_and_the_id_it_names_redoes_them(db: Path) -> None:
+def test_undo_of_a_turn_takes_all_its_changes_back_and_the_id_it_names_redoes_them(
+    db: Path,
+) -> None:
     other = propose(db, "update_node", nodeKey="root", changes={"data.name": "Other"})
     for approval_id in (rename(db), other):
         invoke("review", "approve", approval_id, exits=0)
@@ -119,12 +122,16 @@ def test_reject_keeps_the_graph_and_the_feedback(db: Path) -> None:
     assert "the old name is fine" in result.stdout
 
 
-def test_approve_with_an_edit_carries_the_edit_out_and_keeps_the_feedback(db: Path, folder: Path) -> None:
+def test_approve_with_an_edit_carries_the_edit_out_and_keeps_the_feedback(
+    db: Path, folder: Path
+) -> None:
     approval_id = rename(db)
     action = printed(invoke("review", "show", approval_id, "--json"))["action"]
     action["payload"]["changes"]["data.name"] = "Fetched"
     (folder / "edit.json").write_text(json.dumps(action))
-    result = invoke("review", "approve", approval_id, "--edit", "edit.json", "--feedback", "shorter")
+    result = invoke(
+        "review", "approve", approval_id, "--edit", "edit.json", "--feedback", "shorter"
+    )
     assert (result.exit_code, name_of("fetch-api")) == (0, "Fetched")
     assert "Feedback: shorter" in result.stdout
     newest, _imported = printed(invoke("audit", "--json"))
@@ -147,12 +154,15 @@ def test_an_edit_that_cannot_be_is_refused_and_the_proposal_still_waits(
     approval_id = rename(db)
     if text is not None:
         (folder / "edit.json").write_text(text)
-    assert says in invoke("review", "approve", approval_id, "--edit", "edit.json", exits=code).stderr
+    assert (
+        says in invoke("review", "approve", approval_id, "--edit", "edit.json", exits=code).stderr
+    )
     assert printed(invoke("review", "show", approval_id, "--json"))["status"] == "pending"
 
 
 def test_a_stale_proposal_fails_with_the_reason(db: Path) -> None:
-    first, second = rename(db, "One"), rename(db, "Two")
+    first = rename(db, "One")
+    second = rename(db, "Two")
     invoke("review", "approve", first, exits=0)
     assert "field/fetch-api/data.name" in invoke("review", "approve", second, exits=1).stderr
     assert name_of("fetch-api") == "One"
@@ -265,7 +275,11 @@ FORGERIES = [
 def propose_node(db: Path, text: str) -> str:
     """Propose a node named `text`, connected by an edge labelled so, for that reason."""
     edge = {"direction": "in", "handleId": "0", "targetNodeKey": "fetch-api", "targetHandleId": "0"}
-    node: dict[str, Any] = {"typeKey": "log-node", "data": {"name": text}, "edges": [edge | {"label": text}]}
+    node: dict[str, Any] = {
+        "typeKey": "log-node",
+        "data": {"name": text},
+        "edges": [edge | {"label": text}],
+    }
     return propose(db, "create_node_with_edges", reason=text, **node)
 
 
@@ -299,7 +313,11 @@ def test_no_reason_name_label_or_feedback_forges_a_line_of_a_review(
 @pytest.mark.slow
 def test_no_message_or_answer_forges_a_line_of_a_transcript(db: Path, env: Env) -> None:
     with ScriptedServer() as served:
-        env(NODIUS_PROVIDER="compatible", NODIUS_MODEL="some-model", NODIUS_LLM_BASE_URL=f"{served.url}/v1")
+        env(
+            NODIUS_PROVIDER="compatible",
+            NODIUS_MODEL="some-model",
+            NODIUS_LLM_BASE_URL=f"{served.url}/v1",
+        )
         for text in FORGERIES:
             served.play(streamed(openai_text(text)))
             invoke("ask", GRAPH, f"who?{text}", exits=0)

@@ -17,7 +17,16 @@ from tests.support.each_row import each_row
 ROOT = Path(__file__).parents[2]
 ROOMS = {"cli", "datasources", "graphrag", "mock_data", "server", "tools"}
 SDKS = {"openai", "anthropic", "mcp", "ag_ui", "fastapi", "starlette", "uvicorn", "websockets"}
-HEAVY = {"scipy", "networkx", "tantivy", "tokenizers", "tiktoken", "arango", "tree_sitter", "genai_prices"}
+HEAVY = {
+    "scipy",
+    "networkx",
+    "tantivy",
+    "tokenizers",
+    "tiktoken",
+    "arango",
+    "tree_sitter",
+    "genai_prices",
+}
 
 
 def imported_by(*arguments: str) -> set[str]:
@@ -25,7 +34,9 @@ def imported_by(*arguments: str) -> set[str]:
     program = [sys.executable, "-X", "importtime", "-m", "nodius_graphrag", *arguments]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return set(re.findall(r"^import time:\s+\d+ \|\s+\d+ \|\s+([\w.]+)$", done.stderr, re.MULTILINE))
+    return set(
+        re.findall(r"^import time:\s+\d+ \|\s+\d+ \|\s+([\w.]+)$", done.stderr, re.MULTILINE)
+    )
 
 
 def test_help_imports_no_command_and_no_library_of_the_service() -> None:
@@ -62,7 +73,9 @@ def test_the_table_has_the_help_of_every_command() -> None:
     ("--db URL --help", "--help"),
     ("--db", ""),
 )
-def test_shared_options_before_a_command_are_read_as_options_of_the_command(typed: str, read: str) -> None:
+def test_shared_options_before_a_command_are_read_as_options_of_the_command(
+    typed: str, read: str
+) -> None:
     assert " ".join(options_behind_command(typed.split())) == read
 
 
@@ -75,7 +88,9 @@ def test_options_before_a_command_mean_the_same_as_after_it(demo_db: str, tmp_pa
     assert other in invoke("--db", other, "graphs", exits=3).stderr
     assert "elsewhere" in invoke("--workspace", "elsewhere", "graphs", "list", exits=3).stderr
     french = invoke("--lang", "fr", "context", "order-refund", "refund", exits=0)
-    assert french.stdout == invoke("context", "order-refund", "refund", "--lang", "fr", exits=0).stdout
+    assert (
+        french.stdout == invoke("context", "order-refund", "refund", "--lang", "fr", exits=0).stdout
+    )
 
 
 def test_an_option_that_a_command_does_not_have_is_refused_by_that_command() -> None:

@@ -19,7 +19,11 @@ rows = st.lists(st.tuples(words, cells, words), max_size=6)
 
 
 def test_columns_align_and_numbers_stand_right() -> None:
-    assert layout(["key", "n"], [["a", "1"], ["bcd", "20"]], numbers=[1]) == ["key   n", "a     1", "bcd  20"]
+    assert layout(["key", "n"], [["a", "1"], ["bcd", "20"]], numbers=[1]) == [
+        "key   n",
+        "a     1",
+        "bcd  20",
+    ]
 
 
 def test_an_empty_table_is_its_heading() -> None:
@@ -63,7 +67,9 @@ def test_short_work_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", "")
 
 
-def test_long_work_shows_a_line_per_tenth_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_work_shows_a_line_per_tenth_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with render.progress("working", after_s=0.0) as update:
         for done in range(1, 1001):
             update(done, 1000)

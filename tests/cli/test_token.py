@@ -70,7 +70,10 @@ def test_a_key_of_a_program_is_made_listed_and_revoked(db: Path) -> None:
 def test_what_does_not_go_together_is_refused(db: Path) -> None:
     assert "give one of --api-key" in invoke("token", "--api-key", "--list", exits=2).stderr
     assert "are for --api-key" in invoke("token", "--name", "x", exits=2).stderr
-    assert "no channel 'fax'; there are" in invoke("token", "--api-key", "--channel", "fax", exits=2).stderr
+    assert (
+        "no channel 'fax'; there are"
+        in invoke("token", "--api-key", "--channel", "fax", exits=2).stderr
+    )
 
 
 # The file of the tool:
@@ -91,7 +94,9 @@ WITH_IT = (*READ_TOOLS, count_nodes)
 def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli.tools, "TOOLS", ToolBox(WITH_IT))
     assert "count_nodes" in {tool["name"] for tool in printed(invoke("tools", GRAPH, "--json"))}
-    (result,) = printed(invoke("tools", GRAPH, "count_nodes", "--args", '{"typeKey": "log-node"}', "--json"))
+    (result,) = printed(
+        invoke("tools", GRAPH, "count_nodes", "--args", '{"typeKey": "log-node"}', "--json")
+    )
     assert (result["data"], result["error"]) == ({"count": 2}, False)
 
 

@@ -28,7 +28,10 @@ def document_of(api: str) -> dict[str, Any]:
     """Return an agent whose API is notified of the beginning and the end."""
     lifecycle = {
         "on_start": {"url": "{{base_url}}/start", "body": {"call": "{{call_id}}"}},
-        "on_end": {"url": "{{base_url}}/end", "body": {"call": "{{call_id}}", "why": "{{end_reason}}"}},
+        "on_end": {
+            "url": "{{base_url}}/end",
+            "body": {"call": "{{call_id}}", "why": "{{end_reason}}"},
+        },
         "outcome_rules": [{"flag": None, "outcome": "talked"}],
     }
     return agent_document(base_url=api, lifecycle=lifecycle)
@@ -50,16 +53,23 @@ async def over_rest(path: Path, reason: str) -> None:
 
 async def over_websocket(path: Path, reason: str) -> None:
     """As the page does it: it talks over the WebSocket, and ends over REST."""
-    async with served(model(), db=f"sqlite:{path}", **ALLOWED) as site, service_client(site) as person:
+    async with (
+        served(model(), db=f"sqlite:{path}", **ALLOWED) as site,
+        service_client(site) as person,
+    ):
         running = Running(port=site.port, state=site.state, app=site.app)
         async with running.client(token()) as client:
             more: dict[str, Any] = {"agentId": "desk"}
             for number, line in enumerate(LINES[reason], 1):
-                last = (await client.talk("ai:chat", _id=number, graphKey="", message=line, **more))[-1]
+                last = (
+                    await client.talk("ai:chat", _id=number, graphKey="", message=line, **more)
+                )[-1]
                 assert last["type"] == "ai:complete", last
                 more = {"threadId": last["threadId"]}
             if reason == "ended_by_person":
-                assert (await person.post(f"/api/ai/thread/{more['threadId']}/end")).status_code == 200
+                assert (
+                    await person.post(f"/api/ai/thread/{more['threadId']}/end")
+                ).status_code == 200
 
 
 def service_client(site: Served) -> httpx2.AsyncClient:
@@ -87,7 +97,9 @@ async def wait_long(path: Path) -> None:
 
 
 def end_a_chat(path: Path, channel: str, reason: str) -> Any:
-    """Live a chat of a channel that ends for a reason; a terminal's command has an event loop of its own."""
+    """Live a chat of a channel that ends for a reason; a terminal's command has an event loop
+    of its own.
+    """
     if channel == "terminal":
         at_a_terminal(path, reason)
         return wait_long(path) if reason == "idle" else asyncio.sleep(0)

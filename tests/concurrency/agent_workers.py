@@ -1,4 +1,6 @@
-"""Conversations with agents that are killed: each child of a process lives one, and ends at one write."""
+"""Conversations with agents that are killed: each child of a process lives one, and ends
+at one write.
+"""
 
 from __future__ import annotations
 

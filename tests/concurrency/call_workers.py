@@ -47,7 +47,11 @@ class NotingModel(FakeModel):
 
 
 def shop_document() -> dict[str, Any]:
-    session = {"mode": "inline", "instructions": "Sell.", "tools": [{"type": "function", "name": "order"}]}
+    session = {
+        "mode": "inline",
+        "instructions": "Sell.",
+        "tools": [{"type": "function", "name": "order"}],
+    }
     return document(session=session)
 
 
@@ -55,7 +59,8 @@ def call_server_at(
     database: SqliteDatabase, path: Path, *, hours: int = 0
 ) -> tuple[PhoneServer, list[NotingModel]]:
     """Return a server that holds calls as it does, with a phone and a model of fakes."""
-    clock, api = Clock(), FiledCallApi(path.with_suffix(".api"))
+    clock = Clock()
+    api = FiledCallApi(path.with_suffix(".api"))
     clock.now += hours * 3_600_000
     models: list[NotingModel] = []
 
@@ -63,7 +68,9 @@ def call_server_at(
         models.append(NotingModel(api))
         return models[-1]
 
-    server = phone_server_on(database, api, clock=clock, agent=compiled(shop_document()), models=new_side)
+    server = phone_server_on(
+        database, api, clock=clock, agent=compiled(shop_document()), models=new_side
+    )
     server.shop.executor_ = VoiceExecutor(api, clock)
     return server, models
 
@@ -86,7 +93,15 @@ async def hold_a_call(path: Path) -> None:
             while not model.outputs():  # noqa: ASYNC110 - the tool runs
                 await asyncio.sleep(0.005)
             phone.play()
-            for words in ("Is it hot?", "Good.", "And big?", "How long?", "Where?", "Fine.", "Thank you."):
+            for words in (
+                "Is it hot?",
+                "Good.",
+                "And big?",
+                "How long?",
+                "Where?",
+                "Fine.",
+                "Thank you.",
+            ):
                 model.heard(words)
                 model.answers("Certainly.", 100)
                 await asyncio.sleep(0.5)  # what was said is stored once a second

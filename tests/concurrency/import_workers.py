@@ -1,4 +1,6 @@
-"""Imports that are killed: a process that imports a file in children of its own, each ended at one write."""
+"""Imports that are killed: a process that imports a file in children of its own, each ended
+at one write.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ WORKSPACE = "team"
 
 
 def document(version: int) -> bytes:
-    """Return a file; the second version has more nodes, other settings, and another name of the first."""
+    """Return a file; the second version has more nodes, other settings, and another name
+    of the first.
+    """
     names = [f"Step {i}" for i in range(12 * version)]
     nodes = [n8n_node(name, parameters={"version": version}) for name in names]
     nodes[0] = n8n_node(f"First {version}", id="id-of-first")
@@ -30,4 +34,6 @@ async def import_version(path: Path, version: int | str) -> None:
             database.source(WORKSPACE), database.records(WORKSPACE), policy=Policy.of("asker")
         )
         person = Person("eve", "editor", WORKSPACE)
-        await import_bytes(approvals, document(int(version)), person, file_name="flow.json", graph_key="flow")
+        await import_bytes(
+            approvals, document(int(version)), person, file_name="flow.json", graph_key="flow"
+        )

@@ -1,4 +1,6 @@
-"""Work in processes that are killed at a numbered write: whatever its number, what is left must be right."""
+"""Work in processes that are killed at a numbered write: whatever its number, what is left
+must be right.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE", "COMMIT")
 
 def die_at(write: int) -> None:
     """End this process before its write of that number begins. Each SQL statement is one."""
-    counted, connect = [0], pool.connect
+    counted = [0]
+    connect = pool.connect
 
     def watched(statement: str) -> None:
         if statement.lstrip().upper().startswith(_WRITES):
@@ -63,7 +66,9 @@ def die_for_each_line(folder: str, name: str, *arguments: str) -> None:
 async def killing(
     work: Callable[..., Awaitable[None]], folder: Path, *arguments: object
 ) -> AsyncGenerator[KilledAt]:
-    """Do a work on copies of `start.db`, each in a child of one process, until the end of the block."""
+    """Do a work on copies of `start.db`, each in a child of one process, until the end
+    of the block.
+    """
     process = start(die_for_each_line, folder, f"{work.__module__}:{work.__name__}", *arguments)
 
     async def killed_at(write: int) -> bool:
@@ -80,10 +85,13 @@ async def killing(
 
 
 async def last_write(killed_at: KilledAt) -> int:
-    """Return the number of the last write; what the work leaves unharmed is that of the next number."""
+    """Return the number of the last write; what the work leaves unharmed is that of
+    the next number.
+    """
     last, unharmed = 1, 2
     while await killed_at(unharmed):
-        last, unharmed = unharmed, 2 * unharmed
+        last = unharmed
+        unharmed = 2 * unharmed
     while unharmed - last > 1:
         middle = (last + unharmed) // 2
         last, unharmed = (middle, unharmed) if await killed_at(middle) else (last, middle)

@@ -1,4 +1,6 @@
-"""Runs of automations that are killed: a process has children work on one, each ended at one write."""
+"""Runs of automations that are killed: a process has children work on one, each ended
+at one write.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,17 @@ from tests.support.automations import Night, night_on
 from tests.support.clock import Clock
 from tests.support.scripted_provider import FixedModel, calls_chunks
 
-FINISH = ToolCall(id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}')
+FINISH = ToolCall(
+    id="f1", name="finish_automation", arguments='{"outcome":"findings","report":"Moved."}'
+)
 USED = UsageReport(prompt=100, completion=10)
 ROUNDS = 50
 
 
 class Worker(FixedModel):
-    """A model that is away, reads, proposes and finishes; each time it is asked a file gets a letter."""
+    """A model that is away, reads, proposes and finishes; each time it is asked a file
+    gets a letter.
+    """
 
     def __init__(self, calls: Path) -> None:
         self._calls = calls
@@ -75,7 +81,9 @@ async def live_through(path: Path) -> None:
                 here.scheduler.wake("default")
             ended = await here.automations.sessions({"open": False})
             await asyncio.sleep(0.01)
-            if not waiting and any(each.thread.session and each.thread.session.end_reason for each in ended):
+            if not waiting and any(
+                each.thread.session and each.thread.session.end_reason for each in ended
+            ):
                 return
         raise AssertionError("the run does not end")
 
@@ -112,8 +120,11 @@ def serve(address: str, clock_file: str) -> None:
 
     async def work() -> None:
         async with store_at(address) as database:
-            model, clock = Finisher(Path(clock_file)), Shared(Path(clock_file))
-            here = night_on(database, model, clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4)
+            model = Finisher(Path(clock_file))
+            clock = Shared(Path(clock_file))
+            here = night_on(
+                database, model, clock=clock, limits=SessionLimits(confirm_ms=0), at_once=4
+            )
             while True:
                 await here.scheduler.run_due()
                 await asyncio.sleep(0.05)

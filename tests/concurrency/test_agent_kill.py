@@ -1,4 +1,6 @@
-"""kill -9 at each write of a conversation with an agent: another process ends it and sends what is owed."""
+"""kill -9 at each write of a conversation with an agent: another process ends it and sends
+what is owed.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,24 @@ from tests.support.service import service
 
 
 async def _end_elsewhere(path: Path) -> list[str]:
-    """Do what is due for an hour and another; return why and how conversations ended, and what is left."""
+    """Do what is due for an hour and another; return why and how conversations ended, and
+    what is left.
+    """
     async with SqliteDatabase(path) as database:
         for hours in (1, 2):
             server = server_at(database, path, hours=hours)
             await server.tick()
         ends = await database.records("default").query("thread")
         found = [f"{each.data['agentOpen']} {each.data['agent']['outcome']}" for each in ends]
-        return found + [each.status for each in await server.life.deliveries.list() if each.status != "done"]
+        return found + [
+            each.status for each in await server.life.deliveries.list() if each.status != "done"
+        ]
 
 
 @pytest.mark.slow
-async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tmp_path: Path) -> None:
+async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(
+    tmp_path: Path,
+) -> None:
     async with SqliteDatabase(tmp_path / "start.db"):
         pass
     kills, killed = 0, True
@@ -45,7 +53,9 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tm
             killed = await killed_at(kills + 1)
             path = tmp_path / f"{kills + 1}.db"
             left = await _end_elsewhere(path)
-            assert left in ([], ["False ordered"], ["False info_only"]), f"killed at write {kills + 1}"
+            assert left in ([], ["False ordered"], ["False info_only"]), (
+                f"killed at write {kills + 1}"
+            )
             api = path.with_suffix(".api")
             sent = api.read_text().splitlines() if api.exists() else []
             if left:
@@ -63,7 +73,9 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_its_api_knows(tm
 
 CHANNELS = ("rest", "websocket", "terminal")
 STEP = 9
-"""Each case kills at every ninth write, and each begins at another one: all writes are killed at by some."""
+"""Each case kills at every ninth write, and each begins at another one: all writes are killed
+at by some.
+"""
 
 
 async def _prepared(folder: Path, api: LoopbackApi) -> None:
@@ -77,34 +89,48 @@ async def _prepared(folder: Path, api: LoopbackApi) -> None:
 
 
 async def _ends_elsewhere(path: Path) -> list[tuple[str, str | None]]:
-    """Do what is due hours later; return key and reason of each conversation, which has an end now."""
+    """Do what is due hours later; return key and reason of each conversation, which
+    has an end now.
+    """
     async with service(db=f"sqlite:{path}", **ALLOWED) as running:
-        services, hours = await running.state.services("default"), [1]
+        services = await running.state.services("default")
+        hours = [1]
 
         def clock() -> int:
             return now_ms() + hours[0] * HOUR_MS
 
         async with SqliteDatabase(path) as database:
             records = database.records("default")
-            threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock)
-            agents, locale = services.agents, services.life.locale
+            threads = Threads(records, clock=clock)
+            leases = TurnLeases(records, clock=clock)
+            agents = services.agents
+            locale = services.life.locale
             life = AgentLife(
                 LifeParts(
-                    records, threads, agents, workspace="default", locale=locale, leases=leases, clock=clock
+                    records,
+                    threads,
+                    agents,
+                    workspace="default",
+                    locale=locale,
+                    leases=leases,
+                    clock=clock,
                 )
             )
             for hours[0] in (2, 3):
                 await life.deliveries.send_due()
                 await life.endings.end_idle()
                 assert await life.deliveries.wait_until_sent(timeout_s=60)
-            async with asyncio.timeout(60):  # the service, by its own clock, may be about to send one of them
+            async with asyncio.timeout(
+                60
+            ):  # the service, by its own clock, may be about to send one of them
                 while any(each.status != "done" for each in await life.deliveries.list()):
                     await services.life.deliveries.wait_until_sent(timeout_s=1)
                     await asyncio.sleep(0.02)
             found = await records.query("thread")
             await life.deliveries.close()
     assert all(
-        each.data["agentOpen"] is False and each.data["agent"]["outcome"] == "talked" for each in found
+        each.data["agentOpen"] is False and each.data["agent"]["outcome"] == "talked"
+        for each in found
     )
     return [(each.key, each.data["agent"]["endReason"]) for each in found]
 
@@ -120,7 +146,8 @@ async def test_a_chat_killed_while_it_ends_has_one_end_and_its_api_knows_it_once
         api.answers = {"POST /start": {}, "POST /end": {}}
         await _prepared(tmp_path, api)
         async with killing(end_a_chat, tmp_path, channel, reason) as killed_at:
-            write, killed = begin - STEP, True
+            write = begin - STEP
+            killed = True
             while killed:
                 write += STEP
                 api.arrived.clear()
@@ -128,9 +155,15 @@ async def test_a_chat_killed_while_it_ends_has_one_end_and_its_api_knows_it_once
                 ends = await _ends_elsewhere(tmp_path / f"{write}.db")
                 assert len(ends) <= 1, f"killed at write {write}"
                 sent = Counter(each.headers["idempotency-key"] for each in api.arrived)
-                assert set(sent) == {f"{key}:{event}" for key, _ in ends for event in ("on_start", "on_end")}
-                assert sent.total() <= len(sent) + 1, "only what was sent and not noted is sent again"
-                assert len({each.body for each in api.of("POST /end")}) <= 1, "and with the same end"
+                assert set(sent) == {
+                    f"{key}:{event}" for key, _ in ends for event in ("on_start", "on_end")
+                }
+                assert sent.total() <= len(sent) + 1, (
+                    "only what was sent and not noted is sent again"
+                )
+                assert len({each.body for each in api.of("POST /end")}) <= 1, (
+                    "and with the same end"
+                )
             assert [why for _, why in ends] == [reason], "nobody killed the last"
     assert write > 2 * STEP
 
@@ -140,7 +173,9 @@ KILLS = int(os.environ.get("CALL_KILLS", "12"))
 
 
 async def _left_after(path: Path) -> tuple[str, ...]:
-    """Do elsewhere what is due for hours; return how the call stands then, and check what belongs to it."""
+    """Do elsewhere what is due for hours; return how the call stands then, and check what
+    belongs to it.
+    """
     async with SqliteDatabase(path) as database:
         for hours in (1, 2, 3):
             server, _ = call_server_at(database, path, hours=hours)
@@ -161,7 +196,9 @@ async def _left_after(path: Path) -> tuple[str, ...]:
         whole = await server.calls.document(call.call_id, REVIEWER)
         if owed:
             assert {f"{call.call_id}:on_start", f"{call.call_id}:on_end"} <= set(owed)
-            assert whole["outcome"] == ("ordered" if whole["flags"].get("order_placed") else whole["outcome"])
+            assert whole["outcome"] == (
+                "ordered" if whole["flags"].get("order_placed") else whole["outcome"]
+            )
         if ORDERED in noted:
             assert whole["outcome"] == "ordered"
         elif any(line.startswith("/orders") for line in noted) and whole["outcome"] != "ordered":

@@ -56,29 +56,42 @@ async def test_of_many_simultaneous_approvals_one_is_applied(database: Database,
         assert Counter(type(found) for found in results) == {Approval: 1, AlreadyDecided: many - 1}
         (winner,) = [found for found in results if isinstance(found, Approval)]
         assert winner.decision is not None
-        assert {found.by for found in results if isinstance(found, AlreadyDecided)} == {winner.decision.by}
+        assert {found.by for found in results if isinstance(found, AlreadyDecided)} == {
+            winner.decision.by
+        }
         assert await bench.revision() == revision + 1
-        made = [node for node in await bench.source.get_nodes(FLOW) if node.data == {"name": "Once"}]
+        made = [
+            node for node in await bench.source.get_nodes(FLOW) if node.data == {"name": "Once"}
+        ]
         assert len(made) == 1
         entries = await bench.approvals().audit.entries(approval_id=approval.id)
         assert [entry.facts["event"] for entry in entries] == ["applied"]
 
 
-async def test_of_two_different_decisions_one_wins_and_the_other_is_refused(database: Database) -> None:
+async def test_of_two_different_decisions_one_wins_and_the_other_is_refused(
+    database: Database,
+) -> None:
     async with database:
         bench = await a_bench(database)
         for number in range(10):
-            # Each in a conversation of its own: what was rejected is not proposed again in its turn.
+            # Each in a conversation of its own: what was rejected is not proposed again
+            # in its turn.
             approval = await bench.propose("create_node", thread=f"t{number}", typeKey="task")
             revision = await bench.revision()
             approved, rejected = await asyncio.gather(
-                bench.approvals().decide(approval.id, Approve(), Person("ann", "reviewer", WORKSPACE)),
-                bench.approvals().decide(approval.id, Reject(), Person("bob", "reviewer", WORKSPACE)),
+                bench.approvals().decide(
+                    approval.id, Approve(), Person("ann", "reviewer", WORKSPACE)
+                ),
+                bench.approvals().decide(
+                    approval.id, Reject(), Person("bob", "reviewer", WORKSPACE)
+                ),
                 return_exceptions=True,
             )
             outcome = {type(approved), type(rejected)}
             assert outcome == {Approval, AlreadyDecided}
-            winner, loser = (approved, rejected) if isinstance(approved, Approval) else (rejected, approved)
+            winner, loser = (
+                (approved, rejected) if isinstance(approved, Approval) else (rejected, approved)
+            )
             assert isinstance(loser, AlreadyDecided)
             assert isinstance(winner, Approval)
             assert winner.decision is not None
@@ -89,7 +102,9 @@ async def test_of_two_different_decisions_one_wins_and_the_other_is_refused(data
 async def test_many_approvals_decided_at_once_are_each_applied_once(database: Database) -> None:
     async with database:
         bench = await a_bench(database)
-        approvals = [await bench.propose("create_node", typeKey="task", data={"n": n}) for n in range(12)]
+        approvals = [
+            await bench.propose("create_node", typeKey="task", data={"n": n}) for n in range(12)
+        ]
         service = bench.approvals()
         done = await asyncio.gather(*(service.decide(a.id, Approve(), REVIEWER) for a in approvals))
         assert {found.status for found in done} == {"applied"}
@@ -105,13 +120,19 @@ async def test_many_approvals_decided_at_once_are_each_applied_once(database: Da
 async def test_processes_that_race_apply_each_approval_once(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    where = str(tmp_path / "n.db") if kind == "sqlite" else request.getfixturevalue("arango_address")
+    where = (
+        str(tmp_path / "n.db") if kind == "sqlite" else request.getfixturevalue("arango_address")
+    )
     async with workers.database_at(where) as database:
         bench = await a_bench(database, clock=now_ms)
-        ids = [(await bench.propose("create_node", typeKey="task", data={"n": n})).id for n in range(4)]
+        ids = [
+            (await bench.propose("create_node", typeKey="task", data={"n": n})).id for n in range(4)
+        ]
         before = await bench.revision()
         processes = [
-            start(workers.decide_with_others, where, f"r{n}", ",".join(ids), "approve,reject,approve")
+            start(
+                workers.decide_with_others, where, f"r{n}", ",".join(ids), "approve,reject,approve"
+            )
             for n in range(3)
         ]
         for process in processes:
@@ -153,32 +174,47 @@ async def test_a_decision_reads_once_what_it_touches_and_never_the_whole_graph()
     ]
     for kind, payload in payloads:
         approval = await bench.propose(kind, **payload)
-        source, records = Counting(bench.source), Counting(bench.records)
+        source = Counting(bench.source)
+        records = Counting(bench.records)
         given: tuple[Any, Any] = source, records
         done = await Approvals(*given, clock=bench.clock).decide(approval.id, Approve(), EDITOR)
         assert done.status == "applied", kind
         assert not {"get_nodes", "get_edges"} & source.asked.keys(), kind
-        assert {times for name, times in source.asked.items() if name.startswith("get_")} == {1}, kind
+        assert {times for name, times in source.asked.items() if name.startswith("get_")} == {1}, (
+            kind
+        )
         assert records.asked == {"get": 2}, kind  # the proposal, and the head of the audit log
 
 
 async def test_a_proposal_reads_the_whole_graph_once_to_place_something_and_else_never() -> None:
     bench = await a_bench()
     for payload, times in (
-        ({"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Other"}}}, 0),
+        (
+            {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Other"}}},
+            0,
+        ),
         ({"type": "delete_node", "payload": {"nodeKey": "d"}}, 0),
         ({"type": "create_node", "payload": {"typeKey": "task"}}, 1),
     ):
         source: Any = Counting(bench.source)
         await Approvals(source, bench.records, clock=bench.clock).propose(
             payload,
-            Asked(graph_key=FLOW, thread_id="t1", turn=1, tool_call_id="c1", asker=EDITOR, model="a-model"),
+            Asked(
+                graph_key=FLOW,
+                thread_id="t1",
+                turn=1,
+                tool_call_id="c1",
+                asker=EDITOR,
+                model="a-model",
+            ),
         )
         assert source.asked["get_nodes"] == times, payload
 
 
 async def _proposed(file: Path, nodes: int, count: int) -> tuple[list[str], int]:
-    """Make a graph of so many nodes and propose so many changes; return their ids and the revision."""
+    """Make a graph of so many nodes and propose so many changes; return their ids
+    and the revision.
+    """
     async with SqliteDatabase(file) as database:
         bench = await a_bench(database, clock=now_ms)
         more = [a_node(f"n{i}", data={"name": f"Node {i}"}) for i in range(nodes)]
@@ -193,7 +229,8 @@ async def _proposed(file: Path, nodes: int, count: int) -> tuple[list[str], int]
 
 async def _approved(ports: list[int], ids: list[str], clients: int) -> Counter[str]:
     """Approve them with so many clients, each at one of the servers; count the answers."""
-    rest, places = iter(ids), cycle(ports)
+    rest = iter(ids)
+    places = cycle(ports)
     answers: Counter[str] = Counter()
 
     async def decide(client: httpx2.AsyncClient, port: int) -> None:
@@ -208,7 +245,9 @@ async def _approved(ports: list[int], ids: list[str], clients: int) -> Counter[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("proposals", "clients", "servers"), [(64, 64, 1), (64, 64, 2), (200, 8, 2)])
+@pytest.mark.parametrize(
+    ("proposals", "clients", "servers"), [(64, 64, 1), (64, 64, 2), (200, 8, 2)]
+)
 async def test_every_approval_of_one_graph_is_applied_once(
     tmp_path: Path, proposals: int, clients: int, servers: int
 ) -> None:

@@ -127,7 +127,8 @@ async def _rename(path: Path) -> None:
 async def _stored(path: Path) -> object:
     """Return all that an import stores, without what is another each time."""
     async with SqliteDatabase(path) as database:
-        source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+        source = database.source(WORKSPACE)
+        records = database.records(WORKSPACE)
         graphs = [graph.key for graph in await source.list_graphs()]
         approvals = Approvals(source, records)
         assert (await approvals.audit.verify()).is_sound
@@ -148,7 +149,9 @@ async def _stored(path: Path) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2], ids=["first import", "merge with a conflict"])
-async def test_an_import_killed_at_any_write_is_whole_or_absent(tmp_path: Path, version: int) -> None:
+async def test_an_import_killed_at_any_write_is_whole_or_absent(
+    tmp_path: Path, version: int
+) -> None:
     path = tmp_path / "start.db"
     async with SqliteDatabase(path):
         pass
@@ -167,7 +170,9 @@ async def test_an_import_killed_at_any_write_is_whole_or_absent(tmp_path: Path, 
             assert stored in (before, after), f"killed at write {write} of {last}"
             found.append(stored == after)
     assert last > KILLS
-    print(f"{len(found)} kills at {last} writes: {sum(found)} whole, {len(found) - sum(found)} as before")
+    print(
+        f"{len(found)} kills at {last} writes: {sum(found)} whole, {len(found) - sum(found)} as before"
+    )
     assert before != after
     assert not all(found)
 
@@ -182,7 +187,9 @@ async def _sent_by_another(path: Path, api: LoopbackApi) -> list[dict[str, int]]
             while any(each.data["status"] != "done" for each in await records.query(KIND)):
                 await hooks.send_due()
         await hooks.aclose()
-    bodies = [(each.headers["webhook-id"], json.loads(each.body)["nodesSaved"]) for each in api.arrived]
+    bodies = [
+        (each.headers["webhook-id"], json.loads(each.body)["nodesSaved"]) for each in api.arrived
+    ]
     return [{key: saves} for key, saves in dict.fromkeys(bodies)]
 
 
@@ -191,7 +198,10 @@ async def test_what_is_gathered_at_a_kill_is_sent_as_one_request(tmp_path: Path)
     async with SqliteDatabase(tmp_path / "start.db"):
         pass
     found: list[int] = []
-    async with loopback_api() as api, killing(save_and_send, tmp_path, f"{api.url}/hook") as killed_at:
+    async with (
+        loopback_api() as api,
+        killing(save_and_send, tmp_path, f"{api.url}/hook") as killed_at,
+    ):
         api.answers = {"POST /hook": {}}
         last = await last_write(killed_at)
         for write in range(1, last + 1):

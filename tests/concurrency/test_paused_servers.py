@@ -1,7 +1,9 @@
-"""Two server processes with shifted clocks that are stopped and go on: nothing acknowledged is lost.
+"""Two server processes with shifted clocks that are stopped and go on: nothing
+acknowledged is lost.
 
-Their clocks are those of libfaketime and are moved while they run, so that the leases of each have ended for
-the other again and again; SIGSTOP and SIGCONT do what a sleeping laptop or a snapshot of a machine does.
+Their clocks are those of libfaketime and are moved while they run, so that the leases of each have
+ended for the other again and again; SIGSTOP and SIGCONT do what a sleeping laptop or a snapshot of
+a machine does.
 """
 
 import asyncio
@@ -95,7 +97,9 @@ async def edit(server: Server, done: Acknowledged, numbers: Any) -> None:
             keys = {number: f"n{number}" for number in itertools.islice(numbers, BURST)}
             for number, key in keys.items():
                 made = node(key, posX=number)
-                await client.send("batchCreateElements", _id=number, sheetId="0", nodes=[made], edges=[])
+                await client.send(
+                    "batchCreateElements", _id=number, sheetId="0", nodes=[made], edges=[]
+                )
             while keys:
                 answer = await client.read()
                 key = keys.pop(answer.get("_id", -1), None)
@@ -116,7 +120,11 @@ async def ask(server: Server, done: Acknowledged, numbers: Any) -> None:
 
 async def start_run(server: Server, done: Acknowledged, numbers: Any) -> None:
     """Make an automation and start its run."""
-    made = {"graphKey": GRAPH, "name": f"Check {next(numbers)}", "message": "Look for what is wrong."}
+    made = {
+        "graphKey": GRAPH,
+        "name": f"Check {next(numbers)}",
+        "message": "Look for what is wrong.",
+    }
     async with httpx2.AsyncClient(base_url=server.url, timeout=10, trust_env=False) as client:
         automation = await client.post("/api/automations", json={**made, "mode": "report"})
         if automation.status_code == 201:
@@ -152,8 +160,11 @@ async def disturb(servers: list[Server], chance: random.Random, lasts_s: float) 
 async def disturbed(
     path: Path, api: LoopbackApi, *, acknowledged: int, lasts_s: float, chance: random.Random
 ) -> Acknowledged:
-    """Let two servers work while they are disturbed, until so much is acknowledged; both are killed then."""
-    done, numbers = Acknowledged(), itertools.count(1)
+    """Let two servers work while they are disturbed, until so much is acknowledged; both
+    are killed then.
+    """
+    done = Acknowledged()
+    numbers = itertools.count(1)
     async with AsyncExitStack() as stack:
         servers: list[Server] = []
         for number in range(2):
@@ -180,7 +191,9 @@ async def disturbed(
             for _ in range(many)
         ]
         tasks = [asyncio.create_task(work) for work in (*works, disturb(servers, chance, lasts_s))]
-        await until(lambda: done.has(acknowledged) or any(task.done() for task in tasks), within_s=1_500)
+        await until(
+            lambda: done.has(acknowledged) or any(task.done() for task in tasks), within_s=1_500
+        )
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
@@ -202,7 +215,9 @@ async def lost(path: Path, api: LoopbackApi, done: Acknowledged) -> dict[str, se
             said |= {one.content for one in stored.thread.messages if isinstance(one, UserMessage)}
         found = await records.query(SESSION_KIND, limit=100_000)
         runs = {each.thread.key: session_of(each.thread) for each in map(read_thread, found)}
-        ended = {key for key, run in runs.items() if run.phase is Phase.COMPLETED and not run.unannounced}
+        ended = {
+            key for key, run in runs.items() if run.phase is Phase.COMPLETED and not run.unannounced
+        }
         await send_rest(database, api)
     bodies = [json.loads(each.body) for each in api.arrived]
     arrived = {body["sessionId"] for body in bodies if "sessionId" in body}
@@ -220,7 +235,11 @@ async def send_rest(database: SqliteDatabase, api: LoopbackApi) -> None:
     hooks = Webhooks(f"{api.url}/hook", clock=lambda: now_ms() + CLAIMED_MS + 3_600_000)
     hooks.open(records)
     async with asyncio.timeout(120):
-        while [one for one in await records.query(WEBHOOK, limit=100_000) if one.data["status"] not in OVER]:
+        while [
+            one
+            for one in await records.query(WEBHOOK, limit=100_000)
+            if one.data["status"] not in OVER
+        ]:
             await hooks.send_due()
     await hooks.aclose()
 
@@ -231,7 +250,9 @@ ACKNOWLEDGED = int(os.environ.get("PAUSED_ACKNOWLEDGED", "300"))  # 10000 takes 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 @needs_faketime
-@pytest.mark.parametrize(("acknowledged", "lasts_s"), [(ACKNOWLEDGED, 0.6), (ACKNOWLEDGED // 10, 20.0)])
+@pytest.mark.parametrize(
+    ("acknowledged", "lasts_s"), [(ACKNOWLEDGED, 0.6), (ACKNOWLEDGED // 10, 20.0)]
+)
 async def test_of_acknowledged_edits_turns_runs_and_deliveries_none_is_lost(
     tmp_path: Path, acknowledged: int, lasts_s: float
 ) -> None:
@@ -241,7 +262,9 @@ async def test_of_acknowledged_edits_turns_runs_and_deliveries_none_is_lost(
         chance = random.Random(acknowledged)
         done = await disturbed(path, api, acknowledged=acknowledged, lasts_s=lasts_s, chance=chance)
         gone = await lost(path, api, done)
-    print(f"{len(done.nodes)} edits, {sum(map(len, done.asked.values()))} turns, {len(done.runs)} runs")
+    print(
+        f"{len(done.nodes)} edits, {sum(map(len, done.asked.values()))} turns, {len(done.runs)} runs"
+    )
     assert done.nodes
     assert done.asked
     assert done.runs

@@ -46,7 +46,9 @@ async def _begin(path: Path) -> None:
 
 
 async def _outcome(path: Path) -> tuple[dict[str, object], int]:
-    """Return all that a run leaves behind and that a kill could have made otherwise; and its tokens."""
+    """Return all that a run leaves behind and that a kill could have made otherwise;
+    and its tokens.
+    """
     async with SqliteDatabase(path) as database:
         here = night(database, path)
         runs = [
@@ -87,19 +89,27 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
             write = 1 + round(number * (last - 1) / (KILLS - 1))
             path = tmp_path / f"{write}.db"
             path.with_suffix(".calls").unlink(missing_ok=True)
-            kills += await killed_at(write)  # looks at a busy graph differ: the last write may not come
+            kills += await killed_at(
+                write
+            )  # looks at a busy graph differ: the last write may not come
             began = time.monotonic()
             await live_through(path)
             longest_s = max(longest_s, time.monotonic() - began)
             found, used = await _outcome(path)
             assert found == expected, f"killed at write {write} of {last}"
-            assert tokens <= used <= tokens + a_call, f"killed at write {write} of {last}: {used} tokens"
+            assert tokens <= used <= tokens + a_call, (
+                f"killed at write {write} of {last}: {used} tokens"
+            )
             calls = len(path.with_suffix(".calls").read_text())
-            assert calls <= CALLS + 1, f"killed at write {write} of {last}: {calls} calls of the model"
+            assert calls <= CALLS + 1, (
+                f"killed at write {write} of {last}: {calls} calls of the model"
+            )
             most = max(most, calls)
     assert kills >= KILLS - 5
     assert longest_s < RESUMED_IN_S
-    print(f"{kills} kills at {last} writes, at most {most} calls of the model, over in {longest_s:.1f} s")
+    print(
+        f"{kills} kills at {last} writes, at most {most} calls of the model, over in {longest_s:.1f} s"
+    )
 
 
 SERVERS = 4
@@ -123,7 +133,9 @@ def occurrences() -> set[int]:
 
 
 class Servers:
-    """Processes that tick on one database; each is a copy of one that has loaded the program already."""
+    """Processes that tick on one database; each is a copy of one that has loaded
+    the program already.
+    """
 
     def __init__(self, address: str, clock_file: Path) -> None:
         self._given = (address, str(clock_file))
@@ -162,7 +174,9 @@ async def test_each_occurrence_becomes_one_run_on_four_servers_that_die(tmp_path
 
 
 @pytest.mark.slow
-async def test_so_it_does_on_four_servers_of_one_arangodb(arango_address: str, tmp_path: Path) -> None:
+async def test_so_it_does_on_four_servers_of_one_arangodb(
+    arango_address: str, tmp_path: Path
+) -> None:
     await lived_through(arango_address, tmp_path)
 
 
@@ -176,9 +190,12 @@ async def lived_through(address: str, tmp_path: Path) -> None:
         for number in range(AUTOMATIONS):
             graph = Graph(key=f"flow-{number}", name="Flow", workspace="default")
             await database.source("default").create_graph(graph)
-            automation = await night.automation(graph_key=graph.key, only_if_changed=False, cron=CRON)
+            automation = await night.automation(
+                graph_key=graph.key, only_if_changed=False, cron=CRON
+            )
             made.append(automation.key)
-        began, servers = time.monotonic(), Servers(address, clock_file)
+        began = time.monotonic()
+        servers = Servers(address, clock_file)
         killing = asyncio.create_task(servers.kill_now_and_then())
         try:
             for day in range(DAYS):
@@ -190,14 +207,22 @@ async def lived_through(address: str, tmp_path: Path) -> None:
         finally:
             killing.cancel()
             servers.end()
-        expected, ends = occurrences(), Counter[str]()
+        expected = occurrences()
+        ends = Counter[str]()
         for key in made:
-            found = await night.automations.sessions({"automationId": key, "open": False}, limit=DAYS + 10)
-            runs = [session_of(each.thread) for each in found if each.thread.key.startswith("auto/")]
+            found = await night.automations.sessions(
+                {"automationId": key, "open": False}, limit=DAYS + 10
+            )
+            runs = [
+                session_of(each.thread) for each in found if each.thread.key.startswith("auto/")
+            ]
             assert len(runs) == len(expected)
             assert {run.scheduled_time for run in runs} == expected
             # A run whose process dies again and again is given up: it keeps no other from its time.
-            assert all(run.end_reason is EndReason.COMPLETED or run.attempts >= MAX_ATTEMPTS for run in runs)
+            assert all(
+                run.end_reason is EndReason.COMPLETED or run.attempts >= MAX_ATTEMPTS
+                for run in runs
+            )
             ends.update(str(run.end_reason) for run in runs)
         assert ends[EndReason.ERROR] < ends.total() / 50
     assert servers.kills

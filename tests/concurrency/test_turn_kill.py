@@ -1,4 +1,6 @@
-"""A turn whose process is killed is taken over: nothing waits for the dead, nothing is lost or done twice."""
+"""A turn whose process is killed is taken over: nothing waits for the dead, nothing is lost
+or done twice.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ from tools.session_tools import QUESTIONS
 pytestmark = pytest.mark.slow
 
 WRITES = 6
-"""Of a turn that reads, proposes and waits: hold, question, read answered, move asked, approval, wait.
-Giving the hold back is the seventh."""
+"""Of a turn that reads, proposes and waits: hold, question, read answered, move asked, approval,
+wait. Giving the hold back is the seventh.
+"""
 
 
 @pytest.fixture
@@ -54,7 +57,9 @@ async def only_thread(setting: Setting) -> str | None:
 
 
 async def check_taken_over(setting: Setting, thread_id: str) -> None:
-    """Both ways on work: with another message, and what waited is still decided once and reported."""
+    """Both ways on work: with another message, and what waited is still decided
+    once and reported.
+    """
     stored = (await setting.threads.get(thread_id, EDITOR)).thread
     check_valid(repaired(stored.messages, missing="-"))
     open_calls = {a.tool_call_id: a for a in await setting.approvals.list(by=EDITOR) if a.is_open}
@@ -67,7 +72,9 @@ async def check_taken_over(setting: Setting, thread_id: str) -> None:
     still = {a.tool_call_id: a for a in await setting.approvals.list(by=EDITOR) if a.is_open}
     assert still.keys() == open_calls.keys()
     for approval in still.values():
-        decided = await setting.approvals.decide(approval.id, Approve(), EDITOR, thread_id=thread_id)
+        decided = await setting.approvals.decide(
+            approval.id, Approve(), EDITOR, thread_id=thread_id
+        )
         assert decided.status == "applied"
         node = await setting.node("root")
         assert node is not None
@@ -80,9 +87,13 @@ async def check_taken_over(setting: Setting, thread_id: str) -> None:
 
 
 @pytest.mark.parametrize("writes", range(WRITES + 2))
-async def test_killed_between_two_stored_steps_the_next_message_is_answered(file: Path, writes: int) -> None:
+async def test_killed_between_two_stored_steps_the_next_message_is_answered(
+    file: Path, writes: int
+) -> None:
     output = await died(file, "write", writes)
-    assert output == ("unharmed 0\n" if writes == WRITES + 1 else "")  # the numbers are those of the code
+    assert output == (
+        "unharmed 0\n" if writes == WRITES + 1 else ""
+    )  # the numbers are those of the code
     async with SqliteDatabase(file) as database:
         setting = setting_on(database, Reader())
         thread_id = await only_thread(setting)
@@ -93,7 +104,9 @@ async def test_killed_between_two_stored_steps_the_next_message_is_answered(file
 
 
 @pytest.mark.parametrize("where", ["stream", "tool"])
-async def test_killed_in_the_models_answer_or_in_a_tool_the_turn_is_resumed(file: Path, where: str) -> None:
+async def test_killed_in_the_models_answer_or_in_a_tool_the_turn_is_resumed(
+    file: Path, where: str
+) -> None:
     assert await died(file, where) == ""
     async with SqliteDatabase(file) as database:
         setting = setting_on(database, Reader())
@@ -110,7 +123,9 @@ async def test_killed_in_the_models_answer_or_in_a_tool_the_turn_is_resumed(file
 
 
 @pytest.mark.parametrize("writes", range(2, WRITES))
-async def test_killed_after_any_step_the_turn_is_resumed_with_one_proposal(file: Path, writes: int) -> None:
+async def test_killed_after_any_step_the_turn_is_resumed_with_one_proposal(
+    file: Path, writes: int
+) -> None:
     await died(file, "write", writes)
     async with SqliteDatabase(file) as database:
         setting = setting_on(database, Reader())
@@ -140,7 +155,9 @@ async def begun(process: object) -> str:
     return began[1]
 
 
-async def test_a_thread_is_busy_while_its_process_lives_and_free_once_it_is_killed(file: Path) -> None:
+async def test_a_thread_is_busy_while_its_process_lives_and_free_once_it_is_killed(
+    file: Path,
+) -> None:
     with holding(file) as process:
         thread_id = await begun(process)
         async with SqliteDatabase(file) as database:
@@ -199,11 +216,15 @@ async def test_killed_anywhere_in_an_answer_the_question_waits_or_has_its_one_an
         assert thread_id is not None
         thread = (await setting.threads.get(thread_id, EDITOR)).thread
         if PendingQuestion.of(thread) is not None:
-            events = await setting.resume(thread_id, response="Date", features=frozenset({QUESTIONS}))
+            events = await setting.resume(
+                thread_id, response="Date", features=frozenset({QUESTIONS})
+            )
             assert isinstance(events[-1], Completed)
         elif thread.turn.status == "running":
             assert isinstance((await setting.resume(thread_id))[-1], Completed)
         messages = await setting.messages(thread_id)
         check_valid(messages)
-        answers = [m.content for m in messages if isinstance(m, ToolMessage) and m.name == ASKED.name]
+        answers = [
+            m.content for m in messages if isinstance(m, ToolMessage) and m.name == ASKED.name
+        ]
         assert answers == ["The person answered: Date"]

@@ -1,4 +1,6 @@
-"""A process that runs a turn and dies in the middle of it: at a numbered write, or where it says so."""
+"""A process that runs a turn and dies in the middle of it: at a numbered write, or where
+it says so.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.llm.base import Chunk, Finished, Message, TextDelta, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    Chunk,
+    Finished,
+    Message,
+    TextDelta,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from tests.concurrency.workers import Mortal
 from tests.support.agents import EDITOR, GRAPH, collected, setting_on
 from tests.support.scripted_provider import FixedModel, calls_chunks
@@ -23,7 +33,9 @@ from tools.write_tools import WRITE_TOOLS
 
 READ = ToolCall(id="r1", name="search_nodes", arguments='{"query":"players"}')
 MOVE = ToolCall(
-    id="m1", name="propose_move_node", arguments='{"nodeKey":"root","posX":5,"posY":6,"reason":"tidy"}'
+    id="m1",
+    name="propose_move_node",
+    arguments='{"nodeKey":"root","posX":5,"posY":6,"reason":"tidy"}',
 )
 
 
@@ -32,7 +44,9 @@ def die() -> None:
 
 
 class Reader(FixedModel):
-    """A model that reads, proposes, and answers; which of them it does next stands in the conversation."""
+    """A model that reads, proposes, and answers; which of them it does next
+    stands in the conversation.
+    """
 
     def __init__(self, dies: str = "") -> None:
         self.dies = dies
@@ -45,7 +59,9 @@ class Reader(FixedModel):
         if self.dies == "stream" and READ.name in answered:
             die()
         calls = [READ] if READ.name not in answered else [MOVE] if MOVE.name not in answered else []
-        calls = [replace(call, id=f"{call.id}-{len(messages)}") for call in calls]  # an id is used once
+        calls = [
+            replace(call, id=f"{call.id}-{len(messages)}") for call in calls
+        ]  # an id is used once
         for piece in calls_chunks(*calls):
             yield piece
         yield Finished(reason="tool_calls" if calls else "stop")
@@ -57,7 +73,8 @@ async def _deadly(arguments: SearchNodes, context: ToolContext) -> ToolResult:
 
 
 DEADLY_TOOLS: tuple[Tool[Any], ...] = tuple(
-    replace(tool, run=_deadly) if tool.name == READ.name else tool for tool in (*READ_TOOLS, *WRITE_TOOLS)
+    replace(tool, run=_deadly) if tool.name == READ.name else tool
+    for tool in (*READ_TOOLS, *WRITE_TOOLS)
 )
 
 
@@ -65,7 +82,8 @@ class Counted:
     """A database whose writes of records are numbered."""
 
     def __init__(self, inner: Any, count: list[int]) -> None:
-        self._inner, self._count = inner, count
+        self._inner = inner
+        self._count = count
 
     def source(self, workspace: str) -> Any:
         return self._inner.source(workspace)
@@ -104,7 +122,9 @@ class Asking(Reader):
 
 
 async def answer_and_die(path: str, writes: str) -> None:
-    """Ask a person, then take their answer; die when so many records are written after the question."""
+    """Ask a person, then take their answer; die when so many records are written
+    after the question.
+    """
     shown = frozenset({QUESTIONS})
     async with SqliteDatabase(Path(path)) as database:
         count = [1 << 30]

@@ -1,4 +1,6 @@
-"""Servers that are killed while they gather what a webhook tells: each in a child, ended at one write."""
+"""Servers that are killed while they gather what a webhook tells: each in a child, ended
+at one write.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ GATHER_S = 1.0
 
 
 async def save_and_send(path: Path, url: str) -> None:
-    """Note each save in a file as soon as it is stored that it is to be sent; then wait until it is."""
+    """Note each save in a file as soon as it is stored that it is to be sent; then wait
+    until it is.
+    """
     noted = path.with_suffix(".saves")
     noted.write_text("", encoding="utf-8")
     async with SqliteDatabase(path) as database:

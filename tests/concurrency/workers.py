@@ -1,4 +1,6 @@
-"""Processes that decide: one dies at a numbered moment, others race; each function is one process."""
+"""Processes that decide: one dies at a numbered moment, others race; each
+function is one process.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class Mortal:
     """Passes calls on; the process dies before the write of that number, or after the last one."""
 
     def __init__(self, inner: Any, count: list[int]) -> None:
-        self._inner, self._count = inner, count
+        self._inner = inner
+        self._count = count
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -78,6 +81,10 @@ async def decide_with_others(where: str, who: str, approval_ids: str, decisions:
                 return type(exc).__name__
 
         outcomes = await asyncio.gather(
-            *(one(i, decision) for decision in decisions.split(",") for i in approval_ids.split(","))
+            *(
+                one(i, decision)
+                for decision in decisions.split(",")
+                for i in approval_ids.split(",")
+            )
         )
         print(" ".join(outcomes), flush=True)

@@ -1,4 +1,6 @@
-"""Contract of all graphs at once: who refers to a value, and search over a workspace, never over another."""
+"""Contract of all graphs at once: who refers to a value, and search over a workspace,
+never over another.
+"""
 
 from typing import ClassVar
 
@@ -18,7 +20,9 @@ Source = MutableGraphDataSource
 CALLS = {"url": "https://user:pw@API.example.com/v1/users?limit=5", "table": "public.orders"}
 
 
-async def users(source: Source, value: str, kind: UseKind | None = None, **more: object) -> list[str]:
+async def users(
+    source: Source, value: str, kind: UseKind | None = None, **more: object
+) -> list[str]:
     found = await source.find_users(entries_for(value, kind), limit=100, **more)  # pyright: ignore[reportArgumentType]
     return [f"{one.graph_key}/{one.node.key}" for one in found]
 
@@ -42,14 +46,30 @@ class EverywhereContract(Contract):
         refers = a_node("b", data={"parameters": CALLS, "credentials": {"slackApi": "Ops.*"}})
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[refers]))
         both = [f"{FLOW}/b", "second/n"]
-        for value in ("api.example.com", "HTTPS://api.example.com/v1/", "api.example.com/v1/users", "orders"):
+        for value in (
+            "api.example.com",
+            "HTTPS://api.example.com/v1/",
+            "api.example.com/v1/users",
+            "orders",
+        ):
             assert await users(source, value) == both, value
         assert await users(source, "Orders", "table", graphs=["second"]) == ["second/n"]
         assert await users(source, "orders", "url") == []
         assert await users(source, "Ops.*", "credential") == [f"{FLOW}/b"]
-        for literal in ("Ops", "Opsss", ".*", "%", "_", "api.example.com/v", "example.com", "public"):
+        for literal in (
+            "Ops",
+            "Opsss",
+            ".*",
+            "%",
+            "_",
+            "api.example.com/v",
+            "example.com",
+            "public",
+        ):
             assert await users(source, literal) == [], literal
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("b", data={"table": "bills"})]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_nodes=[a_node("b", data={"table": "bills"})])
+        )
         assert await users(source, "orders") == ["second/n"]
         assert await users(source, "bills") == [f"{FLOW}/b"]
         await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"]))
@@ -62,8 +82,14 @@ class EverywhereContract(Contract):
         with pytest.raises(BadUseValue):
             entries_for(value)
 
-    async def test_what_cannot_be_stored_finds_nothing_and_breaks_nothing(self, source: Source) -> None:
-        long = {"table": "t" * 1_000_000, "query": f"SELECT * FROM a{'b' * 300_000}", "url": "https://"}
+    async def test_what_cannot_be_stored_finds_nothing_and_breaks_nothing(
+        self, source: Source
+    ) -> None:
+        long = {
+            "table": "t" * 1_000_000,
+            "query": f"SELECT * FROM a{'b' * 300_000}",
+            "url": "https://",
+        }
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("b", data=long)]))
         for value in ("\ud800", "a\x00b", '"] OR 1', "'; DROP TABLE uses; --", "t" * MAX_VALUE):
             assert await users(source, value) == []
@@ -77,7 +103,9 @@ class EverywhereContract(Contract):
         theirs = await _second(database, OTHER, "theirs")
         for key, one in ((FLOW, source), ("second", source), ("theirs", theirs)):
             node = "b" if key == FLOW else "n"
-            await one.put_embeddings(key, [a_vector(node, 1, 0.5 if key == FLOW else 0, name=(0, 1))])
+            await one.put_embeddings(
+                key, [a_vector(node, 1, 0.5 if key == FLOW else 0, name=(0, 1))]
+            )
         nodes = [*await source.get_nodes(FLOW), *await source.get_nodes("second")]
         found = await source.search_everywhere(
             BatchRequest(query="sort the invoices", vector=(MODEL, floats(1, 0)), limit=10)
@@ -86,7 +114,9 @@ class EverywhereContract(Contract):
         expected = [(named[hit.key], hit.score) for hit in bm25(nodes, "sort the invoices")]
         if self.scored_together:
             assert [name for name, _ in found.text] == [name for name, _ in expected]
-            assert [score for _, score in found.text] == pytest.approx([s for _, s in expected], rel=1e-5)
+            assert [score for _, score in found.text] == pytest.approx(
+                [s for _, s in expected], rel=1e-5
+            )
         assert dict(found.text).keys() == dict(expected).keys()
         assert [name for name, _ in found.vector] == [("second", "n"), (FLOW, "b")]
         assert found.vector[0][1] == pytest.approx(1.0, abs=1e-6)
@@ -97,9 +127,13 @@ class EverywhereContract(Contract):
         assert set(found.nodes) == set(found.names)
         one = found.nodes["second", "n"]
         assert (one.graph_name, one.node) == ("Graph second", _node(nodes, "n"))
-        only = await source.search_everywhere(BatchRequest(query="invoices", limit=10), ["second", "theirs"])
+        only = await source.search_everywhere(
+            BatchRequest(query="invoices", limit=10), ["second", "theirs"]
+        )
         assert only.names == [("second", "n")]
-        none = await source.search_everywhere(BatchRequest(vector=(MODEL, floats(1, 0, 0)), limit=10))
+        none = await source.search_everywhere(
+            BatchRequest(vector=(MODEL, floats(1, 0, 0)), limit=10)
+        )
         assert none.names == []
 
 

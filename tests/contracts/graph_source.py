@@ -1,4 +1,6 @@
-"""The contract of a graph source, whole: a subclass supplies the fixture `factory` and runs all of it."""
+"""The contract of a graph source, whole: a subclass supplies the fixture `factory` and runs
+all of it.
+"""
 
 import pytest
 
@@ -33,7 +35,9 @@ class GraphSourceContract(
 
 
 class DurableContract(Contract):
-    """What a database that outlives its process does besides: `factory` opens the same one again."""
+    """What a database that outlives its process does besides: `factory` opens the
+    same one again.
+    """
 
     async def test_everything_is_there_when_opened_again(self, factory: Factory) -> None:
         async with factory() as database:
@@ -41,17 +45,25 @@ class DurableContract(Contract):
             await source.put_node_config(samples.a_type("log", display_name="Chronicle"))
             await source.put_embeddings(samples.FLOW, [samples.a_vector("a", 1, 0, name=(0, 1))])
             write = RecordWrite(kind="audit", key="k", data={"sequence": 1}, expected_version=None)
-            await source.apply(Mutation(graph_key=samples.FLOW, delete_nodes=["b"]), records=[write])
+            await source.apply(
+                Mutation(graph_key=samples.FLOW, delete_nodes=["b"]), records=[write]
+            )
             before = await samples.snapshot(source)
             record = await database.records(samples.WORKSPACE).get("audit", "k")
         async with factory() as database:
             source = database.source(samples.WORKSPACE)
             assert await samples.snapshot(source) == before
             assert await database.records(samples.WORKSPACE).get("audit", "k") == record
-            assert samples.keys_of(await source.search_text(samples.FLOW, "chronicle", limit=5)) == ["d"]
-            for field, vector in (("content", samples.floats(1, 0)), ("name", samples.floats(0, 1))):
+            assert samples.keys_of(
+                await source.search_text(samples.FLOW, "chronicle", limit=5)
+            ) == ["d"]
+            for field, vector in (
+                ("content", samples.floats(1, 0)),
+                ("name", samples.floats(0, 1)),
+            ):
                 hits = await source.search_vectors(
-                    samples.FLOW, VectorQuery(vector=vector, model=samples.MODEL, limit=5, field=field)
+                    samples.FLOW,
+                    VectorQuery(vector=vector, model=samples.MODEL, limit=5, field=field),
                 )
                 assert samples.keys_of(hits) == ["a"]
 

@@ -31,7 +31,8 @@ limits = st.sampled_from([0, 1, 2, 3, 5, 50])
 fields = st.sampled_from(["content", "name"])
 record_keys = st.sampled_from(["k1", "k2", "é"])
 record_data = st.fixed_dictionaries(
-    {}, optional={name: st.sampled_from(plans.STATUSES) for name in ("status", "createdTime", "note")}
+    {},
+    optional={name: st.sampled_from(plans.STATUSES) for name in ("status", "createdTime", "note")},
 )
 revisions = st.sampled_from(["right", "right", "none", "wrong"])
 choices_of_version = st.sampled_from(["current", "current", "current", "none", "stale"])
@@ -89,7 +90,9 @@ class SourceMachine(RuleBasedStateMachine):
         self.runner.run(self.tested.__aexit__(None, None, None))
         self.check_stored()
 
-    def outcome(self, database: Database, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
+    def outcome(
+        self, database: Database, do: Callable[[Database], Awaitable[T]]
+    ) -> T | type[SourceError]:
         try:
             return self.runner.run(answers.awaited(do(database)))
         except SourceError as exc:
@@ -100,7 +103,8 @@ class SourceMachine(RuleBasedStateMachine):
 
     def same(self, do: Callable[[Database], Awaitable[T]]) -> T | type[SourceError]:
         """Do it to both databases and compare; the one answer, or the one class of error."""
-        expected, found = self.outcome(self.oracle, do), self.outcome(self.tested, do)
+        expected = self.outcome(self.oracle, do)
+        found = self.outcome(self.tested, do)
         assert found == expected
         return found
 
@@ -122,8 +126,12 @@ class SourceMachine(RuleBasedStateMachine):
         if really:
             self.same(lambda db: db.source(workspace).delete_graph(graph))
 
-    @rule(workspace=workspaces, graph=graphs, plan=plans.plans, expected=revisions, writes=some_writes)
-    def change(self, workspace: str, graph: str, plan: plans.Plan, expected: str, writes: Writes) -> None:
+    @rule(
+        workspace=workspaces, graph=graphs, plan=plans.plans, expected=revisions, writes=some_writes
+    )
+    def change(
+        self, workspace: str, graph: str, plan: plans.Plan, expected: str, writes: Writes
+    ) -> None:
         mutation = plan.mutation(graph, workspace)
         found = self.outcome(self.oracle, lambda db: db.source(workspace).get_graph(graph))
         revision = 0 if isinstance(found, type) else found.revision
@@ -133,7 +141,9 @@ class SourceMachine(RuleBasedStateMachine):
         self.write_both(
             workspace,
             writes,
-            lambda db, joined: db.source(workspace).apply(mutation, expected_revision=wanted, records=joined),
+            lambda db, joined: db.source(workspace).apply(
+                mutation, expected_revision=wanted, records=joined
+            ),
         )
 
     def fitting(self, workspace: str, mutation: Mutation) -> Mutation:
@@ -145,7 +155,9 @@ class SourceMachine(RuleBasedStateMachine):
                 graph=await source.get_graph(key),
                 nodes={node.key: node.sheet for node in await source.get_nodes(key)},
                 edges=await source.get_edges(key),
-                configs={c.key for c in await source.get_node_configs() if c.workspace == workspace},
+                configs={
+                    c.key for c in await source.get_node_configs() if c.workspace == workspace
+                },
             )
 
         return plans.made_to_fit(mutation, self.runner.run(stored()))
@@ -173,9 +185,14 @@ class SourceMachine(RuleBasedStateMachine):
         return versions.get((workspace, key), nothing)
 
     def write_both(
-        self, workspace: str, writes: Writes, do: Callable[[Database, list[RecordWrite]], Awaitable[T]]
+        self,
+        workspace: str,
+        writes: Writes,
+        do: Callable[[Database, list[RecordWrite]], Awaitable[T]],
     ) -> None:
-        """Do what writes records too, with each database's own versions; then learn the new ones."""
+        """Do what writes records too, with each database's own versions; then learn
+        the new ones.
+        """
         outcomes: list[Any] = []
         for place, database in enumerate((self.oracle, self.tested)):
             joined = [
@@ -253,7 +270,9 @@ class SourceMachine(RuleBasedStateMachine):
         self.same(lambda db: snapshot(db.source(workspace), graph))
         self.same(lambda db: answers.documents(db.source(workspace).list_graphs()))
 
-    @rule(graph=graphs, sheet=st.sampled_from([None, "0", "1", "7"]), limit=st.sampled_from([1, 2, 3]))
+    @rule(
+        graph=graphs, sheet=st.sampled_from([None, "0", "1", "7"]), limit=st.sampled_from([1, 2, 3])
+    )
     def pages_read_the_same(self, graph: str, sheet: str | None, limit: int) -> None:
         async def pages(database: Database) -> list[Any]:
             found: list[Any] = []
@@ -271,7 +290,9 @@ class SourceMachine(RuleBasedStateMachine):
         self.same(pages)
 
     @rule(graph=graphs, asked=keys, limit=st.none() | limits)
-    def what_hangs_on_nodes_reads_the_same(self, graph: str, asked: list[str], limit: int | None) -> None:
+    def what_hangs_on_nodes_reads_the_same(
+        self, graph: str, asked: list[str], limit: int | None
+    ) -> None:
         async def read(database: Database) -> list[Any]:
             source = database.source("acme")
             return [
@@ -334,16 +355,22 @@ class SourceMachine(RuleBasedStateMachine):
         least=st.sampled_from([-1.0, 0.0, 0.3, 0.75]),
         field=fields,
     )
-    def vectors_find_the_same(self, graph: str, query: Any, limit: int, least: float, field: Any) -> None:
+    def vectors_find_the_same(
+        self, graph: str, query: Any, limit: int, least: float, field: Any
+    ) -> None:
         values, model = query
 
         def search(most: int, score: float) -> Callable[[Database], Awaitable[list[Hit]]]:
             return lambda db: db.source("acme").search_vectors(
                 graph,
-                VectorQuery(vector=floats(*values), model=model, limit=most, min_score=score, field=field),
+                VectorQuery(
+                    vector=floats(*values), model=model, limit=most, min_score=score, field=field
+                ),
             )
 
-        self.compare_hits(search(1000, least - 1e-4), search(limit, least), limit=limit, min_score=least)
+        self.compare_hits(
+            search(1000, least - 1e-4), search(limit, least), limit=limit, min_score=least
+        )
 
     def compare_hits(
         self,
@@ -354,7 +381,8 @@ class SourceMachine(RuleBasedStateMachine):
         min_score: float = 0.0,
         by_order: bool = False,
     ) -> None:
-        exact, found = self.outcome(self.oracle, everything), self.outcome(self.tested, asked)
+        exact = self.outcome(self.oracle, everything)
+        found = self.outcome(self.tested, asked)
         if isinstance(exact, type) or isinstance(found, type):
             assert found == exact
         elif by_order:

@@ -1,4 +1,6 @@
-"""Random changes and documents for the state machine of sources: few keys and words, so that they meet."""
+"""Random changes and documents for the state machine of sources: few keys and words, so
+that they meet.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ def few(strategy: st.SearchStrategy[Any], most: int = 4) -> st.SearchStrategy[li
 
 texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
 node_data = st.one_of(
-    st.none(), texts, st.fixed_dictionaries({"name": texts}, optional={"rule": texts, "list": few(texts, 2)})
+    st.none(),
+    texts,
+    st.fixed_dictionaries({"name": texts}, optional={"rule": texts, "list": few(texts, 2)}),
 )
 nodes = st.fixed_dictionaries(
     {
@@ -80,7 +84,9 @@ def _vector(dim: int) -> st.SearchStrategy[NodeVector]:
 
 # Mostly one length, so that there is something to search; the other must be ignored.
 vectors = st.sampled_from([2, 2, 2, 3]).flatmap(_vector)
-vector_queries = st.tuples(st.sampled_from([2, 2, 2, 3]).flatmap(floats_of), st.sampled_from(MODELS))
+vector_queries = st.tuples(
+    st.sampled_from([2, 2, 2, 3]).flatmap(floats_of), st.sampled_from(MODELS)
+)
 sheet_lists = st.none() | st.sampled_from([{"0": "main", "1": "side"}, {"0": "main", "7": "seven"}])
 
 
@@ -172,7 +178,9 @@ def made_to_fit(mutation: Mutation, stored: Stored) -> Mutation:
             {e.key for e in stored.edges}.intersection(mutation.delete_edges) - put_edges.keys()
         ),
         put_configs=list(configs.values()),
-        delete_configs=sorted(stored.configs.intersection(mutation.delete_configs) - configs.keys()),
+        delete_configs=sorted(
+            stored.configs.intersection(mutation.delete_configs) - configs.keys()
+        ),
         put_vectors=list({v.key: v for v in mutation.put_vectors if v.key in there}.values()),
         graph=graph,
     )

@@ -16,12 +16,14 @@ class ReadContract(Contract):
     def test_a_source_knows_its_workspace(self, database: Database) -> None:
         assert database.source(WORKSPACE).workspace == WORKSPACE
 
-    async def test_a_healthy_database_reports_no_error(self, database: Database, source: Source) -> None:
+    async def test_a_healthy_database_reports_no_error(
+        self, database: Database, source: Source
+    ) -> None:
         findings = await database.check()
         assert findings
-        assert all(isinstance(finding, Finding) and finding.status != "error" for finding in findings), (
-            findings
-        )
+        assert all(
+            isinstance(finding, Finding) and finding.status != "error" for finding in findings
+        ), findings
 
     def test_the_address_shows_a_scheme(self, database: Database) -> None:
         assert database.url.partition(":")[1] == ":"
@@ -56,7 +58,10 @@ class ReadContract(Contract):
                     assert len(page) <= limit
                     seen += keys_of(page)
                 assert seen == expected
-        assert keys_of(await source.get_edges(FLOW, sheet="0", after="ab", limit=2)) == ["bc1", "bc2"]
+        assert keys_of(await source.get_edges(FLOW, sheet="0", after="ab", limit=2)) == [
+            "bc1",
+            "bc2",
+        ]
         assert await source.get_edges(FLOW, limit=0) == []
 
     async def test_pages_of_a_sheet_hold_its_nodes(self, source: Source) -> None:
@@ -67,9 +72,17 @@ class ReadContract(Contract):
     async def test_nodes_and_edges_by_key_come_as_asked_each_once(self, source: Source) -> None:
         found = await source.get_nodes_by_key(FLOW, ["d", "nobody", "a", "d", "apart"])
         assert keys_of(found) == ["d", "a", "apart"]
-        edges = await source.get_edges_by_key(FLOW, ["da", "d", "bc1", "da", "", "b\ud800", "cc", "c\0c"])
-        assert [(edge.key, edge.source) for edge in edges] == [("da", "d"), ("bc1", "b"), ("cc", "c")]
-        assert await source.get_nodes_by_key(FLOW, []) == await source.get_edges_by_key(FLOW, []) == []
+        edges = await source.get_edges_by_key(
+            FLOW, ["da", "d", "bc1", "da", "", "b\ud800", "cc", "c\0c"]
+        )
+        assert [(edge.key, edge.source) for edge in edges] == [
+            ("da", "d"),
+            ("bc1", "b"),
+            ("cc", "c"),
+        ]
+        assert (
+            await source.get_nodes_by_key(FLOW, []) == await source.get_edges_by_key(FLOW, []) == []
+        )
 
     async def test_many_keys_are_read_at_once(self, source: Source) -> None:
         keys = [f"n{i:05}" for i in range(1_200)]
@@ -103,7 +116,10 @@ class ReadContract(Contract):
             Link("a", "b"), Link("b", "c"), Link("b", "c"), Link("b", "d"), Link("c", "c"),
         ]  # fmt: skip
         assert await source.get_links(FLOW, ["c", "b"], limit=1) == [Link("a", "b")]
-        assert await source.get_links(FLOW, ["c", "d"], max_degree=2) == [Link("b", "d"), Link("d", "a")]
+        assert await source.get_links(FLOW, ["c", "d"], max_degree=2) == [
+            Link("b", "d"),
+            Link("d", "a"),
+        ]
         assert await source.get_links(FLOW, ["c", "a"], max_degree=3) == [
             Link("a", "b"), Link("b", "c"), Link("b", "c"), Link("c", "c"), Link("d", "a"),
         ]  # fmt: skip
@@ -111,18 +127,25 @@ class ReadContract(Contract):
         assert await source.get_links(FLOW, []) == []
 
     async def test_typed_links_lead_on_over_labels(self, source: Source) -> None:
-        edges = [an_edge("x1", "a", "apart", label="directed_by"), an_edge("x2", "apart", "d", label="é")]
+        edges = [
+            an_edge("x1", "a", "apart", label="directed_by"),
+            an_edge("x2", "apart", "d", label="é"),
+        ]
         await source.apply(Mutation(graph_key=FLOW, put_edges=edges))
 
-        async def read(*keys: str, limit: int = 50, max_degree: int = 50, **asked: Any) -> list[TypedLink]:
+        async def read(
+            *keys: str, limit: int = 50, max_degree: int = 50, **asked: Any
+        ) -> list[TypedLink]:
             return sorted(
                 await source.get_typed_links(
                     FLOW, LinkWalk(keys=keys, limit=limit, max_degree=max_degree, **asked)
                 )
             )
 
-        ab, da = TypedLink("a", "b", ""), TypedLink("d", "a", "")
-        directed, on = TypedLink("a", "apart", "directed_by"), TypedLink("apart", "d", "é")
+        ab = TypedLink("a", "b", "")
+        da = TypedLink("d", "a", "")
+        directed = TypedLink("a", "apart", "directed_by")
+        on = TypedLink("apart", "d", "é")
         assert await read("a") == [directed, ab, da]
         assert await read("a", labels=["directed_by", "é"], steps=2) == [directed, on]
         assert await read("a", labels=["directed_by", "é"], steps=2, max_degree=1) == [directed]
@@ -142,7 +165,9 @@ class ReadContract(Contract):
             *(an_edge(f"{key}-t", key, "t") for key in middles),
         ]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
-        links = await source.get_typed_links(FLOW, LinkWalk(keys=["s"], steps=2, limit=1_000, max_degree=50))
+        links = await source.get_typed_links(
+            FLOW, LinkWalk(keys=["s"], steps=2, limit=1_000, max_degree=50)
+        )
         assert {link.source for link in links if link.target == "t"} == {*middles} - {*crowded}
 
     async def test_stats_count_by_type_and_model(self, source: Source) -> None:
@@ -161,7 +186,9 @@ class NeighborhoodContract(Contract):
         assert keys_of(around.nodes) == ["c", "b", "a", "d"]
         assert dict(around.depths) == {"c": 0, "b": 1, "a": 2, "d": 2}
 
-    async def test_a_direction_is_followed_and_edges_are_all_between_the_nodes(self, source: Source) -> None:
+    async def test_a_direction_is_followed_and_edges_are_all_between_the_nodes(
+        self, source: Source
+    ) -> None:
         around = await source.get_neighborhood(FLOW, ["b"], max_depth=1, direction="out", limit=20)
         assert dict(around.depths) == {"b": 0, "c": 1, "d": 1}
         around = await source.get_neighborhood(FLOW, ["b"], max_depth=2, direction="in", limit=20)
@@ -170,12 +197,16 @@ class NeighborhoodContract(Contract):
         every = await source.get_neighborhood(FLOW, ["a"], max_depth=9, limit=20)
         assert keys_of(every.edges) == ["ab", "bc1", "bc2", "bd", "cc", "da"]
 
-    async def test_depth_nought_gives_the_seeds_and_the_edges_among_them(self, source: Source) -> None:
+    async def test_depth_nought_gives_the_seeds_and_the_edges_among_them(
+        self, source: Source
+    ) -> None:
         around = await source.get_neighborhood(FLOW, ["c", "b"], max_depth=0, limit=20)
         assert keys_of(around.nodes) == ["c", "b"]
         assert keys_of(around.edges) == ["bc1", "bc2", "cc"]
 
-    async def test_seeds_come_first_as_given_each_once_unknown_left_out(self, source: Source) -> None:
+    async def test_seeds_come_first_as_given_each_once_unknown_left_out(
+        self, source: Source
+    ) -> None:
         seeds = ["d", "nobody", "apart", "d", "a"]
         around = await source.get_neighborhood(FLOW, seeds, max_depth=1, limit=20)
         assert keys_of(around.nodes) == ["d", "apart", "a", "b"]
@@ -189,7 +220,9 @@ class NeighborhoodContract(Contract):
     async def test_the_limit_cuts_seeds_too(self, source: Source) -> None:
         around = await source.get_neighborhood(FLOW, ["d", "c", "a"], max_depth=2, limit=2)
         assert keys_of(around.nodes) == ["d", "c"]
-        assert keys_of((await source.get_neighborhood(FLOW, ["d"], max_depth=2, limit=0)).nodes) == []
+        assert (
+            keys_of((await source.get_neighborhood(FLOW, ["d"], max_depth=2, limit=0)).nodes) == []
+        )
 
     async def test_without_known_seeds_it_is_empty(self, source: Source) -> None:
         for seeds in ([], ["nobody"]):
@@ -205,6 +238,8 @@ class NeighborhoodContract(Contract):
                 put_edges=[an_edge(f"e-{key}", key, "apart") for key in keys],
             )
         )
-        around = await source.get_neighborhood(FLOW, ["apart"], max_depth=2, direction="in", limit=20)
+        around = await source.get_neighborhood(
+            FLOW, ["apart"], max_depth=2, direction="in", limit=20
+        )
         assert keys_of(around.nodes) == ["apart", *keys[:19]]
         assert len(around.edges) == 19

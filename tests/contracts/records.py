@@ -1,4 +1,6 @@
-"""Contract of a record store: compare-and-set, queries by declared fields, writes that join a mutation."""
+"""Contract of a record store: compare-and-set, queries by declared fields, writes that
+join a mutation.
+"""
 
 import asyncio
 from dataclasses import asdict
@@ -35,7 +37,11 @@ class RecordStoreContract(Contract):
         assert await records.get("approval", "nobody") is None
 
     async def test_a_record_comes_back_as_it_went_in(self, records: RecordStore) -> None:
-        data = {"status": "pending", "deep": {"list": [1, 2.5, None, True, "é\n\u2028"], "": {}}, "n": 2**53}
+        data = {
+            "status": "pending",
+            "deep": {"list": [1, 2.5, None, True, "é\n\u2028"], "": {}},
+            "n": 2**53,
+        }
         stored = await records.put(a_record("k", **data), expected_version=None)
         assert (stored.kind, stored.key, stored.data) == ("approval", "k", data)
         assert stored.version
@@ -43,16 +49,23 @@ class RecordStoreContract(Contract):
 
     async def test_every_field_of_a_message_comes_back(self, records: RecordStore) -> None:
         said = every_message()
-        await records.put(a_record("t", "thread", conversationHistory=to_stored(said)), expected_version=None)
+        await records.put(
+            a_record("t", "thread", conversationHistory=to_stored(said)), expected_version=None
+        )
         found = await records.get("thread", "t")
         again = from_stored(found.data["conversationHistory"])
-        assert [(type(one), asdict(one)) for one in again] == [(type(one), asdict(one)) for one in said]
+        assert [(type(one), asdict(one)) for one in again] == [
+            (type(one), asdict(one)) for one in said
+        ]
 
     async def test_several_records_are_written_all_or_none(self, records: RecordStore) -> None:
         first = await records.put(a_record("a", n=1), expected_version=None)
         await records.put(a_record("l", "lease", n=1), expected_version=None)
-        new, changed = a_write("b", None, {"n": 1}), a_write("a", first.version, {"n": 2})
-        stale = RecordWrite(kind="lease", key="l", data={"n": 2}, expected_version=first.version + "x")  # type: ignore[operator]
+        new = a_write("b", None, {"n": 1})
+        changed = a_write("a", first.version, {"n": 2})
+        stale = RecordWrite(
+            kind="lease", key="l", data={"n": 2}, expected_version=first.version + "x"
+        )  # type: ignore[operator]
         for writes in ([new, changed, stale], [stale, new, changed], [changed, new, new]):
             with pytest.raises(RecordConflict):
                 await records.write(writes)
@@ -61,7 +74,10 @@ class RecordStoreContract(Contract):
         lease = await records.get("lease", "l")
         right = RecordWrite(kind="lease", key="l", data=lease.data, expected_version=lease.version)
         written = await records.write([new, right, changed])
-        found = [await records.get(*name) for name in (("approval", "b"), ("lease", "l"), ("approval", "a"))]
+        found = [
+            await records.get(*name)
+            for name in (("approval", "b"), ("lease", "l"), ("approval", "a"))
+        ]
         assert [record and record.data for record in found] == [{"n": 1}, {"n": 1}, {"n": 2}]
         assert found[1].version != lease.version
         assert written == found
@@ -74,7 +90,11 @@ class RecordStoreContract(Contract):
         stored = await records.put(a_record("k", status="a"), expected_version=None)
         with pytest.raises(RecordConflict) as refused:
             await records.put(a_record("k", status="b"), expected_version=None)
-        assert (refused.value.kind, refused.value.key, refused.value.expected) == ("approval", "k", None)
+        assert (refused.value.kind, refused.value.key, refused.value.expected) == (
+            "approval",
+            "k",
+            None,
+        )
         assert await records.get("approval", "k") == stored
 
     async def test_only_the_current_version_is_replaced(self, records: RecordStore) -> None:
@@ -93,12 +113,16 @@ class RecordStoreContract(Contract):
             await records.put(a_record("k", status="a"), expected_version=first.version)
         assert await records.get("approval", "k") == second
 
-    async def test_a_version_expected_of_an_absent_record_conflicts(self, records: RecordStore) -> None:
+    async def test_a_version_expected_of_an_absent_record_conflicts(
+        self, records: RecordStore
+    ) -> None:
         with pytest.raises(RecordConflict):
             await records.put(a_record("k"), expected_version="1")
         assert await records.get("approval", "k") is None
 
-    async def test_a_deleted_record_does_not_get_its_old_version_again(self, records: RecordStore) -> None:
+    async def test_a_deleted_record_does_not_get_its_old_version_again(
+        self, records: RecordStore
+    ) -> None:
         first = await records.put(a_record("k"), expected_version=None)
         assert first.version
         await records.delete("approval", "k", expected_version=first.version)
@@ -120,7 +144,9 @@ class RecordStoreContract(Contract):
 
         async def claim(who: int) -> bool:
             try:
-                await records.put(a_record("k", status=f"by {who}"), expected_version=stored.version)
+                await records.put(
+                    a_record("k", status=f"by {who}"), expected_version=stored.version
+                )
             except RecordConflict:
                 return False
             return True
@@ -174,7 +200,13 @@ class RecordQueryContract(Contract):
 
     async def test_without_order_they_come_by_key(self, records: RecordStore) -> None:
         assert keys_of(await records.query("approval")) == ["a", "b", "c", "d", "e"]
-        assert keys_of(await records.query("approval", descending=True)) == ["e", "d", "c", "b", "a"]
+        assert keys_of(await records.query("approval", descending=True)) == [
+            "e",
+            "d",
+            "c",
+            "b",
+            "a",
+        ]
         assert keys_of(await records.query("approval", {})) == ["a", "b", "c", "d", "e"]
 
     async def test_all_conditions_must_hold(self, records: RecordStore) -> None:
@@ -194,7 +226,9 @@ class RecordQueryContract(Contract):
 
     async def test_numbers_are_ordered_as_numbers(self, records: RecordStore) -> None:
         for key, time in (("big", 1_700_000_000_000), ("nine", 9), ("half", 9.5)):
-            await records.put(a_record(key, createdTime=time, status="timed"), expected_version=None)
+            await records.put(
+                a_record(key, createdTime=time, status="timed"), expected_version=None
+            )
         found = await records.query("approval", {"status": "timed"}, order_by="createdTime")
         assert keys_of(found) == ["nine", "half", "big"]
 
@@ -209,8 +243,16 @@ class RecordQueryContract(Contract):
         assert len(await records.query("lease")) == 100
         assert len(await records.query("lease", {"owner": "me"}, limit=500)) == 101
 
-    async def test_bounds_keep_the_numbers_within_them_both_ends_included(self, records: RecordStore) -> None:
-        for key, time in (("text", "20"), ("none", None), ("list", [20]), ("big", 2**53), ("below", -1.5)):
+    async def test_bounds_keep_the_numbers_within_them_both_ends_included(
+        self, records: RecordStore
+    ) -> None:
+        for key, time in (
+            ("text", "20"),
+            ("none", None),
+            ("list", [20]),
+            ("big", 2**53),
+            ("below", -1.5),
+        ):
             await records.put(a_record(key, createdTime=time, userId="ann"), expected_version=None)
         asked = partial(records.query, "approval", order_by="createdTime")
         assert keys_of(await asked(at_most=20)) == ["below", "a", "b", "d"]
@@ -219,9 +261,18 @@ class RecordQueryContract(Contract):
         assert keys_of(await asked(at_least=21, at_most=20)) == []
         assert keys_of(await asked(at_least=11, at_most=30, descending=True)) == ["c", "d"]
         assert keys_of(await asked({"userId": "ann"}, at_least=0, at_most=30)) == ["b", "d", "c"]
-        assert keys_of(await asked({"userId": "ann", "status": "pending"}, at_least=0, limit=1)) == ["b"]
+        assert keys_of(
+            await asked({"userId": "ann", "status": "pending"}, at_least=0, limit=1)
+        ) == ["b"]
         assert keys_of(await asked({"createdTime": 10}, at_most=10, descending=True)) == ["a", "b"]
-        assert keys_of(await asked(at_least=-(2**70), at_most=2**70)) == ["below", "a", "b", "d", "c", "big"]
+        assert keys_of(await asked(at_least=-(2**70), at_most=2**70)) == [
+            "below",
+            "a",
+            "b",
+            "d",
+            "c",
+            "big",
+        ]
 
     async def test_what_is_bounded_must_be_declared(self, records: RecordStore) -> None:
         for order in (None, "", "secret"):
@@ -233,7 +284,10 @@ class RecordQueryContract(Contract):
             RecordWrite(
                 kind="automation",
                 key=f"{number:04}",
-                data={"enabled": number % 2 == 0, "nextTime": 1_000 - number if number % 5 else None},
+                data={
+                    "enabled": number % 2 == 0,
+                    "nextTime": 1_000 - number if number % 5 else None,
+                },
                 expected_version=None,
             )
             for number in range(300)
@@ -242,7 +296,9 @@ class RecordQueryContract(Contract):
         due = await records.query("automation", {"enabled": True}, order_by="nextTime", at_most=704)
         assert keys_of(due) == ["0298", "0296"]
 
-    async def test_changed_and_deleted_records_leave_their_old_place(self, records: RecordStore) -> None:
+    async def test_changed_and_deleted_records_leave_their_old_place(
+        self, records: RecordStore
+    ) -> None:
         (stored,) = await records.query("approval", {"status": "applied"})
         await records.put(a_record("d", status="stale"), expected_version=stored.version)
         assert await records.query("approval", {"status": "applied"}) == []
@@ -269,7 +325,9 @@ class RecordQueryContract(Contract):
 
     async def test_every_declared_field_is_queried(self, records: RecordStore) -> None:
         for kind, fields in RECORD_INDEXES.items():
-            await records.put(a_record("sevens", kind, **dict.fromkeys(fields, 7)), expected_version=None)
+            await records.put(
+                a_record("sevens", kind, **dict.fromkeys(fields, 7)), expected_version=None
+            )
             for field in fields:
                 found = keys_of(await records.query(kind, {field: 7}, order_by=field))
                 assert (kind, field, found) == (kind, field, ["sevens"])

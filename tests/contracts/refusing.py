@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from datasources.base import Database, MutableGraphDataSource, RecordWrite
-from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RecordConflict, RevisionConflict
+from datasources.errors import (
+    BadDocument,
+    GraphNotFound,
+    InvalidMutation,
+    RecordConflict,
+    RevisionConflict,
+)
 from datasources.hits import VectorQuery
 from datasources.types import Mutation
 from tests.contracts.base import Contract
@@ -35,11 +41,17 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], list[str]]] = {
     "node on an unknown sheet": (lambda: {"put_nodes": [a_node("n", sheet="9")]}, ["n"]),
     "edge on an unknown sheet": (lambda: {"put_edges": [an_edge("e", "a", "b", sheet="9")]}, ["e"]),
     "node on a sheet that goes": (
-        lambda: {"graph": a_graph().replace(sheets_list={"0": "m"}), "put_nodes": [a_node("n", sheet="1")]},
+        lambda: {
+            "graph": a_graph().replace(sheets_list={"0": "m"}),
+            "put_nodes": [a_node("n", sheet="1")],
+        },
         ["n"],
     ),
     "node put twice": (lambda: {"put_nodes": [a_node("n"), a_node("n", data=1)]}, ["n"]),
-    "edge put twice": (lambda: {"put_edges": [an_edge("e", "a", "b"), an_edge("e", "b", "a")]}, ["e"]),
+    "edge put twice": (
+        lambda: {"put_edges": [an_edge("e", "a", "b"), an_edge("e", "b", "a")]},
+        ["e"],
+    ),
     "type put twice": (lambda: {"put_configs": [a_type("t"), a_type("u", key="t")]}, ["t"]),
     "vector put twice": (lambda: {"put_vectors": [a_vector("a", 1), a_vector("a", 2)]}, ["a"]),
     "node put and deleted": (lambda: {"put_nodes": [a_node("a")], "delete_nodes": ["a"]}, ["a"]),
@@ -57,9 +69,15 @@ REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], list[str]]] = {
         ["e"],
     ),
     "vector of an unknown node": (lambda: {"put_vectors": [a_vector("ghost", 1)]}, ["ghost"]),
-    "vector of a node that goes": (lambda: {"put_vectors": [a_vector("a", 1)], "delete_nodes": ["a"]}, ["a"]),
+    "vector of a node that goes": (
+        lambda: {"put_vectors": [a_vector("a", 1)], "delete_nodes": ["a"]},
+        ["a"],
+    ),
     "undefined vector": (lambda: {"put_vectors": [a_vector("a", float("nan"))]}, ["a"]),
-    "infinite name vector": (lambda: {"put_vectors": [a_vector("a", 1, name=(float("inf"),))]}, ["a"]),
+    "infinite name vector": (
+        lambda: {"put_vectors": [a_vector("a", 1, name=(float("inf"),))]},
+        ["a"],
+    ),
     "vectors of two lengths": (lambda: {"put_vectors": [a_vector("a", 1, 2, name=(1,))]}, ["a"]),
     "empty vector": (lambda: {"put_vectors": [a_vector("a")]}, ["a"]),
     "another graph's document": (lambda: {"graph": a_graph("other")}, ["other"]),
@@ -93,7 +111,9 @@ class RefusalContract(Contract):
             assert refused.value.key == "n"
         assert await snapshot(source) == before
 
-    async def test_a_record_conflict_undoes_the_mutation(self, database: Database, source: Source) -> None:
+    async def test_a_record_conflict_undoes_the_mutation(
+        self, database: Database, source: Source
+    ) -> None:
         records = database.records(WORKSPACE)
         before = await snapshot(source)
         mutation = Mutation(
@@ -107,7 +127,9 @@ class RefusalContract(Contract):
         )
         writes = [
             RecordWrite(kind="audit", key="first", data={"sequence": 1}, expected_version=None),
-            RecordWrite(kind="approval", key="gone", data={"status": "applied"}, expected_version="7"),
+            RecordWrite(
+                kind="approval", key="gone", data={"status": "applied"}, expected_version="7"
+            ),
         ]
         with pytest.raises(RecordConflict) as refused:
             await source.apply(mutation, records=writes)
@@ -116,7 +138,9 @@ class RefusalContract(Contract):
         assert await records.get("audit", "first") is None
         assert await source.search_text(FLOW, "numbat", limit=5) == []
 
-    async def test_a_refused_mutation_writes_no_record(self, database: Database, source: Source) -> None:
+    async def test_a_refused_mutation_writes_no_record(
+        self, database: Database, source: Source
+    ) -> None:
         write = RecordWrite(kind="audit", key="k", data={}, expected_version=None)
         with pytest.raises(InvalidMutation):
             await source.apply(Mutation(graph_key=FLOW, delete_nodes=["ghost"]), records=[write])
@@ -126,14 +150,18 @@ class RefusalContract(Contract):
 
 
 class EmbeddingContract(Contract):
-    async def test_embeddings_make_no_revision_and_skip_vanished_nodes(self, source: Source) -> None:
+    async def test_embeddings_make_no_revision_and_skip_vanished_nodes(
+        self, source: Source
+    ) -> None:
         vectors = [a_vector("a", 1, 0), a_vector("ghost", 1, 0), a_vector("b", 0, 1)]
         assert await source.put_embeddings(FLOW, vectors) == 2
         assert await source.put_embeddings(FLOW, []) == 0
         assert (await source.get_graph(FLOW)).revision == 1
         assert sorted(await source.get_vectors(FLOW, ["a", "b", "ghost"])) == ["a", "b"]
 
-    async def test_vectors_change_the_mark_of_their_graph_and_go_with_it(self, source: Source) -> None:
+    async def test_vectors_change_the_mark_of_their_graph_and_go_with_it(
+        self, source: Source
+    ) -> None:
         other = await source.create_graph(a_graph("beside"))
         before = await source.get_versions(FLOW)
         assert before.graph == await source.get_graph(FLOW)
@@ -151,11 +179,15 @@ class EmbeddingContract(Contract):
             await source.get_versions("nowhere")
         await source.delete_graph(FLOW)
         await source.create_graph(a_graph())
-        assert (await source.get_versions(FLOW)).vectors == (await source.get_versions("beside")).vectors
+        assert (await source.get_versions(FLOW)).vectors == (
+            await source.get_versions("beside")
+        ).vectors
 
     async def test_vectors_come_back_exactly(self, source: Source) -> None:
         vectors = {
-            "a": a_vector("a", 0.1, -1e-40, 3e38, name=(1 / 3, -0.0, 7), hash="é'\"", model="m/1:x"),
+            "a": a_vector(
+                "a", 0.1, -1e-40, 3e38, name=(1 / 3, -0.0, 7), hash="é'\"", model="m/1:x"
+            ),
             "b": a_vector("b", 1, 2),
         }
         await source.put_embeddings(FLOW, list(vectors.values()))
@@ -186,5 +218,7 @@ class EmbeddingContract(Contract):
     async def test_bad_vectors_are_refused_and_none_stored(self, source: Source) -> None:
         for case in (case for case in REFUSED if "vector" in case and "node" not in case):
             with pytest.raises(InvalidMutation):
-                await source.put_embeddings(FLOW, [a_vector("b", 1), *REFUSED[case][0]()["put_vectors"]])
+                await source.put_embeddings(
+                    FLOW, [a_vector("b", 1), *REFUSED[case][0]()["put_vectors"]]
+                )
             assert await source.get_vectors(FLOW, ["a", "b"]) == {}, case

@@ -15,7 +15,11 @@ MODEL = "model-a"
 
 def a_graph(key: str = FLOW, workspace: str = WORKSPACE, **fields: Any) -> types.Graph:
     return types.Graph(
-        key=key, name=f"Graph {key}", workspace=workspace, sheets_list={"0": "main", "1": "side"}, **fields
+        key=key,
+        name=f"Graph {key}",
+        workspace=workspace,
+        sheets_list={"0": "main", "1": "side"},
+        **fields,
     )
 
 
@@ -24,7 +28,9 @@ def a_node(key: str, graph: str = FLOW, **fields: Any) -> types.Node:
         "L": types.HandleGroup(point=(types.HandlePoint(id="0", type="in"),)),
         "R": types.HandleGroup(point=(types.HandlePoint(id="0", type="out"),)),
     }
-    return types.Node(**{"key": key, "graph_key": graph, "type": "task", "handles": handles, **fields})
+    return types.Node(
+        **{"key": key, "graph_key": graph, "type": "task", "handles": handles, **fields}
+    )
 
 
 def an_edge(key: str, source: str, target: str, graph: str = FLOW, **fields: Any) -> types.Edge:
@@ -41,7 +47,11 @@ def a_type(
 
 
 def a_vector(
-    key: str, *content: float, name: tuple[float, ...] | None = None, model: str = MODEL, hash: str = "h"
+    key: str,
+    *content: float,
+    name: tuple[float, ...] | None = None,
+    model: str = MODEL,
+    hash: str = "h",
 ) -> hits.NodeVector:
     return hits.NodeVector(
         key=key,
@@ -111,7 +121,9 @@ def keys_of(documents: Any) -> list[str]:
 
 
 def assert_found(found: list[hits.Hit], everything: list[hits.Hit], *, limit: int) -> None:
-    """Compare hits with those of a search without limit: the same nodes, best first, by scores of its own."""
+    """Compare hits with those of a search without limit: the same nodes, best first, by scores
+    of its own.
+    """
     assert len(found) == min(limit, len(everything)), (found, everything)
     assert {hit.key for hit in found} <= {hit.key for hit in everything}
     assert found == sorted(found, key=lambda hit: (-hit.score, hit.key))
@@ -120,7 +132,8 @@ def assert_found(found: list[hits.Hit], everything: list[hits.Hit], *, limit: in
 def assert_same_hits(
     found: list[hits.Hit], everything: list[hits.Hit], *, limit: int, min_score: float = 0.0
 ) -> None:
-    """Compare hits with those of an exact search without limit; float noise may reorder equal scores.
+    """Compare hits with those of an exact search without limit; float noise may
+    reorder equal scores.
 
     A hit whose score is `min_score` but for noise may be there or not.
     """
@@ -131,4 +144,7 @@ def assert_same_hits(
     assert len({hit.key for hit in found}) == len(found)
     for hit, best in zip(found, everything, strict=False):
         assert abs(hit.score - best.score) <= noise * max(1.0, abs(best.score)), (found, everything)
-        assert abs(hit.score - exact[hit.key]) <= noise * max(1.0, abs(hit.score)), (found, everything)
+        assert abs(hit.score - exact[hit.key]) <= noise * max(1.0, abs(hit.score)), (
+            found,
+            everything,
+        )

@@ -69,7 +69,9 @@ class TextSearchContract(Contract):
 
     async def test_the_name_field_leaves_code_and_data_out(self, source: Source) -> None:
         await source.apply(
-            Mutation(graph_key=FLOW, put_nodes=[a_node("b", data={"name": "Fetch", "rule": "zebra"})])
+            Mutation(
+                graph_key=FLOW, put_nodes=[a_node("b", data={"name": "Fetch", "rule": "zebra"})]
+            )
         )
         assert keys_of(await source.search_text(FLOW, "zebra", limit=5)) == ["b"]
         assert await source.search_text(FLOW, "zebra", limit=5, field="name") == []
@@ -82,7 +84,10 @@ class TextSearchContract(Contract):
     async def test_letters_that_have_no_accent_are_found_as_they_are_written_without_them(
         self, source: Source
     ) -> None:
-        nodes = [a_node("a", data={"name": "Straße prüfen"}), a_node("b", data={"name": "Søren, Œuvre"})]
+        nodes = [
+            a_node("a", data={"name": "Straße prüfen"}),
+            a_node("b", data={"name": "Søren, Œuvre"}),
+        ]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=tuple(nodes)))
         for query, key in (
             ("strasse", "a"),
@@ -108,7 +113,9 @@ class TextSearchContract(Contract):
             self.compare(found, bm25(nodes, query), 10)
             assert keys_of(found)[:2] == ["code", "parts"], query
 
-    async def test_words_of_a_graph_in_another_language_are_found_in_each_form(self, source: Source) -> None:
+    async def test_words_of_a_graph_in_another_language_are_found_in_each_form(
+        self, source: Source
+    ) -> None:
         graph = a_graph("fluss", language="de")
         texts = {"bills": "Rechnungen versenden", "code": "Rechnung B2", "other": "Kunden anlegen"}
         put = [a_node(key, "fluss", type="x", data={"name": name}) for key, name in texts.items()]
@@ -123,13 +130,18 @@ class TextSearchContract(Contract):
                 assert sorted(keys_of(found)) == ["bills", "code"], (word, field)
         assert keys_of(await source.search_text("fluss", "b2", limit=5)) == ["code"]
 
-    async def test_a_language_set_later_holds_for_the_nodes_that_are_there(self, source: Source) -> None:
+    async def test_a_language_set_later_holds_for_the_nodes_that_are_there(
+        self, source: Source
+    ) -> None:
         texts = {"a": "Rechnungen", "b": "Konto"}
         put = [a_node(key, "spät", type="x", data={"name": name}) for key, name in texts.items()]
         await source.create_graph(a_graph("spät"), Mutation(graph_key="spät", put_nodes=put))
         fields = get_args(SearchField)
         for field in fields:  # whatever is held of the words as they were
-            assert await source.search_text("spät", stemmed("Rechnung", "de"), limit=5, field=field) == []
+            assert (
+                await source.search_text("spät", stemmed("Rechnung", "de"), limit=5, field=field)
+                == []
+            )
         graph = a_graph("spät", language="de")
         await source.apply(Mutation(graph_key="spät", graph=graph, put_nodes=put[1:]))
         for field in fields:
@@ -242,27 +254,34 @@ class VectorSearchContract(Contract):
         )
         assert keys_of(hits) == ["a", "b"]
         assert (
-            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=1))
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=1)
+            )
             == hits[:1]
         )
         assert (
-            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=0))
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=0)
+            )
             == []
         )
 
     async def test_the_name_field_searches_names_alone(self, embedded: Source) -> None:
         hits = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=0.1, field="name")
+            FLOW,
+            VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=0.1, field="name"),
         )
         assert keys_of(hits) == ["b"]
         every = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=-1, field="name")
+            FLOW,
+            VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=-1, field="name"),
         )
         assert sorted(keys_of(every)) == ["a", "b"]
 
     async def test_vectors_of_another_model_or_length_are_ignored(self, embedded: Source) -> None:
         await embedded.put_embeddings(
-            FLOW, [a_vector("b", 1, 0, 0, model="model-b"), a_vector("c", 1, 0), a_vector("apart", 1, 0)]
+            FLOW,
+            [a_vector("b", 1, 0, 0, model="model-b"), a_vector("c", 1, 0), a_vector("apart", 1, 0)],
         )
         query = floats(1, 0, 0)
         hits = await embedded.search_vectors(
@@ -273,10 +292,15 @@ class VectorSearchContract(Contract):
             await embedded.search_vectors(FLOW, VectorQuery(vector=query, model="model-b", limit=9))
         ) == ["b"]
         assert keys_of(
-            await embedded.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=9))
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=9)
+            )
         ) == ["apart", "c"]
         assert (
-            await embedded.search_vectors(FLOW, VectorQuery(vector=query, model="never used", limit=9)) == []
+            await embedded.search_vectors(
+                FLOW, VectorQuery(vector=query, model="never used", limit=9)
+            )
+            == []
         )
 
     async def test_a_query_that_fits_no_vector_finds_nothing(self, embedded: Source) -> None:
@@ -305,7 +329,9 @@ class VectorSearchContract(Contract):
         )
 
     @pytest.mark.parametrize("scale", [1e-30, 1e30])
-    async def test_the_length_of_a_vector_does_not_matter(self, embedded: Source, scale: float) -> None:
+    async def test_the_length_of_a_vector_does_not_matter(
+        self, embedded: Source, scale: float
+    ) -> None:
         await embedded.put_embeddings(FLOW, [a_vector("apart", scale, scale, 0)])
         query = floats(scale, scale, 0)
         hits = await embedded.search_vectors(
@@ -319,7 +345,9 @@ class VectorSearchContract(Contract):
         keys = [f"n{i:04}" for i in range(600)]
         rows = random.normal(size=(len(keys), 16)).astype(np.float32)
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
-        await source.put_embeddings(FLOW, [a_vector(k, *row) for k, row in zip(keys, rows, strict=True)])
+        await source.put_embeddings(
+            FLOW, [a_vector(k, *row) for k, row in zip(keys, rows, strict=True)]
+        )
         query = random.normal(size=16).astype(np.float32)
         cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
         best = np.argsort(-cosines)[:20]

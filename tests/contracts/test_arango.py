@@ -52,7 +52,9 @@ class TestArangoRecordQueries(OnArango, RecordQueryContract):
     async def test_what_is_due_and_the_workspaces_are_a_request_each(
         self, database: Database, records: RecordStore
     ) -> None:
-        due = partial(records.query, "automation", {"enabled": True}, order_by="nextTime", at_most=5)
+        due = partial(
+            records.query, "automation", {"enabled": True}, order_by="nextTime", at_most=5
+        )
         for asked in (due, partial(database.workspaces, "automation")):
             assert (await round_trips_of(asked)).requests == 1
 

@@ -32,7 +32,9 @@ class HeldMachine(_SqliteMachine):
 
 
 class _Indexed(_SqliteMachine):
-    """Words are looked up in indexes; one that lags behind finds them all, and weighs them as they were."""
+    """Words are looked up in indexes; one that lags behind finds them all, and weighs them
+    as they were.
+    """
 
     exact_bm25 = False
 

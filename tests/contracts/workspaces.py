@@ -45,7 +45,9 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "search_vectors": lambda source, key: source.search_vectors(
         key, VectorQuery(vector=floats(1), model=MODEL, limit=5)
     ),
-    "get_neighborhood": lambda source, key: source.get_neighborhood(key, ["a"], max_depth=1, limit=5),
+    "get_neighborhood": lambda source, key: source.get_neighborhood(
+        key, ["a"], max_depth=1, limit=5
+    ),
     "get_vector_info": lambda source, key: source.get_vector_info(key, ["a"]),
     "get_vectors": lambda source, key: source.get_vectors(key, ["a"]),
     "delete_graph": lambda source, key: source.delete_graph(key),
@@ -88,7 +90,9 @@ class WorkspaceContract(Contract):
             await database.source(workspace).create_graph(a_graph(key, workspace))
         assert await database.workspaces() == sorted({WORKSPACE, OTHER})
 
-    async def test_the_workspaces_that_hold_records_of_a_kind_are_listed(self, database: Database) -> None:
+    async def test_the_workspaces_that_hold_records_of_a_kind_are_listed(
+        self, database: Database
+    ) -> None:
         kinds = ("automation", "session", "member", "policy", "thread", "usage", "no such kind")
         names = ("ann", "bob", "zoë", OTHER)
         for i, kind in enumerate(kinds[:-1]):
@@ -101,10 +105,14 @@ class WorkspaceContract(Contract):
             assert await database.workspaces(stranger) == []
         assert await database.workspaces() == []
         (last,) = await database.records(OTHER).query("automation")
-        await database.records(OTHER).delete("automation", last.key, expected_version=last.version or "")
+        await database.records(OTHER).delete(
+            "automation", last.key, expected_version=last.version or ""
+        )
         assert await database.workspaces("automation") == ["ann", "bob", "zoë"]
 
-    async def test_another_workspaces_graph_does_not_exist(self, database: Database, source: Source) -> None:
+    async def test_another_workspaces_graph_does_not_exist(
+        self, database: Database, source: Source
+    ) -> None:
         before = await snapshot(source)
         for workspace in (OTHER, ROOT_WORKSPACE):
             stranger = database.source(workspace)
@@ -115,7 +123,9 @@ class WorkspaceContract(Contract):
             assert await stranger.list_graphs() == []
         assert await snapshot(source) == before
 
-    async def test_an_unknown_graph_is_not_found_even_if_nothing_is_asked_of_it(self, source: Source) -> None:
+    async def test_an_unknown_graph_is_not_found_even_if_nothing_is_asked_of_it(
+        self, source: Source
+    ) -> None:
         for call in (*CALLS.values(), *EMPTY_CALLS.values()):
             with pytest.raises(GraphNotFound):
                 await call(source, "no such graph")
@@ -138,12 +148,19 @@ class WorkspaceContract(Contract):
         before = await snapshot(source)
         await twin.put_embeddings("twin", [a_vector("a", 1, 0)])
         await twin.apply(
-            Mutation(graph_key="twin", delete_nodes=["b"], put_nodes=[a_node("c", "twin", data="wombat")])
+            Mutation(
+                graph_key="twin", delete_nodes=["b"], put_nodes=[a_node("c", "twin", data="wombat")]
+            )
         )
         assert await snapshot(source) == before
         assert await source.search_text(FLOW, "wombat", limit=5) == []
         assert keys_of(await twin.search_text("twin", "wombat", limit=5)) == ["c"]
-        assert await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)) == []
+        assert (
+            await source.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            )
+            == []
+        )
         assert keys_of(await source.search_text(FLOW, "sort", limit=5)) == ["c"]
 
     async def test_types_of_root_are_seen_and_ours_win(self, database: Database) -> None:
@@ -164,10 +181,14 @@ class WorkspaceContract(Contract):
         assert keys_of(await root.get_node_configs()) == ["common", "shared"]
 
     async def test_types_of_one_key_in_two_workspaces_are_two(self, database: Database) -> None:
-        root, ours = database.source(ROOT_WORKSPACE), database.source(WORKSPACE)
+        root = database.source(ROOT_WORKSPACE)
+        ours = database.source(WORKSPACE)
         await root.put_node_config(a_type("alpha", ROOT_WORKSPACE, key="k"))
         await ours.put_node_config(a_type("beta", key="k"))
-        assert [(c.key, c.type) for c in await ours.get_node_configs()] == [("k", "alpha"), ("k", "beta")]
+        assert [(c.key, c.type) for c in await ours.get_node_configs()] == [
+            ("k", "alpha"),
+            ("k", "beta"),
+        ]
         assert [(c.key, c.type) for c in await root.get_node_configs()] == [("k", "alpha")]
 
     async def test_of_two_types_of_one_name_the_first_key_is_meant(self, source: Source) -> None:
@@ -185,10 +206,13 @@ class WorkspaceContract(Contract):
         assert await database.source(OTHER).get_node_configs() == []
 
     async def test_records_of_workspaces_are_apart(self, database: Database) -> None:
-        ours, theirs = database.records(WORKSPACE), database.records(OTHER)
+        ours = database.records(WORKSPACE)
+        theirs = database.records(OTHER)
         record = Record(kind="thread", key="t", data={"userId": "ann"})
         stored = await ours.put(record, expected_version=None)
         assert await theirs.get("thread", "t") is None
         assert await theirs.query("thread", {"userId": "ann"}) == []
-        await theirs.put(Record(kind="thread", key="t", data={"userId": "bob"}), expected_version=None)
+        await theirs.put(
+            Record(kind="thread", key="t", data={"userId": "bob"}), expected_version=None
+        )
         assert await ours.get("thread", "t") == stored

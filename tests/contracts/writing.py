@@ -39,7 +39,9 @@ def _content() -> Mutation:
 
 
 def _write(expected_version: str | None) -> RecordWrite:
-    return RecordWrite(kind="imports", key=FLOW, data={"of": "flow"}, expected_version=expected_version)
+    return RecordWrite(
+        kind="imports", key=FLOW, data={"of": "flow"}, expected_version=expected_version
+    )
 
 
 HOSTILE_KEYS = [
@@ -51,14 +53,21 @@ HOSTILE_KEYS = [
 class DocumentContract(Contract):
     async def test_unknown_fields_survive_a_round_trip(self, database: Database) -> None:
         source = database.source(WORKSPACE)
-        extra: dict[str, Any] = {"futureField": {"deep": [1, 2.5, None, True, "é\n"]}, "snake_case": 1}
+        extra: dict[str, Any] = {
+            "futureField": {"deep": [1, 2.5, None, True, "é\n"]},
+            "snake_case": 1,
+        }
         graph = Graph.model_validate({**a_graph().to_document(), **extra})
-        node = Node.model_validate({**a_node("n").to_document(), **extra, "data": {"b": 1, "a": [{}]}})
+        node = Node.model_validate(
+            {**a_node("n").to_document(), **extra, "data": {"b": 1, "a": [{}]}}
+        )
         node = node.replace(size={"width": 1, "height": 2, "unit": "em"})
         edge = Edge.model_validate({**an_edge("e", "n", "n").to_document(), **extra})
         config = NodeTypeConfig.model_validate({**a_type("t").to_document(), **extra})
         await source.create_graph(graph)
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=[node], put_edges=[edge], put_configs=[config]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_nodes=[node], put_edges=[edge], put_configs=[config])
+        )
         stored = await source.get_graph(FLOW)
         assert stored.replace(revision=0).to_document() == {**graph.to_document(), "revision": 0}
         assert (await source.get_nodes(FLOW))[0].to_json() == node.to_json()
@@ -67,16 +76,26 @@ class DocumentContract(Contract):
         assert (await source.get_node_configs())[0].to_json() == config.to_json()
 
     async def test_absent_fields_stay_absent_and_whole_numbers_whole(self, source: Source) -> None:
-        node = Node.model_validate({"_key": "n", "graphKey": FLOW, "type": "t", "posX": 3, "posY": 2.5})
+        node = Node.model_validate(
+            {"_key": "n", "graphKey": FLOW, "type": "t", "posX": 3, "posY": 2.5}
+        )
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[node]))
         (stored,) = await source.get_nodes_by_key(FLOW, ["n"])
-        assert stored.to_document() == {"_key": "n", "graphKey": FLOW, "type": "t", "posX": 3, "posY": 2.5}
+        assert stored.to_document() == {
+            "_key": "n",
+            "graphKey": FLOW,
+            "type": "t",
+            "posX": 3,
+            "posY": 2.5,
+        }
         assert isinstance(stored.pos_x, int)
 
     async def test_what_the_caller_changes_later_is_not_stored(self, source: Source) -> None:
         data = {"list": [1]}
         vector = a_vector("n", 1, 0)
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n", data=data)], put_vectors=[vector]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_nodes=[a_node("n", data=data)], put_vectors=[vector])
+        )
         data["list"].append(2)
         vector.content[0] = 9
         (stored,) = await source.get_nodes_by_key(FLOW, ["n"])
@@ -99,7 +118,9 @@ class DocumentContract(Contract):
             assert keys_of(await source.get_node_configs([key])) == [key]
             assert keys_of(await source.search_text(FLOW, "numbat", limit=2)) == [key]
             assert keys_of(
-                await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=2))
+                await source.search_vectors(
+                    FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=2)
+                )
             ) == [key]
             around = await source.get_neighborhood(FLOW, [key], max_depth=1, limit=5)
             assert keys_of(around.nodes) == [key, "a"]
@@ -111,7 +132,9 @@ class DocumentContract(Contract):
         nodes = [a_node(key, data={"n": i}) for i, key in enumerate(alike)]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         found = await source.get_nodes_by_key(FLOW, alike)
-        assert [(node.key, node.data["n"]) for node in found] == [(key, i) for i, key in enumerate(alike)]
+        assert [(node.key, node.data["n"]) for node in found] == [
+            (key, i) for i, key in enumerate(alike)
+        ]
 
     async def test_any_graph_key_works(self, database: Database) -> None:
         source = database.source(WORKSPACE)
@@ -135,8 +158,11 @@ class GraphContract(Contract):
         stats = await source.get_stats(FLOW)
         assert (stats.nodes, stats.edges, dict(stats.types), dict(stats.vectors)) == (0, 0, {}, {})
 
-    async def test_a_new_graph_is_filled_in_the_transaction_that_makes_it(self, database: Database) -> None:
-        source, record = database.source(WORKSPACE), _write(None)
+    async def test_a_new_graph_is_filled_in_the_transaction_that_makes_it(
+        self, database: Database
+    ) -> None:
+        source = database.source(WORKSPACE)
+        record = _write(None)
         created = await source.create_graph(a_graph(), _content(), [record])
         assert created.revision == 1
         assert (await source.get_graph(FLOW)).to_document() == created.to_document()
@@ -145,7 +171,10 @@ class GraphContract(Contract):
         assert keys_of(await source.get_node_configs(["t"])) == ["t"]
         stored = await database.records(WORKSPACE).get(record.kind, record.key)
         assert stored.data == record.data
-        assert await source.apply(Mutation(graph_key=FLOW, delete_edges=["e"]), expected_revision=1) == 2
+        assert (
+            await source.apply(Mutation(graph_key=FLOW, delete_edges=["e"]), expected_revision=1)
+            == 2
+        )
 
     async def test_a_new_graph_with_refused_content_or_record_leaves_nothing(
         self, database: Database
@@ -172,7 +201,8 @@ class GraphContract(Contract):
     async def test_a_taken_key_is_refused_and_the_graph_kept(
         self, database: Database, source: Source
     ) -> None:
-        before, stranger = await snapshot(source), database.source(OTHER)
+        before = await snapshot(source)
+        stranger = database.source(OTHER)
         other = replace(_content(), put_configs=[])
         for content, records in ((None, []), (_content(), [_write(None)])):
             with pytest.raises(errors.GraphExists) as refused:
@@ -183,7 +213,9 @@ class GraphContract(Contract):
         assert await snapshot(source) == before
         assert await database.records(WORKSPACE).get("imports", FLOW) is None
 
-    async def test_a_graph_that_names_another_workspace_is_refused(self, database: Database) -> None:
+    async def test_a_graph_that_names_another_workspace_is_refused(
+        self, database: Database
+    ) -> None:
         with pytest.raises(errors.BadDocument) as refused:
             await database.source(WORKSPACE).create_graph(a_graph(FLOW, OTHER))
         assert (refused.value.key, refused.value.field) == (FLOW, "workspace")
@@ -200,12 +232,21 @@ class GraphContract(Contract):
         assert await source.get_vectors(FLOW, ["a"]) == {}
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("a")]))
         assert await source.search_text(FLOW, "invoices", limit=5) == []
-        assert await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)) == []
+        assert (
+            await source.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            )
+            == []
+        )
         assert (await source.get_stats(FLOW)).edges == 0
 
-    async def test_deleting_a_graph_spares_the_others(self, database: Database, source: Source) -> None:
+    async def test_deleting_a_graph_spares_the_others(
+        self, database: Database, source: Source
+    ) -> None:
         await source.create_graph(a_graph("twin"))
-        await source.apply(Mutation(graph_key="twin", put_nodes=[a_node("a", "twin", data="invoices")]))
+        await source.apply(
+            Mutation(graph_key="twin", put_nodes=[a_node("a", "twin", data="invoices")])
+        )
         before = await snapshot(source)
         await source.delete_graph("twin")
         assert await snapshot(source) == before
@@ -215,7 +256,9 @@ class GraphContract(Contract):
 class MutationContract(Contract):
     async def test_each_mutation_is_one_revision(self, source: Source) -> None:
         assert (await source.get_graph(FLOW)).revision == 1
-        assert await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n"), a_node("m")])) == 2
+        assert (
+            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n"), a_node("m")])) == 2
+        )
         assert await source.apply(Mutation(graph_key=FLOW), expected_revision=2) == 3
         assert (await source.get_graph(FLOW)).revision == 3
         assert (await source.list_graphs())[0].revision == 3
@@ -224,7 +267,9 @@ class MutationContract(Contract):
         before = await snapshot(source)
         for expected in (0, 2, -1):
             with pytest.raises(errors.RevisionConflict) as refused:
-                await source.apply(Mutation(graph_key=FLOW, delete_nodes=["a"]), expected_revision=expected)
+                await source.apply(
+                    Mutation(graph_key=FLOW, delete_nodes=["a"]), expected_revision=expected
+                )
             assert (refused.value.expected, refused.value.actual) == (expected, 1)
         assert await snapshot(source) == before
 
@@ -266,26 +311,36 @@ class MutationContract(Contract):
     async def test_a_sheet_that_nodes_stand_on_is_not_taken_away(self, source: Source) -> None:
         graph = await source.get_graph(FLOW)
         on_it = await source.get_nodes(FLOW, sheet="1")
-        less = graph.replace(sheets_list={k: name for k, name in graph.sheets_list.items() if k != "1"})
+        less = graph.replace(
+            sheets_list={k: name for k, name in graph.sheets_list.items() if k != "1"}
+        )
         before = await snapshot(source)
         with pytest.raises(errors.InvalidMutation) as refused:
-            await source.apply(Mutation(graph_key=FLOW, graph=less, delete_nodes=[n.key for n in on_it[1:]]))
+            await source.apply(
+                Mutation(graph_key=FLOW, graph=less, delete_nodes=[n.key for n in on_it[1:]])
+            )
         assert list(refused.value.keys) == [on_it[0].key]
         assert await snapshot(source) == before
         moved = on_it[0].replace(sheet="0")
         gone = [node.key for node in on_it[1:]]
         edges = [edge.replace(sheet="0") for edge in await source.get_edges(FLOW, sheet="1")]
         kept = [edge for edge in edges if not {edge.source, edge.target} & set(gone)]
-        moving = Mutation(graph_key=FLOW, graph=less, put_nodes=[moved], delete_nodes=gone, put_edges=kept)
+        moving = Mutation(
+            graph_key=FLOW, graph=less, put_nodes=[moved], delete_nodes=gone, put_edges=kept
+        )
         await source.apply(moving)
         assert (await source.get_graph(FLOW)).sheets_list == less.sheets_list
         assert on_it[0].key in {node.key for node in await source.get_nodes(FLOW, sheet="0")}
 
     async def test_a_sheet_that_edges_are_drawn_on_is_not_taken_away(self, source: Source) -> None:
-        graph = (await source.get_graph(FLOW)).replace(sheets_list={"0": "main", "1": "side", "2": "more"})
+        graph = (await source.get_graph(FLOW)).replace(
+            sheets_list={"0": "main", "1": "side", "2": "more"}
+        )
         drawn = [an_edge(f"e{i}", "a", "b", sheet="2") for i in range(3)]
         hanging = an_edge("loose", "n", "a", sheet="2")
-        put = Mutation(graph_key=FLOW, graph=graph, put_nodes=[a_node("n")], put_edges=[*drawn, hanging])
+        put = Mutation(
+            graph_key=FLOW, graph=graph, put_nodes=[a_node("n")], put_edges=[*drawn, hanging]
+        )
         await source.apply(put)
         less = graph.replace(sheets_list={"0": "main", "1": "side"})
         before = await snapshot(source)
@@ -299,7 +354,9 @@ class MutationContract(Contract):
         assert keys_of(await source.get_edges(FLOW, sheet="1"))[-2:] == ["e1", "e2"]
         assert await source.get_edges(FLOW, sheet="2") == []
 
-    async def test_new_nodes_edges_vectors_types_and_sheet_come_in_one_mutation(self, source: Source) -> None:
+    async def test_new_nodes_edges_vectors_types_and_sheet_come_in_one_mutation(
+        self, source: Source
+    ) -> None:
         graph = await source.get_graph(FLOW)
         await source.apply(
             Mutation(
@@ -317,7 +374,9 @@ class MutationContract(Contract):
         assert keys_of(await source.get_node_configs(["novel"])) == ["novel"]
         assert sorted(await source.get_vectors(FLOW, ["n"])) == ["n"]
 
-    async def test_a_replaced_graph_document_keeps_the_count_of_revisions(self, source: Source) -> None:
+    async def test_a_replaced_graph_document_keeps_the_count_of_revisions(
+        self, source: Source
+    ) -> None:
         graph = await source.get_graph(FLOW)
         sheets = {**graph.sheets_list, "7": "seven"}
         graph = graph.replace(name="Renamed", sheets_list=sheets, revision=99, added="field")
@@ -329,7 +388,9 @@ class MutationContract(Contract):
 
     async def test_types_are_put_replaced_and_deleted(self, source: Source) -> None:
         await source.apply(Mutation(graph_key=FLOW, put_configs=[a_type("x"), a_type("y")]))
-        await source.apply(Mutation(graph_key=FLOW, put_configs=[a_type("z", key="x")], delete_configs=["y"]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_configs=[a_type("z", key="x")], delete_configs=["y"])
+        )
         assert [(c.key, c.type) for c in await source.get_node_configs()] == [("x", "z")]
 
     async def test_of_concurrent_writers_at_one_revision_one_wins(self, source: Source) -> None:

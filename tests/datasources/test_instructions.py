@@ -1,4 +1,6 @@
-"""The document operations: what each does, what undoes it, and that nothing hostile gets through."""
+"""The document operations: what each does, what undoes it, and that nothing
+hostile gets through.
+"""
 
 import copy
 from contextlib import suppress
@@ -59,7 +61,11 @@ OPERATIONS = [
     ({"o": 6, "p": ["name"], "s": "l", "r": ""}, ["name"], "héo 🦜 word"),
     ({"o": 5, "p": ["name"], "s": "absent", "r": "x"}, ["name"], "héllo 🦜 world"),
     ({"o": 13, "p": ["on"]}, ["on"], False),
-    ({"o": 15, "p": ["data"], "v": {"c": 1}}, ["data"], {"a": {"b": "text"}, "": "no name", "c": 1}),
+    (
+        {"o": 15, "p": ["data"], "v": {"c": 1}},
+        ["data"],
+        {"a": {"b": "text"}, "": "no name", "c": 1},
+    ),
     ({"o": 15, "p": ["n"], "v": {"c": 1}}, ["n"], {"c": 1}),
     ({"o": 15, "p": ["made"], "v": {"c": 1}}, ["made"], {"c": 1}),
     ({"o": 18, "p": ["n"], "d": ["data", "a", "n"]}, ["data", "a"], {"b": "text", "n": 3}),
@@ -67,7 +73,11 @@ OPERATIONS = [
     ({"o": 18, "p": ["data", "a"], "d": []}, [], {"b": "text"}),
     ({"o": 19, "p": ["n"], "d": ["list"], "i": 1}, ["list"], ["a", 3, {"x": 1}, ["deep"]]),
     ({"o": 19, "p": ["list", "0"], "d": ["list"], "i": 2}, ["list"], [{"x": 1}, ["deep"], "a"]),
-    ({"o": 19, "p": ["list", "0"], "d": ["list", "1"], "i": 0}, ["list"], [{"x": 1}, ["a", "deep"]]),
+    (
+        {"o": 19, "p": ["list", "0"], "d": ["list", "1"], "i": 0},
+        ["list"],
+        [{"x": 1}, ["a", "deep"]],
+    ),
     ({"o": 19, "p": ["n"], "d": ["empty"]}, ["empty"], [3]),
 ]
 
@@ -243,7 +253,9 @@ def cases(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
 
 
 @given(cases())
-def test_inverse_restores_the_document_and_the_input_is_never_changed(case: tuple[Any, Any]) -> None:
+def test_inverse_restores_the_document_and_the_input_is_never_changed(
+    case: tuple[Any, Any],
+) -> None:
     document, raw = case
     kept = copy.deepcopy((document, raw))
     try:
@@ -274,7 +286,9 @@ hostile = st.dictionaries(
         json_values,
         st.integers(-(2**70), 2**70),
         st.floats(),
-        st.lists(st.text(max_size=3) | st.sampled_from(["__proto__", "99999999999999999999"]), max_size=4),
+        st.lists(
+            st.text(max_size=3) | st.sampled_from(["__proto__", "99999999999999999999"]), max_size=4
+        ),
         st.just("\ud800"),
         st.binary(max_size=2),
     ),
@@ -282,7 +296,9 @@ hostile = st.dictionaries(
 
 
 @given(documents, st.integers(-1, 21), hostile)
-def test_hostile_instructions_raise_only_their_errors(document: Any, op: int, raw: dict[str, Any]) -> None:
+def test_hostile_instructions_raise_only_their_errors(
+    document: Any, op: int, raw: dict[str, Any]
+) -> None:
     kept = copy.deepcopy(document)
     for act in (apply_instruction, inverse_of):
         with suppress(InstructionError):

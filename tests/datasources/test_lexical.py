@@ -1,4 +1,6 @@
-"""Words and vectors in memory: what is found is exactly what BM25 and cosines, written out plainly, find."""
+"""Words and vectors in memory: what is found is exactly what BM25 and cosines, written
+out plainly, find.
+"""
 
 import math
 from collections import Counter
@@ -30,12 +32,16 @@ def brute_force(documents: Mapping[str, Sequence[str]], query: Sequence[str]) ->
             df = sum(term in other for other in documents.values())
             weight = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
             norm = K1 * (1 - B + B * len(tokens) / average)
-            scores[key] = scores.get(key, 0) + weight * counts[term] * (K1 + 1) / (counts[term] + norm)
+            scores[key] = scores.get(key, 0) + weight * counts[term] * (K1 + 1) / (
+                counts[term] + norm
+            )
     return scores
 
 
 @given(documents, queries, st.integers(0, 15))
-def test_search_equals_brute_force(documents: dict[str, list[str]], query: list[str], limit: int) -> None:
+def test_search_equals_brute_force(
+    documents: dict[str, list[str]], query: list[str], limit: int
+) -> None:
     hits = LexicalIndex.build(documents.items()).search(query, limit)
     expected = brute_force(documents, query)
     assert len(hits) == min(limit, len(expected))
@@ -48,7 +54,8 @@ def test_search_equals_brute_force(documents: dict[str, list[str]], query: list[
 def test_the_order_of_documents_and_words_does_not_matter(
     documents: dict[str, list[str]], query: list[str], random: Random
 ) -> None:
-    pairs, shuffled = list(documents.items()), list(query)
+    pairs = list(documents.items())
+    shuffled = list(query)
     random.shuffle(pairs)
     expected = LexicalIndex.build(documents.items()).search(query, 100)
     found = LexicalIndex.build(pairs).search(query + shuffled, 100)
@@ -89,7 +96,9 @@ def test_a_changed_index_is_as_one_built_again(
         before = index.search(query, 100)
         index, old = index.changed(edit), index
         assert old.search(query, 100) == before
-        documents = {key: tokens for key, tokens in {**documents, **edit}.items() if tokens is not None}
+        documents = {
+            key: tokens for key, tokens in {**documents, **edit}.items() if tokens is not None
+        }
     again = LexicalIndex.build(documents.items())
     assert index.keys == again.keys
     assert index.search(query, 100) == again.search(query, 100)
@@ -109,7 +118,8 @@ def keys_for(matrix: np.ndarray) -> list[str]:
 
 
 def cosines(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    wide, other = matrix.astype(float), vector.astype(float)
+    wide = matrix.astype(float)
+    other = vector.astype(float)
     lengths = np.linalg.norm(wide, axis=1) * np.linalg.norm(other)
     return np.divide(wide @ other, lengths, out=np.zeros(len(wide)), where=lengths > 0)
 
@@ -132,7 +142,9 @@ def test_search_of_vectors_equals_brute_force(
 
 
 @given(arrays(np.float32, st.tuples(st.integers(0, 4), st.integers(0, 6)), elements=any_finite))
-def test_normalised_rows_have_length_one_or_zero_and_keep_their_direction(matrix: np.ndarray) -> None:
+def test_normalised_rows_have_length_one_or_zero_and_keep_their_direction(
+    matrix: np.ndarray,
+) -> None:
     unit = normalize(matrix)
     assert unit.dtype == np.float32
     assert unit.shape == matrix.shape

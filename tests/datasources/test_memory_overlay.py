@@ -78,7 +78,8 @@ class _Unsaved:
     """A source to the contracts: what is applied to it stays unsaved, everything else is stored."""
 
     def __init__(self, stored: Database, edited: Database) -> None:
-        self.stored, self.edited = stored, edited
+        self.stored = stored
+        self.edited = edited
         self.live: dict[str, set[str]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -97,7 +98,9 @@ class _UnsavedSource(MemoryOverlay):
         self, stored: MutableGraphDataSource, edited: MutableGraphDataSource, keys: set[str]
     ) -> None:
         super().__init__(stored, Edited(edited, keys=keys))
-        self._writable, self._edited, self._keys = stored, edited, keys
+        self._writable = stored
+        self._edited = edited
+        self._keys = keys
 
     async def create_graph(self, graph: Graph, mutation: Any = None, records: Any = ()) -> Graph:
         await self._edited.create_graph(graph, mutation)
@@ -172,8 +175,10 @@ class TestEverywhere(_Overlay, EverywhereContract):
 
 
 async def _flow() -> tuple[MutableGraphDataSource, MutableGraphDataSource, MemoryOverlay, set[str]]:
-    stored, edited = MemoryDatabase(), MemoryDatabase()
-    source, other = await make_flow(stored), await make_flow(edited)
+    stored = MemoryDatabase()
+    edited = MemoryDatabase()
+    source = await make_flow(stored)
+    other = await make_flow(edited)
     live: set[str] = set()
     return source, other, MemoryOverlay(source, Edited(other, keys=live)), live
 
@@ -197,7 +202,9 @@ async def test_an_unchanged_node_is_found_by_its_vector_a_rewritten_or_deleted_o
     await other.apply(Mutation(graph_key=FLOW, put_nodes=[moved, rewritten], delete_nodes=["c"]))
     live.add(FLOW)
     for limit, expected in ((1, ["a"]), (2, ["a", "d"]), (9, ["a", "d"])):
-        hits = await overlay.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=limit))
+        hits = await overlay.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=limit)
+        )
         assert keys_of(hits) == expected
     assert keys_of(await overlay.search_text(FLOW, "something", limit=5)) == ["b"]
     assert set(await overlay.get_vector_info(FLOW, ["a", "b", "c"])) == {"a", "b"}
@@ -227,8 +234,10 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
 ) -> None:
     store, _, overlay, live = await _flow()
     live.add(FLOW)
-    threads, asked = set[int](), list[dict[str, Any]]()
-    search, users = LiveView.search, type(store).find_users
+    threads = set[int]()
+    asked = list[dict[str, Any]]()
+    search = LiveView.search
+    users = type(store).find_users
 
     def noted(self: LiveView, *asked: Any) -> list[Hit]:
         threads.add(threading.get_ident())
@@ -258,12 +267,14 @@ class Pair:
 
 
 async def _made(start: Plan, plan: list[Plan]) -> Pair:
-    stored, edited = MemoryDatabase(), MemoryDatabase()
+    stored = MemoryDatabase()
+    edited = MemoryDatabase()
     for database in (stored, edited):
         source = database.source(WORKSPACE)
         await source.create_graph(a_graph(GRAPHS[0]))
         await source.apply(await _fitted(source, start))
-    source, other = stored.source(WORKSPACE), edited.source(WORKSPACE)
+    source = stored.source(WORKSPACE)
+    other = edited.source(WORKSPACE)
     before = {node.key: node for node in await source.get_nodes(GRAPHS[0])}
     for step in plan:
         mutation = await _fitted(other, step)
@@ -331,13 +342,21 @@ def _documents(found: Any) -> Any:
     limit=st.sampled_from([1, 2, 3, 50]),
 )
 async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
-    start: Plan, plan: list[Plan], vector: Any, words: str, seeds: list[str], direction: Any, limit: int
+    start: Plan,
+    plan: list[Plan],
+    vector: Any,
+    words: str,
+    seeds: list[str],
+    direction: Any,
+    limit: int,
 ) -> None:
     pair = await _made(start, plan)
     key = GRAPHS[0]
 
     async def reads(source: Any) -> list[Any]:
-        around = await source.get_neighborhood(key, seeds, max_depth=2, direction=direction, limit=limit)
+        around = await source.get_neighborhood(
+            key, seeds, max_depth=2, direction=direction, limit=limit
+        )
         stats = await source.get_stats(key)
         return [
             _documents(await source.get_nodes(key, after="b", limit=limit)),
@@ -356,13 +375,18 @@ async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
     values, model = vector
     for field_name in ("content", "name"):
         await _same_hits(
-            pair, limit, lambda s, most, f=field_name: s.search_text(key, words, limit=most, field=f)
+            pair,
+            limit,
+            lambda s, most, f=field_name: s.search_text(key, words, limit=most, field=f),
         )
         await _same_hits(
             pair,
             limit,
             lambda s, most, f=field_name: s.search_vectors(
-                key, VectorQuery(vector=floats(*values), model=model, limit=most, min_score=-1.0, field=f)
+                key,
+                VectorQuery(
+                    vector=floats(*values), model=model, limit=most, min_score=-1.0, field=f
+                ),
             ),
         )
     known = await pair.expected.get_vectors(key, NODES)
@@ -370,6 +394,8 @@ async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
     assert all(plain(found[name]) == plain(vector) for name, vector in known.items())
 
 
-async def _same_hits(pair: Pair, limit: int, search: Callable[[Any, int], Awaitable[list[Hit]]]) -> None:
+async def _same_hits(
+    pair: Pair, limit: int, search: Callable[[Any, int], Awaitable[list[Hit]]]
+) -> None:
     everything = await search(pair.expected, 1000)
     assert_same_hits(await search(pair.overlay, limit), everything, limit=limit)

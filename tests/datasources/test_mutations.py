@@ -1,4 +1,6 @@
-"""The check before a write: what it asks to look up is all it needs, and a refusal names the documents."""
+"""The check before a write: what it asks to look up is all it needs, and a refusal
+names the documents.
+"""
 
 from typing import Any
 
@@ -7,9 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.errors import BadDocument, InvalidMutation
-from datasources.mutations import Existing, check_mutation, check_owner, encode_document, keys_to_look_up
+from datasources.mutations import (
+    Existing,
+    check_mutation,
+    check_owner,
+    encode_document,
+    keys_to_look_up,
+)
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, OTHER, WORKSPACE, a_graph, a_node, a_type, a_vector, an_edge
+from tests.contracts.samples import (
+    FLOW,
+    OTHER,
+    WORKSPACE,
+    a_graph,
+    a_node,
+    a_type,
+    a_vector,
+    an_edge,
+)
 from tests.support.each_row import each_row
 
 names = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -49,7 +66,9 @@ def test_looking_up_what_is_asked_for_decides_as_knowing_everything(
     mutation: Mutation, nodes: frozenset[str], edges: frozenset[str], configs: frozenset[str]
 ) -> None:
     asked = keys_to_look_up(mutation)
-    found = Existing(nodes=nodes & asked.nodes, edges=edges & asked.edges, configs=configs & asked.configs)
+    found = Existing(
+        nodes=nodes & asked.nodes, edges=edges & asked.edges, configs=configs & asked.configs
+    )
     everything = Existing(nodes=nodes, edges=edges, configs=configs)
     assert verdict(mutation, found) == verdict(mutation, everything)
 
@@ -77,7 +96,9 @@ def test_an_empty_mutation_needs_no_look_up() -> None:
 def test_a_refusal_of_many_shows_a_few_and_carries_all() -> None:
     gone = [f"n{i}" for i in range(9)]
     with pytest.raises(InvalidMutation, match=r"n0, n1, n2, n3, n4 and 4 more") as caught:
-        check_mutation(Mutation(graph_key=FLOW, delete_nodes=gone), graph=a_graph(), existing=Existing())
+        check_mutation(
+            Mutation(graph_key=FLOW, delete_nodes=gone), graph=a_graph(), existing=Existing()
+        )
     assert list(caught.value.keys) == gone
 
 
@@ -89,9 +110,15 @@ def test_a_new_sheet_counts_for_the_nodes_put_with_it() -> None:
 
 def test_a_document_of_another_workspace_is_refused_by_field() -> None:
     check_owner(a_graph(), WORKSPACE, "graphs")
-    with pytest.raises(BadDocument, match=f"is '{OTHER}', but this source writes to '{WORKSPACE}'") as caught:
+    with pytest.raises(
+        BadDocument, match=f"is '{OTHER}', but this source writes to '{WORKSPACE}'"
+    ) as caught:
         check_owner(a_graph(workspace=OTHER), WORKSPACE, "graphs")
-    assert (caught.value.collection, caught.value.key, caught.value.field) == ("graphs", FLOW, "workspace")
+    assert (caught.value.collection, caught.value.key, caught.value.field) == (
+        "graphs",
+        FLOW,
+        "workspace",
+    )
 
 
 @each_row("data", 2**70, {1: "x"}, {"x": {1, 2}}, "half \ud800 pair", object())

@@ -28,8 +28,15 @@ def a_node(**fields: Any) -> Node:
 
 
 def a_type(process: str | None = None, **fields: Any) -> NodeTypeConfig:
-    given = {"key": "t", "workspace": "w", "display_name": "API Call", "description": "Calls a service"}
-    return NodeTypeConfig(**{**given, "node": TypeTemplate(type="api-call", process=process), **fields})
+    given = {
+        "key": "t",
+        "workspace": "w",
+        "display_name": "API Call",
+        "description": "Calls a service",
+    }
+    return NodeTypeConfig(
+        **{**given, "node": TypeTemplate(type="api-call", process=process), **fields}
+    )
 
 
 @each_row(
@@ -137,7 +144,9 @@ def test_a_name_that_the_key_was_made_of_is_not_counted_twice(name: str) -> None
     (None, "type's", "type's"),
     (None, None, ""),
 )
-def test_a_nodes_own_code_wins_even_when_empty(own: str | None, types: str | None, effective: str) -> None:
+def test_a_nodes_own_code_wins_even_when_empty(
+    own: str | None, types: str | None, effective: str
+) -> None:
     assert effective_process(a_node(process=own), a_type(types)) == effective
     assert effective_process(a_node(process=own), None) == (own or "")
 

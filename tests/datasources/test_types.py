@@ -1,4 +1,6 @@
-"""Documents and types: nothing that was stored is lost, what is wrong is named, a field is declared once."""
+"""Documents and types: nothing that was stored is lost, what is wrong is named, a
+field is declared once.
+"""
 
 from typing import Annotated, Any
 
@@ -42,10 +44,20 @@ values = st.recursive(
 )
 points = st.fixed_dictionaries(
     {"id": texts, "type": st.sampled_from(["in", "out"])},
-    optional={"accept": texts, "display": texts, "offset": numbers, "linkedHtmlId": texts, "theirs": values},
+    optional={
+        "accept": texts,
+        "display": texts,
+        "offset": numbers,
+        "linkedHtmlId": texts,
+        "theirs": values,
+    },
 )
 groups = st.fixed_dictionaries(
-    {}, optional={"position": st.sampled_from(["separate", "fix"]), "point": st.lists(points, max_size=2)}
+    {},
+    optional={
+        "position": st.sampled_from(["separate", "fix"]),
+        "point": st.lists(points, max_size=2),
+    },
 )
 NODE: dict[str, st.SearchStrategy[Any]] = {
     "sheet": texts,
@@ -73,7 +85,9 @@ def node_documents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(node_documents(), st.booleans())
-def test_a_document_comes_back_as_it_was_unknown_fields_included(raw: dict[str, Any], as_bytes: bool) -> None:
+def test_a_document_comes_back_as_it_was_unknown_fields_included(
+    raw: dict[str, Any], as_bytes: bool
+) -> None:
     node = parse_document(Node, orjson.dumps(raw) if as_bytes else raw, "nodes")
     again = node.to_document()
     # A foreign `pos_x` makes ours appear with its default beside it; nothing else is added.
@@ -96,7 +110,9 @@ def _listed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(node_documents(), keys, numbers)
-def test_replacing_a_field_leaves_all_others_alone(raw: dict[str, Any], graph: str, width: float) -> None:
+def test_replacing_a_field_leaves_all_others_alone(
+    raw: dict[str, Any], graph: str, width: float
+) -> None:
     node = parse_document(Node, raw, "nodes")
     before = node.to_document()
     changed = node.replace(graph_key=graph, size=Size(width=width, height=2))
@@ -121,8 +137,16 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
     raw = {"_key": "a", "graphKey": "g", "type": "t"}
     node = parse_document(Node, raw, "nodes")
     assert node.to_document() == raw
-    assert (node.sheet, node.pos_x, node.handles, node.process, node.data) == ("0", 0, {}, None, None)
-    edge = parse_document(Edge, {"_key": "e", "graphKey": "g", "source": "a", "target": "b"}, "edges")
+    assert (node.sheet, node.pos_x, node.handles, node.process, node.data) == (
+        "0",
+        0,
+        {},
+        None,
+        None,
+    )
+    edge = parse_document(
+        Edge, {"_key": "e", "graphKey": "g", "source": "a", "target": "b"}, "edges"
+    )
     assert (edge.source_handle, edge.target_handle, edge.label) == ("0", "0", None)
     graph = parse_document(Graph, {"_key": "g", "name": "G", "workspace": "w"}, "graphs")
     assert (graph.sheets_list, graph.revision) == ({"0": "main"}, 0)
@@ -139,7 +163,12 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
     (Node, {"_key": "a\x00", "graphKey": "g", "type": "t"}, "a\x00", "_key"),
     (Node, {"_key": 7, "graphKey": "g", "type": "t"}, "7", "_key"),
     (Node, {"_key": "a", "graphKey": "g", "type": None}, "a", "type"),
-    (Node, {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}}, "a", "handles.X.[key]"),
+    (
+        Node,
+        {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}},
+        "a",
+        "handles.X.[key]",
+    ),
     (
         Node,
         {"_key": "a", "graphKey": "g", "type": "t", "handles": {"L": {"point": [{"id": "0"}]}}},
@@ -147,9 +176,19 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
         "handles.L.point.0.type",
     ),
     (Edge, {"_key": "e", "graphKey": "g", "source": "a"}, "e", "target"),
-    (Graph, {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]}, "g", "sheetsList"),
+    (
+        Graph,
+        {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]},
+        "g",
+        "sheetsList",
+    ),
     (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T"}, "t", "node"),
-    (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T", "node": {}}, "t", "node.type"),
+    (
+        NodeTypeConfig,
+        {"_key": "t", "workspace": "w", "displayName": "T", "node": {}},
+        "t",
+        "node.type",
+    ),
 )
 def test_a_bad_document_names_collection_key_and_field(
     model: type[Document], raw: dict[str, Any], key: str, field: str
@@ -157,7 +196,11 @@ def test_a_bad_document_names_collection_key_and_field(
     for form in (raw, orjson.dumps(raw)):
         with pytest.raises(BadDocument) as caught:
             parse_document(model, form, "things")
-        assert (caught.value.collection, caught.value.key, caught.value.field) == ("things", key, field)
+        assert (caught.value.collection, caught.value.key, caught.value.field) == (
+            "things",
+            key,
+            field,
+        )
         assert caught.value.reason
         assert f"things/{key}: field '{field}'" in str(caught.value)
 
@@ -177,7 +220,9 @@ def test_a_document_cannot_be_changed() -> None:
         node.replace(key="")
 
 
-configs = st.lists(st.tuples(st.sampled_from("kxyz"), st.sampled_from(["task", "html", "log"])), max_size=5)
+configs = st.lists(
+    st.tuples(st.sampled_from("kxyz"), st.sampled_from(["task", "html", "log"])), max_size=5
+)
 
 
 def types(pairs: list[tuple[str, str]], workspace: str) -> list[NodeTypeConfig]:
@@ -188,13 +233,16 @@ def types(pairs: list[tuple[str, str]], workspace: str) -> list[NodeTypeConfig]:
 def test_one_type_a_name_ours_first_then_by_key(
     own_pairs: list[tuple[str, str]], root_pairs: list[tuple[str, str]]
 ) -> None:
-    own, root = types(own_pairs, WORKSPACE), types(root_pairs, ROOT_WORKSPACE)
+    own = types(own_pairs, WORKSPACE)
+    root = types(root_pairs, ROOT_WORKSPACE)
     seen = visible_types(own, root)
     assert [c.key for c in seen] == sorted(c.key for c in seen)
     assert {c.type for c in seen} == {c.type for c in own + root}
     assert len({c.type for c in seen}) == len(seen)
     for config in seen:
-        rivals = [c for c in own if c.type == config.type] or [c for c in root if c.type == config.type]
+        rivals = [c for c in own if c.type == config.type] or [
+            c for c in root if c.type == config.type
+        ]
         assert config == min(rivals, key=lambda c: c.key)
 
 

@@ -1,4 +1,6 @@
-"""Runs what compose.yaml and the Dockerfile say, without containers: files in a folder stand for theirs."""
+"""Runs what compose.yaml and the Dockerfile say, without containers: files in a folder
+stand for theirs.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,11 @@ class Containers:
 
     def here(self, text: str) -> str:
         """Return text of compose.yaml with this folder's places, after Compose has read it."""
-        text = text.replace("$$", "$").replace(SERVER, self.place).replace("/scripts/", f"{self.folder}/")
+        text = (
+            text.replace("$$", "$")
+            .replace(SERVER, self.place)
+            .replace("/scripts/", f"{self.folder}/")
+        )
         return re.sub(r"/run/secrets/(\w+)", rf"{self.folder}/secrets/\1.txt", text)
 
     def command(self, service: str) -> list[str]:
@@ -53,10 +59,14 @@ class Containers:
         return [self.here(word) for word in [*parts["entrypoint"], *parts["command"]]]
 
     def environment(self, service: str | None, **more: str) -> dict[str, str]:
-        """Return all that a service's process is given; nothing of this process but where programs are."""
+        """Return all that a service's process is given; nothing of this process but
+        where programs are.
+        """
         declared = {} if service is None else COMPOSE["services"][service].get("environment", {})
         set_here = {name: value for name, value in declared.items() if value is not None}
-        read = {name: self.here(_WITH_DEFAULT.sub(r"\2", value)) for name, value in set_here.items()}
+        read = {
+            name: self.here(_WITH_DEFAULT.sub(r"\2", value)) for name, value in set_here.items()
+        }
         programs = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         return {**image_environment(), **read, "PATH": programs, "HOME": str(self.folder), **more}
 
@@ -80,7 +90,9 @@ class Containers:
 
     def make(self, target: str) -> str:
         """Make a target of the Makefile in this folder."""
-        return self.call(["make", "-s", "-f", str(ROOT / "Makefile"), target], self.environment(None))
+        return self.call(
+            ["make", "-s", "-f", str(ROOT / "Makefile"), target], self.environment(None)
+        )
 
 
 def users_file(containers: Containers) -> Path:

@@ -1,4 +1,5 @@
-"""Stands in for `docker`: writes down how it was called, and runs here what was meant for the service.
+"""Stands in for `docker`: writes down how it was called, and runs here what was
+meant for the service.
 
 Arguments: the folder that stands for the containers, then docker's own.
 """

@@ -1,4 +1,6 @@
-"""compose.yaml and the Makefile's targets, run without containers: from nothing to the page on ArangoDB."""
+"""compose.yaml and the Makefile's targets, run without containers: from nothing to the
+page on ArangoDB.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ import httpx2
 import pytest
 
 from datasources.arango.layout import ALL_COLLECTIONS
-from tests.deployment.containers import COMPOSE, ROOT, Containers, image_environment, instructions, users_file
+from tests.deployment.containers import (
+    COMPOSE,
+    ROOT,
+    Containers,
+    image_environment,
+    instructions,
+    users_file,
+)
 from tests.support.arango import ArangoServer, running_double
 
 NODE = shutil.which("node")
@@ -30,7 +39,9 @@ ALLOWED = re.compile(
     r"|POST /_db/nodius/_api/(explain|query)"
     r"|GET /_db/nodius/_admin/server/role"
 )
-"""What a user may ask for who has access to the database and may write documents of its collections."""
+"""What a user may ask for who has access to the database and may write documents
+of its collections.
+"""
 
 
 @pytest.fixture
@@ -92,7 +103,8 @@ def test_starting_makes_secrets_once_that_the_service_can_read(containers: Conta
     for name, declared in COMPOSE["secrets"].items():
         file = containers.folder / declared["file"]
         assert file == containers.folder / "secrets" / f"{name}.txt"
-        # The image's user is nobody here: a mounted file keeps its mode, the folder keeps others out.
+        # The image's user is nobody here: a mounted file keeps its mode, the folder
+        # keeps others out.
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     containers.make("arango-up")
@@ -120,7 +132,8 @@ def test_each_service_finds_the_secrets_and_the_other_services_that_it_names() -
 @pytest.mark.slow
 def test_the_user_script_gives_the_least_rights_and_may_run_again(containers: Containers) -> None:
     script = containers.call(
-        ["nodius", "db", "init", "--print-user-script"], containers.environment("init", NODIUS_DB=_address())
+        ["nodius", "db", "init", "--print-user-script"],
+        containers.environment("init", NODIUS_DB=_address()),
     )
     (containers.folder / "nodius-user.js").write_text(script, encoding="utf-8")
     containers.program("arangosh", str(NODE), str(STAND_IN))
@@ -142,8 +155,11 @@ def _address() -> str:
 
 
 @pytest.mark.slow
-def test_an_empty_machine_comes_to_the_page_on_arangodb(containers: Containers, server: ArangoServer) -> None:
-    here, said = at(containers, server), list[str]()
+def test_an_empty_machine_comes_to_the_page_on_arangodb(
+    containers: Containers, server: ArangoServer
+) -> None:
+    here = at(containers, server)
+    said = list[str]()
     said.append(here.run("init"))
     assert "made the collection nodius_nodes" in said[0]
     assert 'const user = "nodius";' in (here.folder / "nodius-user.js").read_text(encoding="utf-8")
@@ -165,14 +181,18 @@ def _use(client: httpx2.Client, token: str) -> None:
     assert client.get("/").headers["content-type"].startswith("text/html")
     assert client.get("api/graphs").status_code == 401
     client.headers["Authorization"] = f"Bearer {token}"
-    assert {graph["graphKey"] for graph in client.get("api/graphs").json()["graphs"]} >= {"testgraph001"}
+    assert {graph["graphKey"] for graph in client.get("api/graphs").json()["graphs"]} >= {
+        "testgraph001"
+    }
     flow = (ROOT / "mock_data/workflows/order_refund.json").read_bytes()
     made = client.post("api/graphs/import", content=flow, params={"graphKey": "second"}).json()
     assert made["action"] == "created"
     asked = {"graphKey": "testgraph001", "message": 'rename error-handler to "Report error"'}
     assert client.post("api/ai/chat", json=asked).json()["type"] == "interrupt"
     (pending,) = (
-        each["id"] for each in client.get("api/approvals").json()["approvals"] if each["status"] == "pending"
+        each["id"]
+        for each in client.get("api/approvals").json()["approvals"]
+        if each["status"] == "pending"
     )
     decided = client.post(f"api/approvals/{pending}/decision", json={"verdict": "approve"}).json()
     assert decided["status"] == "applied"
@@ -185,7 +205,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_every_room_and_file_of_the_wheel_is_copied_into_the_image() -> None:
-    copied = {word for words in instructions("COPY") for word in words[:-1] if not word.startswith("--")}
+    copied = {
+        word for words in instructions("COPY") for word in words[:-1] if not word.startswith("--")
+    }
     rooms = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     files = [PROJECT["project"]["readme"], *PROJECT["project"]["license-files"], "constraints.txt"]
     assert {*rooms, *files, "pyproject.toml"} <= copied
@@ -197,6 +219,8 @@ def test_every_room_and_file_of_the_wheel_is_copied_into_the_image() -> None:
 def test_the_image_runs_the_service_as_a_user_of_its_own_in_a_folder_of_theirs() -> None:
     (user,), (folder,) = instructions("USER"), instructions("WORKDIR")[-1:]
     made = next(words for words in instructions("RUN") if words[0] == "useradd")
-    assert made[made.index("--uid") + 1] == user[0]  # a number: orchestrators see that it is not root
+    assert (
+        made[made.index("--uid") + 1] == user[0]
+    )  # a number: orchestrators see that it is not root
     assert made[made.index("--home-dir") + 1] == folder[0]
     assert instructions("ENTRYPOINT") == [['["nodius"]']]

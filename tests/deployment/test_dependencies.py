@@ -19,7 +19,11 @@ NOT_IMPORTED = {"tzdata", "wordllama"}
 IMPORTED_EXTRAS = ("oidc", "otel")
 """Extras whose distributions the rooms import where they are there."""
 SHARED = {
-    "opentelemetry": ["opentelemetry-api", "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"]
+    "opentelemetry": [
+        "opentelemetry-api",
+        "opentelemetry-sdk",
+        "opentelemetry-exporter-otlp-proto-http",
+    ]
 }
 """Several distributions write into one module."""
 _OURS = ROOMS | set(sys.stdlib_module_names)
@@ -54,4 +58,6 @@ def test_pyproject_declares_what_is_imported_and_nothing_else() -> None:
     named = [name for module in foreign for name in SHARED.get(module, distributions[module][:1])]
     imported = {_normalized(name) for name in named}
     assert imported - declared == set(), "imported, but not declared in pyproject.toml"
-    assert declared - imported - NOT_IMPORTED == set(), "declared in pyproject.toml, but not imported"
+    assert declared - imported - NOT_IMPORTED == set(), (
+        "declared in pyproject.toml, but not imported"
+    )

@@ -1,4 +1,6 @@
-"""How a checkout is installed and run: what `make` installs for whom, and `uvx` without an environment."""
+"""How a checkout is installed and run: what `make` installs for whom, and `uvx`
+without an environment.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from tests.deployment.containers import ROOT
 from tests.deployment.wheels import copied_project
 
 PROGRAMS = ("sh", "cat", "cp", "dirname", "basename", "expr", "getconf", "mkdir", "test", "touch")
-# Stands for uv, for Python and for what they install: writes down its call, and makes an environment.
+# Stands for uv, for Python and for what they install: writes down its call, and
+# makes an environment.
 INSTALLER = """#!/bin/sh
 echo "$(basename "$0") $*" >> calls.txt
 case "$*" in *venv*) mkdir -p .venv/bin; cp "$0" .venv/bin/python; cp "$0" .venv/bin/nodius;; esac
@@ -24,7 +27,8 @@ class Checkout:
     """A fresh checkout on a machine that has Python and, with `has_uv`, uv."""
 
     def __init__(self, folder: Path, *, has_uv: bool) -> None:
-        self.folder, self.programs = folder / "checkout", folder / "bin"
+        self.folder = folder / "checkout"
+        self.programs = folder / "bin"
         self.folder.mkdir()
         self.programs.mkdir()
         for name in ("Makefile", "pyproject.toml", "constraints.txt"):
@@ -43,10 +47,17 @@ class Checkout:
         assert make is not None
         environment = {"PATH": str(self.programs)}
         subprocess.run(
-            [make, target], cwd=self.folder, env=environment, check=True, capture_output=True, timeout=60
+            [make, target],
+            cwd=self.folder,
+            env=environment,
+            check=True,
+            capture_output=True,
+            timeout=60,
         )
         lines = calls.read_text("utf-8").splitlines()
-        assert any(line.startswith("nodius demo") or " -m pytest " in f" {line} " for line in lines), lines
+        assert any(
+            line.startswith("nodius demo") or " -m pytest " in f" {line} " for line in lines
+        ), lines
         return [line.rpartition(" ")[2] for line in lines if "pip install" in line]
 
 
@@ -70,7 +81,9 @@ def test_the_demo_installs_no_test_tools_and_the_tests_install_them_in_any_order
 
 
 @pytest.mark.slow
-def test_uvx_runs_the_demo_of_a_checkout_and_of_the_built_package(wheel: Path, tmp_path: Path) -> None:
+def test_uvx_runs_the_demo_of_a_checkout_and_of_the_built_package(
+    wheel: Path, tmp_path: Path
+) -> None:
     uvx = Path(pytest.importorskip("uv").find_uv_bin()).with_name("uvx")
     checkout = tmp_path / "checkout"
     checkout.mkdir()

@@ -1,4 +1,6 @@
-"""How registries and programs find the MCP server: `server.json`, and the bundle that `make mcpb` packs."""
+"""How registries and programs find the MCP server: `server.json`, and the bundle that
+`make mcpb` packs.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from tests.support.scripted_claude import SAID, ClaudeCode, ToolCallingModel
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, SECRET, service, token
 
-PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]
 PACKER = re.search(r"@anthropic-ai/mcpb@[\d.]+", (ROOT / "Makefile").read_text(encoding="utf-8"))
 MOST_CHARS = 100
 """Of a description in the registry."""
@@ -67,9 +71,11 @@ def test_the_registrys_entry_names_this_version_and_settings_that_there_are() ->
 
 
 def test_the_bundles_manifest_names_this_version_and_its_own_files() -> None:
-    manifest, project = read("mcpb/manifest.json"), (ROOT / "mcpb/pyproject.toml").read_text(encoding="utf-8")
+    manifest = read("mcpb/manifest.json")
+    project = (ROOT / "mcpb/pyproject.toml").read_text(encoding="utf-8")
     bundle = tomllib.loads(project)
-    name, version = PROJECT["name"], PROJECT["version"]
+    name = PROJECT["name"]
+    version = PROJECT["version"]
     assert (manifest["name"], manifest["version"]) == (name, version)
     assert bundle["project"]["dependencies"] == [f"{name}=={version}"]
     wheel = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
@@ -103,7 +109,11 @@ async def test_the_bundle_packs_with_its_own_tool_and_serves_what_it_holds(
         opened.extractall(unpacked)
     python = await asyncio.to_thread(installed, tmp_path / "environment", unpacked / wheel.name)
     database = await nba_file(tmp_path)
-    given = {"NODIUS_DB": f"sqlite:{database}", "NODIUS_WORKSPACE": "default", "HOME": str(tmp_path)}
+    given = {
+        "NODIUS_DB": f"sqlite:{database}",
+        "NODIUS_WORKSPACE": "default",
+        "HOME": str(tmp_path),
+    }
     started = StdioServerParameters(
         command=str(python / "python"), args=[str(unpacked / "main.py")], env=given, cwd=tmp_path
     )
@@ -119,7 +129,9 @@ URL = "http://127.0.0.1:8426"
 
 def block(heading: str, language: str) -> str:
     """Return the first block of a language under a heading."""
-    found = re.search(rf"^## {heading}\n.*?^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^## {heading}\n.*?^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL
+    )
     assert found is not None
     return found[1]
 
@@ -186,7 +198,9 @@ async def test_claude_code_starts_the_server_of_this_computer(tmp_path: Path) ->
     database = await nba_file(tmp_path)
     model = ToolCallingModel("mcp__nodius__list_graphs", {})
     async with listening(model) as model_url:
-        claude = ClaudeCode(tmp_path, model_url, NODIUS_DB=f"sqlite:{database}", NODIUS_EMBEDDINGS="none")
+        claude = ClaudeCode(
+            tmp_path, model_url, NODIUS_DB=f"sqlite:{database}", NODIUS_EMBEDDINGS="none"
+        )
         listed = await asyncio.to_thread(claude.run, f"{line[1]}\nclaude mcp list")
     assert re.search(r"nodius: nodius mcp - \S Connected", listed)
 
@@ -219,7 +233,11 @@ async def test_n8n_reads_its_block_from_the_clipboard() -> None:
 
 async def test_an_openai_client_asks_a_graph() -> None:
     async with served(rate_limit=0) as running:
-        names: dict[str, Any] = {"url": running.address, "token": token(), "question": "What fails?"}
+        names: dict[str, Any] = {
+            "url": running.address,
+            "token": token(),
+            "question": "What fails?",
+        }
         source = f"from openai import OpenAI\n{block('OpenAI clients', 'python')}"
         await asyncio.to_thread(exec, source, names)
         names["client"].close()
@@ -230,8 +248,17 @@ async def test_an_openai_client_asks_a_graph() -> None:
 async def test_the_settings_of_open_webui_list_the_models(tmp_path: Path) -> None:
     database = await nba_file(tmp_path)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    given = {"PATH": path, "NODIUS_URL": URL, "NODIUS_DB": f"sqlite:{database}", "HOME": str(tmp_path)}
-    script = ["bash", "-ec", f"{block('Open WebUI', 'sh')}echo $OPENAI_API_BASE_URL $OPENAI_API_KEY"]
+    given = {
+        "PATH": path,
+        "NODIUS_URL": URL,
+        "NODIUS_DB": f"sqlite:{database}",
+        "HOME": str(tmp_path),
+    }
+    script = [
+        "bash",
+        "-ec",
+        f"{block('Open WebUI', 'sh')}echo $OPENAI_API_BASE_URL $OPENAI_API_KEY",
+    ]
     run = partial(subprocess.check_output, script, env=given, text=True, timeout=60, cwd=tmp_path)
     base, key = (await asyncio.to_thread(run)).split()
     assert base == f"{URL}/v1"

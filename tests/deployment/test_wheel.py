@@ -1,4 +1,6 @@
-"""The wheel, installed where there is no project around: it holds all it needs to answer and to serve."""
+"""The wheel, installed where there is no project around: it holds all it needs to answer
+and to serve.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,19 @@ from tests.deployment.containers import ROOT
 from tests.deployment.wheels import PACKAGE, ROOMS, installed
 
 pytestmark = pytest.mark.slow
-CONTENT_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+CONTENT_TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
 
 
 def _files() -> set[str]:
     """Return the names that the wheel must hold."""
-    found = (file for room in (*ROOMS, PACKAGE) for file in (ROOT / room).rglob("*") if file.is_file())
+    found = (
+        file for room in (*ROOMS, PACKAGE) for file in (ROOT / room).rglob("*") if file.is_file()
+    )
     names = [file.relative_to(ROOT).as_posix() for file in found if "__pycache__" not in file.parts]
     return {name if name.startswith(f"{PACKAGE}/") else f"{PACKAGE}/{name}" for name in names}
 
@@ -29,7 +38,8 @@ def _files() -> set[str]:
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a wheel of another distribution, whose packages have the names of two of our rooms."""
-    source, made = tmp_path_factory.mktemp("other"), tmp_path_factory.mktemp("other-wheel")
+    source = tmp_path_factory.mktemp("other")
+    made = tmp_path_factory.mktemp("other-wheel")
     for room in ("graphrag", "tools"):
         (source / room).mkdir()
         (source / room / "__init__.py").write_text("OWNER = 'another project'\n", encoding="utf-8")
@@ -44,7 +54,16 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
         packages = ["graphrag", "tools"]
     """
     (source / "pyproject.toml").write_text(textwrap.dedent(project), encoding="utf-8")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made)]
+    build = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(made),
+    ]
     subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
     (file,) = made.glob("*.whl")
     return file
@@ -73,17 +92,27 @@ def test_another_distribution_with_packages_of_the_same_names_works_beside_it(
     environment = _environment(tmp_path)
 
     def said(*command: str | Path) -> str:
-        return subprocess.check_output(command, cwd=tmp_path, env=environment, text=True, timeout=60)
+        return subprocess.check_output(
+            command, cwd=tmp_path, env=environment, text=True, timeout=60
+        )
 
-    assert said(programs / "python", "-c", "import graphrag, tools; print(graphrag.OWNER, tools.OWNER)") == (
-        "another project another project\n"
+    assert said(
+        programs / "python", "-c", "import graphrag, tools; print(graphrag.OWNER, tools.OWNER)"
+    ) == ("another project another project\n")
+    starts = (
+        [programs / "nodius"],
+        [programs / "nodius-graphrag"],
+        [programs / "python", "-m", PACKAGE],
     )
-    starts = ([programs / "nodius"], [programs / "nodius-graphrag"], [programs / "python", "-m", PACKAGE])
     for start in starts:
         assert "testgraph001" in said(*start, "graphs", "--db", "memory:")
     late = "import graphrag, nodius_graphrag; nodius_graphrag.activate()"
     refused = subprocess.run(
-        [programs / "python", "-c", late], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [programs / "python", "-c", late],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert "another 'graphrag' is imported already" in refused.stderr
 
@@ -94,12 +123,17 @@ def test_it_runs_its_own_code(nodius: Path, tmp_path: Path) -> None:
         "print(cli.__file__, graphrag.__file__, server.__file__)"
     )
     said = subprocess.check_output(
-        [nodius.with_name("python"), "-c", where], cwd=tmp_path, env=_environment(tmp_path), text=True
+        [nodius.with_name("python"), "-c", where],
+        cwd=tmp_path,
+        env=_environment(tmp_path),
+        text=True,
     )
     assert all(str(nodius.parents[1]) in place for place in said.split())
 
 
-def test_it_imports_asks_changes_and_serves_every_file_of_the_page(nodius: Path, tmp_path: Path) -> None:
+def test_it_imports_asks_changes_and_serves_every_file_of_the_page(
+    nodius: Path, tmp_path: Path
+) -> None:
     environment = _environment(tmp_path)
     demo = subprocess.run(
         [nodius, "demo", "--no-serve"],
@@ -112,7 +146,11 @@ def test_it_imports_asks_changes_and_serves_every_file_of_the_page(nodius: Path,
     assert demo.returncode == 0, demo.stderr
     assert "49 embedded" in demo.stdout
     with subprocess.Popen(
-        [nodius, "serve", "--port", "0"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+        [nodius, "serve", "--port", "0"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         try:
             assert process.stdout is not None

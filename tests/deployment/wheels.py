@@ -24,7 +24,9 @@ def copied_project(source: Path) -> Path:
 
 
 def built_wheel(source: Path) -> Path:
-    """Run `make wheel` in a copy of the project, with the packages of this environment; return its file."""
+    """Run `make wheel` in a copy of the project, with the packages of this environment;
+    return its file.
+    """
     build = ["make", "wheel", "--assume-old=.venv/.ready", f"PY={sys.executable}"]
     subprocess.run(build, cwd=source, check=True, capture_output=True, timeout=120)
     (file,) = (source / "dist").glob("*.whl")
@@ -32,7 +34,9 @@ def built_wheel(source: Path) -> Path:
 
 
 def installed(folder: Path, *wheels: Path) -> Path:
-    """Install wheels into a new environment that borrows only the dependencies; return its programs."""
+    """Install wheels into a new environment that borrows only the dependencies;
+    return its programs.
+    """
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
     python = folder / "bin/python"
     # A file of paths shows packages, and not the editable install that stands among them.

@@ -1,4 +1,5 @@
-"""Writes the generated parts of the documents: `python -m tests.docs`, or `--check` to see what drifted.
+"""Writes the generated parts of the documents: `python -m tests.docs`, or `--check` to
+see what drifted.
 
 A part stands between `<!-- generated:NAME -->` and `<!-- end -->`. Parts that code or stored
 figures can tell are written again each time. Other measured ones stay as they are until
@@ -37,7 +38,14 @@ from tests.docs.reference import (
     providers_part,
     sent_messages_part,
 )
-from tests.docs.rendering import MEASURED, DocsError, as_markdown, names_of_changed, names_of_parts, render
+from tests.docs.rendering import (
+    MEASURED,
+    DocsError,
+    as_markdown,
+    names_of_changed,
+    names_of_parts,
+    render,
+)
 from tests.support.ws_catalogue import ws_description
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -45,7 +53,9 @@ DESCRIPTIONS: Mapping[str, Callable[[], Mapping[str, Any]]] = {
     "docs/openapi.json": openapi,
     "server/ws-messages.json": ws_description,
 }
-"""The second is also what the server sends of its messages: it has no forms of them to make it from."""
+"""The second is also what the server sends of its messages: it has no forms of them to
+make it from.
+"""
 PARTS: Mapping[str, Callable[[], str]] = {
     "rooms": rooms_part,
     "inside": inside_part,
@@ -73,8 +83,12 @@ def main(
     arguments: list[str] | None = None, documents: Sequence[Path] = DOCUMENTS, folder: Path = ROOT
 ) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 when a part drifted")
-    parser.add_argument("--fill", metavar="NAME", choices=MEASURED, help="a part to fill from standard input")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; end with 1 when a part drifted"
+    )
+    parser.add_argument(
+        "--fill", metavar="NAME", choices=MEASURED, help="a part to fill from standard input"
+    )
     given = parser.parse_args(arguments)
     fill = {given.fill: as_markdown(sys.stdin.read())} if given.fill else {}
     failed = False
@@ -102,7 +116,9 @@ def _write(document: Path, fill: Mapping[str, str], *, check: bool) -> bool:
         return True
     changed = ", ".join(names_of_changed(before, after))
     if check:
-        print(f"{document.name}: {changed} drifted from its source; run `make docs`", file=sys.stderr)
+        print(
+            f"{document.name}: {changed} drifted from its source; run `make docs`", file=sys.stderr
+        )
         return False
     document.write_text(after, encoding="utf-8")
     print(f"{document.name}: wrote {changed}")

@@ -1,4 +1,6 @@
-"""The parts about declarative agents: the fields of their documents, and what can be wrong with them."""
+"""The parts about declarative agents: the fields of their documents, and what can be
+wrong with them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from tests.support.document_codes import ERRORS, WORLD_ERRORS
 
 
 def agent_fields_part() -> str:
-    """Return a table of fields for each kind of object in an agent document, from its JSON Schema."""
+    """Return a table of fields for each kind of object in an agent document, from
+    its JSON Schema.
+    """
     tables: list[str] = []
     seen: set[str] = set()
     waiting = [("", agent_schema())]
@@ -32,7 +36,11 @@ def agent_fields_part() -> str:
 
 
 def _table(path: str, shape: dict[str, Any]) -> str:
-    heading = f"#### `{path.rstrip('.')}`: {shape['description']}" if path else f"#### {shape['description']}"
+    heading = (
+        f"#### `{path.rstrip('.')}`: {shape['description']}"
+        if path
+        else f"#### {shape['description']}"
+    )
     rows = ["| field | allowed | default | meaning | example |", "|---|---|---|---|---|"]
     needed = shape.get("required", ())
     for name, field in shape["properties"].items():

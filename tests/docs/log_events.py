@@ -1,7 +1,7 @@
 """The events that operators build on: name, level and facts of each, kept from version to version.
 
-Every event has a time, and `threadId`, `turn` and `sessionId` where there is one. None holds prompt text,
-node data or keys; `raw` alone holds what a model wrote in place of arguments.
+Every event has a time, and `threadId`, `turn` and `sessionId` where there is one. None holds prompt
+text, node data or keys; `raw` alone holds what a model wrote in place of arguments.
 """
 
 from __future__ import annotations
@@ -24,14 +24,20 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
         "debug", ("graphKey", "threadId", "messageLen", "role"), "A person's message begins a turn."
     ),
     "embedding_model_kept": LogEvent(
-        "warning", ("stored", "chosen"), "The stored vectors are of another model than the settings choose."
+        "warning",
+        ("stored", "chosen"),
+        "The stored vectors are of another model than the settings choose.",
     ),
     "rag_embedding": LogEvent("debug", ("dim", "ms"), "A question was embedded."),
     "rag_retrieve": LogEvent(
-        "debug", ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"), "A question was retrieved for."
+        "debug",
+        ("nodeCount", "edgeCount", "cacheHit", "mode", "ms"),
+        "A question was retrieved for.",
     ),
     "second_look": LogEvent(
-        "info", ("candidates", "relevant", "failed", "ms"), "A model assessed what was found for a question."
+        "info",
+        ("candidates", "relevant", "failed", "ms"),
+        "A model assessed what was found for a question.",
     ),
     "prompt_built": LogEvent(
         "debug",
@@ -46,11 +52,15 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
     "ws_chat": LogEvent("debug", (), "A message came by WebSocket."),
     "ws_resume": LogEvent("debug", (), "A decision or a request to go on came by WebSocket."),
     "token_usage": LogEvent(
-        "info", ("provider", "model", "prompt", "completion", "cached"), "What one call of a model used."
+        "info",
+        ("provider", "model", "prompt", "completion", "cached"),
+        "What one call of a model used.",
     ),
     "usage_limit": LogEvent("warning", ("limit", "allowed", "reached"), "A limit refused a call."),
     "malformed_json": LogEvent(
-        "warning", ("tool", "raw", "corrected"), "Arguments of a call were no JSON; at most 500 characters."
+        "warning",
+        ("tool", "raw", "corrected"),
+        "Arguments of a call were no JSON; at most 500 characters.",
     ),
     "tool_call": LogEvent(
         "info",
@@ -62,7 +72,9 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
         ("method", "host", "path", "status", "code", "ms"),
         "A request of an agent document ended; `path` as the document writes it, `code` where it failed.",
     ),
-    "flags_set": LogEvent("info", ("agent_id", "call_id", "flags"), "A tool made flags of a document true."),
+    "flags_set": LogEvent(
+        "info", ("agent_id", "call_id", "flags"), "A tool made flags of a document true."
+    ),
     "call_started": LogEvent(
         "info",
         ("agent_id", "call_id", "channel"),
@@ -77,10 +89,16 @@ LOG_EVENTS: Mapping[str, LogEvent] = {
         ("agent_id", "call_id", "delivery", "status", "http"),
         "It was tried to send what the API of an agent is owed; `status` is what became of it.",
     ),
-    "calls_draining": LogEvent("info", ("calls",), "The service is to stop, and lets so many calls end."),
-    "event_loop_late": LogEvent("warning", ("late_s",), "Nothing was answered for so long: sound stopped."),
+    "calls_draining": LogEvent(
+        "info", ("calls",), "The service is to stop, and lets so many calls end."
+    ),
+    "event_loop_late": LogEvent(
+        "warning", ("late_s",), "Nothing was answered for so long: sound stopped."
+    ),
     "client_disconnect_abort": LogEvent(
         "warning", ("tokensStreamed",), "A client left in the middle of a turn, which is stopped."
     ),
-    "llm_error": LogEvent("error", ("provider", "model", "statusCode", "code"), "A model failed a turn."),
+    "llm_error": LogEvent(
+        "error", ("provider", "model", "statusCode", "code"), "A model failed a turn."
+    ),
 }

@@ -18,7 +18,9 @@ from tests.docs.rendering import DocsError
 
 ROOT = Path(__file__).parents[2]
 HELP_COLUMN = 30
-_CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+_CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "importlinter"
+]
 ROOMS: tuple[str, ...] = tuple(_CONTRACTS["root_packages"])
 
 
@@ -96,7 +98,9 @@ def settings_part() -> str:
     rows = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, variable, default, meaning in settings_table():
         shown = f"`{default}`" if default else ""
-        rows.append(f"| `{name}` | `{variable}` | {shown} | {meaning.replace('|', chr(92) + '|')} |")
+        rows.append(
+            f"| `{name}` | `{variable}` | {shown} | {meaning.replace('|', chr(92) + '|')} |"
+        )
     return "\n".join(rows)
 
 
@@ -113,7 +117,9 @@ def rooms_part() -> str:
             )
     layered = {room for level in levels for room in level}
     rest = [room for room in ROOMS if room not in layered]
-    rows += [f"| [`{room}/`]({room}/) | {_room_sentence(room)} | nothing of ours |" for room in rest]
+    rows += [
+        f"| [`{room}/`]({room}/) | {_room_sentence(room)} | nothing of ours |" for room in rest
+    ]
     return "\n".join(rows)
 
 
@@ -121,7 +127,8 @@ def inside_part() -> str:
     """Return the packages within `graphrag`, each by its first sentence."""
     packages = sorted(path.parent.name for path in (ROOT / "graphrag").glob("*/__init__.py"))
     rows = [
-        f"| [`{name}/`](../graphrag/{name}/) | {_room_sentence(f'graphrag/{name}')} |" for name in packages
+        f"| [`{name}/`](../graphrag/{name}/) | {_room_sentence(f'graphrag/{name}')} |"
+        for name in packages
     ]
     return "\n".join(["| where | what it is |", "|---|---|", *rows])
 
@@ -139,7 +146,9 @@ def transitions_part() -> str:
     for row in ROWS:
         cells = (row.phase, row.event, " & ".join(row.guard), row.next, "; ".join(row.actions))
         rows.append(f"| {row.number} | {' | '.join(cells)} |")
-    groups = [f"{name}: {', '.join(p for p in Phase if p in phases)}." for name, phases in GROUPS.items()]
+    groups = [
+        f"{name}: {', '.join(p for p in Phase if p in phases)}." for name, phases in GROUPS.items()
+    ]
     return "\n\n".join(["\n".join(rows), *groups])
 
 
@@ -147,5 +156,7 @@ def _room_sentence(room: str) -> str:
     module = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
     docstring = ast.get_docstring(module)
     if not docstring:
-        raise DocsError(f"{room}/__init__.py has no docstring: its first sentence describes the room")
+        raise DocsError(
+            f"{room}/__init__.py has no docstring: its first sentence describes the room"
+        )
     return _first_sentence(docstring)

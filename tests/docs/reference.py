@@ -1,4 +1,6 @@
-"""The parts that tell a client what to send and what comes: providers, events, messages, endpoints, rooms."""
+"""The parts that tell a client what to send and what comes: providers, events,
+messages, endpoints, rooms.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def providers_part() -> str:
 def _provider_row(entry: ProviderEntry) -> str:
     local = entry.base_url is not None and "127.0.0.1" in entry.base_url
     key = f"`{entry.key_variable}`" if entry.key_variable else "none needed"
-    address = "in this process" if entry.kind == "offline" else entry.base_url if local else "the provider's"
+    address = (
+        "in this process"
+        if entry.kind == "offline"
+        else entry.base_url
+        if local
+        else "the provider's"
+    )
     if entry.kind != "offline" and entry.base_url is None:
         address, key = "`NODIUS_LLM_BASE_URL`", "`NODIUS_LLM_API_KEY`, if it wants one"
     price = "free" if entry.price == FREE else "as set" if entry.price is None else _price(entry)
@@ -93,7 +101,8 @@ def _messages_table(forms: Iterable[type[BaseModel]]) -> str:
 
 
 def _fields(form: type[BaseModel]) -> tuple[list[str], list[str]]:
-    must, may = list[str](), list[str]()
+    must = list[str]()
+    may = list[str]()
     for name, field in form.model_fields.items():
         if name != "type":
             (must if field.is_required() else may).append(f"`{field.alias or name}`")
@@ -140,13 +149,18 @@ def diagram_part() -> str:
 
 
 def packages_diagram_part() -> str:
-    """Return the packages of `graphrag` and what they import, but for what is reached by another way."""
+    """Return the packages of `graphrag` and what they import, but for what is reached
+    by another way.
+    """
     packages = {path.parent.name for path in (ROOT / "graphrag").glob("*/__init__.py")}
     split = [(a.split("."), b.split(".")) for a, b in _imports()]
     arrows = {
         (a[1], b[1])
         for a, b in split
-        if a[0] == b[0] == "graphrag" and len(a) > 1 < len(b) and a[1] != b[1] and {a[1], b[1]} <= packages
+        if a[0] == b[0] == "graphrag"
+        and len(a) > 1 < len(b)
+        and a[1] != b[1]
+        and {a[1], b[1]} <= packages
     }
     graph: nx.DiGraph[str] = nx.DiGraph(sorted(arrows))
     groups = nx.condensation(graph)

@@ -15,8 +15,11 @@ from tests.e2e.test_importing import import_again
 from tests.support.scripted_provider import ScriptedProvider
 
 
-def draft_in_conflict(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
-    page, other = inspector(open_page, site, script, theme), open_page(site)
+def draft_in_conflict(
+    open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
+) -> Page:
+    page = inspector(open_page, site, script, theme)
+    other = open_page(site)
     page.get_by_label("Name of the node").fill("Half a na")
     rename(other, "fetch-api", "Theirs")
     expect(page.locator(".inspector .stale:visible")).to_be_visible()
@@ -62,7 +65,9 @@ def context_menu(open_page: OpenPage, site: Site, script: ScriptedProvider, them
     return page
 
 
-def asking_about_several(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+def asking_about_several(
+    open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
+) -> Page:
     page = opened(open_page, site, theme)
     page.locator(".stage").focus()
     page.keyboard.press("Control+a")
@@ -124,7 +129,9 @@ def sign_in(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: st
     page = opened(open_page, site, theme)
     refused = {"error": {"code": "unauthorized", "message": "Sign in first."}}
     page.route("**/api/**", lambda route: route.fulfill(status=401, json=refused))
-    page.locator("#tab-threads").dispatch_event("click")  # a request of the page may have asked first
+    page.locator("#tab-threads").dispatch_event(
+        "click"
+    )  # a request of the page may have asked first
     expect(page.locator("#token")).to_be_visible()
     return page
 

@@ -1,4 +1,6 @@
-"""A browser, pages that fail the test when something goes wrong in them, and the site they look at."""
+"""A browser, pages that fail the test when something goes wrong in them, and the site
+they look at.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,14 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-CHROMIUM = next((found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser") if (found := shutil.which(name))), None
+)
 HERE = Path(__file__).parent
 PATIENCE_MS = 60_000
-"""How long a page may take on a machine that is busy with other work; a good page takes none of it."""
+"""How long a page may take on a machine that is busy with other work; a good page takes
+none of it.
+"""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -63,7 +69,10 @@ class Trouble:
                 else None
             ),
         )
-        page.on("dialog", lambda dialog: (self.found.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog",
+            lambda dialog: (self.found.append(f"dialog: {dialog.message}"), dialog.dismiss()),
+        )
 
     def forgive(self, *words: str) -> None:
         """Forget what names one of these words."""
@@ -72,7 +81,9 @@ class Trouble:
 
 @pytest.fixture
 def trouble() -> Iterator[Trouble]:
-    """Collects errors, warnings, and whatever the page's policy refuses; any that is left fails the test."""
+    """Collects errors, warnings, and whatever the page's policy refuses; any that is left
+    fails the test.
+    """
     made = Trouble()
     yield made
     assert made.found == []
@@ -86,7 +97,11 @@ def contexts(browser: Browser, trouble: Trouble) -> Iterator[Callable[..., Brows
     made: list[BrowserContext] = []
 
     def new(**options: Any) -> BrowserContext:
-        given: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **options}
+        given: dict[str, Any] = {
+            "viewport": {"width": 1280, "height": 800},
+            "locale": "en-US",
+            **options,
+        }
         context = browser.new_context(**given)
         context.set_default_timeout(PATIENCE_MS)
         context.on("page", lambda page: trouble.watch(page))  # the driver marks what it is given
@@ -100,7 +115,9 @@ def contexts(browser: Browser, trouble: Trouble) -> Iterator[Callable[..., Brows
 
 @pytest.fixture
 def open_page(contexts: Callable[..., BrowserContext]) -> OpenPage:
-    """Open the page of a site, on a graph or (None) on the list of graphs; options are the context's."""
+    """Open the page of a site, on a graph or (None) on the list of graphs;
+    options are the context's.
+    """
 
     def opened(
         site: Site,
@@ -112,7 +129,9 @@ def open_page(contexts: Callable[..., BrowserContext]) -> OpenPage:
         **options: Any,
     ) -> Page:
         page = (context or contexts(**options)).new_page()
-        page.goto(site.url if graph is None else f"{site.url}#graph={graph}&sheet={sheet}&panel={panel}")
+        page.goto(
+            site.url if graph is None else f"{site.url}#graph={graph}&sheet={sheet}&panel={panel}"
+        )
         page.wait_for_selector("html[data-ready=true]", state="attached")
         if graph is not None:
             page.wait_for_selector("main[data-state=ready]")
@@ -145,9 +164,11 @@ def offline_site(tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest) -> Page:
-    """The page on the NBA graph: answered by `script` where the test has one, else with no language model.
+    """The page on the NBA graph: answered by `script` where the test has one, else with
+    no language model.
 
-    It is opened after its site, and so closed before it: a page whose site goes says so in the console.
+    It is opened after its site, and so closed before it: a page whose site goes says so
+    in the console.
     """
     site = request.getfixturevalue("site" if "script" in request.fixturenames else "offline_site")
     return request.getfixturevalue("open_page")(site)

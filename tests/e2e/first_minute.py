@@ -1,7 +1,7 @@
 """Takes the film strip of docs/first-minute.md: `python -m tests.e2e.first_minute`.
 
-One live session of the page that `nodius demo` serves, by rules and without a key; each frame is taken at
-the second that its name says, counted from when the address was opened.
+One live session of the page that `nodius demo` serves, by rules and without a key; each frame is
+taken at the second that its name says, counted from when the address was opened.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Strip:
 def play(browser: Browser, address: str) -> list[Path]:
     """Do what somebody does who has never seen it."""
     page, encoder = (
-        browser.new_page(viewport={"width": SIZE[0], "height": SIZE[1]}, locale="en-US", color_scheme="light")
+        browser.new_page(
+            viewport={"width": SIZE[0], "height": SIZE[1]}, locale="en-US", color_scheme="light"
+        )
         for _ in range(2)
     )
     strip = Strip(page, encoder)
@@ -95,7 +97,15 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     demo = "from nodius_graphrag import run; run()"
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
-        given = ["demo", "--serve", "--no-browser", "--port", "0", "--db", f"sqlite:{scratch}/demo.db"]
+        given = [
+            "demo",
+            "--serve",
+            "--no-browser",
+            "--port",
+            "0",
+            "--db",
+            f"sqlite:{scratch}/demo.db",
+        ]
         command = [sys.executable, "-u", "-c", demo, *given]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "400"}
@@ -103,7 +113,9 @@ def main() -> int:
             try:
                 assert served.stdout is not None
                 found = next(
-                    filter(None, (re.search(r"http://\S+#graph=\S+", line) for line in served.stdout))
+                    filter(
+                        None, (re.search(r"http://\S+#graph=\S+", line) for line in served.stdout)
+                    )
                 )
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
                 taken = play(browser, found[0])

@@ -57,7 +57,12 @@ def _edge(key: str, source: str, target: str, **more: Any) -> dict[str, Any]:
 def large_graph(key: str, count: int) -> dict[str, Any]:
     """Return a graph of many nodes in rows, each connected to the one before."""
     nodes = [
-        _node(f"n{i}", i % 25 * 300, i // 25 * 200, {"name": f"Step {i}", "url": "https://example.test"})
+        _node(
+            f"n{i}",
+            i % 25 * 300,
+            i // 25 * 200,
+            {"name": f"Step {i}", "url": "https://example.test"},
+        )
         for i in range(count)
     ]
     edges = [_edge(f"e{i}", f"n{i - 1}", f"n{i}") for i in range(1, count)]

@@ -1,4 +1,6 @@
-"""The parts of the page as somebody sees them: each scene opens one, for checks and for pictures."""
+"""The parts of the page as somebody sees them: each scene opens one, for checks
+and for pictures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from tests.e2e.voice import voice_agent
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 MARKDOWN = (
-    "See {{node:fetch-api}} “Fetch NBA players”.\n\n| a | b |\n|---|---|\n| 1 | `2` |\n\n```js\nlet x;\n```"
+    "See {{node:fetch-api}} “Fetch NBA players”.\n\n"
+    "| a | b |\n|---|---|\n| 1 | `2` |\n\n```js\nlet x;\n```"
 )
 
 ALONE = {
@@ -58,7 +61,9 @@ SILENT_MICROPHONE = """() => { navigator.mediaDevices.getUserMedia = async () =>
 Scene = Callable[[OpenPage, Site, ScriptedProvider, str], Page]
 
 
-def opened(open_page: OpenPage, site: Site, theme: str, graph: bool = True, panel: str = "chat") -> Page:
+def opened(
+    open_page: OpenPage, site: Site, theme: str, graph: bool = True, panel: str = "chat"
+) -> Page:
     options = {"color_scheme": theme, "reduced_motion": "reduce"}
     return open_page(site, panel=panel, **options) if graph else open_page(site, None, **options)
 
@@ -69,7 +74,9 @@ def home(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) 
     return page
 
 
-def canvas_and_answer(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+def canvas_and_answer(
+    open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
+) -> Page:
     script.play(Says(text="Looking.", calls=[call("search_nodes", {"query": "fetch"})]), MARKDOWN)
     page = opened(open_page, site, theme)
     ask(page, "What does it do?")
@@ -106,7 +113,9 @@ def remark(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
     return page
 
 
-def history_and_audit(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+def history_and_audit(
+    open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
+) -> Page:
     page = review_queue(open_page, site, script, theme)
     press(card(page, "pending", "review"), "Approve")
     press(page, "History")
@@ -199,11 +208,17 @@ def agent_document(open_page: OpenPage, site: Site, script: ScriptedProvider, th
 
 def agent_chat(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
     """A conversation with an agent, which was ended."""
-    site.rest("PUT", "/api/agents/desk", json={"document": {**sample_agent("http://127.0.0.1:9"), **ALONE}})
+    site.rest(
+        "PUT",
+        "/api/agents/desk",
+        json={"document": {**sample_agent("http://127.0.0.1:9"), **ALONE}},
+    )
     site.rest("POST", "/api/agents/desk/start")
     script.play("Good day.")
     said = {"graphKey": "", "agentId": "desk", "message": "Hello"}
-    site.rest("POST", f"/api/ai/thread/{site.rest('POST', '/api/ai/chat', json=said)['threadId']}/end")
+    site.rest(
+        "POST", f"/api/ai/thread/{site.rest('POST', '/api/ai/chat', json=said)['threadId']}/end"
+    )
     page = opened(open_page, site, theme, panel="threads")
     page.locator("#panel-threads select").select_option("all")
     page.locator(".thread").click()
@@ -252,7 +267,9 @@ def usage(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str)
     return page
 
 
-def decided_and_inbox(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str) -> Page:
+def decided_and_inbox(
+    open_page: OpenPage, site: Site, script: ScriptedProvider, theme: str
+) -> Page:
     page = review_queue(open_page, site, script, theme)
     press(card(page, "pending", "review"), "Reject…")
     page.keyboard.type("No need.")

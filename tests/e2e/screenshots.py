@@ -1,6 +1,7 @@
 """Takes the pictures of the page that the README shows: `python -m tests.e2e.screenshots`.
 
-The NBA graph with a proposal drawn over it, answered by a script in place of a model, once in each theme.
+The NBA graph with a proposal drawn over it, answered by a script in place of a model,
+once in each theme.
 """
 
 from __future__ import annotations
@@ -26,7 +27,12 @@ PROPOSAL = {
     "pos_x": 790,
     "pos_y": 550,
     "edges": [
-        {"direction": "in", "handle_id": "0", "target_node_key": "filter-active", "target_handle_id": "0"}
+        {
+            "direction": "in",
+            "handle_id": "0",
+            "target_node_key": "filter-active",
+            "target_handle_id": "0",
+        }
     ],
     "reason": "A table with too few rows is easy to miss.",
 }
@@ -40,9 +46,15 @@ def take(browser: Browser, folder: Path, theme: str, size: tuple[int, int] = (12
     """Play the story once and return the picture's path."""
     script = ScriptedProvider()
     script.play(
-        ANSWER, Says(text="I would add one node.", calls=[call("propose_create_node_with_edges", PROPOSAL)])
+        ANSWER,
+        Says(
+            text="I would add one node.", calls=[call("propose_create_node_with_edges", PROPOSAL)]
+        ),
     )
-    with tempfile.TemporaryDirectory() as scratch, running_site(Path(scratch), script=script) as site:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        running_site(Path(scratch), script=script) as site,
+    ):
         page = open_graph(browser, site, theme, size)
         ask(page, "What happens to the players that are fetched?")
         answered(page, "asks the statistics service")
@@ -71,7 +83,9 @@ def open_graph(browser: Browser, site: Site, theme: str, size: tuple[int, int]) 
 
 
 def let_rest(page: Page) -> None:
-    """Take the focus and the pointer away from what they changed; wait until the picture is drawn again."""
+    """Take the focus and the pointer away from what they changed; wait until the picture
+    is drawn again.
+    """
     page.mouse.move(1, 1)
     page.evaluate("() => document.activeElement?.blur()")
     page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(done), 500))")

@@ -65,7 +65,11 @@ class Site:
         app = create_app(Settings(**given), provider=provider)
         self._state = app.state.server
         config = uvicorn.Config(
-            app, log_level="error", ws="websockets-sansio", timeout_graceful_shutdown=1, lifespan="on"
+            app,
+            log_level="error",
+            ws="websockets-sansio",
+            timeout_graceful_shutdown=1,
+            lifespan="on",
         )
         self._server = uvicorn.Server(config)
         ready = threading.Event()

@@ -11,8 +11,16 @@ from playwright.sync_api import Locator, Page, expect
 from tests.e2e.site import Site
 from tests.support.scripted_provider import Says, call
 
-CHANGE = {"node_key": "error-handler", "changes": {"data.level": "warning"}, "reason": "it was asked for"}
-RENAME = {"node_key": "fetch-api", "changes": {"data.name": "Get the players"}, "reason": "a better name"}
+CHANGE = {
+    "node_key": "error-handler",
+    "changes": {"data.level": "warning"},
+    "reason": "it was asked for",
+}
+RENAME = {
+    "node_key": "fetch-api",
+    "changes": {"data.name": "Get the players"},
+    "reason": "a better name",
+}
 HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>"><svg onload=alert(3)>'
 
 IS_SEEN = """([found, box]) => {

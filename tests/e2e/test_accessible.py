@@ -1,4 +1,6 @@
-"""Every part of the page as axe-core checks it, in both themes: nothing that keeps somebody from using it."""
+"""Every part of the page as axe-core checks it, in both themes: nothing that keeps somebody
+from using it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ EXPECTED = {
 def test_nothing_keeps_somebody_from_using(
     scene: Scene, site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
 ) -> None:
-    """Both themes as axe-core sees them, and names in words: no control is called by a key of the graph."""
+    """Both themes as axe-core sees them, and names in words: no control is called by a key
+    of the graph.
+    """
     page = scene(open_page, site, script, "light")
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
@@ -66,9 +70,13 @@ PAST_THE_LIMIT = "00:40"
 
 
 def hangs(page: Page, address: str, count: int = 1000) -> list[Route]:
-    """Let the next so many requests to an address go unanswered; those that came are in the list."""
+    """Let the next so many requests to an address go unanswered; those that came are
+    in the list.
+    """
     held: list[Route] = []
-    page.route(address, lambda route: held.append(route) if len(held) < count else route.continue_())
+    page.route(
+        address, lambda route: held.append(route) if len(held) < count else route.continue_()
+    )
     return held
 
 
@@ -90,7 +98,9 @@ def timed(contexts: Contexts) -> BrowserContext:
 def reads(page: Page) -> list[str]:
     """The readings of a whole graph from now on."""
     found: list[str] = []
-    page.on("request", lambda request: found.append(request.url) if "/view" in request.url else None)
+    page.on(
+        "request", lambda request: found.append(request.url) if "/view" in request.url else None
+    )
     return found
 
 
@@ -140,7 +150,8 @@ def test_a_decision_whose_answer_never_came_is_looked_up_and_said(
 def test_a_graph_that_did_not_change_is_not_read_again_after_a_break(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     found = reads(one)
     before = offline_site.node("root")["posX"]
     one.evaluate("() => dispatchEvent(new Event('offline'))")

@@ -22,7 +22,11 @@ NAME = f"Desk {HOSTILE}"
 
 def document(address: str, **more: Any) -> dict[str, Any]:
     """Return an agent that leaves messages by HTTP, and tells its API how a conversation ended."""
-    parameters = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    parameters = {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    }
     return {
         "version": "2.0",
         "agent": {"id": "desk", "name": NAME},
@@ -65,7 +69,10 @@ def agent_api() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def place(
-    tmp_path: Path, script: ScriptedProvider, agent_api: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    script: ScriptedProvider,
+    agent_api: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
     """A service that may reach the agent's API, answered by `script`."""
     monkeypatch.setenv("NODIUS_SECRET_DESK_KEY", "desk-key-0123456789")
@@ -82,7 +89,11 @@ def selected(page: Page) -> str:
 
 
 def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_ends_the_conversation(
-    place: Site, script: ScriptedProvider, agent_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
+    place: Site,
+    script: ScriptedProvider,
+    agent_api: ScriptedServer,
+    open_page: OpenPage,
+    trouble: Trouble,
 ) -> None:
     good = document(agent_api.url)
     wrong = document(agent_api.url)
@@ -145,9 +156,15 @@ def test_a_person_corrects_a_document_tries_its_tool_talks_with_the_agent_and_en
 
 
 def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_none(
-    place: Site, script: ScriptedProvider, agent_api: ScriptedServer, open_page: OpenPage, trouble: Trouble
+    place: Site,
+    script: ScriptedProvider,
+    agent_api: ScriptedServer,
+    open_page: OpenPage,
+    trouble: Trouble,
 ) -> None:
-    """The API is down when the conversation ends; the delivery is refused later, and sent again by hand."""
+    """The API is down when the conversation ends; the delivery is refused later, and sent
+    again by hand.
+    """
     for name in ("First", "Second"):
         place.rest(
             "PUT",
@@ -155,7 +172,10 @@ def test_versions_are_shown_and_brought_back_and_an_agent_without_graphs_needs_n
             json={"document": {**document(agent_api.url), "agent": {"id": "desk", "name": name}}},
         )
     place.rest("POST", "/api/agents/desk/start")
-    elsewhere = {**document(agent_api.url, graphs=[GRAPH]), "agent": {"id": "graphs", "name": "Of a graph"}}
+    elsewhere = {
+        **document(agent_api.url, graphs=[GRAPH]),
+        "agent": {"id": "graphs", "name": "Of a graph"},
+    }
     place.rest("PUT", "/api/agents/graphs", json={"document": elsewhere})
     place.rest("POST", "/api/agents/graphs/start")
 

@@ -1,4 +1,6 @@
-"""Questions of the model on the page: answered with keys or the mouse, after a reload, from another tab."""
+"""Questions of the model on the page: answered with keys or the mouse, after a reload,
+from another tab.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_a_choice_is_answered_with_the_keyboard_and_its_text_is_only_text(
     page: Page, script: ScriptedProvider
 ) -> None:
     options = [HOSTILE[:200], "Date"]
-    script.play(asks("MultipleChoice", question=f"Which? {HOSTILE}", options=options), "Date it is.")
+    script.play(
+        asks("MultipleChoice", question=f"Which? {HOSTILE}", options=options), "Date it is."
+    )
     ask(page, "tidy up")
     shown = page.locator(".turn.is-assistant .asked")
     expect(shown).to_contain_text(HOSTILE)
@@ -59,7 +63,9 @@ def test_after_a_reload_and_in_another_tab_the_question_is_there_and_one_answer_
 def test_an_own_answer_is_written_and_a_message_in_its_place_closes_a_question(
     page: Page, script: ScriptedProvider
 ) -> None:
-    first, second = (asks("MultipleChoice", question="Which?", options=["a", "b"], other=True) for _ in "12")
+    first, second = (
+        asks("MultipleChoice", question="Which?", options=["a", "b"], other=True) for _ in "12"
+    )
     script.play(first, "Both it is.", second, "Never mind.", '{"type": "question", "card": {}}')
     ask(page, "tidy up")
     own = page.get_by_label(WORDS["en-US"][2])
@@ -125,7 +131,8 @@ def inspected(page: Page, key: str = "root") -> Locator:
 def test_a_half_typed_name_is_not_stored_when_somebody_else_moves_the_node(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     before = offline_site.node("root")
     name = inspected(one)
     write(name)
@@ -142,7 +149,8 @@ def test_a_half_typed_name_is_not_stored_when_somebody_else_moves_the_node(
 def test_a_name_that_somebody_else_changed_is_said_and_not_overwritten_by_leaving_the_field(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     name = inspected(one)
     write(name)
     rename(two, "root", "Theirs")
@@ -179,7 +187,8 @@ def test_leaving_a_name_saves_it_and_escape_takes_it_back(page: Page, offline_si
 def test_what_was_typed_for_a_node_that_is_gone_is_not_stored(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     name = inspected(one, "error-handler")
     write(name)
     node(two, "error-handler").click()
@@ -187,11 +196,17 @@ def test_what_was_typed_for_a_node_that_is_gone_is_not_stored(
     expect(one.get_by_text("was deleted meanwhile")).to_be_visible()
     expect(one.locator(".inspector")).to_be_hidden()
     edits = offline_site.rest("GET", "/api/graphs/testgraph001/history")["edits"]
-    assert {step["type"] for edit in edits for step in edit["steps"]} == {"edgeDelete", "nodeDelete"}
+    assert {step["type"] for edit in edits for step in edit["steps"]} == {
+        "edgeDelete",
+        "nodeDelete",
+    }
 
 
-def test_the_focus_stays_on_a_sheets_tab_while_others_edit(offline_site: Site, open_page: OpenPage) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+def test_the_focus_stays_on_a_sheets_tab_while_others_edit(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     before = offline_site.node("root")["posX"]
     tab = one.get_by_role("tab", name="main")
     tab.focus()
@@ -208,7 +223,8 @@ def test_the_focus_stays_on_a_sheets_tab_while_others_edit(offline_site: Site, o
 def test_data_and_code_that_are_being_written_stay_and_a_change_of_them_is_said(
     offline_site: Site, open_page: OpenPage, field: str
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     before = offline_site.node("root")["posX"]
     inspected(one)
     part = one.locator(".inspector section").filter(
@@ -244,7 +260,8 @@ def _finder(page: Page) -> Locator:
 def test_a_text_field_stays_as_it_is_while_others_edit(
     offline_site: Site, open_page: OpenPage, field: Callable[[Page], Locator]
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     before = offline_site.node("root")["posX"]
     written = field(one)
     write(written)
@@ -264,12 +281,16 @@ def test_the_search_for_a_graph_stays_as_it_is_when_the_list_is_read_again(
     field = page.get_by_role("searchbox", name="Find a graph")
     write(field)
     expect(page.locator(".graph-card")).to_have_count(6)
-    more = FilePayload(name="more.json", mimeType="application/json", buffer=load_text("nba.json").encode())
+    more = FilePayload(
+        name="more.json", mimeType="application/json", buffer=load_text("nba.json").encode()
+    )
     with page.expect_file_chooser() as chooser:
         page.evaluate("() => [...document.querySelectorAll('.home-tools button')].at(-1).click()")
     with page.expect_response("**/api/graphs"):
         chooser.value.set_files([more, more])
-    expect(page.get_by_text("more.json: imported").or_(page.get_by_text("more.json:"))).to_be_visible()
+    expect(
+        page.get_by_text("more.json: imported").or_(page.get_by_text("more.json:"))
+    ).to_be_visible()
     untouched(field)
 
 
@@ -277,7 +298,8 @@ def test_an_edited_proposal_stays_as_it_is_while_others_edit_and_propose(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
     script.play(proposes(CHANGE), proposes(CHANGE))
-    one, two = open_page(site), open_page(site)
+    one = open_page(site)
+    two = open_page(site)
     before = site.node("root")["posX"]
     ask(one, "Change it")
     waiting = card(one, "pending")
@@ -290,5 +312,7 @@ def test_an_edited_proposal_stays_as_it_is_while_others_edit_and_propose(
     expect(card(two, "pending")).to_be_visible()
     untouched(field)
     one.get_by_label("Langue : français").evaluate("button => button.click()")
-    expect(one.locator("#composer")).to_have_attribute("placeholder", "Une question, ou un changement")
+    expect(one.locator("#composer")).to_have_attribute(
+        "placeholder", "Une question, ou un changement"
+    )
     expect(field).to_have_value(HALF)

@@ -47,7 +47,8 @@ def test_blocks_and_periods_of_a_conversation_become_an_automation_that_was_trie
 
     press(page.locator("#panel-chat"), "Save as automation")
     form = page.get_by_role("dialog")
-    message, chips = form.locator("#auto-message"), form.locator(".block")
+    message = form.locator("#auto-message")
+    chips = form.locator(".block")
     expect(message).to_have_value("What changed?")
     expect(chips.get_by_label("Period")).to_have_value("dates")  # as it was sent
     form.get_by_role("button", name="Count from each run").press("Enter")
@@ -98,7 +99,10 @@ def test_blocks_and_periods_of_a_conversation_become_an_automation_that_was_trie
 
 PLACE = {"nodeKey": "root", "posX": 5, "posY": 6}
 MOVE = {"type": "move_node", "payload": PLACE}
-CODE = {"type": "update_node", "payload": {"nodeKey": "fetch-api", "changes": {"process": "next('0', 1)"}}}
+CODE = {
+    "type": "update_node",
+    "payload": {"nodeKey": "fetch-api", "changes": {"process": "next('0', 1)"}},
+}
 
 
 @pytest.fixture
@@ -118,7 +122,9 @@ def test_a_card_says_who_wants_a_person_and_what_to_know(
     waiting = card(page, "pending")
     expect(waiting.locator(".card-parts li")).to_have_count(2)
     expect(waiting.locator(".card-parts li").first).to_contain_text("(the assistant)")
-    expect(waiting.locator(".card-parts li").last).to_contain_text("(settings: code; the assistant)")
+    expect(waiting.locator(".card-parts li").last).to_contain_text(
+        "(settings: code; the assistant)"
+    )
     expect(waiting.locator(".card-warning")).to_contain_text("It changes code that runs")
     expect(waiting.locator("p.card-asked")).to_contain_text("A person decides")
 
@@ -138,7 +144,9 @@ def test_what_was_applied_by_policy_is_shown_as_that(
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Site]:
     """A service with sign-in, whose settings want a person for code alone."""
-    with running_site(tmp_path, graph=False, auth_secret=SECRET, require_validation="code") as running:
+    with running_site(
+        tmp_path, graph=False, auth_secret=SECRET, require_validation="code"
+    ) as running:
         running.import_graph(token=token(role="admin"))
         yield running
 

@@ -1,4 +1,6 @@
-"""A day in the life of an automation on the page: made, run, decided by two people, not asked again."""
+"""A day in the life of an automation on the page: made, run, decided by two people,
+not asked again.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,19 @@ def _step(name: str, x: int, reference: str | None = None) -> dict[str, Any]:
 
 
 def _workflow() -> dict[str, Any]:
-    """Return an n8n workflow in which two nodes call another by a name that is spelled otherwise."""
-    steps = [_step("Read Order", 0), _step("Charge", 300, "Read order"), _step(HOSTILE, 600, "read Order")]
+    """Return an n8n workflow in which two nodes call another by a name that
+    is spelled otherwise.
+    """
+    steps = [
+        _step("Read Order", 0),
+        _step("Charge", 300, "Read order"),
+        _step(HOSTILE, 600, "read Order"),
+    ]
     names = [step["name"] for step in steps]
-    wires = {one: {"main": [[{"node": other, "type": "main", "index": 0}]]} for one, other in pairwise(names)}
+    wires = {
+        one: {"main": [[{"node": other, "type": "main", "index": 0}]]}
+        for one, other in pairwise(names)
+    }
     return {"name": f"Orders {HOSTILE}", "nodes": steps, "connections": wires}
 
 
@@ -58,12 +69,15 @@ def three(within: Locator | Page) -> list[str]:
 
 
 def set_to_night(place: Site) -> dict[str, Any]:
-    """Set the clock of the automations to when the only one runs next; return it as it is soon after."""
+    """Set the clock of the automations to when the only one runs next; return it as it
+    is soon after.
+    """
     (automation,) = place.rest("GET", "/api/automations", token=token())["automations"]
     at = automation["nextTime"]
 
     async def move() -> None:
-        workspace, shift = await place.state.workspace("default"), at + 1_000 - now_ms()
+        workspace = await place.state.workspace("default")
+        shift = at + 1_000 - now_ms()
         for store in (workspace.worker.automations, workspace.automations.store):
             store.clock = lambda: now_ms() + shift
         place.state.scheduler.wake()
@@ -91,12 +105,16 @@ def import_orders(editor: Page) -> None:
     with editor.expect_file_chooser() as chooser:
         editor.get_by_role("button", name="Import").first.click()
     payload = json.dumps(_workflow()).encode()
-    chooser.value.set_files({"name": "orders.json", "mimeType": "application/json", "buffer": payload})
+    chooser.value.set_files(
+        {"name": "orders.json", "mimeType": "application/json", "buffer": payload}
+    )
     editor.wait_for_selector("main[data-state=ready]")
 
 
 def make_by_keyboard(editor: Page) -> None:
-    """Make the automation of a template, for an hour in another zone, after what is wrong was said."""
+    """Make the automation of a template, for an hour in another zone, after what is
+    wrong was said.
+    """
     editor.keyboard.press("Alt+3")
     editor.get_by_role("button", name="Nightly check", exact=True).click()
     form = editor.get_by_role("dialog")
@@ -212,7 +230,9 @@ def test_a_nightly_check_is_made_run_decided_by_two_people_and_does_not_ask_agai
     trouble.forgive("422", "409")  # what was wrong in the form
 
 
-def test_a_conversation_says_which_run_makes_way_for_it(offline_site: Site, open_page: OpenPage) -> None:
+def test_a_conversation_says_which_run_makes_way_for_it(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     """As the server sends it while a conversation goes on: recorded (`make recordings`)."""
     recorded = json.loads((RECORDINGS / "automations.json").read_text(encoding="utf-8"))["paused"]
     (automation,) = recorded["automations"]

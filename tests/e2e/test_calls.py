@@ -1,4 +1,6 @@
-"""Calls on the page: one followed while it goes on, a caller's proposal decided, talking from the browser."""
+"""Calls on the page: one followed while it goes on, a caller's proposal decided, talking
+from the browser.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def place(tmp_path: Path, voice: VoiceLoop) -> Iterator[Site]:
 def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
     place: Site, voice: VoiceLoop, open_page: OpenPage, contexts: Contexts, trouble: Trouble
 ) -> None:
-    """Words, interruption, tools, lit nodes, proposal, audit, end and forgetting; a viewer has none of it."""
+    """Words, interruption, tools, lit nodes, proposal, audit, end and forgetting; a viewer has
+    none of it.
+    """
     key = key_of(place)
     page = open_page(place, key, panel=PANEL, context=signed_in(contexts, "ada", "admin"))
     panel = page.locator(f"#panel-{PANEL}")
@@ -64,7 +68,8 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
     voice.say(phone, CHANGE_IT)
     cut = said.locator(".is-assistant", has=page.locator("s"))
     expect(cut).to_contain_text("interrupted")
-    heard, lost = cut.locator("p").inner_text(), cut.locator("s").inner_text()
+    heard = cut.locator("p").inner_text()
+    lost = cut.locator("s").inner_text()
     assert lost
     assert lost in ANSWER
     assert heard.startswith("When")
@@ -89,7 +94,9 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
     expect(row).to_be_visible()
     row.click()
     expect(panel).to_contain_text("Nothing is kept of what was said")
-    assert QUESTION not in str(place.rest("GET", f"/api/calls/{call_id}", token=token("ada", "admin")))
+    assert QUESTION not in str(
+        place.rest("GET", f"/api/calls/{call_id}", token=token("ada", "admin"))
+    )
 
     viewer = open_page(place, key, panel=PANEL, context=signed_in(contexts, "vi", "viewer"))
     expect(viewer.locator("#tab-chat")).to_have_attribute("aria-selected", "true")
@@ -98,7 +105,9 @@ def test_a_call_is_followed_and_the_caller_gets_to_know_what_a_reviewer_decides(
 
 
 def microphone(folder: Path, voice: VoiceLoop, text: str) -> Path:
-    """Write what a person says after a second, and again where nobody answered in time, as a recording."""
+    """Write what a person says after a second, and again where nobody answered in
+    time, as a recording.
+    """
     sound = mu_law.decode(voice.run(speech().say(text, "en")))
     path = folder / "microphone.wav"
     with wave.open(str(path), "wb") as file:
@@ -113,7 +122,9 @@ def microphone(folder: Path, voice: VoiceLoop, text: str) -> Path:
 def test_a_person_talks_with_an_agent_from_the_browser_and_hangs_up(
     place: Site, voice: VoiceLoop, tmp_path: Path, browser: Browser, trouble: Trouble
 ) -> None:
-    """Where the microphone is refused, nobody is called; an editor sees their own call, and no other."""
+    """Where the microphone is refused, nobody is called; an editor sees their own call,
+    and no other.
+    """
     voice.double.hear([QUESTION] * 9)  # a busy machine may tear what is said apart
     flags = [
         *FLAGS,
@@ -150,4 +161,6 @@ def test_a_person_talks_with_an_agent_from_the_browser_and_hangs_up(
     (call,) = place.rest("GET", "/api/calls", token=token("ada", "admin"))["calls"]
     assert (call["channel"], call["endReason"]) == ("browser", "caller_hung_up")
     whole = place.rest("GET", f"/api/calls/{call['callId']}", token=token("ada", "admin"))
-    assert [one["content"] for one in whole["transcript"] if not one.get("interrupted")][-1] == ANSWER
+    assert [one["content"] for one in whole["transcript"] if not one.get("interrupted")][
+        -1
+    ] == ANSWER

@@ -18,7 +18,9 @@ def at_rest(page: Page, script: str, value: Any) -> Any:
     earlier = None
     while (now := page.evaluate(script, value)) != earlier:
         earlier = now
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))")
+        page.evaluate(
+            "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 60)))"
+        )
     assert now
     return now
 
@@ -63,7 +65,9 @@ def test_a_node_says_what_it_does_near_and_from_further_away(page: Page, site: S
     expect(node(page, "return").locator(".node-excerpt")).to_be_visible()
 
 
-def test_a_graph_opens_from_the_list_and_is_shown_whole(offline_site: Site, open_page: OpenPage) -> None:
+def test_a_graph_opens_from_the_list_and_is_shown_whole(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     page = open_page(offline_site, None)
     page.get_by_role("button", name="NBA Stats Pipeline").first.click()
     expect(page.locator(".node")).to_have_count(7)
@@ -96,7 +100,8 @@ def test_dragging_the_ground_pans_and_the_wheel_zooms_at_the_pointer(page: Page)
     page.mouse.up()
     after = box(node(page, "fetch-api"))
     assert (after["x"] - before["x"], after["y"] - before["y"]) == pytest.approx((60, -40), abs=1)
-    x, y = after["x"] + after["width"] / 2, after["y"] + after["height"] / 2
+    x = after["x"] + after["width"] / 2
+    y = after["y"] + after["height"] / 2
     page.mouse.move(x, y)
     page.keyboard.down("Control")
     page.mouse.wheel(0, -100)
@@ -184,7 +189,9 @@ def test_a_large_graph_opens_at_its_start_and_only_what_is_near_has_elements(
     assert 0 < page.locator(".node").count() < 250
     assert page.locator("path.edge").count() < 250
     order = [str(found.get_attribute("data-key")) for found in page.locator(".node").all()]
-    assert order == sorted(order, key=lambda key: (int(key[1:]) % 25, int(key[1:]))), "as it is read"
+    assert order == sorted(order, key=lambda key: (int(key[1:]) % 25, int(key[1:]))), (
+        "as it is read"
+    )
     page.locator(".stage").focus()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Step 0, Start", exact=True)).to_be_focused()
@@ -222,7 +229,9 @@ def test_a_large_sheet_that_is_painted_from_far_away_is_used_by_pointer_and_by_k
     expect(node(page, "n0")).to_be_visible()
 
 
-def test_on_a_narrow_screen_one_part_is_shown_at_a_time(offline_site: Site, open_page: OpenPage) -> None:
+def test_on_a_narrow_screen_one_part_is_shown_at_a_time(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     page = open_page(offline_site, viewport={"width": 390, "height": 844}, has_touch=True)
     expect(page.locator("#panel-chat")).to_be_visible()
     page.locator("#bottom").get_by_role("button", name="Canvas").click()

@@ -9,7 +9,19 @@ from playwright.sync_api import Page, Route, expect
 from graphrag.llm.errors import ModelFailed
 from tests.e2e.conftest import OpenPage, Trouble
 from tests.e2e.site import GRAPH, Site
-from tests.e2e.talk import CHANGE, HOSTILE, RENAME, answered, ask, card, node, press, proposes, release, texts
+from tests.e2e.talk import (
+    CHANGE,
+    HOSTILE,
+    RENAME,
+    answered,
+    ask,
+    card,
+    node,
+    press,
+    proposes,
+    release,
+    texts,
+)
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 
 
@@ -102,7 +114,9 @@ def test_an_offline_answer_names_each_node_once(page: Page) -> None:
     assert f"“{chip.inner_text()}”" not in text
 
 
-def test_an_answer_is_shown_as_it_comes_and_can_be_stopped(page: Page, script: ScriptedProvider) -> None:
+def test_an_answer_is_shown_as_it_comes_and_can_be_stopped(
+    page: Page, script: ScriptedProvider
+) -> None:
     held = asyncio.Event()
     script.play(Says(pieces=["Some ", "**text**"], held=held), "Next.")
     ask(page, "Go on")
@@ -114,7 +128,9 @@ def test_an_answer_is_shown_as_it_comes_and_can_be_stopped(page: Page, script: S
     assert script.closed_early == 1
 
 
-def test_escape_stops_and_up_brings_the_last_message_back(page: Page, script: ScriptedProvider) -> None:
+def test_escape_stops_and_up_brings_the_last_message_back(
+    page: Page, script: ScriptedProvider
+) -> None:
     script.play(Says(text="Long", held=asyncio.Event()))
     composer = page.locator("#composer")
     composer.fill("first line")
@@ -194,7 +210,9 @@ def test_all_proposals_are_approved_together_in_the_order_they_need(
     page: Page, script: ScriptedProvider
 ) -> None:
     new = {"type_key": "api-call", "data": {"name": "Retry"}, "reason": "r"}
-    script.play(Says(calls=[call("propose_create_node", {"key": "$retry", **new})]), "Both are there.")
+    script.play(
+        Says(calls=[call("propose_create_node", {"key": "$retry", **new})]), "Both are there."
+    )
     ask(page, "Add two")
     expect(card(page, "pending")).to_have_count(1)
     press(card(page, "pending"), "Approve")
@@ -210,7 +228,8 @@ def test_a_second_tab_sees_the_change_and_the_card_at_once(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
     script.play(proposes(RENAME), "Renamed.")
-    first, second = open_page(site), open_page(site, panel="review")
+    first = open_page(site)
+    second = open_page(site, panel="review")
     ask(first, "Rename it")
     expect(card(second, "pending", "review")).to_be_visible()
     press(card(first, "pending"), "Approve")
@@ -251,7 +270,9 @@ def test_a_waiting_turn_outlives_a_reload_and_goes_on(
 
 
 def test_the_limit_of_rounds_is_a_question(page: Page, script: ScriptedProvider) -> None:
-    script.play(*[Says(calls=[call("search_nodes", {"query": f"q{i}"})]) for i in range(6)], "That is it.")
+    script.play(
+        *[Says(calls=[call("search_nodes", {"query": f"q{i}"})]) for i in range(6)], "That is it."
+    )
     ask(page, "Look everywhere")
     expect(page.locator(".turn-note")).to_contain_text("5 rounds")
     press(page, "Answer now")
@@ -261,7 +282,11 @@ def test_the_limit_of_rounds_is_a_question(page: Page, script: ScriptedProvider)
 def test_what_a_model_or_a_person_writes_is_never_run(
     page: Page, site: Site, script: ScriptedProvider
 ) -> None:
-    evil = {"node_key": "fetch-api", "changes": {"data.name": HOSTILE, "process": HOSTILE}, "reason": HOSTILE}
+    evil = {
+        "node_key": "fetch-api",
+        "changes": {"data.name": HOSTILE, "process": HOSTILE},
+        "reason": HOSTILE,
+    }
     script.play(
         Says(
             text=f"{HOSTILE}\n\n[x](javascript:alert(4)) `{HOSTILE}`",
@@ -287,7 +312,9 @@ def test_what_a_model_or_a_person_writes_is_never_run(
 def test_a_model_cannot_show_a_proposal_that_the_service_does_not_have(
     page: Page, script: ScriptedProvider, trouble: Trouble
 ) -> None:
-    script.play('{"type":"interrupt","approvals":[{"id":"ap_nothing","action":{"type":"delete_node"}}]}')
+    script.play(
+        '{"type":"interrupt","approvals":[{"id":"ap_nothing","action":{"type":"delete_node"}}]}'
+    )
     with page.expect_response(lambda answer: "ap_nothing" in answer.url and answer.status == 404):
         ask(page, "Fool me")
     answered(page, "interrupt")
@@ -379,7 +406,9 @@ def test_the_menu_of_a_conversation_stays_open_when_the_list_is_read_again(
 
 
 def test_conversations_are_listed_opened_and_deleted(page: Page, script: ScriptedProvider) -> None:
-    script.play("First answer.", Says(calls=[call("search_nodes", {"query": "fetch"})]), "Second answer.")
+    script.play(
+        "First answer.", Says(calls=[call("search_nodes", {"query": "fetch"})]), "Second answer."
+    )
     ask(page, "First question")
     answered(page, "First answer.")
     press(page, "New conversation")

@@ -1,4 +1,6 @@
-"""Editing by hand: copies, new nodes after others, forms, whole graphs, and a sheet that is tidied."""
+"""Editing by hand: copies, new nodes after others, forms, whole graphs, and a sheet
+that is tidied.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ PASTE = """(text) => {
 
 def stored(site: Site, graph: str = GRAPH) -> dict[str, Any]:
     view = site.rest("GET", f"/api/graphs/{graph}/view")
-    return {"nodes": {n["_key"]: n for n in view["nodes"]}, "edges": {e["_key"]: e for e in view["edges"]}}
+    return {
+        "nodes": {n["_key"]: n for n in view["nodes"]},
+        "edges": {e["_key"]: e for e in view["edges"]},
+    }
 
 
 def choose(page: Page, *keys: str) -> None:
@@ -36,7 +41,14 @@ def choose(page: Page, *keys: str) -> None:
 def step(name: str, x: int, code: str = "") -> dict[str, Any]:
     code_ = {"jsCode": code} if code else {}
     kind = "n8n-nodes-base.code" if code else "n8n-nodes-base.set"
-    return {"id": name, "name": name, "type": kind, "typeVersion": 1, "position": [x, 0], "parameters": code_}
+    return {
+        "id": name,
+        "name": name,
+        "type": kind,
+        "typeVersion": 1,
+        "position": [x, 0],
+        "parameters": code_,
+    }
 
 
 def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_takes_them_back(
@@ -50,10 +62,13 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
         "connections": {"Set": {"main": [[{"node": "Code", "type": "main", "index": 0}]]}},
     }
     site.rest(
-        "POST", "/api/graphs/import?graphKey=orders&fileName=o.json", content=json.dumps(workflow).encode()
+        "POST",
+        "/api/graphs/import?graphKey=orders&fileName=o.json",
+        content=json.dumps(workflow).encode(),
     )
     before = stored(site, "orders")
-    page, other = open_page(site, "orders"), open_page(site, "orders")
+    page = open_page(site, "orders")
+    other = open_page(site, "orders")
     page.locator(".stage").focus()
     page.keyboard.press("Control+a")
     page.keyboard.press("Control+c")
@@ -68,7 +83,9 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
     now = stored(site, "orders")
     made = {n["data"]["name"]: n for n in now["nodes"].values()}
     assert set(made) == {"Code", "Set", "Code1", "Set1", "Code2"}
-    forms = """$node["Set1"] $('Set1') $items("Set1") $("Elsewhere") $node.Set1.json $(\\"Set1\\")"""
+    forms = (
+        """$node["Set1"] $('Set1') $items("Set1") $("Elsewhere") $node.Set1.json $(\\"Set1\\")"""
+    )
     for said in (*forms.split(), '$( "Set1" )'):
         assert said in made["Code2"]["process"]
     assert {(e["source"], e["target"]) for e in now["edges"].values()} == {
@@ -90,7 +107,9 @@ def test_nodes_are_copied_with_their_edges_over_sheets_and_graphs_and_one_undo_t
     assert set(before["nodes"]) == {"set", "code"}
 
 
-def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(page: Page, site: Site) -> None:
+def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(
+    page: Page, site: Site
+) -> None:
     page.locator(".stage").focus()
     before = stored(site)
     alike: dict[str, Any] = {"posX": 0, "posY": 0, "type": "starter", "handles": {}}
@@ -103,7 +122,10 @@ def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(page: Page,
         "data": {"name": "<b>"},
     }
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"nodes": [{"_key": "a", "type": "no-such-type"}]}, "its type is not known in this workspace"),
+        (
+            {"nodes": [{"_key": "a", "type": "no-such-type"}]},
+            "its type is not known in this workspace",
+        ),
         ({"nodes": [{"_key": f"n{i}", **alike} for i in range(301)]}, "At most 300 nodes"),
         ({"nodes": 7, "edges": [None]}, "The clipboard"),
     ]
@@ -114,7 +136,9 @@ def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(page: Page,
     expect(page.locator(".toast", has_text="holds no nodes")).to_have_count(1)
     assert stored(site) == before
     edges = [{"_key": "e", "source": "../x", "target": "root"}, 7]
-    page.evaluate(PASTE, json.dumps({"format": "nodius-clip", "nodes": [hostile, None], "edges": edges}))
+    page.evaluate(
+        PASTE, json.dumps({"format": "nodius-clip", "nodes": [hostile, None], "edges": edges})
+    )
     expect(page.locator(".toast", has_text="1 node pasted")).to_have_count(1)
     now = stored(site)
     (key,) = now["nodes"].keys() - before["nodes"].keys()
@@ -122,7 +146,9 @@ def test_what_cannot_be_pasted_is_said_and_nothing_of_it_is_believed(page: Page,
     assert now["edges"] == before["edges"]
 
 
-def test_nodes_are_added_connected_aligned_and_filled_in_by_keyboard(page: Page, site: Site) -> None:
+def test_nodes_are_added_connected_aligned_and_filled_in_by_keyboard(
+    page: Page, site: Site
+) -> None:
     before = stored(site)
     node(page, "fetch-api").focus()
     page.keyboard.press("a")
@@ -146,7 +172,9 @@ def test_nodes_are_added_connected_aligned_and_filled_in_by_keyboard(page: Page,
     page.locator("dialog input").fill("error-handler")
     page.keyboard.press("Enter")
     expect(page.locator(".toast", has_text="Connected")).to_have_count(1)
-    assert any((e["source"], e["target"]) == (key, "error-handler") for e in stored(site)["edges"].values())
+    assert any(
+        (e["source"], e["target"]) == (key, "error-handler") for e in stored(site)["edges"].values()
+    )
     choose(page, key, "error-handler", "fetch-api")
     page.keyboard.press("Shift+F10")
     page.get_by_role("menuitem", name="Align").click()
@@ -165,7 +193,10 @@ def test_data_is_written_in_a_form_of_its_type_and_a_graph_is_made_deleted_and_r
 ) -> None:
     rule = {"type": "integer", "minimum": 1, "maximum": 9, "title": "Attempts"}
     schema = {
-        "properties": {"retry": {"type": "object", "properties": {"n": rule}}, "mode": {"enum": ["a", "b"]}}
+        "properties": {
+            "retry": {"type": "object", "properties": {"n": rule}},
+            "mode": {"enum": ["a", "b"]},
+        }
     }
     config = {
         "_key": "t",
@@ -175,9 +206,15 @@ def test_data_is_written_in_a_form_of_its_type_and_a_graph_is_made_deleted_and_r
         "dataSchema": schema,
     }
     graph = {"_key": "tasks", "name": "Tasks", "workspace": "default", "sheetsList": {"0": "main"}}
-    one = {"_key": "one", "graphKey": "tasks", "type": "t", "data": {"name": "One", "on": True, "text": "x"}}
+    one = {
+        "_key": "one",
+        "graphKey": "tasks",
+        "type": "t",
+        "data": {"name": "One", "on": True, "text": "x"},
+    }
     site.import_graph({"graph": graph, "nodes": [one], "edges": [], "configs": [config]}, "tasks")
-    page, other = open_page(site, "tasks"), open_page(site, "tasks")
+    page = open_page(site, "tasks")
+    other = open_page(site, "tasks")
     node(page, "one").focus()
     page.keyboard.press("Enter")
     field = page.get_by_label("Attempts")
@@ -232,7 +269,9 @@ def test_what_n8n_copied_is_pasted_and_the_graph_is_downloaded_for_n8n_or_whole(
     }
     page = open_page(site, "orders")
     page.locator(".stage").focus()
-    page.evaluate(PASTE, json.dumps(copied))  # nothing was selected before: the clipboard is read with it
+    page.evaluate(
+        PASTE, json.dumps(copied)
+    )  # nothing was selected before: the clipboard is read with it
     expect(page.locator(".node")).to_have_count(3)
     expect(page.locator(".toast", has_text="2 nodes pasted")).to_be_visible()
 
@@ -243,7 +282,8 @@ def test_what_n8n_copied_is_pasted_and_the_graph_is_downloaded_for_n8n_or_whole(
         assert download.value.suggested_filename == "orders.json"
         return json.loads(download.value.path().read_text(encoding="utf-8"))
 
-    for_n8n, whole = downloaded("For n8n"), downloaded("Nodius")
+    for_n8n = downloaded("For n8n")
+    whole = downloaded("Nodius")
     names = {one["name"] for one in for_n8n["nodes"]}
     assert names == {"Set", "Set1", "Charge"}
     assert for_n8n["connections"]["Set1"]["main"][0][0]["node"] == "Charge"
@@ -255,8 +295,11 @@ def test_what_n8n_copied_is_pasted_and_the_graph_is_downloaded_for_n8n_or_whole(
 KEYS = ("root", "fetch-api", "error-handler")
 
 
-def test_a_sheet_is_tidied_after_a_preview_and_undone_in_one_step(site: Site, open_page: OpenPage) -> None:
-    page, other = open_page(site), open_page(site)
+def test_a_sheet_is_tidied_after_a_preview_and_undone_in_one_step(
+    site: Site, open_page: OpenPage
+) -> None:
+    page = open_page(site)
+    other = open_page(site)
 
     def places() -> list[tuple[float, float]]:
         return [(site.node(key)["posX"], site.node(key)["posY"]) for key in KEYS]
@@ -290,7 +333,9 @@ def writes(page: Page, field: str, old: str, new: str) -> None:
     """Open a node's data or code as a text, and write something else in it; it is not saved yet."""
     if not page.locator(".inspector").is_visible():
         node(page, "error-handler").dblclick()
-    section = page.locator(".inspector section", has=page.get_by_role("heading", name=field, exact=True))
+    section = page.locator(
+        ".inspector section", has=page.get_by_role("heading", name=field, exact=True)
+    )
     section.get_by_role("button", name="Edit").click()
     area = page.locator(".inspector textarea.code")
     area.fill(area.input_value().replace(old, new))
@@ -305,7 +350,8 @@ def test_two_people_write_a_nodes_data_and_code_as_text_and_neither_loses_anythi
 ) -> None:
     """Different fields are both kept; of what both changed the second sees the first."""
     before = site.node("error-handler")
-    one, other = open_page(site), open_page(site)
+    one = open_page(site)
+    other = open_page(site)
     writes(one, "Data", '"level": "error"', '"level": "warning",\n  "mine": 1')
     writes(other, "Data", '"level": "error"', '"level": "error",\n  "theirs": 2')
     save(other)

@@ -1,4 +1,6 @@
-"""Everything is found from one field by keyboard, and a conversation gets a title, a file and a link."""
+"""Everything is found from one field by keyboard, and a conversation gets a title, a file
+and a link.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_what_depends_on_a_node_is_shown_replaced_everywhere_and_undone(page: Pa
     expect(dialog.locator(".markdown")).to_contain_text("Across all graphs")
 
 
-def test_a_node_is_added_by_keyboard_where_one_looks_and_taken_back(site: Site, open_page: OpenPage) -> None:
+def test_a_node_is_added_by_keyboard_where_one_looks_and_taken_back(
+    site: Site, open_page: OpenPage
+) -> None:
     page = open_page(site)
     other = open_page(site)
     page.locator(".stage").focus()
@@ -108,7 +112,9 @@ def test_a_node_is_added_by_keyboard_where_one_looks_and_taken_back(site: Site, 
     expect(other.locator(f".node[data-key='{key}']")).to_have_count(0)
 
 
-def test_two_nodes_added_at_one_place_do_not_hide_each_other(site: Site, open_page: OpenPage) -> None:
+def test_two_nodes_added_at_one_place_do_not_hide_each_other(
+    site: Site, open_page: OpenPage
+) -> None:
     page = open_page(site, sheet="1")
     for count in (1, 2):
         page.get_by_role("button", name="Add a node").click()
@@ -137,7 +143,9 @@ def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(page: Page) 
     node(page, "fetch-api").click(button="right")
     page.get_by_role("menuitem", name="Ask about it").click()
     expect(about).to_have_count(2)
-    page.keyboard.type("What happens if this fails?")  # takes the place of the words that were there
+    page.keyboard.type(
+        "What happens if this fails?"
+    )  # takes the place of the words that were there
     page.keyboard.press("Enter")
     answered(page, "Log fetch error")
     expect(page.locator(".turn.is-user")).to_have_count(2)

@@ -1,4 +1,6 @@
-"""What somebody new to the page looks for: a node, a file, what a change did, how to take it back."""
+"""What somebody new to the page looks for: a node, a file, what a change did, how to
+take it back.
+"""
 
 from __future__ import annotations
 
@@ -149,12 +151,17 @@ def test_a_developer_tries_the_api_from_its_pages(
     docs.emulate_media(color_scheme="dark" if theme == "dark" else "light")
     docs.set_viewport_size({"width": width, "height": 800})
     elsewhere: list[str] = []
-    docs.on("request", lambda sent: elsewhere.append(sent.url) if offline_site.url not in sent.url else None)
+    docs.on(
+        "request",
+        lambda sent: elsewhere.append(sent.url) if offline_site.url not in sent.url else None,
+    )
     docs.reload()
     docs.locator(".opblock-summary-control", has_text="/api/ai/chat").click()
     docs.get_by_role("button", name="Try it out").click()
     docs.get_by_role("button", name="Execute").click()
-    expect(docs.locator(".live-responses-table .response-col_status", has_text="200")).to_be_visible()
+    expect(
+        docs.locator(".live-responses-table .response-col_status", has_text="200")
+    ).to_be_visible()
     message = docs.locator("#websocket details", has_text="ai:complete").first
     message.locator("summary").click()
     expect(message.locator("pre")).to_contain_text('"fullText"')
@@ -174,7 +181,8 @@ def test_what_an_answer_rests_on_lights_up_and_what_lies_behind_leaves_the_rest_
         Says(text="It fetches: {{node:fetch-api}}."),
         Says(text="{{node:fetch-api}} fails: {{highlight:error-handler}}."),
     )
-    lit, dimmed = page.locator(".node.lit"), page.locator(".node.dimmed")
+    lit = page.locator(".node.lit")
+    dimmed = page.locator(".node.dimmed")
     ask = page.get_by_placeholder("Ask, or say what to change")
     ask.fill("What fetches?")
     ask.press("Enter")
@@ -195,7 +203,9 @@ def test_what_an_answer_rests_on_lights_up_and_what_lies_behind_leaves_the_rest_
 SHOP = n8n(
     [
         n8n_node("Start", "n8n-nodes-base.manualTrigger"),
-        n8n_node("Charge", "n8n-nodes-base.httpRequest", position=[300, 0], onError="continueErrorOutput"),
+        n8n_node(
+            "Charge", "n8n-nodes-base.httpRequest", position=[300, 0], onError="continueErrorOutput"
+        ),
         n8n_node("Ship", "n8n-nodes-base.httpRequest", position=[600, -150]),
         n8n_node("Refund", "n8n-nodes-base.httpRequest", position=[600, 150]),
         n8n_node("Log", position=[900, 0]),
@@ -216,7 +226,8 @@ def test_what_runs_and_what_does_not_after_a_failure_are_two_colours_with_a_lege
     offline_site.import_graph(SHOP, key="shop")
     page = open_page(offline_site, "shop", color_scheme=theme)
     ask(page, "What happens if Charge fails?")
-    runs, stops = page.locator(".node.runs"), page.locator(".node.stops")
+    runs = page.locator(".node.runs")
+    stops = page.locator(".node.stops")
     legend = page.locator(".outcome-legend:not([hidden])")
     for _ in range(2):  # as answered, and as it is stored
         expect(runs).to_have_count(2)

@@ -88,7 +88,10 @@ def test_a_tab_that_is_closed_in_the_middle_leaves_what_was_kept(
 
 
 READS = Says(
-    calls=[call("get_node_detail", {"node_key": "fetch-api"}), call("search_nodes", {"query": "error"})]
+    calls=[
+        call("get_node_detail", {"node_key": "fetch-api"}),
+        call("search_nodes", {"query": "error"}),
+    ]
 )
 LONG = "\n\n".join(f"Paragraph {n} of a long answer." for n in range(60))
 
@@ -116,7 +119,8 @@ def test_an_answer_keeps_its_beginning_in_view_and_says_how_it_came_about(
 def test_a_person_drags_back_compares_and_restores_while_somebody_edits(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     begin = offline_site.node("root")["posX"]
     for _ in range(3):
         drag(one, "root", 40, 0)
@@ -133,7 +137,9 @@ def test_a_person_drags_back_compares_and_restores_while_somebody_edits(
     expect(node(one, "root")).not_to_have_css("transform", node(two, "root").evaluate(there))
     timeline.get_by_role("button", name="Compare from here").click()
     expect(one.locator(".ghost.moved[data-key=root]")).to_be_visible()
-    drag(two, "error-handler", 40, 40)  # somebody goes on meanwhile; the comparison with now follows
+    drag(
+        two, "error-handler", 40, 40
+    )  # somebody goes on meanwhile; the comparison with now follows
     expect(one.locator(".ghost.moved[data-key='error-handler']")).to_be_visible()
     timeline.get_by_role("button", name="Compare from here").click()
     expect(one.locator(".ghost")).to_have_count(0)

@@ -1,4 +1,6 @@
-"""Previews of proposals on the canvas: shown at once, switched, hidden, and always where they are seen."""
+"""Previews of proposals on the canvas: shown at once, switched, hidden, and always where
+they are seen.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_a_proposal_is_drawn_when_it_arrives_and_goes_when_it_is_decided(
     answered(page, "Done.")
 
 
-def test_the_newest_is_drawn_and_another_cards_focus_switches(page: Page, script: ScriptedProvider) -> None:
+def test_the_newest_is_drawn_and_another_cards_focus_switches(
+    page: Page, script: ScriptedProvider
+) -> None:
     script.play(proposes(CHANGE, RENAME))
     ask(page, "Do both")
     expect(ghost(page, "fetch-api")).to_be_visible()
@@ -128,7 +132,9 @@ def test_a_graph_that_another_server_edits_is_shown_as_read_only_until_it_is_fre
     mark = page.locator(".connection")
     expect(mark).to_have_text("Read only here")
     expect(page.locator(".look-only")).to_contain_text("is being edited through another server")
-    green = owner.locator(".connection .dot").evaluate("dot => getComputedStyle(dot).backgroundColor")
+    green = owner.locator(".connection .dot").evaluate(
+        "dot => getComputedStyle(dot).backgroundColor"
+    )
     assert mark.locator(".dot").evaluate("dot => getComputedStyle(dot).backgroundColor") != green
     drag(page, "root", 60, 0)
     expect(page.locator(".toast")).to_contain_text("For now you can only view it here")
@@ -171,9 +177,12 @@ def test_a_turn_at_another_server_is_shown_when_it_has_ended(
 def test_review_opens_on_the_card_on_top_and_draws_that_one(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
-    """By its tab, by its key and by its address; along the tabs by arrow keys the focus stays there."""
+    """By its tab, by its key and by its address; along the tabs by arrow keys the
+    focus stays there.
+    """
     script.play(proposes(RENAME), proposes(CHANGE))
-    first, _ = proposed(site), proposed(site)
+    first = proposed(site)
+    _ = proposed(site)
     page = open_page(site, panel="review")
     top = page.locator("#panel-review .card").first
     legend = page.locator(".legend")
@@ -206,10 +215,19 @@ def test_deleting_a_note_does_not_look_like_deleting_what_lies_in_it(
         "size": {"width": 600, "height": 400},
         "data": {"text": "What is inside"},
     }
-    inside = {**note, "_key": "inside", "type": "starter", "posX": 200, "posY": 150, "data": {"name": "In"}}
+    inside = {
+        **note,
+        "_key": "inside",
+        "type": "starter",
+        "posX": 200,
+        "posY": 150,
+        "data": {"name": "In"},
+    }
     inside["size"] = {"width": 220, "height": 100}
     graph = {"_key": "notes", "name": "Notes", "workspace": "default", "sheetsList": {"0": "main"}}
-    site.import_graph({"graph": graph, "nodes": [note, inside], "edges": [], "configs": []}, "notes")
+    site.import_graph(
+        {"graph": graph, "nodes": [note, inside], "edges": [], "configs": []}, "notes"
+    )
     deletes = call("propose_delete_node", {"node_key": "note", "reason": "it is old"})
     script.play(Says(text="I propose this.", calls=[deletes]))
     proposed(site, graph="notes")

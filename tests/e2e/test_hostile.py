@@ -30,7 +30,9 @@ def test_what_a_graph_holds_is_shown_and_never_run(offline_site: Site, open_page
     assert page.locator("main img, main script:not([src]), main iframe").count() == 0
 
 
-def test_texts_that_take_over_pages_are_shown_and_never_run(offline_site: Site, open_page: OpenPage) -> None:
+def test_texts_that_take_over_pages_are_shown_and_never_run(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     marked = [text for text in injection_payloads() if "<" in text or "javascript:" in text]
     assert len(marked) >= 12
     offline_site.import_graph(hostile_document(tuple(marked[:12])), "payloads")
@@ -47,7 +49,8 @@ def test_texts_that_take_over_pages_are_shown_and_never_run(offline_site: Site, 
 def test_files_are_imported_by_choosing_them_and_bad_ones_are_said(
     offline_site: Site, open_page: OpenPage, tmp_path: Path, trouble: Trouble
 ) -> None:
-    good, bad = tmp_path / "good.json", tmp_path / HOSTILE[0].replace("/", "_")
+    good = tmp_path / "good.json"
+    bad = tmp_path / HOSTILE[0].replace("/", "_")
     good.write_text(json.dumps(hostile_graph("imported")))
     bad.write_text("{not json")
     page = open_page(offline_site, None)
@@ -60,9 +63,15 @@ def test_files_are_imported_by_choosing_them_and_bad_ones_are_said(
     trouble.forgive("422")
 
 
-def test_the_address_leads_nowhere_else(offline_site: Site, open_page: OpenPage, trouble: Trouble) -> None:
+def test_the_address_leads_nowhere_else(
+    offline_site: Site, open_page: OpenPage, trouble: Trouble
+) -> None:
     page = open_page(offline_site, None)
-    for address in ("#graph=__proto__&sheet=__proto__", "#panel=javascript:x", "#sheet=" + "x" * 5000):
+    for address in (
+        "#graph=__proto__&sheet=__proto__",
+        "#panel=javascript:x",
+        "#sheet=" + "x" * 5000,
+    ):
         page.goto(f"{offline_site.url}{address}")
         page.reload()
         page.wait_for_selector("html[data-ready=true]", state="attached")
@@ -86,7 +95,9 @@ OUTSIDE = """() => [...document.querySelectorAll(".node, .inspector, .edge-label
 }).map((element) => element.dataset.key ?? element.className)"""
 
 
-def test_odd_names_and_long_code_stay_within_their_nodes(offline_site: Site, open_page: OpenPage) -> None:
+def test_odd_names_and_long_code_stay_within_their_nodes(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     document = large_graph("odd", len(ODD))
     code = "// " + "x" * 200 + "\n" + "const value = 1;\n" * 600
     for node, text in zip(document["nodes"], ODD.values(), strict=True):
@@ -107,7 +118,9 @@ def test_odd_names_and_long_code_stay_within_their_nodes(offline_site: Site, ope
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_five_thousand_nodes_are_shown_found_and_edited(offline_site: Site, open_page: OpenPage) -> None:
+def test_five_thousand_nodes_are_shown_found_and_edited(
+    offline_site: Site, open_page: OpenPage
+) -> None:
     offline_site.import_graph(large_graph("many", 5_000), "many")
     page = open_page(offline_site, "many")
     page.get_by_role("button", name="Show all").click()
@@ -138,7 +151,9 @@ def test_overrides_of_direction_and_odd_line_ends_are_seen_in_a_diff(
     offline_site: Site, open_page: OpenPage
 ) -> None:
     page = open_page(offline_site, None)
-    diff = "--- a\n+++ b\n@@ -1 +1 @@\n-run()\n+/*\u202e } \u2066if (admin)*/ run() //\r-check()\x0bx"
+    diff = (
+        "--- a\n+++ b\n@@ -1 +1 @@\n-run()\n+/*\u202e } \u2066if (admin)*/ run() //\r-check()\x0bx"
+    )
     assert page.evaluate(ROWS, diff) == [
         "run()",
         "/*⟨U+202E⟩ } ⟨U+2066⟩if (admin)*/ run() //␍-check()⟨U+000B⟩x",

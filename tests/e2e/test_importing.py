@@ -1,4 +1,6 @@
-"""Importing on the page: what became of a file, what is left to be embedded, and when graphs were made."""
+"""Importing on the page: what became of a file, what is left to be embedded, and when
+graphs were made.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.support.scripted_http import Answer, ScriptedServer
 
 def vectors(count: int) -> dict[str, object]:
     """What an embedding service answers for so many texts."""
-    data = [{"index": i, "object": "embedding", "embedding": [1.0, float(i), 0.5]} for i in range(count)]
+    data = [
+        {"index": i, "object": "embedding", "embedding": [1.0, float(i), 0.5]} for i in range(count)
+    ]
     usage = {"prompt_tokens": count, "total_tokens": count}
     return {"object": "list", "model": "m", "data": data, "usage": usage}
 
@@ -63,7 +67,9 @@ def import_again(page: Page, **names: str) -> None:
     text = json.dumps(document).encode()
     with page.expect_file_chooser() as chooser:
         page.locator(".home-tools button").last.click()
-    chooser.value.set_files(FilePayload(name="graph.json", mimeType="application/json", buffer=text))
+    chooser.value.set_files(
+        FilePayload(name="graph.json", mimeType="application/json", buffer=text)
+    )
 
 
 def test_importing_again_says_what_it_kept_and_offers_the_file_as_it_is(

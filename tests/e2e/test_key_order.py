@@ -69,8 +69,12 @@ def outcome(page: Page, site: Site, graph: str) -> dict[str, Any]:
     }
 
 
-def pressed(page: Page, site: Site, graph: str, keys: list[str], delays: list[int] | None) -> dict[str, Any]:
-    """Press keys on the first card of a graph: one after the other at rest, or at once with late answers."""
+def pressed(
+    page: Page, site: Site, graph: str, keys: list[str], delays: list[int] | None
+) -> dict[str, Any]:
+    """Press keys on the first card of a graph: one after the other at rest, or at once
+    with late answers.
+    """
     page.goto("about:blank")
     page.goto(f"{site.url}#graph={graph}&sheet=0&panel=review")
     expect(card(page, "pending", "review")).to_have_count(PROPOSALS)

@@ -1,4 +1,6 @@
-"""Live editing on the canvas: what one does, others and the assistant see at once; and it can be undone."""
+"""Live editing on the canvas: what one does, others and the assistant see at once; and it
+can be undone.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ def drag(page: Page, key: str, dx: int, dy: int) -> None:
     k = at["width"] / page.evaluate(
         "(key) => document.querySelector(`.node[data-key='${key}']`).offsetWidth", key
     )
-    x, y = at["x"] + at["width"] / 2, at["y"] + at["height"] * 0.8
+    x = at["x"] + at["width"] / 2
+    y = at["y"] + at["height"] * 0.8
     page.mouse.move(x, y)
     page.mouse.down()
     page.mouse.move(x + dx * k / 2, y + dy * k / 2, steps=3)
@@ -90,7 +93,8 @@ def test_a_deleted_node_comes_back_with_its_edges(page: Page) -> None:
 def test_a_node_that_somebody_deletes_while_it_is_dragged_or_moved_by_keys_is_told(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     told = "was deleted in the meantime, so it was not moved or connected."
 
     def delete(key: str) -> None:
@@ -147,8 +151,11 @@ def test_an_edit_is_taken_back_from_the_list_of_edits(page: Page, offline_site: 
     assert offline_site.node("root")["posX"] == before["posX"]
 
 
-def test_sheets_are_added_renamed_and_deleted_for_everybody(offline_site: Site, open_page: OpenPage) -> None:
-    one, two = open_page(offline_site), open_page(offline_site)
+def test_sheets_are_added_renamed_and_deleted_for_everybody(
+    offline_site: Site, open_page: OpenPage
+) -> None:
+    one = open_page(offline_site)
+    two = open_page(offline_site)
     one.get_by_label("Add a sheet").click()
     one.get_by_label("Name of the sheet").fill("Extra")
     one.get_by_role("button", name="OK").click()
@@ -164,7 +171,8 @@ def test_sheets_are_added_renamed_and_deleted_for_everybody(offline_site: Site, 
 def test_what_was_missed_on_another_sheet_is_there_when_it_is_shown(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site, sheet="1")
+    one = open_page(offline_site)
+    two = open_page(offline_site, sheet="1")
     drag(one, "error-handler", 0, 100)
     one.wait_for_selector(".save-mark.unsaved")
     two.get_by_role("tab", name="main").click()
@@ -181,7 +189,9 @@ def test_a_lost_connection_is_said_and_comes_back_with_what_was_missed(
         site.stop()
         expect(page.locator(".lost")).to_be_visible()
         drag(page, "root", 40, 0)
-        expect(page.get_by_text("There is no connection: nothing can be edited now.")).to_be_visible()
+        expect(
+            page.get_by_text("There is no connection: nothing can be edited now.")
+        ).to_be_visible()
         page.locator(".lost").get_by_role("button", name="Connect now").click()
         expect(page.locator(".lost")).to_be_visible()
         site.start()
@@ -257,7 +267,9 @@ def test_when_the_token_expires_a_new_one_goes_on_where_one_was(
         dialog.get_by_label("Access token").fill(token("ed", "editor"))
         dialog.get_by_role("button", name="Sign in").click()
         expect(dialog).to_be_hidden()
-        page.wait_for_function("() => window.sockets.length > 1 && window.sockets.at(-1).readyState === 1")
+        page.wait_for_function(
+            "() => window.sockets.length > 1 && window.sockets.at(-1).readyState === 1"
+        )
         page.wait_for_selector(".save-mark.saved")
         expect(page.locator("#composer")).to_have_value("half a question")
         drag(page, "root", 40, 0)
@@ -269,7 +281,8 @@ def test_when_the_token_expires_a_new_one_goes_on_where_one_was(
 def test_own_edits_are_undone_after_a_reload_and_a_deleted_sheet_comes_back_for_everybody(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    page, other = open_page(offline_site, sheet="1"), open_page(offline_site)
+    page = open_page(offline_site, sheet="1")
+    other = open_page(offline_site)
     tab, other_tab = (at.locator(".sheet[data-sheet='1']") for at in (page, other))
     count = other_tab.locator(".sheet-count").text_content() or ""
     before = offline_site.node("root")
@@ -293,16 +306,19 @@ def test_own_edits_are_undone_after_a_reload_and_a_deleted_sheet_comes_back_for_
 def test_where_the_others_point_and_what_they_selected_is_seen_and_goes_with_them(
     offline_site: Site, open_page: OpenPage
 ) -> None:
-    one, two = open_page(offline_site), open_page(offline_site, viewport={"width": 1000, "height": 700})
+    one = open_page(offline_site)
+    two = open_page(offline_site, viewport={"width": 1000, "height": 700})
     node(two, "fetch-api").click()
     expect(one.locator(".other-name")).to_have_text("you")
     frame = one.locator(".other-frame")
     expect(frame).to_have_count(1)
-    shown, meant = box(frame), box(node(one, "fetch-api"))
+    shown = box(frame)
+    meant = box(node(one, "fetch-api"))
     assert (shown["x"], shown["width"]) == pytest.approx((meant["x"], meant["width"]), abs=6)
     one.locator(".percent").click()
     expect(one.locator(".percent")).to_have_text("100 %")
-    shown, meant = box(frame), box(node(one, "fetch-api"))
+    shown = box(frame)
+    meant = box(node(one, "fetch-api"))
     assert (shown["x"], shown["y"]) == pytest.approx((meant["x"], meant["y"]), abs=6)
     one.locator(".stage").focus()
     one.keyboard.press("f")

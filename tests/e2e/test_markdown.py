@@ -64,7 +64,13 @@ def test_only_links_to_the_web_are_links(page: Page) -> None:
     good = page.evaluate(RENDER, "[x](https://example.org/a) and http://example.org/b.")
     assert good.count("<a ") == 2
     assert good.count('rel="noopener noreferrer nofollow"') == 2
-    for url in ("javascript:alert(1)", "data:text/html,x", "//example.org", "JaVaScRiPt:x", "vbscript:x"):
+    for url in (
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//example.org",
+        "JaVaScRiPt:x",
+        "vbscript:x",
+    ):
         assert "<a" not in page.evaluate(RENDER, f"[x]({url}) {url} <{url}>")
 
 
@@ -101,7 +107,19 @@ def test_a_text_that_grows_ends_as_the_whole_text_does(page: Page) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["**a ", "[", "`", "{{node:", "> ", "  - a\n", "| a |\n|---|\n", "*_~`[{", "https://", "\\", "1. "],
+    [
+        "**a ",
+        "[",
+        "`",
+        "{{node:",
+        "> ",
+        "  - a\n",
+        "| a |\n|---|\n",
+        "*_~`[{",
+        "https://",
+        "\\",
+        "1. ",
+    ],
 )
 def test_any_heap_of_signs_is_shown(page: Page, piece: str) -> None:
     text = piece * 6_000

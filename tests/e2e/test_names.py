@@ -40,7 +40,10 @@ def signed_in(contexts: Callable[..., BrowserContext], user: str, role: str) -> 
 
 
 def test_pointers_cards_toasts_and_the_audit_log_call_people_by_their_names(
-    shared: Site, script: ScriptedProvider, open_page: OpenPage, contexts: Callable[..., BrowserContext]
+    shared: Site,
+    script: ScriptedProvider,
+    open_page: OpenPage,
+    contexts: Callable[..., BrowserContext],
 ) -> None:
     script.play(proposes(RENAME))
     key = key_of(shared)

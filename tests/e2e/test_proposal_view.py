@@ -1,4 +1,6 @@
-"""The view of a proposal inside another program: a small host speaks with it as MCP Apps do, in a sandbox."""
+"""The view of a proposal inside another program: a small host speaks with it as MCP Apps do,
+in a sandbox.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ Host = Callable[..., tuple[Page, FrameLocator]]
 
 @pytest.fixture
 def host(contexts: Callable[..., BrowserContext]) -> Host:
-    """Show a result in a host of a theme and language; return the host's page and the view in it."""
+    """Show a result in a host of a theme and language; return the host's page and the
+    view in it.
+    """
 
     def opened(
         result: dict[str, Any],
@@ -68,14 +72,21 @@ def host(contexts: Callable[..., BrowserContext]) -> Host:
         page = contexts(viewport={"width": 720, "height": 900}).new_page()
         page.set_content(HOST % ("#fff" if theme == "light" else "#1a1b20"))
         page.evaluate(
-            SPEAK, [app_html(), {"theme": theme, "locale": locale, "can": {name: {} for name in can}}, result]
+            SPEAK,
+            [
+                app_html(),
+                {"theme": theme, "locale": locale, "can": {name: {} for name in can}},
+                result,
+            ],
         )
         return page, page.frame_locator("iframe[title=Proposal]")
 
     return opened
 
 
-def proposed(site: Site, script: ScriptedProvider, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def proposed(
+    site: Site, script: ScriptedProvider, tool: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """Propose a change; return the tool's result as a host gives it to the view."""
     script.play(Says(text="I propose this.", calls=[call(tool, arguments)]))
     said = site.rest("POST", "/api/ai/chat", json={"graphKey": GRAPH, "message": "Change it"})
@@ -169,7 +180,10 @@ def test_in_french_and_in_a_host_that_opens_no_links(
     expect(view.locator(".card")).to_contain_text("Une personne approuve ou refuse dans Nodius.")
     expect(view.locator(".proposal-link")).to_have_text(result["_meta"][RESULT_META]["link"])
     assert view.get_by_role("button", name="Nodius").count() == 0
-    changed = {"method": "ui/notifications/host-context-changed", "params": {"theme": "dark", "locale": "en"}}
+    changed = {
+        "method": "ui/notifications/host-context-changed",
+        "params": {"theme": "dark", "locale": "en"},
+    }
     page.evaluate("(changed) => send(changed)", changed)
     expect(view.locator(".card")).to_contain_text("A person approves or rejects it in Nodius.")
     expect(view.locator("html")).to_have_attribute("data-theme", "dark")
@@ -177,7 +191,11 @@ def test_in_french_and_in_a_host_that_opens_no_links(
 
 @pytest.mark.parametrize(
     "result",
-    [{"content": [], "isError": True}, {"content": []}, {"content": [], "structuredContent": {"a": 1}}],
+    [
+        {"content": [], "isError": True},
+        {"content": []},
+        {"content": [], "structuredContent": {"a": 1}},
+    ],
 )
 def test_a_result_without_a_proposal_is_said(result: dict[str, Any], host: Host) -> None:
     page, view = host(result)
@@ -196,7 +214,9 @@ def test_texts_of_a_graph_and_links_that_are_none_stay_text(
     drawn = result["_meta"][RESULT_META]
     drawn["link"] = "javascript:alert(9)"
     drawn["proposal"]["title"] = HOSTILE
-    page, view = host({"content": [], "structuredContent": drawn})  # of a host that leaves `_meta` out
+    page, view = host(
+        {"content": [], "structuredContent": drawn}
+    )  # of a host that leaves `_meta` out
     expect(view.locator(".card-title")).to_have_text(HOSTILE)
     expect(view.locator(".card-reason")).to_contain_text(HOSTILE)
     assert view.locator("img, a, .card-foot button, #proposal script").count() == 0
@@ -225,7 +245,9 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "node_modules").symlink_to(modules)
     script = shutil.copy(Path(__file__).with_name("app_bridge_host.mjs"), folder)
     join = [str(node()), str(modules / "esbuild/bin/esbuild"), script, "--bundle", "--format=iife"]
-    return subprocess.run(join, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        join, cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def test_the_protocols_own_host_shows_it(
@@ -237,7 +259,9 @@ def test_the_protocols_own_host_shows_it(
     page.add_script_tag(content=bridge)
     tool = {"name": "propose_update_node", "inputSchema": {"type": "object"}}
     given = {"html": app_html(), "result": result, "context": {"theme": "dark", "locale": "fr-FR"}}
-    page.evaluate("(given) => host(given)", {**given, "tool": {**tool, "_meta": tool_ui(tool["name"])}})
+    page.evaluate(
+        "(given) => host(given)", {**given, "tool": {**tool, "_meta": tool_ui(tool["name"])}}
+    )
     view = page.frame_locator("iframe[title=Proposal]")
     expect(view.locator(".ghost.changed[data-key='error-handler']")).to_be_visible()
     expect(view.locator("html")).to_have_attribute("data-theme", "dark")

@@ -1,4 +1,6 @@
-"""Proposals decided on the page: the queue, edits, refusals, what is out of date, history and undo."""
+"""Proposals decided on the page: the queue, edits, refusals, what is out of date,
+history and undo.
+"""
 
 from __future__ import annotations
 
@@ -58,16 +60,22 @@ def test_a_reviewer_decides_what_somebody_else_asked_for(
     asker = open_page(guarded, key, context=signed_in(contexts, "ed", "editor"))
     ask(asker, "Rename it")
     expect(card(asker, "pending")).to_contain_text("somebody else must decide")
-    expect(card(asker, "pending").get_by_role("button", name="Approve", exact=True)).to_have_count(0)
+    expect(card(asker, "pending").get_by_role("button", name="Approve", exact=True)).to_have_count(
+        0
+    )
 
-    reviewer = open_page(guarded, key, panel="review", context=signed_in(contexts, "rev", "reviewer"))
+    reviewer = open_page(
+        guarded, key, panel="review", context=signed_in(contexts, "rev", "reviewer")
+    )
     waiting = card(reviewer, "pending", "review")
     expect(waiting).to_contain_text("asked for by ed")
     waiting.hover()
     expect(reviewer.locator(".ghost")).to_have_count(1)
     expect(reviewer.get_by_role("button", name="To decide")).to_contain_text("1")
     press(waiting, "Approve")
-    expect(reviewer.locator("#panel-review [role=status]").first).to_contain_text("Approved: Rename")
+    expect(reviewer.locator("#panel-review [role=status]").first).to_contain_text(
+        "Approved: Rename"
+    )
     press(reviewer, "Decided 1")
     expect(card(reviewer, "applied", "review")).to_contain_text("Approved by you")
     press(reviewer, "To decide")
@@ -137,7 +145,10 @@ def test_what_is_wrong_with_an_edit_is_a_french_sentence_for_a_french_reader(
     waiting = card(page, "pending")
     press(waiting, "Modifier…")
     press(waiting, "Modifier en JSON")
-    action = {"type": "update_node", "payload": {"nodeKey": "error-handler", "changes": {"posX": "left"}}}
+    action = {
+        "type": "update_node",
+        "payload": {"nodeKey": "error-handler", "changes": {"posX": "left"}},
+    }
     waiting.get_by_label("L’action en JSON").fill(json.dumps(action))
     press(waiting, "Modifier par formulaire")
     press(waiting, "Approuver avec mes modifications")
@@ -151,7 +162,10 @@ def test_a_proposal_that_is_out_of_date_says_so_and_can_be_asked_for_again(
     page: Page, site: Site, script: ScriptedProvider
 ) -> None:
     script.play(
-        proposes(RENAME), proposes({**RENAME, "changes": {"data.name": "Other"}}), "First.", "Second."
+        proposes(RENAME),
+        proposes({**RENAME, "changes": {"data.name": "Other"}}),
+        "First.",
+        "Second.",
     )
     ask(page, "Rename it")
     expect(card(page, "pending")).to_be_visible()
@@ -174,7 +188,9 @@ def test_history_lists_what_was_applied_and_takes_it_back(
 ) -> None:
     script.play(proposes(CHANGE), proposes({**CHANGE, "changes": {"data.level": "notice"}}))
     first, second = (
-        site.rest("POST", f"/api/approvals/{proposed(site)}/decision", json={"verdict": "approve"})["id"]
+        site.rest("POST", f"/api/approvals/{proposed(site)}/decision", json={"verdict": "approve"})[
+            "id"
+        ]
         for _ in range(2)
     )
     assert first != second
@@ -226,7 +242,9 @@ def test_what_is_typed_in_a_card_outlives_news_of_others(
     expect(page.get_by_label("What should be different?")).to_be_focused()
 
 
-def test_a_proposal_is_decided_by_keyboard_alone(page: Page, site: Site, script: ScriptedProvider) -> None:
+def test_a_proposal_is_decided_by_keyboard_alone(
+    page: Page, site: Site, script: ScriptedProvider
+) -> None:
     script.play(proposes(CHANGE), "Done.")
     ask(page, "Change it")
     expect(card(page, "pending")).to_be_visible()
@@ -254,7 +272,9 @@ def test_nothing_is_wider_than_its_panel(
     changes = {"data.name": long, "process": f"const x = '{long}';\n"}
     text = f"{long}\n\n| {long} | b |\n|---|---|\n| 1 | 2 |\n\n```\n{long}\n```\n{{{{node:fetch-api}}}}"
     script.play(proposes({**CHANGE, "changes": changes, "reason": long}, text=text))
-    page = open_page(site, viewport={"width": width, "height": 844}, color_scheme=scheme, locale="fr-FR")
+    page = open_page(
+        site, viewport={"width": width, "height": 844}, color_scheme=scheme, locale="fr-FR"
+    )
     ask(page, long)
     waiting = card(page, "pending")
     press(waiting, "Modifier…")

@@ -1,4 +1,6 @@
-"""Many proposals decided by keyboard, by two people at once, over a connection that breaks, with comments."""
+"""Many proposals decided by keyboard, by two people at once, over a connection that
+breaks, with comments.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,16 @@ def focused(page: Page) -> Any:
 def test_thirty_proposals_are_decided_in_at_most_sixty_keys(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
-    """Two of three approved, the third rejected; each time the next has the focus, and one is taken back."""
+    """Two of three approved, the third rejected; each time the next has the focus, and one
+    is taken back.
+    """
     many(site, script)
     page = open_page(site, panel="review")
     waiting = card(page, "pending", "review")
     expect(waiting).to_have_count(MANY)
     expect(page).to_have_title(re.compile(r"^\(30\) "))
-    asked, keys = watched(page), 0
+    asked = watched(page)
+    keys = 0
 
     def key(name: str) -> None:
         nonlocal keys
@@ -91,13 +96,19 @@ def test_thirty_proposals_are_decided_in_at_most_sixty_keys(
 def test_two_decide_at_once_and_what_one_was_typing_is_kept(
     site: Site, script: ScriptedProvider, open_page: OpenPage
 ) -> None:
-    """The other rejects what one writes about, comments with hostile text, and approves the rest at once."""
+    """The other rejects what one writes about, comments with hostile text, and approves the
+    rest at once.
+    """
     script.play(proposes(CHANGE), proposes({**CHANGE, "changes": {"data.level": "notice"}}))
-    first, second = proposed(site), proposed(site)
+    first = proposed(site)
+    second = proposed(site)
     script.play(proposes(RENAME, {**RENAME, "changes": {"data.note": "x"}}))
     proposed(site)
-    one, other = open_page(site, panel="review"), open_page(site, panel="review")
-    one.locator(f'#panel-review [data-approval="{first}"]').get_by_role("button", name="Reject…").click()
+    one = open_page(site, panel="review")
+    other = open_page(site, panel="review")
+    one.locator(f'#panel-review [data-approval="{first}"]').get_by_role(
+        "button", name="Reject…"
+    ).click()
     one.keyboard.type("half a sent")
     there = other.locator(f'#panel-review [data-approval="{first}"]')
     expect(there.locator(".card-conflict")).to_contain_text("both change “level”")
@@ -195,7 +206,9 @@ def shared(tmp_path: Path, script: ScriptedProvider) -> Iterator[Site]:
     script.check()
 
 
-def decide(site: Site, approval: str, verdict: str = "reject", user: str = "rev", feedback: str = "") -> None:
+def decide(
+    site: Site, approval: str, verdict: str = "reject", user: str = "rev", feedback: str = ""
+) -> None:
     """Decide past the page."""
     body = {"verdict": verdict, "feedback": feedback}
     by = token(user, "reviewer")
@@ -274,7 +287,9 @@ def test_an_open_queue_asks_for_nothing_while_nothing_happens(
     expect(card(page, "pending", "review")).to_be_visible()
     page.wait_for_load_state("networkidle")
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "approvals" in request.url else None)
+    page.on(
+        "request", lambda request: asked.append(request.url) if "approvals" in request.url else None
+    )
     page.clock.run_for(20_000)
     assert asked == []
 
@@ -291,7 +306,9 @@ def test_the_audit_log_says_what_was_changed(
     entries = page.locator(".audit-list li")
     expect(entries).to_have_count(3)
     expect(entries.last).to_contain_text("imported a file · import “graph.json”")
-    expect(entries.nth(1)).to_contain_text("applied · Rename “Fetch NBA players” to “Get the players”")
+    expect(entries.nth(1)).to_contain_text(
+        "applied · Rename “Fetch NBA players” to “Get the players”"
+    )
     expect(entries.first).to_contain_text("rejected · Change level of “Log fetch error”")
 
 

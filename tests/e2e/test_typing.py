@@ -34,7 +34,9 @@ NEXT_FIELD = """(fields) => {
   next?.select?.();
   return next;
 }"""
-"""Puts the focus on a field of the page that nothing was typed into yet, all of its text selected."""
+"""Puts the focus on a field of the page that nothing was typed into yet, all of
+its text selected.
+"""
 NO_LETTERS = ("number", "date", "time", "datetime-local")
 """Kinds of fields that refuse letters by themselves."""
 
@@ -64,7 +66,9 @@ def test_a_sentence_typed_into_any_field_of_the_page_stays_a_sentence(
     while (field := page.evaluate_handle(NEXT_FIELD, TEXT_FIELDS).as_element()) is not None:
         with nothing_happens(page):
             page.keyboard.type(SENTENCE)
-            assert field.evaluate("e => e === document.activeElement"), field.evaluate("e => e.outerHTML")
+            assert field.evaluate("e => e === document.activeElement"), field.evaluate(
+                "e => e.outerHTML"
+            )
             if field.get_attribute("type") not in NO_LETTERS:
                 longest = field.evaluate("e => e.maxLength > 0 ? e.maxLength : 1000")
                 assert field.evaluate("e => e.value ?? e.textContent") == SENTENCE[:longest]
@@ -74,7 +78,9 @@ def test_a_sentence_typed_into_any_field_of_the_page_stays_a_sentence(
 
 def begins(page: Page, place: str) -> None:
     """Put the focus on a card or a node that letters act on."""
-    page.locator("#panel-review .card").first.focus() if place == "card" else node(page, "fetch-api").focus()
+    page.locator("#panel-review .card").first.focus() if place == "card" else node(
+        page, "fetch-api"
+    ).focus()
 
 
 IS_IN_A_FIELD = "() => document.activeElement.matches('input, textarea')"
@@ -82,9 +88,16 @@ IS_IN_A_FIELD = "() => document.activeElement.matches('input, textarea')"
 
 @pytest.mark.parametrize(("place", "keys"), [("card", "cer"), ("canvas", "acn")])
 def test_what_is_typed_at_once_after_a_key_that_opens_a_field_stands_in_that_field(
-    place: str, keys: str, site: Site, script: ScriptedProvider, open_page: OpenPage, trouble: Trouble
+    place: str,
+    keys: str,
+    site: Site,
+    script: ScriptedProvider,
+    open_page: OpenPage,
+    trouble: Trouble,
 ) -> None:
-    """Every letter is tried; after those that open a field a sentence is typed without waiting for it."""
+    """Every letter is tried; after those that open a field a sentence is typed without
+    waiting for it.
+    """
     script.play(proposes(CHANGE, RENAME))
     proposed(site)
     page = open_page(site, panel="review")
@@ -99,6 +112,8 @@ def test_what_is_typed_at_once_after_a_key_that_opens_a_field_stands_in_that_fie
             if key in keys:
                 page.keyboard.type(SENTENCE)
                 page.wait_for_function(IS_IN_A_FIELD)
-                page.wait_for_function("text => document.activeElement.value.endsWith(text)", arg=SENTENCE)
+                page.wait_for_function(
+                    "text => document.activeElement.value.endsWith(text)", arg=SENTENCE
+                )
         assert page.evaluate(IS_IN_A_FIELD) == (key in keys), key
     trouble.forgive("ERR_FAILED")

@@ -1,4 +1,6 @@
-"""A Realtime server's double and telephones, in a loop of their own beside the service under test."""
+"""A Realtime server's double and telephones, in a loop of their own beside the
+service under test.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def voice_agent(graph: str) -> dict[str, Any]:
         "channels": ["chat", "voice"],
         "graphs": [graph],
         "permissions": {"propose": True, "role": "editor"},
-        "session": {"mode": "inline", "instructions": "Answer from the graph, briefly.", "tools": []},
+        "session": {
+            "mode": "inline",
+            "instructions": "Answer from the graph, briefly.",
+            "tools": [],
+        },
     }
 
 
@@ -42,7 +48,9 @@ class PipelineMind:
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
         last = items[-1]
         return [
-            self._output(last["output"]) if last["type"] == "function_call_output" else self._answer(last)
+            self._output(last["output"])
+            if last["type"] == "function_call_output"
+            else self._answer(last)
         ]
 
     def _output(self, output: str) -> Says:
@@ -77,11 +85,17 @@ class VoiceLoop:
 
     def settings(self) -> dict[str, Any]:
         """Return the settings of a service that this double speaks for."""
-        return {"realtime": "openai", "realtime_url": self.double.url, "realtime_api_key": "double-key"}
+        return {
+            "realtime": "openai",
+            "realtime_url": self.double.url,
+            "realtime_api_key": "double-key",
+        }
 
     def call(self, site: Site, agent: str, token: str | None) -> tuple[str, PhoneSimulator]:
         """Begin a call as a telephone does; return its id and the telephone, whose line is open."""
-        talk = site.rest("POST", f"/api/agents/{agent}/talk", token=token, json={"channel": "simulated"})
+        talk = site.rest(
+            "POST", f"/api/agents/{agent}/talk", token=token, json={"channel": "simulated"}
+        )
         url = f"{site.url.replace('http', 'ws', 1).rstrip('/')}{talk['url']}"
         place = StreamPlace(
             url=url, token=talk["token"], call_sid=talk["callSid"], origin=site.url.rstrip("/")

@@ -55,11 +55,18 @@ def test_a_key_is_read_from_its_variable_and_never_shown(
     settings = load_settings()
     key = settings.key_of(variable) or settings.embeddings_api_key
     assert key.get_secret_value() == "sk-very-secret"
-    for shown in (repr(settings), str(settings), str(settings.model_dump()), settings.model_dump_json()):
+    for shown in (
+        repr(settings),
+        str(settings),
+        str(settings.model_dump()),
+        settings.model_dump_json(),
+    ):
         assert "very-secret" not in shown
 
 
-def test_the_embedding_address_may_come_from_the_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_embedding_address_may_come_from_the_usual_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     assert load_settings().embeddings_base_url == "http://127.0.0.1:1/v1"
     monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", "http://127.0.0.1:2/v1")
@@ -67,7 +74,9 @@ def test_the_embedding_address_may_come_from_the_usual_variable(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("variable", ["AI_DEBUG", "NODIUS_AI_DEBUG"])
-def test_debugging_is_turned_on_by_either_variable(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_debugging_is_turned_on_by_either_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
     monkeypatch.setenv(variable, "1")
     assert load_settings().ai_debug is True
 
@@ -89,7 +98,12 @@ def test_a_wrong_flag_names_itself_and_what_is_allowed() -> None:
         ("NODIUS_WORKSPACE", "", "workspace", "at least 1 character"),
         ("AI_DEBUG", "perhaps", "ai_debug", "valid boolean"),
         ("NODIUS_OIDC_ROLES", "groups=admin", "oidc_roles", "write it as JSON"),
-        ("NODIUS_OIDC_ROLES", '{"groups": {"staff": "boss"}}', "oidc_roles", "'reviewer' or 'admin'"),
+        (
+            "NODIUS_OIDC_ROLES",
+            '{"groups": {"staff": "boss"}}',
+            "oidc_roles",
+            "'reviewer' or 'admin'",
+        ),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_is_allowed(
@@ -138,7 +152,9 @@ def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch, folder:
     assert caught.value.__suppress_context__
 
 
-def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_tells_every_setting_and_its_variable_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = settings_table()
     assert [row[0] for row in table] == list(Settings.model_fields)
     assert all(meaning for *_, meaning in table)
@@ -176,7 +192,9 @@ def test_the_table_tells_every_setting_and_its_variable_works(monkeypatch: pytes
             assert str(getattr(load_settings(), name)) != default
 
 
-def test_a_folder_in_place_of_the_file_is_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_in_place_of_the_file_is_no_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NODIUS_CONFIG", str(folder))
     with pytest.raises(SettingsError, match="no file"):
         load_settings()

@@ -1,4 +1,6 @@
-"""The table of meanings: every exception of the rooms is in it, with a whole sentence in both languages."""
+"""The table of meanings: every exception of the rooms is in it, with a whole sentence
+in both languages.
+"""
 
 import importlib
 import inspect
@@ -49,7 +51,9 @@ ANSWERED = {
     *(RealtimeRefused, RealtimeUnreachable, EventRefused),
     *(InvalidScript, LineRefused, UnreadableWav, PageNotJoined),
 }
-"""Caught where they are raised: a turn carries its own fault, and a client that is gone reads nothing."""
+"""Caught where they are raised: a turn carries its own fault, and a client that is
+gone reads nothing.
+"""
 REASON = "the upstream said: nope, this is what the other side wrote"
 
 
@@ -92,7 +96,8 @@ def test_every_code_has_a_status_and_every_fault_of_a_turn_a_code() -> None:
 @each_row("kind", raised)
 def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]) -> None:
     exc = made(kind)
-    english, french = describe(exc, "en"), describe(exc, "fr")
+    english = describe(exc, "en")
+    french = describe(exc, "fr")
     assert english.message != french.message
     assert not any(mark in one.message for one in (english, french) for mark in "{}")
     assert REASON not in french.message
@@ -106,8 +111,13 @@ def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]
 
 def test_a_description_has_the_facts_and_the_language_asked_for() -> None:
     missing = data.GraphNotFound(graph_key="flow-7")
-    english, french = describe(missing, "en"), describe(missing, "fr")
-    assert (english.code, english.http_status, english.exit_code) == ("not_found", 404, EXIT_NOTHING)
+    english = describe(missing, "en")
+    french = describe(missing, "fr")
+    assert (english.code, english.http_status, english.exit_code) == (
+        "not_found",
+        404,
+        EXIT_NOTHING,
+    )
     assert "flow-7" in english.message
     assert "flow-7" in french.message
 
@@ -127,8 +137,12 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
 
 
 @each_row("status, retryable", (400, False), (404, False), (429, True), (503, True))
-def test_a_refused_embedding_is_tried_again_if_the_service_says_so(status: int, retryable: bool) -> None:
-    refused = embedder.EmbeddingRefused(provider="p", status=status, reason="r", retryable=retryable)
+def test_a_refused_embedding_is_tried_again_if_the_service_says_so(
+    status: int, retryable: bool
+) -> None:
+    refused = embedder.EmbeddingRefused(
+        provider="p", status=status, reason="r", retryable=retryable
+    )
     described = describe(refused, "en")
     assert described.retryable is retryable
     assert described.code == ("rate_limit" if status == 429 else "server_error")
@@ -162,7 +176,9 @@ def made(kind: type[Exception]) -> Exception:
 
 
 def extra(kind: type[Exception]) -> dict[str, Any]:
-    """Return what a kind takes beside its own facts: only a time-out may be given a reason or not."""
+    """Return what a kind takes beside its own facts: only a time-out may be given a
+    reason or not.
+    """
     return {"reason": REASON} if kind.__name__ == "ModelTimedOut" else {}
 
 

@@ -1,4 +1,6 @@
-"""The catalogues: the same texts with the same facts in both languages, and each of them is used."""
+"""The catalogues: the same texts with the same facts in both languages, and each of
+them is used.
+"""
 
 import ast
 import re
@@ -42,7 +44,8 @@ def test_both_languages_have_the_same_texts_which_need_the_same_facts() -> None:
     english, french = (catalogue(language) for language in LANGUAGES)
     assert list(english) == list(french)
     for key in english:
-        needed, needed_in_french = places(english[key]), places(french[key])
+        needed = places(english[key])
+        needed_in_french = places(french[key])
         assert needed - needed_in_french <= ENGLISH_ONLY, key
         assert needed_in_french <= needed or "sentence" in needed, key
         assert "reason" not in places(french[key]) or key in page_texts("fr"), key
@@ -66,7 +69,9 @@ def test_a_missing_text_or_fact_fails() -> None:
 
 
 def test_a_plural_is_chosen_by_each_language_and_a_fact_is_only_text() -> None:
-    assert text("title_conflicts", "en", n=0, file="{n}") != text("title_conflicts", "en", n=1, file="{n}")
+    assert text("title_conflicts", "en", n=0, file="{n}") != text(
+        "title_conflicts", "en", n=1, file="{n}"
+    )
     assert text("title_conflicts", "fr", n=0, file="f").startswith("reprendre 0 différence de")
     assert "“{n}”" in text("title_conflicts", "en", n=2, file="{n}")
 
@@ -75,7 +80,9 @@ def test_every_text_that_the_rooms_name_is_there_with_its_facts() -> None:
     english = catalogue("en")
     for place, key, facts in _uses():
         assert key in english, f"{place} names {key}"
-        assert facts is None or places(english[key]) <= facts, f"{place}: {key} needs {places(english[key])}"
+        assert facts is None or places(english[key]) <= facts, (
+            f"{place}: {key} needs {places(english[key])}"
+        )
 
 
 def test_every_text_of_the_service_is_used() -> None:
@@ -89,7 +96,9 @@ def _sources() -> Iterator[Path]:
 
 
 def _uses() -> Iterator[tuple[str, str, set[str] | None]]:
-    """Yield where a text is asked for by its name, its key, and the facts given (None: by a mapping)."""
+    """Yield where a text is asked for by its name, its key, and the facts given (None:
+    by a mapping).
+    """
     for path in _sources():
         source = path.read_text(encoding="utf-8")
         if "graphrag.i18n" not in source:

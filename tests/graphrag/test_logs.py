@@ -40,7 +40,9 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 def test_an_event_is_one_line_with_its_facts() -> None:
     stream = io.StringIO()
     configure_logs("info", stream=stream)
-    logging.getLogger("graphrag.retrieval.retriever").info("retrieved", extra={"nodes": 7, "ms": 1.5})
+    logging.getLogger("graphrag.retrieval.retriever").info(
+        "retrieved", extra={"nodes": 7, "ms": 1.5}
+    )
     [event] = lines(stream)
     assert event.pop("time").endswith("+00:00")
     assert event == {
@@ -63,7 +65,8 @@ def test_events_below_the_level_are_left_out_and_debug_lets_all_through() -> Non
 
 
 def test_configuring_again_replaces_and_never_doubles() -> None:
-    old, new = io.StringIO(), io.StringIO()
+    old = io.StringIO()
+    new = io.StringIO()
     configure_logs("info", stream=old)
     configure_logs("info", stream=new)
     logging.getLogger("cli.main").info("once")
@@ -105,7 +108,8 @@ facts = st.dictionaries(
         | st.binary()
         | st.complex_numbers(),
         lambda inner: (
-            st.lists(inner, max_size=3) | st.dictionaries(st.integers() | st.text(), inner, max_size=3)
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.integers() | st.text(), inner, max_size=3)
         ),
         max_leaves=6,
     ),
@@ -114,7 +118,9 @@ facts = st.dictionaries(
 
 
 @given(st.text(), facts)
-def test_any_fact_gives_one_readable_line_that_says_the_event(text: str, facts: dict[str, Any]) -> None:
+def test_any_fact_gives_one_readable_line_that_says_the_event(
+    text: str, facts: dict[str, Any]
+) -> None:
     record = logging.LogRecord("graphrag", logging.INFO, "file", 1, text, None, None)
     for name, value in facts.items():
         if name not in record.__dict__:
@@ -129,7 +135,9 @@ def test_any_fact_gives_one_readable_line_that_says_the_event(text: str, facts: 
 def test_a_fact_cannot_pass_for_the_event() -> None:
     stream = io.StringIO()
     configure_logs("info", stream=stream)
-    logging.getLogger("graphrag").info("real", extra={"event": "forged", "level": "none", "logger": "x"})
+    logging.getLogger("graphrag").info(
+        "real", extra={"event": "forged", "level": "none", "logger": "x"}
+    )
     [event] = lines(stream)
     assert (event["event"], event["level"], event["logger"]) == ("real", "info", "graphrag")
 
@@ -165,7 +173,9 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
     bind_log_context(sessionId="s1")
     change = {"nodeKey": "disconnected-note", "reason": "unused"}
     steps = [
-        Says(calls=[call("search_nodes", "{'query': 'log'}"), call("read_node_detail", '{"key": ')]),
+        Says(
+            calls=[call("search_nodes", "{'query': 'log'}"), call("read_node_detail", '{"key": ')]
+        ),
         Says(calls=[call("propose_delete_node", change)]),
         ModelFailed(provider="scripted", reason="out of order", status=500),
     ]
@@ -184,8 +194,19 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
             "second_look",
         ),  # no model, embedder and limit of settings here
         *("tool_call", "http_call", "flags_set"),  # see tests/tools/http/test_http_executor.py
-        *("call_started", "call_ended", "barge_in", "delivery", "calls_draining", "event_loop_late"),
-        *("ws_chat", "ws_resume", "client_disconnect_abort"),  # see tests/server/test_ws_sessions.py
+        *(
+            "call_started",
+            "call_ended",
+            "barge_in",
+            "delivery",
+            "calls_draining",
+            "event_loop_late",
+        ),
+        *(
+            "ws_chat",
+            "ws_resume",
+            "client_disconnect_abort",
+        ),  # see tests/server/test_ws_sessions.py
     }
     for name, entry in seen.items():
         check_entry(entry)
@@ -200,7 +221,8 @@ async def test_a_turn_with_interrupt_resume_malformed_arguments_and_a_failure_is
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "named"), [("local", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")]
+    ("embeddings", "named"),
+    [("local", "wordllama-l2-256"), ("openai", "some-embedder"), ("none", "none")],
 )
 async def test_who_answers_and_who_embeds_is_logged_at_start(
     log_entries: list[dict[str, Any]], embeddings: str, named: str

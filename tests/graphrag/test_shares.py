@@ -13,7 +13,9 @@ def test_the_share_of_one_is_a_fifth_and_at_least_one(places: int, share: int) -
 
 
 async def test_who_waits_in_their_own_share_keeps_nobody_else_waiting() -> None:
-    places, go, at_work = SharedPlaces(10), asyncio.Event(), list[str]()
+    places = SharedPlaces(10)
+    go = asyncio.Event()
+    at_work = list[str]()
 
     async def work(holder: str) -> None:
         async with places.held(holder):
@@ -30,7 +32,8 @@ async def test_who_waits_in_their_own_share_keeps_nobody_else_waiting() -> None:
 
 
 async def test_all_places_are_bounded_and_a_cancelled_holder_leaves_its_own() -> None:
-    places, go = SharedPlaces(2), asyncio.Event()
+    places = SharedPlaces(2)
+    go = asyncio.Event()
 
     async def work(holder: str) -> None:
         async with places.held(holder):

@@ -65,7 +65,9 @@ NAME = "from graphrag.leases import new_owner; print(new_owner())"
 
 
 def python(*arguments: str, before: tuple[str, ...] = ()) -> str:
-    done = subprocess.run([*before, sys.executable, "-c", *arguments], capture_output=True, text=True)
+    done = subprocess.run(
+        [*before, sys.executable, "-c", *arguments], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -79,7 +81,10 @@ def test_a_process_that_ended_here_is_known_to_have_and_one_that_runs_is_not() -
 @pytest.mark.slow
 def test_a_process_of_another_pid_namespace_is_never_called_dead() -> None:
     apart = ("unshare", "--pid", "--fork")
-    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*apart, "true"], capture_output=True).returncode
+    ):
         pytest.skip("this machine makes no PID namespaces")
     assert python(PROBE, new_owner(), before=apart) == "False"
     assert not is_local_process_dead(python(NAME, before=apart), new_owner())
@@ -103,10 +108,14 @@ class Queue(DeliveryQueue):
         return found
 
 
-async def test_while_one_is_tried_no_other_tries_it_until_its_sender_must_be_gone(memory: Database) -> None:
-    first, second = Queue(memory), Queue(memory)
+async def test_while_one_is_tried_no_other_tries_it_until_its_sender_must_be_gone(
+    memory: Database,
+) -> None:
+    first = Queue(memory)
+    second = Queue(memory)
     stored = await first.add("k", {"inWorkspace": "w"})
-    begun, goes_on = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    goes_on = asyncio.Event()
 
     async def hangs() -> Mapping[str, Any]:
         begun.set()
@@ -130,11 +139,14 @@ async def test_while_one_is_tried_no_other_tries_it_until_its_sender_must_be_gon
     assert (again.data["attempts"], again.data["nextTime"]) == (0, second.now)
 
 
-@pytest.mark.parametrize(("status", "stays"), [("done", False), ("refused", False), ("of_later", True)])
+@pytest.mark.parametrize(
+    ("status", "stays"), [("done", False), ("refused", False), ("of_later", True)]
+)
 async def test_what_is_over_is_removed_and_what_a_later_program_stored_is_not(
     memory: Database, status: str, stays: bool
 ) -> None:
-    queue, seen = Queue(memory), list[str]()
+    queue = Queue(memory)
+    seen = list[str]()
     await queue.change(await queue.add("k", {"inWorkspace": "w"}), {"status": status})
     queue.now += KEPT_MS
 

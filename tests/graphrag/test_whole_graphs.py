@@ -1,4 +1,6 @@
-"""Graphs as wholes on every store: made, copied, renamed, deleted for 30 days, restored, gone for good."""
+"""Graphs as wholes on every store: made, copied, renamed, deleted for 30 days, restored,
+gone for good.
+"""
 
 import asyncio
 import time
@@ -43,7 +45,8 @@ async def content(approvals: Approvals, key: str) -> list[Any]:
 async def test_a_deleted_graph_is_gone_for_all_and_comes_back_whole(
     approvals: Approvals, database: Database
 ) -> None:
-    before, graph = await content(approvals, FLOW), await approvals.source.get_graph(FLOW)
+    before = await content(approvals, FLOW)
+    graph = await approvals.source.get_graph(FLOW)
     gone = await deleted.delete_graph(approvals, FLOW, ED)
     assert FLOW not in {one.key for one in await approvals.source.list_graphs()}
     assert (gone.name, gone.nodes, gone.edges, gone.deleted_by) == (graph.name, 5, 6, "ed")
@@ -70,9 +73,18 @@ async def test_a_deleted_graph_is_gone_for_all_and_comes_back_whole(
 async def test_where_the_key_was_taken_again_a_graph_comes_back_under_another(
     approvals: Approvals, database: Database
 ) -> None:
-    before, graph = await content(approvals, FLOW), await approvals.source.get_graph(FLOW)
-    file = {"graphKey": FLOW, "createdTime": graph.created_time, "source": "x", "format": "n8n", "file": "f"}
-    put = await approvals.records.put(Record(kind="imports", key=FLOW, data=file), expected_version=None)
+    before = await content(approvals, FLOW)
+    graph = await approvals.source.get_graph(FLOW)
+    file = {
+        "graphKey": FLOW,
+        "createdTime": graph.created_time,
+        "source": "x",
+        "format": "n8n",
+        "file": "f",
+    }
+    put = await approvals.records.put(
+        Record(kind="imports", key=FLOW, data=file), expected_version=None
+    )
     await deleted.delete_graph(approvals, FLOW, ED)
     await database.source(OTHER).create_graph(Graph(key=FLOW, name="theirs", workspace=OTHER))
     other = Record(kind="imports", key=FLOW, data={**file, "createdTime": 1, "source": "another"})
@@ -94,7 +106,8 @@ async def test_after_thirty_days_nothing_is_left_but_the_audit_log(
             data = {"graphKey": about, "secret": "numbat"}
             await records.put(Record(kind=kind, key=about, data=data), expected_version=None)
     await records.put(
-        Record(kind="thread", key="call", data={"graphKey": FLOW, "agentId": "a"}), expected_version=None
+        Record(kind="thread", key="call", data={"graphKey": FLOW, "agentId": "a"}),
+        expected_version=None,
     )
     await deleted.delete_graph(approvals, FLOW, ED)
     monkeypatch.setattr(deleted, "now_ms", lambda: now_ms() + deleted.KEPT_MS + 1)
@@ -127,7 +140,8 @@ async def test_what_was_made_again_under_the_key_keeps_its_records_when_the_old_
 async def test_a_deletion_that_a_kill_interrupted_is_ended_and_can_be_restored(
     approvals: Approvals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, graph = await content(approvals, FLOW), await approvals.source.get_graph(FLOW)
+    before = await content(approvals, FLOW)
+    graph = await approvals.source.get_graph(FLOW)
 
     async def killed(_source: object, _graph_key: str) -> None:
         raise KeyboardInterrupt
@@ -148,7 +162,13 @@ async def test_a_copy_has_all_of_the_graph_and_its_file_and_lives_by_itself(
     approvals: Approvals, database: Database
 ) -> None:
     graph = await approvals.source.get_graph(FLOW)
-    data = {"graphKey": FLOW, "createdTime": graph.created_time, "source": "x", "format": "n8n", "file": "f"}
+    data = {
+        "graphKey": FLOW,
+        "createdTime": graph.created_time,
+        "source": "x",
+        "format": "n8n",
+        "file": "f",
+    }
     await approvals.records.put(Record(kind="imports", key=FLOW, data=data), expected_version=None)
     before = await content(approvals, FLOW)
     made = await whole.copy_graph(approvals, FLOW, "Über Copy", ED)
@@ -168,7 +188,9 @@ async def test_a_copy_has_all_of_the_graph_and_its_file_and_lives_by_itself(
     assert (empty.name, empty.category, empty.key[:6]) == ("日本", "n8n", "graph-")
 
 
-async def test_a_graph_whose_edits_another_server_has_not_saved_is_not_deleted(approvals: Approvals) -> None:
+async def test_a_graph_whose_edits_another_server_has_not_saved_is_not_deleted(
+    approvals: Approvals,
+) -> None:
     journal = Record(kind="journal", key="j", data={"graphKey": FLOW, "sequence": 1})
     await approvals.records.put(journal, expected_version=None)
     with pytest.raises(SourceBusy):
@@ -178,7 +200,9 @@ async def test_a_graph_whose_edits_another_server_has_not_saved_is_not_deleted(a
 
 
 @pytest.mark.slow
-async def test_a_large_graph_is_copied_deleted_and_restored_beside_the_event_loop(tmp_path: Path) -> None:
+async def test_a_large_graph_is_copied_deleted_and_restored_beside_the_event_loop(
+    tmp_path: Path,
+) -> None:
     async with SqliteDatabase(tmp_path / "large.db") as database:
         source = database.source(WORKSPACE)
         data = {"parameters": {f"field {i}": "some text " * 5 for i in range(10)}}
@@ -197,8 +221,11 @@ async def test_a_large_graph_is_copied_deleted_and_restored_beside_the_event_loo
 
 
 async def longest_work(work: Coroutine[Any, Any, Any]) -> float:
-    """Return for how long the event loop's own thread computed at one go. Units: seconds of its CPU time."""
-    task, longest = asyncio.ensure_future(work), 0.0
+    """Return for how long the event loop's own thread computed at one go. Units: seconds of
+    its CPU time.
+    """
+    task = asyncio.ensure_future(work)
+    longest = 0.0
     while not task.done():
         began = time.thread_time()
         await asyncio.sleep(0.001)

@@ -22,7 +22,8 @@ async def test_work_runs_in_a_thread_and_gives_its_result_or_its_error() -> None
 
 
 async def test_a_caller_beyond_the_bound_is_refused_and_places_come_back() -> None:
-    workers, go = Workers(threads=1, waiting=1), threading.Event()
+    workers = Workers(threads=1, waiting=1)
+    go = threading.Event()
     running, waiting = (asyncio.ensure_future(workers.run(go.wait, 30)) for _ in range(2))
     await asyncio.sleep(0)
     with pytest.raises(WorkersBusy):
@@ -34,7 +35,8 @@ async def test_a_caller_beyond_the_bound_is_refused_and_places_come_back() -> No
 
 
 async def test_one_person_has_not_all_places_and_another_is_served() -> None:
-    workers, go = Workers(threads=1, waiting=3, of_one=2), threading.Event()
+    workers = Workers(threads=1, waiting=3, of_one=2)
+    go = threading.Event()
 
     async def asked(person: str) -> bool:
         person_id.set(person)
@@ -52,7 +54,9 @@ async def test_one_person_has_not_all_places_and_another_is_served() -> None:
 
 
 async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thread() -> None:
-    workers, go, begun = Workers(threads=1, waiting=1), threading.Event(), threading.Event()
+    workers = Workers(threads=1, waiting=1)
+    go = threading.Event()
+    begun = threading.Event()
 
     def work() -> bool:
         begun.set()
@@ -76,7 +80,8 @@ async def test_a_cancelled_caller_leaves_the_queue_and_begun_work_holds_its_thre
 async def test_repeated_work_goes_on_after_a_failure_which_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    done, again = 0, asyncio.Event()
+    done = 0
+    again = asyncio.Event()
 
     async def work() -> None:
         nonlocal done
@@ -113,9 +118,14 @@ def test_a_refused_caller_learns_when_to_come_back() -> None:
 
 
 @pytest.fixture
-async def collecting(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[asyncio.Event, list[int]]]:
-    """Looks for garbage very often: whether it did, and the bytes that the process seems to hold."""
-    collected, held = asyncio.Event(), [0]
+async def collecting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[tuple[asyncio.Event, list[int]]]:
+    """Looks for garbage very often: whether it did, and the bytes that the process
+    seems to hold.
+    """
+    collected = asyncio.Event()
+    held = [0]
     monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
     monkeypatch.setattr(workers_module, "CHECKS_COMPARED", 100_000)
     monkeypatch.setattr(workers_module.gc, "collect", collected.set)

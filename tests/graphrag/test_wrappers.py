@@ -1,4 +1,6 @@
-"""Whatever wraps a Protocol raises the Protocol's errors only, and nothing after a commit undoes success."""
+"""Whatever wraps a Protocol raises the Protocol's errors only, and nothing after a
+commit undoes success.
+"""
 
 import importlib
 import inspect
@@ -64,7 +66,10 @@ def made(kind: type[Exception]) -> Exception:
 class Fails:
     """Anything whose methods fail with one error."""
 
-    workspace, model, name, context_window = WORKSPACE, "m", "p", 1000
+    workspace = WORKSPACE
+    model = "m"
+    name = "p"
+    context_window = 1000
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -134,7 +139,11 @@ def wrappers(protocol: type) -> set[type]:
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(info.name)
             for _, kind in inspect.getmembers(module, inspect.isclass):
-                if kind.__module__ != info.name or not implements(kind, protocol) or kind is protocol:
+                if (
+                    kind.__module__ != info.name
+                    or not implements(kind, protocol)
+                    or kind is protocol
+                ):
                     continue
                 hints = get_type_hints(kind.__init__)
                 if any(hint in (protocol, MutableGraphDataSource) for hint in hints.values()):
@@ -142,7 +151,9 @@ def wrappers(protocol: type) -> set[type]:
     return found
 
 
-@each_row("protocol, known", (EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES))
+@each_row(
+    "protocol, known", (EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)
+)
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
     assert all("__getattr__" in vars(kind) or implements(kind, protocol) for kind in known)
@@ -162,7 +173,9 @@ def limited() -> UsageMeter:
     return meter
 
 
-async def test_a_limit_is_a_model_error_to_who_asks_a_model_and_an_embedding_error_to_who_embeds() -> None:
+async def test_a_limit_is_a_model_error_to_who_asks_a_model_and_an_embedding_error_to_who_embeds() -> (
+    None
+):
     inner = Fails(AssertionError("it is not even asked"))
     request = ModelRequest(messages=[UserMessage(content="hi")], tools=(), options=ModelOptions())
     with pytest.raises(ModelError, match="max_total_cost"):
@@ -184,7 +197,9 @@ async def test_at_a_limit_a_question_is_answered_by_words() -> None:
 @each_row("kind", *SOURCES)
 async def test_a_source_raises_source_errors_only(kind: type, error: type[Exception]) -> None:
     wrapper = SOURCES[kind](Fails(made(error)))
-    protocol = MutableGraphDataSource if implements(kind, MutableGraphDataSource) else GraphDataSource
+    protocol = (
+        MutableGraphDataSource if implements(kind, MutableGraphDataSource) else GraphDataSource
+    )
     for name, method in inspect.getmembers(protocol, inspect.iscoroutinefunction):
         parameters = list(inspect.signature(method).parameters.values())[1:]
         given = {p.name: ARGUMENTS[p.name] for p in parameters if p.default is p.empty}
@@ -201,7 +216,9 @@ async def test_a_source_raises_source_errors_only(kind: type, error: type[Except
 
 @asynccontextmanager
 async def take_over() -> AsyncIterator[tuple[Any, Mutation]]:
-    """Yield a live graph with unsaved changes that another server has taken over, and a change of it."""
+    """Yield a live graph with unsaved changes that another server has taken over, and a
+    change of it.
+    """
     clock = Clock()
     async with a_bench() as bench:
         await bench.live.edit("ann", None, apply_instructions, [rename("b", "unsaved")])
@@ -211,7 +228,9 @@ async def take_over() -> AsyncIterator[tuple[Any, Mutation]]:
             yield bench, Mutation(graph_key=FLOW, put_nodes=[node])
 
 
-async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_writes_or_saves() -> None:
+async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_writes_or_saves() -> (
+    None
+):
     async with take_over() as (bench, mutation):
         with pytest.raises(LiveElsewhere):
             await bench.live.save()
@@ -223,12 +242,16 @@ async def test_a_live_graph_that_another_server_holds_is_a_busy_source_to_who_wr
             await SavedSource(bench.stored, bench.graphs).get_graph(FLOW)
 
 
-async def test_a_change_that_is_stored_succeeds_although_it_cannot_be_shown_to_editors_yet() -> None:
+async def test_a_change_that_is_stored_succeeds_although_it_cannot_be_shown_to_editors_yet() -> (
+    None
+):
     async with a_bench() as bench:
         (node,) = await bench.stored.get_nodes_by_key(FLOW, ["b"])
         elsewhere = node.replace(data={"name": "changed elsewhere"})
         await bench.stored.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("new")]))
-        bench.source.fails["get_nodes"] = bench.source.fails["get_graph"] = 1  # when it is read again
+        bench.source.fails["get_nodes"] = bench.source.fails["get_graph"] = (
+            1  # when it is read again
+        )
         revision = await LiveSource(bench.stored, bench.graphs).apply(
             Mutation(graph_key=FLOW, put_nodes=[elsewhere])
         )

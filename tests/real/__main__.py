@@ -1,4 +1,6 @@
-"""Makes the checks with the keys of the environment: `python -m tests.real`. Ends with 1 when one failed."""
+"""Makes the checks with the keys of the environment: `python -m tests.real`. Ends with 1
+when one failed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Asks every model service with a key five things: a stream, a tool call, a stop, an error, an embedding.
+"""Asks every model service with a key five things: a stream, a tool call, a stop, an
+error, an embedding.
 
 Whatever has no key is skipped and said to be. Each check is one short request.
 """
@@ -57,7 +58,10 @@ class CheckFailed(Exception):
 async def run_checks(settings: Settings) -> AsyncGenerator[Outcome]:
     """Yield what comes of each check, as it is made; nothing is raised for what a service does."""
     names = [name for name, entry in ENTRIES.items() if entry.key_variable]
-    others = {COMPATIBLE, *({settings.provider} & {name for name, entry in ENTRIES.items() if entry.local})}
+    others = {
+        COMPATIBLE,
+        *({settings.provider} & {name for name, entry in ENTRIES.items() if entry.local}),
+    }
     for name in [*names, *sorted(others)]:
         own = settings_of(name, settings)
         try:
@@ -79,7 +83,9 @@ async def run_checks(settings: Settings) -> AsyncGenerator[Outcome]:
 
 
 def settings_of(name: str, settings: Settings) -> Settings:
-    """Return the settings with a provider named: address, key and model go to no other than they are for."""
+    """Return the settings with a provider named: address, key and model go to no other than
+    they are for.
+    """
     update: dict[str, str | None] = {"provider": name}
     if name != (COMPATIBLE if settings.provider == "auto" else settings.provider):
         update |= {"llm_base_url": None, "llm_api_key": None}
@@ -94,7 +100,9 @@ async def _outcome(service: str, check: str, work: Awaitable[str]) -> Outcome:
         async with asyncio.timeout(PATIENCE_S):
             detail = await work
     except TimeoutError:
-        return Outcome(service=service, check=check, status="failed", detail=f"no answer in {PATIENCE_S:g} s")
+        return Outcome(
+            service=service, check=check, status="failed", detail=f"no answer in {PATIENCE_S:g} s"
+        )
     except (ModelError, EmbeddingError, CheckFailed) as exc:
         return Outcome(service=service, check=check, status="failed", detail=str(exc))
     ms = (time.perf_counter() - started) * 1e3
@@ -153,7 +161,9 @@ async def _stop(settings: Settings) -> str:
 
 async def _error(settings: Settings) -> str:
     asked = [UserMessage(content="Hello")]
-    async with _provider(settings.model_copy(update={"model": "no-such-model-of-nodius"})) as provider:
+    async with _provider(
+        settings.model_copy(update={"model": "no-such-model-of-nodius"})
+    ) as provider:
         try:
             await complete(provider, asked, options=ModelOptions(max_tokens=20))
         except ModelError as exc:
@@ -167,7 +177,9 @@ async def _embedding(settings: Settings) -> str:
     embedder = make_embedder(settings)
     assert embedder is not None
     try:
-        one, near, far = await embedder.embed(["a dog barks", "a barking dog", "the invoice was refunded"])
+        one, near, far = await embedder.embed(
+            ["a dog barks", "a barking dog", "the invoice was refunded"]
+        )
     finally:
         await embedder.aclose()
     if not np.dot(one, near) > np.dot(one, far):

@@ -1,4 +1,6 @@
-"""The checks of real services, made on a scripted one, so that they work when somebody has a key."""
+"""The checks of real services, made on a scripted one, so that they work when somebody
+has a key.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 ARGUMENTS = '{"nodeKey": "fetch-api"}'
-UNKNOWN = Answer(status=404, body={"error": {"message": "no such model", "type": "not_found_error"}})
+UNKNOWN = Answer(
+    status=404, body={"error": {"message": "no such model", "type": "not_found_error"}}
+)
 OPENAI = (
     openai_text("one two"),
     sse(call_delta(0, "c1", "look_up_node", ARGUMENTS), delta("tool_calls"), usage_chunk(5, 2)),
@@ -39,7 +43,9 @@ OPENAI = (
 )
 ANTHROPIC = (
     anthropic_text("one two"),
-    events(message_start(), *tool_block(0, "c1", "look_up_node", ARGUMENTS), *message_end("tool_use")),
+    events(
+        message_start(), *tool_block(0, "c1", "look_up_node", ARGUMENTS), *message_end("tool_use")
+    ),
     events(message_start(), *text_block(0, "one")),
 )
 
@@ -96,7 +102,9 @@ async def test_what_a_service_does_wrong_fails_its_check_and_the_others_are_made
     with ScriptedServer() as server:
         server.play(UNKNOWN, *(streamed(openai_text("No.")) for _ in range(3)), unlike)
         assert await report(settings_for(server, "openai")) == 1
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("ok", "failed"))]
+    lines = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith(("ok", "failed"))
+    ]
     assert [line.split(":")[0] for line in lines] == [
         "failed  openai stream",
         "failed  openai tool call",
@@ -120,7 +128,10 @@ async def test_without_keys_everything_is_said_to_be_skipped_and_why(
 
 def test_keys_and_addresses_go_to_no_service_they_were_not_set_for() -> None:
     settings = load_settings(
-        openai_api_key="sk-of-openai", llm_base_url="http://127.0.0.1:1/v1", llm_api_key="sk-local", model="m"
+        openai_api_key="sk-of-openai",
+        llm_base_url="http://127.0.0.1:1/v1",
+        llm_api_key="sk-local",
+        model="m",
     )
     openai = choose(settings_of("openai", settings))
     assert openai.base_url == ENTRIES["openai"].base_url

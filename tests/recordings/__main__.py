@@ -1,4 +1,6 @@
-"""Writes the recordings again (`make recordings`); `--check` says which the server sends otherwise now."""
+"""Writes the recordings again (`make recordings`); `--check` says which the server
+sends otherwise now.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def settled(recordings: Mapping[str, Any]) -> dict[str, str]:
     files: dict[str, str] = {}
     for name, recording in recordings.items():
         ids: dict[str, str] = {}
-        files[f"{name}.json"] = json.dumps(_settled(recording, ids, ""), indent=1, ensure_ascii=False) + "\n"
+        files[f"{name}.json"] = (
+            json.dumps(_settled(recording, ids, ""), indent=1, ensure_ascii=False) + "\n"
+        )
     return files
 
 
@@ -50,7 +54,8 @@ def _text(value: str, ids: dict[str, str]) -> str:
 
 
 def main() -> int:
-    made, drifted = settled(asyncio.run(recorded())), list[str]()
+    made = settled(asyncio.run(recorded()))
+    drifted = list[str]()
     for name, text in made.items():
         path = FOLDER / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -70,14 +70,21 @@ class Recorder:
 
 
 async def automations() -> dict[str, Any]:
-    """A run in every state that lasts: at work, paused for a conversation, waiting for people, ended."""
+    """A run in every state that lasts: at work, paused for a conversation,
+    waiting for people, ended.
+    """
     return {**await paused(), **await decided()}
 
 
 async def paused() -> dict[str, Any]:
     """A run at work, and the same run while a conversation about its graph goes on."""
-    held, talking, states = asyncio.Event(), asyncio.Event(), dict[str, Any]()
-    steps = [Says(text="Looking", held=held, reading=(1, 2)), Says(text="Yes", held=talking, reading=(1, 2))]
+    held = asyncio.Event()
+    talking = asyncio.Event()
+    states = dict[str, Any]()
+    steps = [
+        Says(text="Looking", held=held, reading=(1, 2)),
+        Says(text="Yes", held=talking, reading=(1, 2)),
+    ]
     async with served(*steps) as (place, model):
         made = (await place.post("/api/automations", AUTOMATION))["id"]
         states["new"] = await place.get("/api/automations")

@@ -1,4 +1,5 @@
-"""Probes: requests that name things of another workspace, and the same ones for things that are nowhere.
+"""Probes: requests that name things of another workspace, and the same ones for things
+that are nowhere.
 
 The answer to a probe must equal the answer to its twin, whichever keys the two named.
 """
@@ -33,7 +34,18 @@ TWISTS: tuple[Twist, ...] = (
 )
 """Spellings of a key: mostly its own."""
 
-WORKSPACES = (None, None, None, "default", "DEFAULT", "elsewhere", "root", "*", "default,elsewhere", "%")
+WORKSPACES = (
+    None,
+    None,
+    None,
+    "default",
+    "DEFAULT",
+    "elsewhere",
+    "root",
+    "*",
+    "default,elsewhere",
+    "%",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +77,16 @@ class Rest:
 
 def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
     """Bodies of requests that name keys, by path and variant."""
-    graph, thread = twist(keys["graph_key"]), twist(keys["thread_id"])
+    graph = twist(keys["graph_key"])
+    thread = twist(keys["thread_id"])
     approval = twist(keys["approval_id"])
-    edited = {"type": "update_node", "payload": {"nodeKey": twist(keys["node_key"]), "changes": {"posX": 1}}}
-    blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": twist(keys["node_key"])}}]
+    edited = {
+        "type": "update_node",
+        "payload": {"nodeKey": twist(keys["node_key"]), "changes": {"posX": 1}},
+    }
+    blocks = [
+        {"id": "b1", "type": "USE", "target": {"kind": "node", "key": twist(keys["node_key"])}}
+    ]
     hello = [{"role": "user", "content": "hello"}]
     said = {"threadId": thread, "runId": "run", "messages": [{"id": "m", **hello[0]}]}
     return {
@@ -86,7 +104,10 @@ def bodies(keys: Keys, twist: Twist) -> dict[str, Any]:
         "/api/ai/threads": {"graphKey": graph},
         "/api/approvals/{approval_id}/decision": {"verdict": "approve"},
         "/api/approvals/{approval_id}/decision no": {"verdict": "reject", "feedback": "no"},
-        "/api/approvals/{approval_id}/decision edit": {"verdict": "approve", "editedAction": edited},
+        "/api/approvals/{approval_id}/decision edit": {
+            "verdict": "approve",
+            "editedAction": edited,
+        },
         "/api/graphs/{graph_key}/undo": {"approvalId": approval},
         "/api/graphs/{graph_key}/undo last": {},
         "/api/graphs/{graph_key}/revisions/{revision}/restore": {"propose": True},
@@ -134,7 +155,13 @@ def rest_probes(endpoints: list[tuple[str, str]]) -> list[Rest]:
             for query in (None, "graph_key"):
                 for workspace in WORKSPACES:
                     found.append(
-                        Rest(method=method, template=template, body=body, query=query, workspace=workspace)
+                        Rest(
+                            method=method,
+                            template=template,
+                            body=body,
+                            query=query,
+                            workspace=workspace,
+                        )
                     )
     return found
 
@@ -148,11 +175,23 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
     run = twist(keys["session_id"])
     blocks = [{"id": "b1", "type": "USE", "target": {"kind": "node", "key": node}}]
     here = {"graphKey": graph, "sheet": "0"}
-    made = {"type": "html", "typeVersion": 1, "posX": 1, "posY": 1, "size": {"width": 1, "height": 1}}
+    made = {
+        "type": "html",
+        "typeVersion": 1,
+        "posX": 1,
+        "posY": 1,
+        "size": {"width": 1, "height": 1},
+    }
     ends = {"sourceHandle": "1", "targetHandle": "0"}
     move = {"o": 1, "p": ["posX"], "v": 1}
     return [
-        {"type": "registerUserOnGraph", "name": "n", "sheetId": "0", "graphKey": graph, "fromTimestamp": 0},
+        {
+            "type": "registerUserOnGraph",
+            "name": "n",
+            "sheetId": "0",
+            "graphKey": graph,
+            "fromTimestamp": 0,
+        },
         {"type": "disconnedUserOnGraph", "graphKey": graph},
         {"type": "ai:chat", "graphKey": graph, "message": "hello"},
         {"type": "ai:chat", "graphKey": graph, "message": "hello", "threadId": thread},
@@ -168,8 +207,14 @@ def ws_messages(keys: Keys, twist: Twist) -> list[dict[str, Any]]:
         {"type": "ai:answer", "threadId": run, "response": True},
         {"type": "ai:interrupt", "threadId": run},
         {"type": "ai:chat", "graphKey": graph, "message": "hello", "blocks": blocks},
-        {"type": "applyInstructionToGraph", "instructions": [{"i": move, "sheetId": "0", "nodeId": node}]},
-        {"type": "applyInstructionToGraph", "instructions": [{"i": move, "sheetId": "0", "edgeId": edge}]},
+        {
+            "type": "applyInstructionToGraph",
+            "instructions": [{"i": move, "sheetId": "0", "nodeId": node}],
+        },
+        {
+            "type": "applyInstructionToGraph",
+            "instructions": [{"i": move, "sheetId": "0", "edgeId": edge}],
+        },
         {
             "type": "applyInstructionToGraph",
             "instructions": [{"i": move, "sheetId": sheet, "nodeId": "root"}],

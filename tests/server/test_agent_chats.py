@@ -1,4 +1,6 @@
-"""Chats with agents over REST and the WebSocket: they begin, answer, end, and belong to one workspace."""
+"""Chats with agents over REST and the WebSocket: they begin, answer, end, and belong
+to one workspace.
+"""
 
 import asyncio
 from pathlib import Path
@@ -37,9 +39,15 @@ async def view(client: httpx2.AsyncClient, thread_id: str) -> dict[str, Any]:
     return (await client.get(f"/api/ai/thread/{thread_id}/messages")).json()["agent"]
 
 
-async def test_a_chat_with_an_agent_begins_goes_on_and_is_ended_by_the_agent_or_the_person() -> None:
+async def test_a_chat_with_an_agent_begins_goes_on_and_is_ended_by_the_agent_or_the_person() -> (
+    None
+):
     with ScriptedProvider("Hello.", BYE, "Again.") as model:
-        async with service(model) as running, running.as_("root", "admin") as root, running.as_() as ed:
+        async with (
+            service(model) as running,
+            running.as_("root", "admin") as root,
+            running.as_() as ed,
+        ):
             await started(root)
             first = (await ask(ed)).json()
             assert first["message"] == "Hello."
@@ -64,7 +72,11 @@ async def test_a_chat_with_an_agent_begins_goes_on_and_is_ended_by_the_agent_or_
 
 async def test_a_stopped_agent_takes_no_new_chat_and_goes_on_with_its_own() -> None:
     with ScriptedProvider("Hello.", "Still here.") as model:
-        async with service(model) as running, running.as_("root", "admin") as root, running.as_() as ed:
+        async with (
+            service(model) as running,
+            running.as_("root", "admin") as root,
+            running.as_() as ed,
+        ):
             await started(root)
             thread = (await ask(ed)).json()["threadId"]
             assert (await root.post("/api/agents/desk/stop", json={})).status_code == 200

@@ -1,4 +1,6 @@
-"""AG-UI with a scripted model and everything else real; every answer is checked by `ag-ui-validate`."""
+"""AG-UI with a scripted model and everything else real; every answer is
+checked by `ag-ui-validate`.
+"""
 
 import asyncio
 import json
@@ -13,7 +15,16 @@ from ag_ui_validate.pytest_plugin import assert_valid_agui_endpoint
 from graphrag.approvals import Person, Reject
 from graphrag.llm.errors import ModelUnauthorized
 from server.agui_events import MAX_MESSAGES, MAX_RESULT, encoded, snapshot
-from tests.support.agui_runs import interrupts, of_type, parsed, resolved, run, run_body, said, text_of
+from tests.support.agui_runs import (
+    interrupts,
+    of_type,
+    parsed,
+    resolved,
+    run,
+    run_body,
+    said,
+    text_of,
+)
 from tests.support.each_row import each_row
 from tests.support.node_packages import node_modules, run_script
 from tests.support.scripted_provider import Says, ScriptedProvider, call
@@ -36,7 +47,9 @@ async def stored(running: Service | Served, key: str) -> Any:
 
 
 async def test_a_run_sends_text_calls_state_and_usage_in_the_protocols_order() -> None:
-    with ScriptedProvider(Says(calls=[call("search_nodes", {"query": "error"})]), "It is logged.") as model:
+    with ScriptedProvider(
+        Says(calls=[call("search_nodes", {"query": "error"})]), "It is logged."
+    ) as model:
         async with service(model) as running, running.as_() as ed:
             events = await run(ed, said("What fails?"))
     kinds = [event["type"] for event in events]
@@ -63,7 +76,13 @@ async def test_what_is_not_in_the_graph_is_a_message_and_an_event_of_its_own() -
     kinds = [event["type"] for event in events]
     assert kinds[-8:] == [
         *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
-        *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "CUSTOM", "TEXT_MESSAGE_END", "RUN_FINISHED"),
+        *(
+            "TEXT_MESSAGE_START",
+            "TEXT_MESSAGE_CONTENT",
+            "CUSTOM",
+            "TEXT_MESSAGE_END",
+            "RUN_FINISHED",
+        ),
     ]
     assert of_type(events, "CUSTOM")[0]["value"]["edges"] == [["Return", "Start"]]
     assert "Not in the graph: Return → Start." in str(of_type(later, "MESSAGES_SNAPSHOT"))
@@ -80,7 +99,8 @@ async def test_several_proposals_are_decided_in_one_resume_each_in_its_way() -> 
         no = {"approved": False, "feedback": "leave it there"}
         answers = [resolved(second, no), resolved(first, {"approved": True})]
         events = await run(ed, asked, resume=answers)
-        node, moved = await stored(running, "error-handler"), await stored(running, "root")
+        node = await stored(running, "error-handler")
+        moved = await stored(running, "root")
     assert (node.data["level"], moved.pos_x == 5) == ("warning", False)
     assert [event["toolCallId"] for event in of_type(events, "TOOL_CALL_RESULT")] == [
         first["toolCallId"],
@@ -111,7 +131,11 @@ async def test_deltas_turn_the_state_into_what_the_next_run_begins_with() -> Non
 
 
 async def test_an_edited_action_is_carried_out_in_place_of_the_proposed_one() -> None:
-    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "Edited.") as (ed, running, _):
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "Edited.") as (
+        ed,
+        running,
+        _,
+    ):
         [waits] = interrupts(await run(ed, said("warn")))
         action = waits["metadata"]["nodius"]["action"]
         action["payload"]["changes"] = {"data.level": "debug"}
@@ -121,7 +145,8 @@ async def test_an_edited_action_is_carried_out_in_place_of_the_proposed_one() ->
 
 async def test_a_reload_finds_the_conversation_and_what_it_waits_for() -> None:
     async with answered("Hello.", propose_two(), rate_limit=2) as (ed, _, model):
-        one, two = said("hi"), said("change it")
+        one = said("hi")
+        two = said("change it")
         await run(ed, one)
         waiting = interrupts(await run(ed, one, two))
         for messages in ([], [one, two]):  # a run that asks no model is not limited either
@@ -186,7 +211,9 @@ async def test_a_limit_of_tools_is_an_interrupt_that_is_granted_or_not() -> None
         events = await run(ed, resume=[resolved(limit, {"approved": True})])
     assert text_of(events) == "That is all."
     assert len(of_type(events, "TOOL_CALL_RESULT")) == 2
-    assert len(of_type(events, "TOOL_CALL_ARGS")) == 2, "those of the call that waited were not sent before"
+    assert len(of_type(events, "TOOL_CALL_ARGS")) == 2, (
+        "those of the call that waited were not sent before"
+    )
 
 
 async def test_a_failure_ends_the_run_as_an_error_and_the_same_message_tries_again() -> None:
@@ -213,7 +240,8 @@ async def test_a_turn_that_is_stopped_from_elsewhere_is_cancelled() -> None:
             again = parsed((await ed.post(address(running), json=run_body(asked))).text)
             assert again[-1]["outcome"] == {"type": "cancelled"}
             assert (
-                text_of(parsed((await ed.post(address(running), json=run_body(said("on")))).text)) == "Whole."
+                text_of(parsed((await ed.post(address(running), json=run_body(said("on")))).text))
+                == "Whole."
             )
 
 
@@ -308,7 +336,9 @@ async def test_a_decision_that_was_taken_is_taken_as_answered_when_it_is_sent_ag
     async with answered(proposes, FAILS, FAILS, "Done, then.") as (ed, _, model):
         [one] = interrupts(await run(ed, said("go")))
         again = {"resume": [resolved(one, payload)]}
-        assert (await run(ed, **again))[-1]["code"] == "auth_error", "decided, and then the model failed"
+        assert (await run(ed, **again))[-1]["code"] == "auth_error", (
+            "decided, and then the model failed"
+        )
         against = (await run(ed, resume=[resolved(one, other)]))[-1]
         assert (against["type"], against["code"]) == ("RUN_ERROR", "conflict")
         assert was in against["message"]
@@ -322,7 +352,11 @@ async def test_a_decision_that_was_taken_is_taken_as_answered_when_it_is_sent_ag
 
 
 async def test_an_edited_decision_that_is_sent_again_is_taken_as_answered() -> None:
-    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), FAILS, "Done.") as (ed, _, _):
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), FAILS, "Done.") as (
+        ed,
+        _,
+        _,
+    ):
         [one] = interrupts(await run(ed, said("go")))
         action = one["metadata"]["nodius"]["action"]
         edited = {**action, "payload": {**action["payload"], "changes": {"data.level": "info"}}}
@@ -344,11 +378,17 @@ async def test_an_answer_to_a_question_or_a_limit_that_is_sent_again_is_taken_as
 
 
 async def test_a_proposal_of_another_conversation_is_none_of_this_one() -> None:
-    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "No.", "Hello.") as (ed, _, _):
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "No.", "Hello.") as (
+        ed,
+        _,
+        _,
+    ):
         [one] = interrupts(await run(ed, said("go")))
         await run(ed, resume=[resolved(one, False)])
         await run(ed, said("hello"), thread="t2")
-        assert (await run(ed, thread="t2", resume=[resolved(one, False)]))[-1]["code"] == "not_found"
+        assert (await run(ed, thread="t2", resume=[resolved(one, False)]))[-1][
+            "code"
+        ] == "not_found"
 
 
 async def test_answers_of_a_wrong_form_decide_nothing() -> None:
@@ -386,7 +426,9 @@ async def test_only_text_is_read() -> None:
     text = [{"type": "text", "text": "Hello"}, {"type": "text", "text": "there"}]
     async with answered("Hi.") as (ed, _, model):
         for content in ([image], "", [*text, image], 7, "x" * 100_001):
-            refused = await ed.post(f"/api/agui/{GRAPH}", json=run_body({**said(""), "content": content}))
+            refused = await ed.post(
+                f"/api/agui/{GRAPH}", json=run_body({**said(""), "content": content})
+            )
             assert error_of(refused)["code"] == "invalid_message"
         assert text_of(await run(ed, {**said(""), "content": text})) == "Hi."
     assert any(message.content == "Hello\nthere" for message in model.requests[0].messages)
@@ -400,7 +442,9 @@ def test_a_snapshot_of_messages_is_bounded() -> None:
 
 
 async def test_the_live_endpoint_passes_the_validator() -> None:
-    with ScriptedProvider(Says(calls=[call("search_nodes", {"query": "error"})]), "Found.") as model:
+    with ScriptedProvider(
+        Says(calls=[call("search_nodes", {"query": "error"})]), "Found."
+    ) as model:
         async with served(model) as running:
             await assert_valid_agui_endpoint(
                 address(running),
@@ -432,17 +476,26 @@ SCRIPT = Path(__file__).with_name("agui_client.mjs")
 
 
 @pytest.mark.slow
-async def test_the_front_ends_client_reads_a_run_reloads_and_resumes_two_interrupts(tmp_path: Path) -> None:
+async def test_the_front_ends_client_reads_a_run_reloads_and_resumes_two_interrupts(
+    tmp_path: Path,
+) -> None:
     modules = await asyncio.to_thread(node_modules, "@ag-ui/client@1.0.0")
     search = Says(text="I look.", calls=[call("search_nodes", {"query": "error"})])
     with ScriptedProvider(search, "It is logged.", propose_two(), "One of them, then.") as model:
         async with served(model) as running:
             url = f"{running.address}/api/agui/{GRAPH}"
-            seen: Any = await asyncio.to_thread(run_script, SCRIPT, modules, tmp_path, url=url, token=token())
-            node, moved = await stored(running, "error-handler"), await stored(running, "root")
+            seen: Any = await asyncio.to_thread(
+                run_script, SCRIPT, modules, tmp_path, url=url, token=token()
+            )
+            node = await stored(running, "error-handler")
+            moved = await stored(running, "root")
     assert (node.data["level"], moved.pos_x == 5) == ("warning", False)
     roles = [message["role"] for message in seen["afterOne"]]
-    assert roles == ["user", "assistant", "tool", "assistant"] == [m["role"] for m in seen["later"][:4]]
+    assert (
+        roles
+        == ["user", "assistant", "tool", "assistant"]
+        == [m["role"] for m in seen["later"][:4]]
+    )
     assert seen["found"] == seen["waiting"], "another tab finds the same interrupts"
     assert "pending interrupt" in seen["refused"]
     assert seen["open"] == []

@@ -1,4 +1,6 @@
-"""`/docs` and the descriptions behind it: from this server alone, complete, and usable by other programs."""
+"""`/docs` and the descriptions behind it: from this server alone, complete, and usable
+by other programs.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +22,10 @@ async def test_the_pages_of_the_api_load_only_what_this_server_has() -> None:
         page = await client.get("/docs")
         named = [*re.findall(r'(?:src|href)="(/[^"]*)"', page.text)]
         parts = {name: await client.get(name) for name in named if name != "/"}
-        gone = await client.get("/docs/../server/app.py"), await client.get("/docs/redoc.standalone.js")
+        gone = (
+            await client.get("/docs/../server/app.py"),
+            await client.get("/docs/redoc.standalone.js"),
+        )
     assert page.headers["content-security-policy"] == POLICY
     assert not re.search(r"https?://|<script>|<style|style=|\son\w+=", page.text)
     assert {"/docs/swagger-ui-bundle.js", "/openapi.json", "/api/ws-messages.json"} <= parts.keys()
@@ -41,7 +46,8 @@ async def test_the_messages_are_described_as_json_schema_that_other_programs_rea
         ("ServerMessage", {name for name, _ in SENT_FORMS}),
     ):
         forms = [
-            described["$defs"][one["$ref"].split("/")[-1]] for one in described["$defs"][direction]["oneOf"]
+            described["$defs"][one["$ref"].split("/")[-1]]
+            for one in described["$defs"][direction]["oneOf"]
         ]
         kinds = [form["properties"]["type"] for form in forms]
         assert {name for kind in kinds for name in kind.get("enum", [kind.get("const")])} == types
@@ -53,7 +59,9 @@ async def test_the_messages_are_described_as_json_schema_that_other_programs_rea
     )
     sent = {"type": "deleteSheet", "key": "1", "graphKey": "g", "userId": "u", "timestamp": 1}
     assert checked.is_valid(sent)
-    assert checked.is_valid({"type": "deleteSheet", "key": "1", "mine": 1, "_response": {"status": True}})
+    assert checked.is_valid(
+        {"type": "deleteSheet", "key": "1", "mine": 1, "_response": {"status": True}}
+    )
     assert not checked.is_valid({**sent, "mine": 1})
     assert not checked.is_valid({"type": "ai:token", "_id": 1, "token": "a", "more": 1})
     assert not checked.is_valid({"type": "ai:tokens", "_id": 1})
@@ -75,7 +83,9 @@ async def test_a_model_reads_first_what_the_service_really_has() -> None:
         "each line is a link that says what is there"
     )
     named = {name for name, to in links if to == "/openapi.json"} - {"/openapi.json"}
-    assert named == {f"{way.upper()} {path}" for path, ways in described["paths"].items() for way in ways}
+    assert named == {
+        f"{way.upper()} {path}" for path, ways in described["paths"].items() for way in ways
+    }
 
 
 def fault(schema: Mapping[str, Any], value: Any) -> str | None:
@@ -86,7 +96,9 @@ def fault(schema: Mapping[str, Any], value: Any) -> str | None:
 
 
 def shown(operation: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Any]]:
-    """Yield what an endpoint shows: each parameter, each body, its answer; with the schema of it."""
+    """Yield what an endpoint shows: each parameter, each body, its answer; with the
+    schema of it.
+    """
     for parameter in operation.get("parameters", []):
         yield parameter["name"], parameter["schema"], parameter.get("example")
     for content in operation.get("requestBody", {}).get("content", {}).values():
@@ -99,7 +111,11 @@ def shown(operation: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]
             yield (
                 "answer",
                 *next(
-                    ((kind.get("schema", {}), kind["example"]) for kind in kinds if "example" in kind),
+                    (
+                        (kind.get("schema", {}), kind["example"])
+                        for kind in kinds
+                        if "example" in kind
+                    ),
                     ({}, None),
                 ),
             )

@@ -22,20 +22,35 @@ from tests.support.each_row import each_row
 from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import SECRET, service, settings_of, token
 
-PRIVATE, OTHER = FIRST, SECOND
+PRIVATE = FIRST
+OTHER = SECOND
 PEM = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 def claims(**more: Any) -> dict[str, Any]:
-    return {"sub": "ed", "roles": ["editor"], "workspaces": ["w"], "exp": int(time.time()) + 7_200, **more}
+    return {
+        "sub": "ed",
+        "roles": ["editor"],
+        "workspaces": ["w"],
+        "exp": int(time.time()) + 7_200,
+        **more,
+    }
 
 
-def signed(key: Any = PRIVATE, algorithm: str = "RS256", kid: str | None = None, **more: Any) -> str:
-    return jwt.encode(claims(**more), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
+def signed(
+    key: Any = PRIVATE, algorithm: str = "RS256", kid: str | None = None, **more: Any
+) -> str:
+    return jwt.encode(
+        claims(**more), key, algorithm=algorithm, headers={"kid": kid} if kid else None
+    )
 
 
 def jwk(key: rsa.RSAPrivateKey, kid: str, **more: Any) -> dict[str, Any]:
-    return {**jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
+    return {
+        **jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key(), as_dict=True),
+        "kid": kid,
+        **more,
+    }
 
 
 async def refused(authenticator: Authenticator, given: str | None) -> str:
@@ -73,7 +88,9 @@ HS = Authenticator(settings_of())
     (jwt.encode(claims(), None, algorithm="none"), "token_algorithm"),
     (signed(), "token_algorithm"),
 )
-async def test_a_token_that_is_not_good_is_refused_with_the_reason(given: str | None, code: str) -> None:
+async def test_a_token_that_is_not_good_is_refused_with_the_reason(
+    given: str | None, code: str
+) -> None:
     assert await refused(HS, given) == code
 
 
@@ -82,8 +99,11 @@ async def test_a_token_that_was_changed_anywhere_is_refused(position: int, lette
     good = token()
     place = position % len(good)
     changed = good[:place] + letter + good[place + 1 :]
-    parts, others = good.split("."), changed.split(".")
-    if len(parts) == len(others) and all(_raw(a) == _raw(b) for a, b in zip(parts, others, strict=True)):
+    parts = good.split(".")
+    others = changed.split(".")
+    if len(parts) == len(others) and all(
+        _raw(a) == _raw(b) for a, b in zip(parts, others, strict=True)
+    ):
         return  # the last letter of a part holds bits that mean nothing
     with pytest.raises(AuthError):
         await HS.authenticate(changed)
@@ -95,17 +115,31 @@ def _raw(part: str) -> bytes:
 
 def test_claims_are_read_in_the_forms_that_issuers_use() -> None:
     found = identity_of({"userId": 7, "workspace": "w", "role": "admin", "name": "Ed"})
-    assert (found.user_id, found.workspaces, found.role, found.username) == ("7", ("w",), "admin", "Ed")
-    found = identity_of({"sub": "a", "workspaces": ["w", "w", "v"], "roles": ["viewer", "reviewer", "boss"]})
+    assert (found.user_id, found.workspaces, found.role, found.username) == (
+        "7",
+        ("w",),
+        "admin",
+        "Ed",
+    )
+    found = identity_of(
+        {"sub": "a", "workspaces": ["w", "w", "v"], "roles": ["viewer", "reviewer", "boss"]}
+    )
     assert (found.workspaces, found.role, found.username) == (("w", "v"), "reviewer", "a")
 
 
 @given(
-    st.one_of(st.none(), st.text(), st.integers(), st.lists(st.one_of(st.text(), st.none(), st.booleans())))
+    st.one_of(
+        st.none(),
+        st.text(),
+        st.integers(),
+        st.lists(st.one_of(st.text(), st.none(), st.booleans())),
+    )
 )
 def test_a_role_that_nobody_knows_only_reads(roles: Any) -> None:
     known = {"viewer", "editor", "reviewer", "admin"}
-    named = {item for item in (roles if isinstance(roles, list) else [roles]) if isinstance(item, str)}
+    named = {
+        item for item in (roles if isinstance(roles, list) else [roles]) if isinstance(item, str)
+    }
     found = identity_of({"sub": "a", "workspaces": ["w"], "roles": roles})
     if not named & known:
         assert found.role == "viewer"
@@ -129,7 +163,9 @@ async def test_issuer_and_audience_must_be_those_configured() -> None:
     assert await refused(strict, token()) == "token_claims"
     assert await refused(strict, token(iss="https://other", aud="nodius")) == "token_claims"
     assert await refused(strict, token(iss="https://issuer", aud="others")) == "token_claims"
-    assert (await strict.authenticate(token(iss="https://issuer", aud=["x", "nodius"]))).user_id == "ed"
+    assert (
+        await strict.authenticate(token(iss="https://issuer", aud=["x", "nodius"]))
+    ).user_id == "ed"
 
 
 async def test_a_token_is_checked_with_the_key_set(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What a server does beside requests: bounded for each workspace, thread and turn, and fair among them."""
+"""What a server does beside requests: bounded for each workspace, thread and turn, and
+fair among them.
+"""
 
 import asyncio
 import gc
@@ -34,13 +36,16 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
     payload = {"nodeKey": CHANGE["nodeKey"], "changes": {"data.level": f"level-{number}"}}
     action = {"type": "update_node", "payload": payload}
     made = await approvals.propose(
-        action, an_ask(asker=ED, thread_id=thread_id or f"thread-{number}", tool_call_id=f"call-{number}")
+        action,
+        an_ask(asker=ED, thread_id=thread_id or f"thread-{number}", tool_call_id=f"call-{number}"),
     )
     return made.id
 
 
 @pytest.mark.slow
-async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(states, "KEPT", 3)
     async with service() as running:
         used = await running.state.workspace("used")
@@ -84,10 +89,15 @@ async def test_proposals_expire_without_a_request_and_a_workspace_that_fails_hol
         assert stored.status == "expired"
 
 
-async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embedding_of_another() -> None:
+async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embedding_of_another() -> (
+    None
+):
     async with service() as running:
-        live, queue = running.state.live, running.state.shared.embedding_queue
-        recover, begun, go_on = live.recover, asyncio.Event(), asyncio.Event()
+        live = running.state.live
+        queue = running.state.shared.embedding_queue
+        recover = live.recover
+        begun = asyncio.Event()
+        go_on = asyncio.Event()
 
         async def slow(workspace: str) -> list[str]:
             if workspace == "large":
@@ -104,19 +114,23 @@ async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embe
             node = a_node("n", "g", data={"name": "Invoices"})
             await other.source.apply(Mutation(graph_key="g", put_nodes=[node]))
             queue.add("other", "g", ["n"])
-            assert [found.node.key for found in await other.retriever.search("g", "invoices", limit=1)] == [
-                "n"
-            ]
+            assert [
+                found.node.key for found in await other.retriever.search("g", "invoices", limit=1)
+            ] == ["n"]
             await until(lambda: not queue.pending("other"))
             assert not large.done()
             go_on.set()
             await large
 
 
-async def test_workspaces_take_turns_until_all_expired_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workspaces_take_turns_until_all_expired_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(states, "EXPIRY_S", 0.01)
     monkeypatch.setattr(states, "EXPIRED_AT_ONCE", 2)
-    left, turns, done = {"many": 5, "few": 1}, list[str](), asyncio.Event()
+    left = {"many": 5, "few": 1}
+    turns = list[str]()
+    done = asyncio.Event()
     async with service() as running:
         held = [await running.state.workspace(name) for name in left]
 
@@ -142,10 +156,12 @@ async def test_threads_that_wait_are_looked_at_when_there_is_news_of_them_alone(
     looks: Counter[str] = Counter()
     async with service() as running:
         workspace = await running.state.workspace("default")
-        approvals, feed = workspace.services.approvals, workspace.reviews
+        approvals = workspace.services.approvals
+        feed = workspace.reviews
         feed.look_s = 0.01
         ids = [await proposed(approvals, number) for number in range(10)]
-        get, looked = approvals.get, asyncio.Event()
+        get = approvals.get
+        looked = asyncio.Event()
 
         async def counted(approval_id: str, by: Person) -> Any:
             looks[approval_id] += 1

@@ -1,4 +1,6 @@
-"""A fault of this program in the middle of an answer: every channel ends with its own last event."""
+"""A fault of this program in the middle of an answer: every channel ends with its
+own last event.
+"""
 
 import json
 from collections.abc import AsyncGenerator, Sequence
@@ -24,7 +26,10 @@ class Breaking(FixedModel):
         raise RuntimeError("a secret of the inside at 10.0.0.7")
 
 
-ASKED: dict[str, Any] = {"model": f"graph:{GRAPH}", "messages": [{"role": "user", "content": "What fails?"}]}
+ASKED: dict[str, Any] = {
+    "model": f"graph:{GRAPH}",
+    "messages": [{"role": "user", "content": "What fails?"}],
+}
 
 
 async def chat_completions(_: Served, http: httpx2.AsyncClient) -> tuple[str, bool]:
@@ -53,13 +58,20 @@ async def ag_ui(_: Served, http: httpx2.AsyncClient) -> tuple[str, bool]:
 
 async def web_socket(running: Served, http: httpx2.AsyncClient) -> tuple[str, bool]:
     async with connect(f"ws://127.0.0.1:{running.port}/ws", proxy=None) as connection:
-        asked: dict[str, Any] = {"_id": 1, "token": token(), "graphKey": GRAPH, "message": "What fails?"}
+        asked: dict[str, Any] = {
+            "_id": 1,
+            "token": token(),
+            "graphKey": GRAPH,
+            "message": "What fails?",
+        }
         messages = await Client(connection).talk("ai:chat", **asked)
     return json.dumps(messages), messages[-1]["type"] == "ai:error"
 
 
 @each_row("channel", chat_completions, responses, rest, ag_ui, web_socket)
-async def test_a_fault_of_this_program_ends_each_channel_with_its_own_last_event(channel: Any) -> None:
+async def test_a_fault_of_this_program_ends_each_channel_with_its_own_last_event(
+    channel: Any,
+) -> None:
     signed = {"Authorization": f"Bearer {token()}"}
     async with (
         served(Breaking(), rate_limit=0) as running,

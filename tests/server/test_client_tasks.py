@@ -11,7 +11,9 @@ from tests.support.each_row import each_row
 from tests.support.service import GRAPH, answered, error_of, service
 
 CASE = json.loads((Path(__file__).parents[1] / "data/cases/18-title-task/request.json").read_text())
-HISTORY = "### Chat History:\n<chat_history>\nUSER: rename fetch-api\nASSISTANT: Done.\n</chat_history>"
+HISTORY = (
+    "### Chat History:\n<chat_history>\nUSER: rename fetch-api\nASSISTANT: Done.\n</chat_history>"
+)
 WORDS = '\n### Guidelines:\n- Keep it short.\n### Output:\nJSON format: { "%s": [] }\n'
 OPEN_WEBUI = (
     "### Task:\nGenerate a concise title summarizing the chat history." + WORDS % "title" + HISTORY,
@@ -19,11 +21,17 @@ OPEN_WEBUI = (
     "### Task:\nGenerate 1-3 broad tags categorizing the main themes of the chat history"
     + WORDS % "tags"
     + HISTORY,
-    "### Task:\nSuggest 3-5 relevant follow-up questions or prompts" + WORDS % "follow_ups" + HISTORY,
+    "### Task:\nSuggest 3-5 relevant follow-up questions or prompts"
+    + WORDS % "follow_ups"
+    + HISTORY,
     "### Task:\nAnalyze the chat history to determine the necessity of generating search queries, in "
     "the given language." + WORDS % "queries" + HISTORY,
-    "### Task:\nYou are an autocompletion system. Continue the text in `<text>`" + WORDS % "text" + HISTORY,
-    "### Task:\nGenerate a detailed prompt for am image generation task" + WORDS % "prompt" + HISTORY,
+    "### Task:\nYou are an autocompletion system. Continue the text in `<text>`"
+    + WORDS % "text"
+    + HISTORY,
+    "### Task:\nGenerate a detailed prompt for am image generation task"
+    + WORDS % "prompt"
+    + HISTORY,
     "Your task is to reflect the speaker's likely facial expression through an emoji.\n\nMessage: ```hi```",
     "Create a concise, 3-5 word title with an emoji as a title for the chat history, in the given language.",
     "Here is the query:\nrename it\n\nCreate a concise, 3-5 word phrase with an emoji as a title for "
@@ -57,10 +65,17 @@ def test_a_task_is_known_by_its_beginning_alone_or_behind_instructions(text: str
     assert task_of([said])
     assert task_of([GivenMessage(role="system", content="Be kind."), said])
     assert task_of(
-        [GivenMessage(role="user", content="Hello"), GivenMessage(role="assistant", content="Hi"), said]
+        [
+            GivenMessage(role="user", content="Hello"),
+            GivenMessage(role="assistant", content="Hi"),
+            said,
+        ]
     )
     assert task_of(
-        [GivenMessage(role="system", content=text), GivenMessage(role="user", content="Language: en")]
+        [
+            GivenMessage(role="system", content=text),
+            GivenMessage(role="user", content="Language: en"),
+        ]
     )
 
 
@@ -70,7 +85,11 @@ def test_a_question_is_no_task_although_it_speaks_of_titles(text: str) -> None:
     task = GivenMessage(role="user", content=OPEN_WEBUI[0])
     assert (
         task_of(
-            [task, GivenMessage(role="assistant", content="A title"), GivenMessage(role="user", content=text)]
+            [
+                task,
+                GivenMessage(role="assistant", content="A title"),
+                GivenMessage(role="user", content=text),
+            ]
         )
         is None
     )
@@ -90,7 +109,9 @@ async def test_a_task_is_answered_without_tools_and_stored_nowhere() -> None:
         streamed = await ed.post("/v1/chat/completions", json={**CASE, "stream": True})
         assert "secrets" not in streamed.text
         assert streamed.text.endswith("data: [DONE]\n\n")
-        response = await ed.post("/v1/responses", json={"model": CASE["model"], "input": OPEN_WEBUI[0]})
+        response = await ed.post(
+            "/v1/responses", json={"model": CASE["model"], "input": OPEN_WEBUI[0]}
+        )
         assert response.json()["output"][0]["content"][0]["text"] == title
         assert (await ed.post("/api/ai/threads", json={"graphKey": GRAPH})).json()["threads"] == []
         services = await running.state.services("default")

@@ -1,4 +1,6 @@
-"""What callers hold before and after they have signed in is bounded for each, and others are served."""
+"""What callers hold before and after they have signed in is bounded for each, and
+others are served.
+"""
 
 import asyncio
 import json
@@ -27,15 +29,20 @@ class Raw:
     """One connection on which a test writes bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
+        self.reader = reader
+        self.writer = writer
 
     async def send(self, sent: bytes) -> None:
         self.writer.write(sent)
         await self.writer.drain()
 
-    async def post(self, path: str, *, length: int, bearer: str | None = None, body: bytes = b"") -> None:
+    async def post(
+        self, path: str, *, length: int, bearer: str | None = None, body: bytes = b""
+    ) -> None:
         signed = f"Authorization: Bearer {bearer}\r\n" if bearer else ""
-        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{signed}Content-Length: {length}\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{signed}Content-Length: {length}\r\n\r\n"
+        )
         await self.send(head.encode() + body)
 
     async def answered(self) -> bytes:
@@ -104,11 +111,15 @@ async def test_a_new_caller_is_answered_however_many_wait_with_half_a_header() -
         assert running.state.connections.unsigned <= FEW.of_address
 
 
-async def test_connections_of_all_addresses_are_bounded_and_those_of_a_proxy_are_not_one_address() -> None:
+async def test_connections_of_all_addresses_are_bounded_and_those_of_a_proxy_are_not_one_address() -> (
+    None
+):
     async with served(forwarded_allow_ips="127.0.0.1") as running, AsyncExitStack() as held:
         running.state.connections.limits = ConnectionLimits(of_address=2, in_all=6)
         for _ in range(20):
-            await (await held.enter_async_context(raw(running))).send(b"GET /healthz HTTP/1.1\r\nX-")
+            await (await held.enter_async_context(raw(running))).send(
+                b"GET /healthz HTTP/1.1\r\nX-"
+            )
         async with client(running) as new:
             assert (await new.get("/healthz")).status_code == 200
         assert 2 < running.state.connections.unsigned <= 6
@@ -158,7 +169,9 @@ async def test_sockets_without_sign_in_are_few_for_one_address_and_others_are_no
         signed = await held.enter_async_context(connect(address))
         await signed.send(json.dumps({"type": "authenticate", "token": token(), "_id": 1}))
         assert '"success":true' in str(await signed.recv()).replace(" ", "")
-        sockets = [await held.enter_async_context(connect(address)) for _ in range(FEW.of_address + 3)]
+        sockets = [
+            await held.enter_async_context(connect(address)) for _ in range(FEW.of_address + 3)
+        ]
         with pytest.raises(ConnectionClosed):
             await sockets[0].recv()
         await signed.send('{"type": "__ping__"}')
@@ -184,7 +197,9 @@ async def test_a_large_message_is_taken_only_after_sign_in() -> None:
 
 
 @each_row("proxies, status", ("", 200), ("127.0.0.1", 403))
-async def test_a_forwarded_address_is_believed_of_named_proxies_alone(proxies: str, status: int) -> None:
+async def test_a_forwarded_address_is_believed_of_named_proxies_alone(
+    proxies: str, status: int
+) -> None:
     settings: dict[str, Any] = {"auth_secret": None, "forwarded_allow_ips": proxies}
     async with served(**settings) as running, client(running) as behind:
         answer = await behind.get("/api/me", headers={"X-Forwarded-For": "203.0.113.9"})
@@ -192,7 +207,9 @@ async def test_a_forwarded_address_is_believed_of_named_proxies_alone(proxies: s
 
 
 @asynccontextmanager
-async def socket_of(running: Served, user: str) -> AsyncIterator[tuple[ClientConnection, dict[str, Any]]]:
+async def socket_of(
+    running: Served, user: str
+) -> AsyncIterator[tuple[ClientConnection, dict[str, Any]]]:
     """Yields a WebSocket that a person signs in on, and the answer to the sign-in."""
     async with connect(running.address.replace("http", "ws") + "/ws", proxy=None) as socket:
         await socket.send(json.dumps({"type": "authenticate", "token": token(user, "viewer")}))
@@ -244,8 +261,11 @@ async def test_who_has_all_connections_answering_is_refused_and_others_are_serve
         assert answer["success"]
 
 
-async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_room_after_it() -> None:
-    held, asked = asyncio.Event(), asyncio.Event()
+async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_room_after_it() -> (
+    None
+):
+    held = asyncio.Event()
+    asked = asyncio.Event()
 
     def thinking(_: Asked) -> Says:
         asked.set()
@@ -254,7 +274,9 @@ async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_roo
     async with served(ScriptedProvider(thinking)) as running, AsyncExitStack() as stack:
         running.state.connections.limits = ConnectionLimits(of_person=3)
         own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(3)]
-        await own[0].send(json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"}))
+        await own[0].send(
+            json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"})
+        )
         await asked.wait()
         for _ in range(4):  # each is newer than the turn, and none closes its connection
             _, answer = await stack.enter_async_context(socket_of(running, "vera"))
@@ -269,14 +291,18 @@ async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_roo
         assert not await ponged(own[0])
 
 
-async def test_turns_on_all_connections_of_a_person_end_none_of_them_and_keep_nobody_else_out() -> None:
+async def test_turns_on_all_connections_of_a_person_end_none_of_them_and_keep_nobody_else_out() -> (
+    None
+):
     held = asyncio.Event()
     model = ScriptedProvider(Says(text="Yes", held=held), Says(text="Yes", held=held))
     async with served(model) as running, AsyncExitStack() as stack:
         running.state.connections.limits = ConnectionLimits(of_person=2)
         own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(2)]
         for each in own:
-            await each.send(json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"}))
+            await each.send(
+                json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"})
+            )
             await each.recv()  # the turn has begun
         _, answer = await stack.enter_async_context(socket_of(running, "vera"))
         assert not answer["success"]

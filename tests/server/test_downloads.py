@@ -1,4 +1,6 @@
-"""Views, exports and pages of large graphs: whole, of one moment, few at once, and not in the event loop."""
+"""Views, exports and pages of large graphs: whole, of one moment, few at once, and not in
+the event loop.
+"""
 
 import asyncio
 import threading
@@ -34,8 +36,14 @@ async def running() -> AsyncIterator[Service]:
 async def filled(source: MutableGraphDataSource, *, text: str = "") -> None:
     await source.create_graph(Graph(key=LARGE, name="Large", workspace="default"))
     keys = [f"n{i:05}" for i in range(NODES)]
-    nodes = [Node(key=key, graph_key=LARGE, type="task", data={"name": key, "text": text}) for key in keys]
-    edges = [Edge(key=f"e-{one}", graph_key=LARGE, source=one, target=other) for one, other in pairwise(keys)]
+    nodes = [
+        Node(key=key, graph_key=LARGE, type="task", data={"name": key, "text": text})
+        for key in keys
+    ]
+    edges = [
+        Edge(key=f"e-{one}", graph_key=LARGE, source=one, target=other)
+        for one, other in pairwise(keys)
+    ]
     await source.apply(Mutation(graph_key=LARGE, put_nodes=nodes, put_edges=edges))
 
 
@@ -43,7 +51,13 @@ def a_request(user_id: str) -> Request:
     async def receive() -> dict[str, str]:
         return await asyncio.Future()
 
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "state": {"user_id": user_id}}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "headers": [],
+        "state": {"user_id": user_id},
+    }
     return Request(scope, receive)  # pyright: ignore[reportArgumentType]
 
 
@@ -73,7 +87,9 @@ async def test_a_view_of_a_live_graph_holds_its_unsaved_edits(running: Service) 
     assert len(export["nodes"]) == NODES
 
 
-async def test_pages_of_edges_hold_each_once_and_say_where_the_next_begins(running: Service) -> None:
+async def test_pages_of_edges_hold_each_once_and_say_where_the_next_begins(
+    running: Service,
+) -> None:
     source = running.state.shared.database.source("default")
     await filled(source)
     seen: list[str] = []
@@ -102,7 +118,9 @@ async def test_pieces_are_small_and_written_outside_the_event_loop() -> None:
         return orjson.dumps(number)
 
     async def counted() -> AsyncIterator[Step]:
-        async for step in json_steps({"a": 1, "n": Pages(pages=pages(), dump=dump), "none": lambda: None}):
+        async for step in json_steps(
+            {"a": 1, "n": Pages(pages=pages(), dump=dump), "none": lambda: None}
+        ):
             yield lambda made=step: sizes.append(len(piece := made())) or piece
 
     answer = await Downloads().answer(a_request("ed"), counted())

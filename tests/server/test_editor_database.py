@@ -1,4 +1,6 @@
-"""A database that the Nodius editor wrote is served as it is: its graph, types, vectors and conversations."""
+"""A database that the Nodius editor wrote is served as it is: its graph, types,
+vectors and conversations.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ async def address(arango: ArangoServer) -> AsyncIterator[str]:
 
 
 async def waits_with(client: httpx2.AsyncClient, thread: str) -> dict[str, object]:
-    return (await client.get(f"/api/ai/thread/{thread}/messages")).json().get("pendingInterrupt", {})
+    return (
+        (await client.get(f"/api/ai/thread/{thread}/messages")).json().get("pendingInterrupt", {})
+    )
 
 
 async def test_the_editors_conversations_go_on_where_they_wait(address: str) -> None:
@@ -58,13 +62,17 @@ async def test_the_editors_conversations_go_on_where_they_wait(address: str) -> 
         assert shown["toolCall"] == {
             "id": pending["toolCallId"], "name": "propose_delete_node", "args": pending["args"],
         }  # fmt: skip
-        done = (await client.post("/api/ai/resume", json={"threadId": WAITING, "approved": True})).json()
+        done = (
+            await client.post("/api/ai/resume", json={"threadId": WAITING, "approved": True})
+        ).json()
         assert done["message"].endswith("It is gone.")
         nodes = (await client.get(f"/api/graphs/{GRAPH}/nodes")).json()["nodes"]
         assert "error-handler" not in {node["_key"] for node in nodes}
 
         assert (await waits_with(client, READING))["type"] == "tool_limit"
-        more = (await client.post("/api/ai/resume", json={"threadId": READING, "approved": True})).json()
+        more = (
+            await client.post("/api/ai/resume", json={"threadId": READING, "approved": True})
+        ).json()
         assert more["message"].endswith("one season.")
 
         plain = {"graphKey": GRAPH, "threadId": PLAIN, "message": "And then?"}

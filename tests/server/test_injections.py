@@ -1,4 +1,6 @@
-"""Nodes whose texts are instructions, over every channel, to a model that does all that it reads."""
+"""Nodes whose texts are instructions, over every channel, to a model that does all
+that it reads.
+"""
 
 import json
 import logging
@@ -33,7 +35,9 @@ FOREIGN = {"graphKey": GRAPH, "nodeKey": "error-handler"}
 
 
 class ObedientModel(ScriptedProvider):
-    """Does what a node could ask for: changes, deletes, names foreign keys, and repeats what it read."""
+    """Does what a node could ask for: changes, deletes, names foreign keys, and repeats
+    what it read.
+    """
 
     async def stream(self, messages: Any, *more: Any, **given: Any) -> AsyncGenerator[Any]:
         begun = str(messages[-1].content).endswith(ASKED)
@@ -66,13 +70,17 @@ async def test_no_text_of_a_node_writes_reads_elsewhere_or_becomes_a_page() -> N
             options: dict[str, Any] = {"trust_env": False, "timeout": 60}
             async with (
                 httpx2.AsyncClient(base_url=running.address, headers=headers, **options) as rest,
-                openai.AsyncOpenAI(base_url=f"{running.address}/v1", api_key=bearer, max_retries=0) as asker,
+                openai.AsyncOpenAI(
+                    base_url=f"{running.address}/v1", api_key=bearer, max_retries=0
+                ) as asker,
                 connected(running, bearer=bearer) as mcp,
             ):
                 for first in range(0, len(texts), AT_ONCE):
                     key = f"hostile-{first}"
                     document = hostile_document(texts[first : first + AT_ONCE], key)
-                    made = await rest.post(f"/api/graphs/import?graphKey={key}", content=json.dumps(document))
+                    made = await rest.post(
+                        f"/api/graphs/import?graphKey={key}", content=json.dumps(document)
+                    )
                     assert made.status_code in (200, 201), made.text
                     key = made.json()["graphKey"]
                     answers = [await rest.get(f"/api/graphs/{key}")]
@@ -80,17 +88,22 @@ async def test_no_text_of_a_node_writes_reads_elsewhere_or_becomes_a_page() -> N
                     answers.append(await rest.post("/api/ai/chat", json=body))
                     answers.append(
                         await rest.post(
-                            f"/api/agui/{key}", json=agui_runs.run_body(agui_runs.said(ASKED), thread=key)
+                            f"/api/agui/{key}",
+                            json=agui_runs.run_body(agui_runs.said(ASKED), thread=key),
                         )
                     )
                     chat: list[Any] = [{"role": "user", "content": ASKED}]
                     whole = await asker.chat.completions.create(model=f"graph:{key}", messages=chat)
                     found = [
-                        await mcp.call_tool("search_nodes", {"graphKey": key, "query": texts[first][:80]}),
+                        await mcp.call_tool(
+                            "search_nodes", {"graphKey": key, "query": texts[first][:80]}
+                        ),
                         await mcp.call_tool("read_node_detail", {"graphKey": key, "nodeKey": "n0"}),
                     ]
                     assert not any(one.is_error for one in found), found
-                    refused = await mcp.call_tool("read_node_detail", {"graphKey": GRAPH, "nodeKey": "root"})
+                    refused = await mcp.call_tool(
+                        "read_node_detail", {"graphKey": GRAPH, "nodeKey": "root"}
+                    )
                     assert refused.is_error
                     for answer in answers:
                         assert answer.status_code == 200, answer.text
@@ -129,14 +142,17 @@ ERRORS: list[Exception] = [
     ModelRequestRefused(provider="local", reason=REASON, status=400),
     TurnBroken(thread_id="t", fault=classify(ModelUnreachable(provider="local", reason=REASON))),
     TurnBroken(
-        thread_id="t", fault=classify(data.SourceTimeout(source="http://db.internal:8529", seconds=5))
+        thread_id="t",
+        fault=classify(data.SourceTimeout(source="http://db.internal:8529", seconds=5)),
     ),
 ]
 
 
 @each_row("language", "en", "fr")
 @each_row("exc", *ERRORS)
-def test_no_place_of_the_service_is_in_what_a_client_reads(exc: Exception, language: Language) -> None:
+def test_no_place_of_the_service_is_in_what_a_client_reads(
+    exc: Exception, language: Language
+) -> None:
     text = error_response(exc, language).message
     assert text
     assert not [place for place in PLACES if place in text], text

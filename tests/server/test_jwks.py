@@ -1,4 +1,6 @@
-"""Key sets over HTTP, from an issuer on this computer that may change its keys, fail, stall or never end."""
+"""Key sets over HTTP, from an issuer on this computer that may change its keys, fail, stall
+or never end.
+"""
 
 import asyncio
 import gzip
@@ -20,7 +22,8 @@ from tests.support.each_row import each_row
 from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import error_of, service, settings_of
 
-OLD, NEW = FIRST, SECOND
+OLD = FIRST
+NEW = SECOND
 SOON_S = 0.1
 """What never ends is given up after so long."""
 
@@ -150,7 +153,13 @@ async def test_a_broken_issuer_lets_nobody_in_and_locks_nobody_out(broken: dict[
             await keys.key("old")
         keys._timeout_s = TIMEOUT_S
         assert it.sent < 64 * MAX_BYTES
-        good = {"status": 200, "headers": (), "endless": False, "stalls": False, "body": key_set(old=OLD)}
+        good = {
+            "status": 200,
+            "headers": (),
+            "endless": False,
+            "stalls": False,
+            "body": key_set(old=OLD),
+        }
         _set(it, good)
         now += PAUSE_S
         assert await keys.key("old") == OLD.public_key()
@@ -168,7 +177,10 @@ def _set(it: Issuer, given: dict[str, Any]) -> None:
 async def test_an_issuer_that_is_not_there_is_a_service_that_is_unavailable_for_now() -> None:
     async with issuer() as it:
         gone = it.address
-    async with service(auth_secret=None, auth_jwks=gone) as running, running.client(signed(OLD, "old")) as ed:
+    async with (
+        service(auth_secret=None, auth_jwks=gone) as running,
+        running.client(signed(OLD, "old")) as ed,
+    ):
         error = error_of(await ed.get("/api/me"))
         assert (error["code"], error["retryable"]) == ("unavailable", True)
 

@@ -1,4 +1,6 @@
-"""Live graphs over REST: one look, who edits, and edits that are listed and taken back one by one."""
+"""Live graphs over REST: one look, who edits, and edits that are listed and taken back
+one by one.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -192,7 +194,9 @@ async def test_editors_are_listed_by_sheet_and_window_until_they_leave() -> None
         path = f"/api/graphs/{GRAPH}/editors"
         assert (await client.get(path)).json()["editors"] == []
         live = await running.state.live.open("default", GRAPH)
-        members = [live.join(user, sheet) for user, sheet in (("ed", "0"), ("ed", "0"), ("flo", "1"))]
+        members = [
+            live.join(user, sheet) for user, sheet in (("ed", "0"), ("ed", "0"), ("flo", "1"))
+        ]
         assert (await client.get(path)).json()["editors"] == [
             {"userId": "ed", "sheet": "0", "windows": 2},
             {"userId": "flo", "sheet": "1", "windows": 1},

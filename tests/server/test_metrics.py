@@ -1,4 +1,6 @@
-"""What a scrape tells after a story: everything that happened is counted, under labels that are bounded."""
+"""What a scrape tells after a story: everything that happened is counted, under labels
+that are bounded.
+"""
 
 import asyncio
 import json
@@ -42,7 +44,9 @@ def counted(running: Served) -> dict[tuple[str, ...], float]:
     for family in text_string_to_metric_families(running.state.metrics.text().decode()):
         for sample in family.samples:
             assert set(sample.labels) <= LABELS, sample
-            found[(sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "le"))] = sample.value
+            found[(sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "le"))] = (
+                sample.value
+            )
     return found
 
 
@@ -59,7 +63,9 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
             approval = json.loads(pending["fullText"])["approvals"][0]["id"]
             decided = {"threadId": pending["threadId"], "approved": True, "approvalId": approval}
             assert (await ed.talk("ai:resume", _id=2, **decided))[-1]["type"] == "ai:complete"
-            await ed.ask("registerUserOnGraph", _id=3, name="e", sheetId="0", graphKey=GRAPH, fromTimestamp=0)
+            await ed.ask(
+                "registerUserOnGraph", _id=3, name="e", sheetId="0", graphKey=GRAPH, fromTimestamp=0
+            )
             for number in range(3):
                 edit = [move("root", number + 1)]
                 await ed.ask("applyInstructionToGraph", _id=10 + number, instructions=edit)
@@ -87,7 +93,10 @@ async def test_a_scrape_after_a_story_counts_all_of_it() -> None:
 
 
 async def test_tokens_are_counted_by_model_and_so_are_those_of_a_cache() -> None:
-    usages = [UsageReport(prompt=300, completion=20, cached=200), UsageReport(prompt=40, completion=2)]
+    usages = [
+        UsageReport(prompt=300, completion=20, cached=200),
+        UsageReport(prompt=40, completion=2),
+    ]
     with ScriptedProvider(*(Says(text="Yes.", usage=usage) for usage in usages)) as model:
         async with (
             served(model, auth_secret=None, rate_limit=0) as running,
@@ -99,7 +108,9 @@ async def test_tokens_are_counted_by_model_and_so_are_those_of_a_cache() -> None
                 assert (await ed.turn(number))[-1]["type"] == "ai:complete"
             found = counted(running)
     tokens = {
-        k[1:]: v for k, v in found.items() if k[0] == "nodius_model_tokens_total" and k[3] == "scripted"
+        k[1:]: v
+        for k, v in found.items()
+        if k[0] == "nodius_model_tokens_total" and k[3] == "scripted"
     }
     assert tokens == {
         ("prompt", "script-1", "scripted"): 340,
@@ -109,7 +120,11 @@ async def test_tokens_are_counted_by_model_and_so_are_those_of_a_cache() -> None
 
 
 async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() -> None:
-    async with service(embeddings="local") as running, running.as_() as ed, running.as_("ad", "admin") as ad:
+    async with (
+        service(embeddings="local") as running,
+        running.as_() as ed,
+        running.as_("ad", "admin") as ad,
+    ):
         sample = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
         await ed.post("/api/graphs/import", params={"graphKey": "copy"}, json=sample)
         await drained(running.state.shared.embedding_queue)
@@ -210,7 +225,8 @@ async def db(arango_address: str) -> str:
 async def test_reads_and_a_running_turn_fail_with_503_and_go_on_when_it_is_back(
     db: str, arango: ArangoServer
 ) -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    go = asyncio.Event()
 
     def second(_: Asked) -> Says:
         asked.set()

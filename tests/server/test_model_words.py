@@ -1,7 +1,7 @@
 """What servers of models really send reaches no person, store or next request but as an answer.
 
-The answers are those of public bug reports (`tests/data/cases`), sent by a server of loopback to the real
-packages, in both forms, in pieces of any size.
+The answers are those of public bug reports (`tests/data/cases`), sent by a server of loopback to
+the real packages, in both forms, in pieces of any size.
 """
 
 import json
@@ -41,15 +41,21 @@ QUESTION = "What does fetch-api do?"
 
 def pieces_of(file: str) -> tuple[str, list[tuple[str, str]]]:
     """Return what a recorded answer says, and its calls."""
-    text, calls = "", list[tuple[str, str]]()
+    text = ""
+    calls = list[tuple[str, str]]()
     for line in (CASES / file).read_text().splitlines():
         if not line.startswith("data: {"):
             continue
         for choice in json.loads(line[6:])["choices"]:
             text += choice["delta"].get("content") or ""
             for call in choice["delta"].get("tool_calls", []):
-                name, more = call["function"].get("name"), call["function"]["arguments"]
-                calls = [*calls, (name, more)] if name else [*calls[:-1], (calls[-1][0], calls[-1][1] + more)]
+                name = call["function"].get("name")
+                more = call["function"]["arguments"]
+                calls = (
+                    [*calls, (name, more)]
+                    if name
+                    else [*calls[:-1], (calls[-1][0], calls[-1][1] + more)]
+                )
     return text, calls
 
 
@@ -72,7 +78,9 @@ def answer_of(file: str, form: str, chance: random.Random) -> Answer:
         deltas: list[Any] = [wire.delta(content=piece) for piece in cut_up(text, chance)]
         for number, (name, arguments) in enumerate(calls):
             deltas.append(wire.call_delta(number, f"call_{number}", name, ""))
-            deltas += [wire.call_delta(number, arguments=piece) for piece in cut_up(arguments, chance)]
+            deltas += [
+                wire.call_delta(number, arguments=piece) for piece in cut_up(arguments, chance)
+            ]
         body = wire.sse(*deltas, wire.delta("tool_calls" if calls else "stop"))
     else:
         blocks = wire.text_block(0, *cut_up(text, chance)) if text else []
@@ -94,14 +102,20 @@ async def over_rest(running: Served, http: httpx2.AsyncClient) -> str:
 
 
 async def over_chat_completions(running: Served, http: httpx2.AsyncClient) -> str:
-    asked: dict[str, Any] = {"model": f"graph:{GRAPH}", "messages": [{"role": "user", "content": QUESTION}]}
+    asked: dict[str, Any] = {
+        "model": f"graph:{GRAPH}",
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
     answer = await http.post("/v1/chat/completions", json=asked)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["choices"][0]["message"]["content"])
 
 
 async def over_a_stream_of_chat_completions(running: Served, http: httpx2.AsyncClient) -> str:
-    asked: dict[str, Any] = {"model": f"graph:{GRAPH}", "messages": [{"role": "user", "content": QUESTION}]}
+    asked: dict[str, Any] = {
+        "model": f"graph:{GRAPH}",
+        "messages": [{"role": "user", "content": QUESTION}],
+    }
     answer = await http.post("/v1/chat/completions", json={**asked, "stream": True})
     lines = [line[6:] for line in answer.text.splitlines() if line.startswith("data: ")]
     assert lines[-1] == "[DONE]", answer.text
@@ -118,7 +132,9 @@ async def over_ag_ui(running: Served, http: httpx2.AsyncClient) -> str:
 async def over_web_socket(running: Served, http: httpx2.AsyncClient) -> str:
     async with connect(f"ws://127.0.0.1:{running.port}/ws", proxy=None) as connection:
         client = Client(connection)
-        messages = await client.talk("ai:chat", _id=1, token=token(), graphKey=GRAPH, message=QUESTION)
+        messages = await client.talk(
+            "ai:chat", _id=1, token=token(), graphKey=GRAPH, message=QUESTION
+        )
     assert messages[-1]["type"] == "ai:complete", messages[-1]
     assert (
         "".join(m["token"] for m in messages if m["type"] == "ai:token").strip()
@@ -128,7 +144,13 @@ async def over_web_socket(running: Served, http: httpx2.AsyncClient) -> str:
 
 
 CHANNELS = (
-    *(over_rest, over_chat_completions, over_a_stream_of_chat_completions, over_ag_ui, over_web_socket),
+    *(
+        over_rest,
+        over_chat_completions,
+        over_a_stream_of_chat_completions,
+        over_ag_ui,
+        over_web_socket,
+    ),
 )
 
 
@@ -143,20 +165,30 @@ async def asking(provider: LLMProvider) -> AsyncGenerator[tuple[Served, httpx2.A
 
 
 @each_row("form", *FORMS)
-async def test_a_recorded_answer_is_shown_stored_and_resent_as_an_answer_on_every_channel(form: str) -> None:
+async def test_a_recorded_answer_is_shown_stored_and_resent_as_an_answer_on_every_channel(
+    form: str,
+) -> None:
     chance = random.Random(form)
     with ScriptedServer() as server:
         provider = FORMS[form](server)
         async with asking(provider) as (running, http):
             for file in FILES:
-                # Of a model that was not known to begin in thinking, a stream has sent some by then.
+                # Of a model that was not known to begin in thinking, a stream has sent
+                # some by then.
                 whole = "noopen" in file
                 channel = chance.choice((over_rest, over_chat_completions) if whole else CHANNELS)
                 ends = FINAL in pieces_of(file)[0]
                 server.play(answer_of(file, form, chance), *(() if ends else (plain(form),)))
                 shown = await channel(running, http)
-                assert shown.removeprefix("Hi 🚀 ").strip() == FINAL, (file, channel.__name__, shown)
-                assert not any(hidden in resent(server) for hidden in HIDDEN), (file, resent(server))
+                assert shown.removeprefix("Hi 🚀 ").strip() == FINAL, (
+                    file,
+                    channel.__name__,
+                    shown,
+                )
+                assert not any(hidden in resent(server) for hidden in HIDDEN), (
+                    file,
+                    resent(server),
+                )
                 if "surrogate_args" in file:
                     assert "🚀 players" in resent(server)
             stored = await everything_said(http)
@@ -188,7 +220,9 @@ async def test_the_first_answers_of_a_server_show_no_thinking_whose_opening_tag_
 ) -> None:
     chance = random.Random(7)
     with ScriptedServer() as server:
-        server.play(*(answer_of("04-think-tags/think_noopen.sse", "anthropic", chance) for _ in range(2)))
+        server.play(
+            *(answer_of("04-think-tags/think_noopen.sse", "anthropic", chance) for _ in range(2))
+        )
         provider = wire.anthropic_provider(server)
         async with asking(provider) as (running, http):
             assert [(await channel(running, http)).strip() for _ in range(2)] == [FINAL, FINAL]

@@ -1,4 +1,6 @@
-"""The OpenAI-compatible API, asked by the package `openai` over a socket; the model alone is scripted."""
+"""The OpenAI-compatible API, asked by the package `openai` over a socket; the model
+alone is scripted.
+"""
 
 import asyncio
 import re
@@ -28,12 +30,20 @@ PROPOSES = Says(text="I propose it.", calls=[call("propose_update_node", CHANGE)
 def client(running: Served, bearer: str | None = None) -> openai.AsyncOpenAI:
     """A client of the package, which does not try again."""
     key = bearer or token("ed", "editor")
-    return openai.AsyncOpenAI(base_url=f"{running.address}/v1", api_key=key, max_retries=0, timeout=30)
+    return openai.AsyncOpenAI(
+        base_url=f"{running.address}/v1", api_key=key, max_retries=0, timeout=30
+    )
 
 
 @asynccontextmanager
-async def asking(*steps: Any) -> AsyncGenerator[tuple[Served, openai.AsyncOpenAI, ScriptedProvider]]:
-    async with ScriptedProvider(*steps) as model, served(model) as running, client(running) as asker:
+async def asking(
+    *steps: Any,
+) -> AsyncGenerator[tuple[Served, openai.AsyncOpenAI, ScriptedProvider]]:
+    async with (
+        ScriptedProvider(*steps) as model,
+        served(model) as running,
+        client(running) as asker,
+    ):
         yield running, asker, model
 
 
@@ -42,14 +52,22 @@ def with_answer(text: str, then: str) -> list[Any]:
 
 
 async def test_graphs_and_agents_are_models() -> None:
-    async with asking() as (running, asker, _), client(running, token("eve", "editor", ("globex",))) as eve:
+    async with (
+        asking() as (running, asker, _),
+        client(running, token("eve", "editor", ("globex",))) as eve,
+    ):
         names = [model.id async for model in asker.models.list()]
         assert names[0] == "nodius"
         assert MODEL in names
         assert (await asker.models.retrieve(MODEL)).owned_by == "default"
         assert [model.id async for model in eve.models.list()] == ["nodius"]
         answers: list[str] = []
-        for asked, name in ((eve, MODEL), (eve, "graph:none"), (asker, "gpt-5"), (asker, "agent:none")):
+        for asked, name in (
+            (eve, MODEL),
+            (eve, "graph:none"),
+            (asker, "gpt-5"),
+            (asker, "agent:none"),
+        ):
             with pytest.raises(openai.NotFoundError) as missing:
                 await asked.chat.completions.create(model=name, messages=HELLO)
             answers.append(re.sub(r"“[^”]+”|'requestId': '\w+'", "", str(missing.value)))
@@ -74,7 +92,9 @@ async def test_an_answer_comes_whole_or_as_it_is_written_with_its_usage() -> Non
     assert chunks[-1].usage.completion_tokens == 10
 
 
-async def test_what_is_not_in_the_graph_is_said_below_the_answer_and_the_conversation_goes_on() -> None:
+async def test_what_is_not_in_the_graph_is_said_below_the_answer_and_the_conversation_goes_on() -> (
+    None
+):
     async with asking("Return → Start", "Well.") as (_, asker, model):
         first = await asker.chat.completions.create(model=MODEL, messages=HELLO)
         said = str(first.choices[0].message.content)
@@ -94,11 +114,16 @@ async def test_a_client_that_sends_all_that_was_said_goes_on_with_its_conversati
         await create(model=MODEL, messages=HELLO)
         await create(model=MODEL, messages=with_answer("It is logged.", "By whom?"))
         contents = [message.content for message in model.requests[1].messages]
-        assert "It is logged." in contents, "the model reads what it said itself, not a report of it"
-        # The same beginning, and another person with the same words, are conversations of their own.
+        assert "It is logged." in contents, (
+            "the model reads what it said itself, not a report of it"
+        )
+        # The same beginning, and another person with the same words, are
+        # conversations of their own.
         await create(model=MODEL, messages=HELLO)
         async with client(running, token("ann", "editor")) as ann:
-            await ann.chat.completions.create(model=MODEL, messages=with_answer("It is logged.", "By whom?"))
+            await ann.chat.completions.create(
+                model=MODEL, messages=with_answer("It is logged.", "By whom?")
+            )
         report = str(model.requests[3].messages[-1].content)
         assert "assistant: It is logged." in report
         services = await running.state.services("default")
@@ -128,7 +153,9 @@ async def test_what_a_client_reports_is_bounded_and_images_are_refused() -> None
 async def test_a_proposal_is_text_with_a_link_and_a_person_decides_it() -> None:
     async with asking(PROPOSES, "It is a warning now.") as (running, asker, model):
         services = await running.state.services("default")
-        answer = (await asker.chat.completions.create(model=MODEL, messages=HELLO)).choices[0].message
+        answer = (
+            (await asker.chat.completions.create(model=MODEL, messages=HELLO)).choices[0].message
+        )
         (waiting,) = await services.approvals.waiting()
         assert answer.content is not None
         assert f"approval={waiting.id}" in answer.content
@@ -202,7 +229,9 @@ async def test_a_client_that_goes_away_stops_the_turn() -> None:
 
 async def test_responses_go_on_by_the_name_of_the_one_before() -> None:
     async with asking("It is logged.", "By log-node.", "No.") as (running, asker, model):
-        first = await asker.responses.create(model=MODEL, input="What fails?", instructions="Be brief.")
+        first = await asker.responses.create(
+            model=MODEL, input="What fails?", instructions="Be brief."
+        )
         assert first.output_text == "It is logged."
         assert first.usage.total_tokens == 110
         assert "system: Be brief." in str(model.requests[0].messages[-1].content)
@@ -214,13 +243,18 @@ async def test_responses_go_on_by_the_name_of_the_one_before() -> None:
         assert events[0].type == "response.created"
         assert events[-1].type == "response.completed"
         assert events[-1].response.output_text == "By log-node."
-        assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == "By log-node."
+        assert (
+            "".join(e.delta for e in events if e.type == "response.output_text.delta")
+            == "By log-node."
+        )
         assert [event.sequence_number for event in events] == list(range(len(events)))
         assert "It is logged." in [message.content for message in model.requests[1].messages]
         async with client(running, token("ann", "editor")) as ann:
             for named in (first.id, "resp_none"):
                 with pytest.raises(openai.NotFoundError):
-                    await ann.responses.create(model=MODEL, input="And?", previous_response_id=named)
+                    await ann.responses.create(
+                        model=MODEL, input="And?", previous_response_id=named
+                    )
         model.play_instead()
 
 

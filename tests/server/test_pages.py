@@ -25,7 +25,9 @@ async def test_the_page_is_served_to_anybody_with_a_policy_that_forbids_all_else
         answer = await client.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    policy = dict(
+        part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; ")
+    )
     assert policy == {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -108,7 +110,9 @@ def test_every_module_that_is_imported_is_there() -> None:
 
 
 @each_row("language", *LANGUAGES)
-async def test_the_texts_of_the_page_are_served_once_those_of_the_service_not(language: Language) -> None:
+async def test_the_texts_of_the_page_are_served_once_those_of_the_service_not(
+    language: Language,
+) -> None:
     async with service() as running, running.client() as client:
         first = await client.get(f"/messages/{language}.json")
         again = await client.get(
@@ -141,7 +145,8 @@ async def test_a_browser_gets_few_files_compressed_that_it_keeps_for_ever() -> N
         other = await client.get("/", headers={"Accept-Language": "en"})
         again = await client.get("/", headers={"if-none-match": other.headers["etag"]})
         files = {
-            name: await client.get(name) for name in {*names.findall(page.text), *names.findall(other.text)}
+            name: await client.get(name)
+            for name in {*names.findall(page.text), *names.findall(other.text)}
         }
         base = next(iter(files)).rsplit("/", 1)[0]
         late = [await client.get(f"{base}/{name}") for name in ("panels.js", "later.js")]
@@ -173,16 +178,22 @@ async def test_a_browser_gets_few_files_compressed_that_it_keeps_for_ever() -> N
 
 def test_the_joined_scripts_hold_each_module_once_after_those_it_imports() -> None:
     joined = joined_scripts()
-    order = [name for text in joined.values() for name in re.findall(r'(?m)^\$m\["([^"]+)"\] = ', text)]
+    order = [
+        name for text in joined.values() for name in re.findall(r'(?m)^\$m\["([^"]+)"\] = ', text)
+    ]
     scripts = {path.relative_to(ROOT / "js").as_posix() for path in ROOT.rglob("*.js")}
     assert sorted(order) == sorted(set(order))
-    sound = {f"calls/{name}.js" for name in ("sound-worklet", "frames", "mu-law")}  # in a thread of its own
+    sound = {
+        f"calls/{name}.js" for name in ("sound-worklet", "frames", "mu-law")
+    }  # in a thread of its own
     view = joined_scripts(files={"proposal": (ENTRY,)})["proposal"]  # a document of its own
     shown = re.findall(r'(?m)^\$m\["([^"]+)"\] = ', view)
     assert len(shown) == len(set(shown))
     assert scripts - set(order) - set(shown) == sound, "reached by no script that is joined"
     for text, order in [*((text, order) for text in joined.values()), (view, shown)]:
-        for module, body in re.findall(r'(?ms)^\$m\["([^"]+)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text):
+        for module, body in re.findall(
+            r'(?ms)^\$m\["([^"]+)"\] = \(\(\) => \{\n(.*?)^\}\)\(\);$', text
+        ):
             for needed in re.findall(r'(?m)^const .* = \$m\["([^"]+)"\];$', body):
                 assert order.index(needed) < order.index(module)
 

@@ -1,4 +1,6 @@
-"""What people are called is known from their tokens, kept by workspace, and told to who works there."""
+"""What people are called is known from their tokens, kept by workspace, and told to
+who works there.
+"""
 
 from __future__ import annotations
 

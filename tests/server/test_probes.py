@@ -20,7 +20,16 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from graphrag.live.edits import create_elements, create_sheet, rename_sheet
 from tests.docs.reference import openapi
-from tests.server.probing import TWISTS, Keys, Rest, Twist, anonymous, picks, rest_probes, ws_messages
+from tests.server.probing import (
+    TWISTS,
+    Keys,
+    Rest,
+    Twist,
+    anonymous,
+    picks,
+    rest_probes,
+    ws_messages,
+)
 from tests.server.test_ws_sync import edge, node
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -89,7 +98,10 @@ class Case:
 @asynccontextmanager
 async def case() -> AsyncIterator[Case]:
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]))
-    async with served(provider, rate_limit=0, automations_at_once=0) as running, AsyncExitStack() as stack:
+    async with (
+        served(provider, rate_limit=0, automations_at_once=0) as running,
+        AsyncExitStack() as stack,
+    ):
         made = Case(running=running, real={}, own_graph="")
         ed = await stack.enter_async_context(made.rest(token()))
         eve = await stack.enter_async_context(made.rest(token("eve", "admin", ("elsewhere",))))
@@ -123,7 +135,12 @@ async def case() -> AsyncIterator[Case]:
 
 def strangers() -> list[str]:
     """Tokens of people of other workspaces, some of whom claim more than they are given."""
-    forged = {"sub": "ed", "role": "admin", "workspaces": ["default"], "exp": int(time.time()) + 600}
+    forged = {
+        "sub": "ed",
+        "role": "admin",
+        "workspaces": ["default"],
+        "exp": int(time.time()) + 600,
+    }
     return [
         token("ed", "admin", ("elsewhere",)),
         token("eve", "admin", ("elsewhere", "third")),
@@ -183,7 +200,10 @@ async def by_rest(case: Case, count: int, part: int) -> None:
                 twin = (number, probe, twist)
                 if twin not in expected:
                     expected[twin] = await answer_to(probe, MADE_UP, twist)
-                assert await answer_to(probe, case.real, twist) == expected[twin], (probe, twist("KEY"))
+                assert await answer_to(probe, case.real, twist) == expected[twin], (
+                    probe,
+                    twist("KEY"),
+                )
 
 
 def _words(text: str, case: Case) -> list[str]:
@@ -206,13 +226,20 @@ async def by_ws(case: Case, count: int, part: int) -> None:
                 [answer] = await asked(connection, [{"type": "authenticate", "token": bearer}])
                 assert answer["success"]
                 if joined:
-                    joins = {"type": "registerUserOnGraph", "name": "n", "sheetId": "0", "fromTimestamp": 0}
+                    joins = {
+                        "type": "registerUserOnGraph",
+                        "name": "n",
+                        "sheetId": "0",
+                        "fromTimestamp": 0,
+                    }
                     [here] = await asked(connection, [{**joins, "graphKey": case.own_graph}])
                     assert here["_response"]["status"], here
                 await _probe(case, connection, _seed(number * 2 + joined, part), count // 4, joined)
 
 
-async def _probe(case: Case, connection: ClientConnection, seed: int, count: int, joined: bool) -> None:
+async def _probe(
+    case: Case, connection: ClientConnection, seed: int, count: int, joined: bool
+) -> None:
     kinds = len(ws_messages(MADE_UP, str))
     expected: dict[tuple[int, Twist], str] = {}
     chosen = picks(seed, count, kinds)
@@ -230,17 +257,21 @@ async def _probe(case: Case, connection: ClientConnection, seed: int, count: int
             assert anonymous(text, case.real, twin[1]) == expected[twin], sent
 
 
-async def asked(connection: ClientConnection, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def asked(
+    connection: ClientConnection, messages: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Send messages and return their answers in the same order, without what differs anyhow.
 
-    Edits are sent at once; a message about a conversation waits for its answer, because a second one about
-    the same conversation would be refused as busy.
+    Edits are sent at once; a message about a conversation waits for its answer, because a second
+    one about the same conversation would be refused as busy.
     """
     found: dict[int, dict[str, Any]] = {}
     async with asyncio.timeout(60):
         for number, message in enumerate(messages, start=1):
             await connection.send(json.dumps({**message, "_id": number}))
-            while len(found) < number and (message["type"].startswith("ai:") or number == len(messages)):
+            while len(found) < number and (
+                message["type"].startswith("ai:") or number == len(messages)
+            ):
                 answer = json.loads(await connection.recv())
                 if isinstance(answer.get("_id"), int) and answer["_id"] not in found:
                     found[answer.pop("_id")] = answer
@@ -260,14 +291,21 @@ async def probed(count: int, caplog: pytest.LogCaptureFixture, part: int = 0) ->
         assert ours
         logged = "\n".join(str(record.__dict__) for record in ours)
         counted = it.running.state.metrics.text().decode()
-        assert not [secret for secret in (MARK, "hidden-nod", "hidden-edge", GRAPH) if secret in logged]
+        assert not [
+            secret for secret in (MARK, "hidden-nod", "hidden-edge", GRAPH) if secret in logged
+        ]
         named = (*it.secrets, GRAPH, it.own_graph, "default", "elsewhere", "third", '"ed"', '"eve"')
         assert not [name for name in named if name in counted]
         assert await _state(it, reviewer) == before
 
 
 async def _state(case: Case, reviewer: httpx2.AsyncClient) -> list[Any]:
-    paths = (f"/api/graphs/{GRAPH}/export", f"/api/graphs/{GRAPH}/history", "/api/approvals", "/api/audit")
+    paths = (
+        f"/api/graphs/{GRAPH}/export",
+        f"/api/graphs/{GRAPH}/history",
+        "/api/approvals",
+        "/api/audit",
+    )
     return [(await reviewer.get(path)).json() for path in paths]
 
 
@@ -284,7 +322,11 @@ async def test_many_probes_tell_nothing_of_another_workspace(
 
 
 async def test_an_import_does_not_tell_whether_a_key_is_taken_elsewhere() -> None:
-    async with service() as running, running.as_() as ed, running.as_("eve", "admin", "other") as eve:
+    async with (
+        service() as running,
+        running.as_() as ed,
+        running.as_("eve", "admin", "other") as eve,
+    ):
         before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
         document = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
         document["nodes"] = document["nodes"][:1]
@@ -292,7 +334,9 @@ async def test_an_import_does_not_tell_whether_a_key_is_taken_elsewhere() -> Non
         for path in ("created", "unchanged"):
             answers: list[str] = []
             for key in (GRAPH, "testgraph0x1"):
-                answer = await eve.post("/api/graphs/import", json=document, params={"graphKey": key})
+                answer = await eve.post(
+                    "/api/graphs/import", json=document, params={"graphKey": key}
+                )
                 assert (answer.status_code, answer.json()["action"]) == (200, path)
                 answers.append(answer.text.replace(key, "KEY"))
             assert answers[0] == answers[1]

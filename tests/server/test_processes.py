@@ -1,4 +1,6 @@
-"""Servers as processes of their own on one database file: two at once, killed again and again, and ended."""
+"""Servers as processes of their own on one database file: two at once, killed again and
+again, and ended.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ async def statuses(db: Path) -> list[str]:
 
 @dataclass
 class Known:
-    """What one editor received: where each node is, and which are gone. `open` is what has no answer yet."""
+    """What one editor received: where each node is, and which are gone. `open` is what has
+    no answer yet.
+    """
 
     name: str
     places: dict[str, float | None] = field(default_factory=dict[str, float | None])
@@ -78,7 +82,9 @@ class Known:
         if number % 3 == 0 or self.places.get(key) is None:
             nodes = [node(key, posX=float(number))]
             self.open[key] = float(number)
-            return await client.ask("batchCreateElements", _id=number + 9, sheetId="0", nodes=nodes, edges=[])
+            return await client.ask(
+                "batchCreateElements", _id=number + 9, sheetId="0", nodes=nodes, edges=[]
+            )
         if number % 9 == 8:
             return await client.ask(
                 "batchDeleteElements", _id=number + 9, sheetId="0", nodeKeys=[key], edgeKeys=[]
@@ -86,7 +92,9 @@ class Known:
         return await apply(client, move(key, float(number)), id_=number + 9)
 
     def lost(self, stored: dict[str, float]) -> list[str]:
-        """Return the nodes that are not as this editor received; what had no answer may be either way."""
+        """Return the nodes that are not as this editor received; what had no answer
+        may be either way.
+        """
         wrong: list[str] = []
         for key, place in self.places.items():
             allowed = {place, *([self.open[key]] if key in self.open else [])}

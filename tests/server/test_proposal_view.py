@@ -1,4 +1,6 @@
-"""The view of a proposal for other programs: a document that loads nothing, bounded data without secrets."""
+"""The view of a proposal for other programs: a document that loads nothing, bounded
+data without secrets.
+"""
 
 import asyncio
 import base64
@@ -73,16 +75,30 @@ def test_the_document_loads_nothing_and_runs_only_its_own_script() -> None:
         r"\b(fetch|XMLHttpRequest|WebSocket|EventSource)\(", script.split("host/bridge.js")[1]
     )
     assert set(json.loads(data)["texts"]) == set(LANGUAGES)
-    assert resource_meta()["ui"]["csp"] == {"connectDomains": [], "resourceDomains": [], "frameDomains": []}
+    assert resource_meta()["ui"]["csp"] == {
+        "connectDomains": [],
+        "resourceDomains": [],
+        "frameDomains": [],
+    }
 
 
 def test_every_text_that_the_script_names_comes_with_it() -> None:
     data, script = Elements(app_html()).texts["script"]
     english = json.loads(data)["texts"]["en"]
-    named = set(re.findall(r'\bt\("([\w.]+)"', script)) | set(re.findall(r'say\("([\w.]+)"', script))
-    of_the_page_alone = {key for key in named - set(english) if key.startswith(("canvas.", "find.", "tidy."))}
+    named = set(re.findall(r'\bt\("([\w.]+)"', script)) | set(
+        re.findall(r'say\("([\w.]+)"', script)
+    )
+    of_the_page_alone = {
+        key for key in named - set(english) if key.startswith(("canvas.", "find.", "tidy."))
+    }
     assert named - set(english) - of_the_page_alone == set()
-    assert {"ghost.added", "state.pending", "state.expired", "view.open", "change.node.added"} <= set(english)
+    assert {
+        "ghost.added",
+        "state.pending",
+        "state.expired",
+        "view.open",
+        "change.node.added",
+    } <= set(english)
     assert len(english) < 200
 
 
@@ -110,15 +126,24 @@ async def test_a_view_has_the_graph_around_and_the_address_of_the_page() -> None
     assert "action" not in view["proposal"]
     nodes = {node["_key"] for node in view["around"]["nodes"]}
     assert nodes >= {"error-handler", "fetch-api"}
-    assert {end for edge in view["around"]["edges"] for end in (edge["source"], edge["target"])} <= nodes
-    assert {one["type"] for one in view["around"]["types"]} == {n["type"] for n in view["around"]["nodes"]}
+    assert {
+        end for edge in view["around"]["edges"] for end in (edge["source"], edge["target"])
+    } <= nodes
+    assert {one["type"] for one in view["around"]["types"]} == {
+        n["type"] for n in view["around"]["nodes"]
+    }
     assert view["around"]["graph"]["name"] == "NBA Stats Pipeline"
 
 
 async def test_a_view_is_bounded_and_masks_secrets() -> None:
     async with service() as running:
         place, approval = await waiting(running, 'rename error-handler to "Report error"')
-        node = {"_key": "x", "type": "log-node", "sheet": "0", "data": {"text": f"key={KEY} " + "y" * 9_000}}
+        node = {
+            "_key": "x",
+            "type": "log-node",
+            "sheet": "0",
+            "data": {"text": f"key={KEY} " + "y" * 9_000},
+        }
         many = approval.model_copy(update={"preview": {"nodesAdded": [node] * 500}})
         view = await proposal_view(place, many, "en")
         deep: Any = "z"
@@ -168,7 +193,9 @@ class Clients:
     reviewers: tuple[httpx2.AsyncClient, httpx2.AsyncClient]
 
     async def over_mcp(self, number: int) -> None:
-        made = await self.mcp.call_tool("propose_move_node", {"graphKey": GRAPH, **move("root", number)})
+        made = await self.mcp.call_tool(
+            "propose_move_node", {"graphKey": GRAPH, **move("root", number)}
+        )
         assert not made.is_error, made
 
     async def over_agui(self, number: int) -> None:
@@ -182,7 +209,9 @@ class Clients:
 
     async def over_rest(self, number: int) -> str:
         body = {"graphKey": GRAPH, "message": f"Move error-handler to {number}"}
-        answer = await self.rest.post("/api/ai/chat", json=body, headers={"X-Nodius-Client": "n8n/2"})
+        answer = await self.rest.post(
+            "/api/ai/chat", json=body, headers={"X-Nodius-Client": "n8n/2"}
+        )
         return answer.json()["threadId"]
 
     async def decide(self, approval_id: str, thread_id: str | None) -> list[httpx2.Response]:
@@ -209,7 +238,9 @@ async def clients(tmp_path: Path) -> AsyncGenerator[Clients]:
 
         async def http(running: Served, user: str, role: str) -> httpx2.AsyncClient:
             headers = {"Authorization": f"Bearer {token(user, role)}"}
-            made = httpx2.AsyncClient(base_url=running.address, headers=headers, trust_env=False, timeout=60)
+            made = httpx2.AsyncClient(
+                base_url=running.address, headers=headers, trust_env=False, timeout=60
+            )
             return await stack.enter_async_context(made)
 
         asker = openai.AsyncOpenAI(
@@ -225,7 +256,9 @@ async def clients(tmp_path: Path) -> AsyncGenerator[Clients]:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.slow)])
-async def test_four_clients_propose_and_each_decision_is_done_once(rounds: int, tmp_path: Path) -> None:
+async def test_four_clients_propose_and_each_decision_is_done_once(
+    rounds: int, tmp_path: Path
+) -> None:
     async with clients(tmp_path) as each:
         services = await each.first.state.services("default")
         began = (await services.source.get_graph(GRAPH)).revision
@@ -249,7 +282,9 @@ async def test_four_clients_propose_and_each_decision_is_done_once(rounds: int, 
         assert {one.split("/")[0] for one in channels} == {"mcp", "ag-ui", "openai", "api"}
         assert {"mcp/test-client", "api/n8n"} <= channels
         entries = await services.database.records("default").query("audit", limit=100_000)
-        applied = [entry.data["approvalId"] for entry in entries if entry.data.get("event") == "applied"]
+        applied = [
+            entry.data["approvalId"] for entry in entries if entry.data.get("event") == "applied"
+        ]
         assert sorted(applied) == sorted(decided)
         for key in ("root", "fetch-api", "filter-active", "error-handler"):
             assert (await services.source.get_nodes_by_key(GRAPH, [key]))[0].pos_x == rounds

@@ -18,7 +18,11 @@ CARD = {"text": "Which check?", "responses": ["Amount", "Date"], "freeText": 0}
 async def test_over_rest_a_question_comes_is_read_again_and_is_answered_once() -> None:
     async with answered(asks(), "Good.") as (ed, running, _), running.as_("other") as other:
         asked = (await ed.post("/api/ai/chat", json=SHOWS)).json()
-        assert (asked["type"], asked["card"], asked["module"]["type"]) == ("question", CARD, "MultipleChoice")
+        assert (asked["type"], asked["card"], asked["module"]["type"]) == (
+            "question",
+            CARD,
+            "MultipleChoice",
+        )
         thread = asked["threadId"]
         path = f"/api/ai/thread/{thread}"
         again = (await ed.get(f"{path}/messages", params={"features": "questions"})).json()
@@ -45,7 +49,9 @@ async def test_over_rest_a_question_comes_is_read_again_and_is_answered_once() -
 
 
 @each_row("body", {}, {"response": 1}, {"response": None}, {"response": ["Date"]})
-async def test_an_answer_of_another_type_is_refused_by_name(running: Service, body: dict[str, Any]) -> None:
+async def test_an_answer_of_another_type_is_refused_by_name(
+    running: Service, body: dict[str, Any]
+) -> None:
     async with running.as_() as ed:
         refused = await ed.post("/api/ai/thread/t/answer", json=body)
         assert refused.status_code == 422
@@ -54,7 +60,11 @@ async def test_an_answer_of_another_type_is_refused_by_name(running: Service, bo
 
 async def test_an_unmodified_client_never_gets_a_question_on_any_way() -> None:
     propose = Says(calls=[call("propose_update_node", CHANGE)])
-    async with answered_ws(asks(), "No questions, then.", propose, asks(SURE), "Done.") as (client, _, model):
+    async with answered_ws(asks(), "No questions, then.", propose, asks(SURE), "Done.") as (
+        client,
+        _,
+        model,
+    ):
         first = (await client.talk("ai:chat", _id=1, **HERE))[-1]
         assert first["fullText"] == "One thing. No questions, then."
         await client.send("ai:chat", _id=2, threadId=first["threadId"], **HERE)
@@ -66,7 +76,10 @@ async def test_an_unmodified_client_never_gets_a_question_on_any_way() -> None:
 
 
 async def test_over_the_websocket_another_device_answers_and_the_first_one_is_refused() -> None:
-    async with answered_ws(asks(SURE), "Good.") as (client, server, _), server.client(token()) as phone:
+    async with (
+        answered_ws(asks(SURE), "Good.") as (client, server, _),
+        server.client(token()) as phone,
+    ):
         end = (await client.talk("ai:chat", _id=1, **SHOWS))[-1]
         shown = json.loads(end["fullText"])
         assert (shown["type"], shown["module"]) == ("question", SURE)
@@ -76,8 +89,13 @@ async def test_over_the_websocket_another_device_answers_and_the_first_one_is_re
         turn = await phone.talk("ai:answer", _id=6, threadId=end["threadId"], response=True)
         assert turn[-1]["fullText"] == "One thing. Good."
         (result,) = [m for m in turn if m["type"] == "ai:tool_result"]
-        assert (result["toolCallId"], result["result"]) == (shown["callId"], "The person answered: yes")
-        refused = (await client.talk("ai:answer", _id=7, threadId=end["threadId"], response=False))[-1]
+        assert (result["toolCallId"], result["result"]) == (
+            shown["callId"],
+            "The person answered: yes",
+        )
+        refused = (await client.talk("ai:answer", _id=7, threadId=end["threadId"], response=False))[
+            -1
+        ]
         assert (refused["type"], refused["code"]) == ("ai:error", "stale")
         assert "yes" in refused["error"]
 
@@ -86,7 +104,9 @@ async def test_a_turn_that_goes_on_after_a_decision_may_ask_the_client_that_bega
     propose = Says(calls=[call("propose_update_node", CHANGE)])
     async with answered_ws(propose, asks(CHOICE), "Good.") as (client, _, _):
         end = (await client.talk("ai:chat", _id=1, **SHOWS))[-1]
-        await client.send("ai:resume", _id=2, threadId=end["threadId"], approved=True, features=["questions"])
+        await client.send(
+            "ai:resume", _id=2, threadId=end["threadId"], approved=True, features=["questions"]
+        )
         assert json.loads((await client.turn(2))[-1]["fullText"])["card"] == CARD
         await client.send("ai:answer", _id=3, threadId=end["threadId"], response="Date")
         assert (await client.turn(3))[-1]["type"] == "ai:complete"
@@ -142,9 +162,15 @@ async def test_wrong_blocks_are_refused_by_number_before_anything_is_stored(
 
 
 async def test_a_preview_says_each_block_in_the_readers_language() -> None:
-    async with ScriptedProvider() as model, service(model) as running, running.as_("vi", "viewer") as viewer:
+    async with (
+        ScriptedProvider() as model,
+        service(model) as running,
+        running.as_("vi", "viewer") as viewer,
+    ):
         body = {"graphKey": GRAPH, "blocks": [USE, POINTER]}
-        french = await viewer.post("/api/enrichments/preview", json=body, headers={"Accept-Language": "fr"})
+        french = await viewer.post(
+            "/api/enrichments/preview", json=body, headers={"Accept-Language": "fr"}
+        )
     found = french.json()
     assert found["budget"] == 8_000
     assert [one["id"] for one in found["blocks"]] == ["b1", "b2"]
@@ -154,7 +180,9 @@ async def test_a_preview_says_each_block_in_the_readers_language() -> None:
 
 async def test_blocks_come_by_websocket_and_a_wrong_one_ends_the_turn_by_name() -> None:
     async with answered_ws("Fine.") as (client, _, model):
-        assert (await client.talk("ai:chat", _id=1, **ASKED, blocks=[USE]))[-1]["type"] == "ai:complete"
+        assert (await client.talk("ai:chat", _id=1, **ASKED, blocks=[USE]))[-1][
+            "type"
+        ] == "ai:complete"
         gone = changed(target={"kind": "node", "key": "fetch-apo"})
         refused = (await client.talk("ai:chat", _id=2, **ASKED, blocks=[gone]))[-1]
     assert (refused["type"], refused["code"]) == ("ai:error", "invalid_message")

@@ -1,4 +1,6 @@
-"""Declarative agents over REST: the life of one, the roles, errors by where, another workspace's."""
+"""Declarative agents over REST: the life of one, the roles, errors by
+where, another workspace's.
+"""
 
 import asyncio
 from typing import Any
@@ -33,11 +35,18 @@ async def stored(client: httpx2.AsyncClient, **changes: Any) -> dict[str, Any]:
 async def test_an_agent_is_stored_started_changed_rolled_back_and_deleted() -> None:
     async with service() as running, running.as_("ann", "admin") as ann:
         answer = await ann.put(AT, json={"document": document()}, headers={"If-Match": "0"})
-        assert (answer.json()["agent"]["state"], answer.json()["agent"]["version"]) == ("stopped", 1)
+        assert (answer.json()["agent"]["state"], answer.json()["agent"]["version"]) == (
+            "stopped",
+            1,
+        )
         assert (await ann.post(f"{AT}/start")).json()["state"] == "running"
         text = 'version: "2.0"\nagent: {id: helpdesk, name: "Desk ${CITY}"}\n'
         text += "session: {mode: inline, instructions: null}\n".replace("null", "Help.")
-        body = {"document": text, "variables": {"CITY": "Paris"}, "baseUrl": "https://api.example.com"}
+        body = {
+            "document": text,
+            "variables": {"CITY": "Paris"},
+            "baseUrl": "https://api.example.com",
+        }
         two = (await ann.put(AT, json=body, headers={"If-Match": '"1"'})).json()
         assert (two["changed"], two["agent"]["name"], two["agent"]["state"]) == (
             True,
@@ -51,7 +60,9 @@ async def test_an_agent_is_stored_started_changed_rolled_back_and_deleted() -> N
         assert detail["variables"] == {"CITY": "Paris"}
         assert detail["document"]["base_url"] == "https://api.example.com"
         assert [each["version"] for each in detail["versions"]] == [2, 1]
-        assert (await ann.get(AT, params={"version": 1})).json()["document"]["agent"]["name"] == "Help desk"
+        assert (await ann.get(AT, params={"version": 1})).json()["document"]["agent"][
+            "name"
+        ] == "Help desk"
         assert error_of(await ann.get(AT, params={"version": 9}))["code"] == "agent_not_found"
         back = (await ann.post(f"{AT}/rollback", json={"version": 1})).json()
         assert (back["version"], back["name"], back["state"]) == (1, "Help desk", "running")
@@ -106,7 +117,10 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
         answer = await ann.post(f"{AT}/tools/cancel/try", json=body)
         assert secret not in answer.text
         [request] = answer.json()["requests"]
-        assert (request["method"], request["url"]) == ("POST", "https://api.example.com/orders/a%2Fb")
+        assert (request["method"], request["url"]) == (
+            "POST",
+            "https://api.example.com/orders/a%2Fb",
+        )
         assert request["body"] == {"phone": "+33"}
         assert error_of(await ann.post(f"{AT}/tools/cancel/try", json={}))["code"] == "invalid"
         assert error_of(await ann.post(f"{AT}/tools/other/try", json={}))["code"] == "not_found"
@@ -119,7 +133,9 @@ async def test_a_tool_is_tried_dry_and_shows_no_secret(secret: str) -> None:
             ("variables.N", "secret_not_allowed_here"),
             ("agent.id", "bad_name"),
         }
-        assert [each["id"] for each in (await ann.get("/api/agents")).json()["agents"]] == ["helpdesk"]
+        assert [each["id"] for each in (await ann.get("/api/agents")).json()["agents"]] == [
+            "helpdesk"
+        ]
 
 
 async def test_the_secrets_of_the_service_are_not_those_of_other_workspaces(secret: str) -> None:
@@ -139,7 +155,10 @@ async def test_tools_and_deliveries_of_agents_are_counted() -> None:
         sent = await ann.post(f"{AT}/tools/look/try", json={"dryRun": False})
         assert sent.json()["ok"] is False
         counted = (await ann.get("/metrics")).text
-        assert 'nodius_agent_tool_seconds_count{agent="helpdesk",ok="false",tool="look"} 1.0' in counted
+        assert (
+            'nodius_agent_tool_seconds_count{agent="helpdesk",ok="false",tool="look"} 1.0'
+            in counted
+        )
 
 
 READS = [("GET", "/api/agents"), ("GET", AT), ("GET", "/api/agents/schema")]
@@ -170,9 +189,18 @@ async def test_only_admins_write_and_reviewers_see_deliveries(running: Service, 
 
 async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_any() -> None:
     same = call("read_graph_overview")
-    calls = [same, call("read_graph_overview"), call("made_up"), call("read_node_detail", {"key": "nowhere"})]
+    calls = [
+        same,
+        call("read_graph_overview"),
+        call("made_up"),
+        call("read_node_detail", {"key": "nowhere"}),
+    ]
     async with (
-        answered(Says(calls=calls, cut=[call("search_nodes", '{"que')]), "Done.") as (ed, running, _),
+        answered(Says(calls=calls, cut=[call("search_nodes", '{"que')]), "Done.") as (
+            ed,
+            running,
+            _,
+        ),
         running.as_("ad", "admin") as admin,
         running.as_("other", "admin", "elsewhere") as stranger,
     ):
@@ -199,7 +227,10 @@ async def test_an_admin_sees_the_last_calls_of_their_workspaces_and_nobody_else_
 
 @pytest.mark.slow
 async def test_the_record_keeps_two_hundred_calls_and_doctor_prints_it() -> None:
-    reads = [Says(calls=[call("search_nodes", {"query": f"{r}.{i}"}) for i in range(10)]) for r in range(5)]
+    reads = [
+        Says(calls=[call("search_nodes", {"query": f"{r}.{i}"}) for i in range(10)])
+        for r in range(5)
+    ]
     script = [step for _ in range(5) for step in (*reads, "Done.")]
     with ScriptedProvider(*script) as model:
         async with service(model, rate_limit=0) as running, running.as_("ad", "admin") as admin:
@@ -208,12 +239,16 @@ async def test_the_record_keeps_two_hundred_calls_and_doctor_prints_it() -> None
             assert len((await admin.get("/api/tool-calls")).json()["calls"]) == 200
     with ScriptedProvider(Says(calls=[call("read_graph_overview")]), "Done.") as model:
         async with served(model, auth_secret=None) as running:
-            shown = await asyncio.to_thread(run_command, "doctor", "--calls", "--url", running.address)
+            shown = await asyncio.to_thread(
+                run_command, "doctor", "--calls", "--url", running.address
+            )
             assert "No tool was called" in shown.output
             place = await running.state.workspace("default")
             events = place.agent.run(None, GRAPH, "look", place.services.local_person())
             assert [event async for event in events]
-            shown = await asyncio.to_thread(run_command, "doctor", "--calls", "--url", running.address)
+            shown = await asyncio.to_thread(
+                run_command, "doctor", "--calls", "--url", running.address
+            )
     assert shown.exit_code == 0
     assert "read_graph_overview" in shown.output
     assert "1.1" in shown.output
@@ -233,7 +268,9 @@ async def test_a_program_that_names_itself_is_seen_ruled_and_undone() -> None:
         assert document["program"] == "api/my-bot"
         (seen,) = (await client.get("/api/programs")).json()["programs"]
         assert (seen["id"], seen["proposed"]) == ("api/my-bot", 1)
-        decided = await client.post(f"/api/approvals/{waiting['id']}/decision", json={"verdict": "approve"})
+        decided = await client.post(
+            f"/api/approvals/{waiting['id']}/decision", json={"verdict": "approve"}
+        )
         assert decided.json()["status"] == "applied"
         undone = (await client.post("/api/programs/undo", json={"program": "api/my-bot"})).json()
         assert [one["undoes"] for one in undone["undone"]] == [waiting["id"]]
@@ -242,14 +279,18 @@ async def test_a_program_that_names_itself_is_seen_ruled_and_undone() -> None:
         refused = (await client.post("/api/ai/chat", json=asked, headers=named)).json()
         assert refused["type"] == "message"
         assert "blocked it" in str(refused["toolCalls"])
-        page = (await client.post("/api/ai/chat", json=asked, headers={"X-Nodius-Client": "page"})).json()
+        page = (
+            await client.post("/api/ai/chat", json=asked, headers={"X-Nodius-Client": "page"})
+        ).json()
         assert page["type"] == "interrupt"
 
 
 async def test_only_admins_see_programs_and_what_names_none_is_refused() -> None:
     async with service() as running, running.as_("rita", "reviewer") as reviewer:
         assert (await reviewer.get("/api/programs")).status_code == 403
-        assert (await reviewer.post("/api/programs/undo", json={"program": "mcp"})).status_code == 403
+        assert (
+            await reviewer.post("/api/programs/undo", json={"program": "mcp"})
+        ).status_code == 403
     async with service() as running, running.as_("ada", "admin") as client:
         for program in ("page", "x" * 300, "mcp/\u0000"):
             body = {"program": program, "rule": {"daily": 1}}

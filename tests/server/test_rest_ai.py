@@ -30,7 +30,9 @@ async def test_an_answer_tells_what_was_called_and_used() -> None:
     provider = ScriptedProvider(Says(calls=[call("search_nodes", SEARCH)]), "It is logged.")
     with provider:
         async with service(provider) as running, running.as_() as ed:
-            answer = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "what fails?"})
+            answer = await ed.post(
+                "/api/ai/chat", json={"graphKey": GRAPH, "message": "what fails?"}
+            )
     body = answer.json()
     assert answer.status_code == 200
     assert (body["type"], body["message"]) == ("message", "It is logged.")
@@ -45,12 +47,20 @@ async def test_claims_that_the_graph_does_not_hold_stand_beside_the_answer_and_i
     None
 ):
     async with answered("Return → Start", "Start → Fetch NBA players") as (ed, _, _):
-        body = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})).json()
-        marked = {"nodes": [], "edges": [["Return", "Start"]], "note": "Not in the graph: Return → Start."}
+        body = (
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})
+        ).json()
+        marked = {
+            "nodes": [],
+            "edges": [["Return", "Start"]],
+            "note": "Not in the graph: Return → Start.",
+        }
         assert (body["message"], body["notInGraph"]) == ("Return → Start", marked)
         read = (await ed.get(f"/api/ai/thread/{body['threadId']}/messages")).json()
         assert read["conversationHistory"][-1]["notInGraph"] == marked
-        right = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})).json()
+        right = (
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What follows?"})
+        ).json()
         assert "notInGraph" not in right
 
 
@@ -58,20 +68,32 @@ async def test_a_conversation_goes_on_is_listed_read_and_deleted() -> None:
     async with answered("One.", "Two.") as (ed, _, _):
         asked = {"graphKey": GRAPH, "message": "first"}
         thread = (await ed.post("/api/ai/chat", json=asked)).json()["threadId"]
-        again = await ed.post("/api/ai/chat", json={**asked, "message": "second", "threadId": thread})
+        again = await ed.post(
+            "/api/ai/chat", json={**asked, "message": "second", "threadId": thread}
+        )
         assert again.json()["threadId"] == thread
         listed = (await ed.post("/api/ai/threads", json={"graphKey": GRAPH})).json()["threads"]
-        assert [(t["threadId"], t["title"], t["messageCount"]) for t in listed] == [(thread, "first", 4)]
-        assert (await ed.post("/api/ai/threads", json={"graphKey": "other"})).json() == {"threads": []}
+        assert [(t["threadId"], t["title"], t["messageCount"]) for t in listed] == [
+            (thread, "first", 4)
+        ]
+        assert (await ed.post("/api/ai/threads", json={"graphKey": "other"})).json() == {
+            "threads": []
+        }
         read = (await ed.get(f"/api/ai/thread/{thread}/messages")).json()
-        said = [m["content"] for m in read["conversationHistory"] if m["role"] in ("user", "assistant")]
+        said = [
+            m["content"] for m in read["conversationHistory"] if m["role"] in ("user", "assistant")
+        ]
         assert said == ["first", "One.", "second", "Two."]
         assert (await ed.delete(f"/api/ai/thread/{thread}")).json() == {"success": True}
         assert (await ed.get(f"/api/ai/thread/{thread}/messages")).status_code == 404
 
 
 async def test_a_proposal_waits_and_is_carried_out_when_it_is_approved() -> None:
-    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as (ed, running, _):
+    async with answered(Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as (
+        ed,
+        running,
+        _,
+    ):
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
         assert waits["type"] == "interrupt"
         assert waits["proposedAction"]["payload"]["nodeKey"] == "error-handler"
@@ -80,7 +102,9 @@ async def test_a_proposal_waits_and_is_carried_out_when_it_is_approved() -> None
         read = await ed.get(f"/api/ai/thread/{waits['threadId']}/messages")
         pending = ThreadMessages.model_validate(read.json()).pending_interrupt
         assert pending["approvals"] == waits["approvals"]
-        done = await ed.post("/api/ai/resume", json={"threadId": waits["threadId"], "approved": True})
+        done = await ed.post(
+            "/api/ai/resume", json={"threadId": waits["threadId"], "approved": True}
+        )
         assert done.json()["message"] == "Done."
         assert done.json()["applied"][0]["approvalId"] == waits["approvals"][0]["id"]
         assert await level(running) == "warning"
@@ -89,7 +113,9 @@ async def test_a_proposal_waits_and_is_carried_out_when_it_is_approved() -> None
 async def test_a_rejection_reaches_the_model_with_its_reason_and_changes_nothing() -> None:
     with ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), "I see.") as provider:
         async with service(provider) as running, running.as_() as ed:
-            waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})).json()
+            waits = (
+                await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})
+            ).json()
             no = {"threadId": waits["threadId"], "approved": False, "feedback": "keep it loud"}
             assert (await ed.post("/api/ai/resume", json=no)).json()["message"] == "I see."
             assert await level(running) == "error"
@@ -104,15 +130,23 @@ async def test_more_rounds_of_tools_are_granted_or_an_answer_is_asked_for() -> N
         assert (limit["type"], limit["roundsUsed"], limit["maxExtended"]) == ("tool_limit", 5, 10)
         read = (await ed.get(f"/api/ai/thread/{limit['threadId']}/messages")).json()
         assert read["pendingInterrupt"]["type"] == "tool_limit"
-        done = await ed.post("/api/ai/resume", json={"threadId": limit["threadId"], "approved": False})
+        done = await ed.post(
+            "/api/ai/resume", json={"threadId": limit["threadId"], "approved": False}
+        )
         assert done.json()["message"] == "That is all."
         assert model.requests[-1].options.tool_choice == "none"
 
 
-async def test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up() -> None:
+async def test_who_is_not_interactive_gets_an_answer_without_tools_when_the_rounds_are_used_up() -> (
+    None
+):
     rounds = [Says(calls=[call("search_nodes", {"query": f"error {i}"})]) for i in range(6)]
     propose = Says(calls=[call("propose_update_node", CHANGE)])
-    async with answered(*rounds, "That is all.", propose, *rounds[:5], "And that.") as (ed, _, provider):
+    async with answered(*rounds, "That is all.", propose, *rounds[:5], "And that.") as (
+        ed,
+        _,
+        provider,
+    ):
         asked = {"graphKey": GRAPH, "message": "dig"}
         answer = (await ed.post("/api/ai/chat", json=asked)).json()
         assert (answer["type"], answer["message"]) == ("message", "That is all.")
@@ -133,11 +167,22 @@ async def test_an_answer_says_which_nodes_the_model_was_shown_and_why() -> None:
     assert "text" in shown["error-handler"]
 
 
-async def test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails() -> None:
+async def test_an_answer_says_that_words_alone_were_searched_when_the_embedding_service_fails() -> (
+    None
+):
     asked = {"graphKey": GRAPH, "message": "Which node handles the error?"}
-    with ScriptedServer() as embeddings, ScriptedProvider("It is logged.", "It is logged.") as provider:
-        embeddings.play(Answer(status=503, body={"error": {"message": "overloaded"}}))  # one attempt
-        given = {"embeddings": "openai", "embeddings_base_url": embeddings.url, "embeddings_api_key": "k"}
+    with (
+        ScriptedServer() as embeddings,
+        ScriptedProvider("It is logged.", "It is logged.") as provider,
+    ):
+        embeddings.play(
+            Answer(status=503, body={"error": {"message": "overloaded"}})
+        )  # one attempt
+        given = {
+            "embeddings": "openai",
+            "embeddings_base_url": embeddings.url,
+            "embeddings_api_key": "k",
+        }
         async with service(provider, **given) as running, running.as_() as ed:
             answer = (await ed.post("/api/ai/chat", json=asked)).json()
         async with service(provider) as running, running.as_() as ed:
@@ -182,7 +227,9 @@ async def test_a_body_with_a_key_or_type_that_is_not_asked_for_is_refused_with_i
             ({"graph_key": GRAPH, "message": "x"}, "body.graphKey"),
         ):
             raw = json.dumps(body)
-            answer = await ed.post("/api/ai/chat", content=raw, headers={"Content-Type": "application/json"})
+            answer = await ed.post(
+                "/api/ai/chat", content=raw, headers={"Content-Type": "application/json"}
+            )
             error = error_of(answer)
             assert (answer.status_code, error["code"]) == (422, "invalid_message")
             assert where in [detail["where"] for detail in error["details"]], body
@@ -220,13 +267,24 @@ async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
 
 
 @each_row("verdict", "approve", "reject")
-async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_it(verdict: str) -> None:
+async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_it(
+    verdict: str,
+) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
-    async with answered(step, "I heard.") as (ed, running, _), running.as_("rev", "reviewer") as rev:
-        asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
+    async with (
+        answered(step, "I heard.") as (ed, running, _),
+        running.as_("rev", "reviewer") as rev,
+    ):
+        asked = (
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})
+        ).json()
         approval = asked["approvals"][0]["id"]
         await rev.post(f"/api/approvals/{approval}/decision", json={"verdict": verdict})
-        again = {"threadId": asked["threadId"], "approved": verdict == "approve", "approvalId": approval}
+        again = {
+            "threadId": asked["threadId"],
+            "approved": verdict == "approve",
+            "approvalId": approval,
+        }
         contrary = {**again, "approved": verdict != "approve"}
         assert error_of(await ed.post("/api/ai/resume", json=contrary))["code"] == "conflict"
         assert (await ed.post("/api/ai/resume", json=again)).json()["message"].endswith("I heard.")
@@ -237,16 +295,21 @@ async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_i
 async def test_a_decision_reads_its_conversation_once(monkeypatch: pytest.MonkeyPatch) -> None:
     step = Says(calls=[call("propose_update_node", CHANGE)])
     async with answered(step, "Done.") as (ed, running, _):
-        asked = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})).json()
+        asked = (
+            await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})
+        ).json()
         store = type(running.state.shared.database.records("default"))
-        get, reads = store.get, list[str]()
+        get = store.get
+        reads = list[str]()
 
         async def counted(self: Any, kind: str, key: str) -> Any:
             reads.append(kind)
             return await get(self, kind, key)
 
         monkeypatch.setattr(store, "get", counted)
-        done = await ed.post("/api/ai/resume", json={"threadId": asked["threadId"], "approved": True})
+        done = await ed.post(
+            "/api/ai/resume", json={"threadId": asked["threadId"], "approved": True}
+        )
         assert done.json()["message"] == "Done."
         assert reads.count("thread") == 1
 
@@ -256,6 +319,7 @@ async def test_an_edit_of_the_wrong_shape_names_the_field() -> None:
         approval = await proposed(ed)
         action = {"type": "move_node", "payload": {"nodeKey": "root", "posX": "left", "posY": 1}}
         refused = await ed.post(
-            f"/api/approvals/{approval}/decision", json={"verdict": "approve", "editedAction": action}
+            f"/api/approvals/{approval}/decision",
+            json={"verdict": "approve", "editedAction": action},
         )
         assert error_of(refused)["details"][0]["where"].startswith("payload.posX")

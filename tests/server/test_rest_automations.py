@@ -1,4 +1,6 @@
-"""Automations and their runs over REST: the whole life of one, errors by row, roles, other workspaces."""
+"""Automations and their runs over REST: the whole life of one, errors by row,
+roles, other workspaces.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -68,7 +70,9 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
         stopped = (await ed.post(f"{at}/stop")).json()
         assert (stopped["phase"], stopped["endReason"]) == ("completed", "CANCELLED")
         assert error_of(await ed.post(f"{at}/stop"))["code"] == "conflict"
-        [listed] = (await ed.get("/api/automations", params={"graphKey": GRAPH})).json()["automations"]
+        [listed] = (await ed.get("/api/automations", params={"graphKey": GRAPH})).json()[
+            "automations"
+        ]
         assert listed["last"]["endReason"] == "CANCELLED"
         assert listed["spentToday"]["runs"] == 1
         for none in ({"open": "true"}, {"graphKey": "another"}):
@@ -117,7 +121,9 @@ async def test_bad_input_is_refused_by_name(
 
 async def test_a_workspace_has_a_most_and_a_cost_needs_a_price() -> None:
     async with service(automations_at_once=0, automations_max=1) as running, running.as_() as ed:
-        assert (await made(ed, budget={"costUsd": 1}))["budget"]["costUsd"] == 1, "no model costs nothing"
+        assert (await made(ed, budget={"costUsd": 1}))["budget"]["costUsd"] == 1, (
+            "no model costs nothing"
+        )
         answer = await ed.post("/api/automations", json={**DRAFT, "name": "Another"})
         assert (answer.status_code, error_of(answer)["code"]) == (429, "usage_limit")
 
@@ -178,15 +184,20 @@ async def test_a_template_is_not_run_and_an_answer_needs_a_question() -> None:
             (session, {"approved": True}),
             (session, {"response": "yes"}),
         ):
-            assert error_of(await ed.post(f"/api/sessions/{key}/answer", json=body))["code"] == "conflict"
+            assert (
+                error_of(await ed.post(f"/api/sessions/{key}/answer", json=body))["code"]
+                == "conflict"
+            )
         for what, body in (("stop", None), ("confirm", {"end": False})):
             refused = await ed.post(f"/api/sessions/seed/{shown['id']}/{what}", json=body)
             assert "template" in error_of(refused)["message"]
-        both = await ed.post(f"/api/sessions/{session}/answer", json={"approved": True, "response": "x"})
-        assert both.status_code == 422
-        assert error_of(await ed.post(f"/api/sessions/{session}/confirm", json={"end": True}))["code"] == (
-            "conflict"
+        both = await ed.post(
+            f"/api/sessions/{session}/answer", json={"approved": True, "response": "x"}
         )
+        assert both.status_code == 422
+        assert error_of(await ed.post(f"/api/sessions/{session}/confirm", json={"end": True}))[
+            "code"
+        ] == ("conflict")
         assert error_of(await ed.post(f"/api/sessions/{session}/resume"))["code"] == "conflict"
 
 
@@ -214,7 +225,8 @@ async def test_a_schedule_is_previewed_in_both_languages() -> None:
 
 async def test_what_a_newer_program_stored_damages_itself_alone() -> None:
     async with service(automations_at_once=0) as running, running.as_() as ed:
-        first, second = await made(ed), await made(ed, name="Second")
+        first = await made(ed)
+        second = await made(ed, name="Second")
         records = running.state.shared.database.records("default")
         record = await records.get(KIND, first["id"])
         newer = type(record)(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 99})

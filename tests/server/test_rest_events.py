@@ -1,4 +1,6 @@
-"""Events that start automations: each at most once a key, for whom, and with what they carry as data."""
+"""Events that start automations: each at most once a key, for whom, and with what they
+carry as data.
+"""
 
 import asyncio
 from typing import Any
@@ -46,7 +48,11 @@ async def test_an_event_starts_the_automations_that_wait_for_it_with_its_data() 
         assert both["schedule"] == "at 02:00 on Monday through Friday; when the event “other” comes"
         found = await sent(ed, data=DATA, key="k1")
         [run] = found["started"]
-        assert (run["automationId"], found["repeated"], found["refused"]) == (waits["id"], False, [])
+        assert (run["automationId"], found["repeated"], found["refused"]) == (
+            waits["id"],
+            False,
+            [],
+        )
         [thread] = await runs(running)
         assert (thread.key, thread.session.trigger) == (run["sessionId"], "event")
         assert "A-17" in note_of(thread)
@@ -83,7 +89,10 @@ async def test_what_refuses_is_named_and_others_start_all_the_same() -> None:
 async def test_people_start_their_own_and_other_workspaces_none() -> None:
     async with service(automations_at_once=0) as running, running.as_() as ed:
         mine = await made(ed, event=EVENT)
-        async with running.as_("eve", "editor") as eve, running.as_("sam", "admin", "globex") as sam:
+        async with (
+            running.as_("eve", "editor") as eve,
+            running.as_("sam", "admin", "globex") as sam,
+        ):
             assert (await sent(eve, key="k"))["started"] == []
             assert (await sent(sam, key="k"))["started"] == []
         async with running.as_("vi", "viewer") as viewer:

@@ -19,7 +19,9 @@ from tests.support.service import CHANGE, GRAPH, answered, error_of, service
 
 
 def proposing(*others: dict[str, Any]) -> ScriptedProvider:
-    return ScriptedProvider(*(Says(calls=[call("propose_update_node", args)]) for args in (CHANGE, *others)))
+    return ScriptedProvider(
+        *(Says(calls=[call("propose_update_node", args)]) for args in (CHANGE, *others))
+    )
 
 
 async def proposed(client: httpx2.AsyncClient) -> str:
@@ -48,7 +50,11 @@ async def test_a_graph_is_listed_looked_at_and_read_in_pages() -> None:
 
 
 async def test_an_export_can_be_imported_by_editors_into_another_workspace() -> None:
-    async with service() as running, running.as_() as ed, running.as_("al", "editor", "other") as al:
+    async with (
+        service() as running,
+        running.as_() as ed,
+        running.as_("al", "editor", "other") as al,
+    ):
         exported = await ed.get(f"/api/graphs/{GRAPH}/export")
         assert exported.headers["Content-Disposition"].endswith("testgraph001.json")
         put = {"content": exported.content, "params": {"graphKey": "copy"}}
@@ -61,7 +67,9 @@ async def test_an_export_can_be_imported_by_editors_into_another_workspace() -> 
         async with running.as_("vi", "viewer", "other") as vi:
             assert error_of(await vi.post("/api/graphs/import", **put))["code"] == "forbidden"
         async with running.as_("al", "editor", "other", "third") as both:
-            assert error_of(await both.post("/api/graphs/import", **put))["code"] == "invalid_message"
+            assert (
+                error_of(await both.post("/api/graphs/import", **put))["code"] == "invalid_message"
+            )
             named = {**put, "params": {"graphKey": "copy", "workspace": "other"}}
             assert (await both.post("/api/graphs/import", **named)).json()["action"] == "unchanged"
         bad = await ed.post("/api/graphs/import", content=b"{")
@@ -84,12 +92,22 @@ async def pieces(body: bytes) -> Any:
 
 async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
     with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+        async with (
+            service(provider) as running,
+            running.as_() as ed,
+            running.as_("rev", "reviewer") as rev,
+        ):
             approval = await proposed(ed)
-            listed = (await rev.get("/api/approvals", params={"status": "pending"})).json()["approvals"]
+            listed = (await rev.get("/api/approvals", params={"status": "pending"})).json()[
+                "approvals"
+            ]
             assert [a["id"] for a in listed] == [approval]
-            assert (await rev.get("/api/approvals", params={"asker": "rev"})).json()["approvals"] == []
-            seen = ApprovalDocument.model_validate((await rev.get(f"/api/approvals/{approval}")).json())
+            assert (await rev.get("/api/approvals", params={"asker": "rev"})).json()[
+                "approvals"
+            ] == []
+            seen = ApprovalDocument.model_validate(
+                (await rev.get(f"/api/approvals/{approval}")).json()
+            )
             assert seen.preview["nodesChanged"][0]["key"] == "error-handler"
             decision = f"/api/approvals/{approval}/decision"
             done = (await rev.post(decision, json={"verdict": "approve"})).json()
@@ -103,7 +121,11 @@ async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
 async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it(is_resumed: bool) -> None:
     with proposing() as provider:
         provider.play("Done.")
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+        async with (
+            service(provider) as running,
+            running.as_() as ed,
+            running.as_("rev", "reviewer") as rev,
+        ):
             approval = await proposed(ed)
             path = f"/api/approvals/{approval}"
             thread = (await ed.get(path)).json()["threadId"]
@@ -126,7 +148,9 @@ async def test_who_may_not_decide_is_refused_and_nothing_is_decided() -> None:
         approval = await proposed(ed)
         for user, role in (("vi", "viewer"), ("other", "editor")):
             async with running.as_(user, role) as one:
-                no = await one.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
+                no = await one.post(
+                    f"/api/approvals/{approval}/decision", json={"verdict": "approve"}
+                )
                 assert (no.status_code, error_of(no)["code"]) == (403, "forbidden")
         assert (await ed.get(f"/api/approvals/{approval}")).json()["status"] == "pending"
 
@@ -135,11 +159,16 @@ async def test_an_edit_that_does_not_work_names_its_problems() -> None:
     async with proposing() as provider, service(provider) as running, running.as_() as ed:
         approval = await proposed(ed)
         decision = f"/api/approvals/{approval}/decision"
-        missing = {"type": "update_node", "payload": {"nodeKey": "nobody", "changes": {"data.level": 1}}}
+        missing = {
+            "type": "update_node",
+            "payload": {"nodeKey": "nobody", "changes": {"data.level": 1}},
+        }
         refused = await ed.post(decision, json={"verdict": "approve", "editedAction": missing})
         assert refused.status_code == 422
         assert "nobody" in str(error_of(refused)["details"])
-        malformed = await ed.post(decision, json={"verdict": "approve", "editedAction": {"type": "x"}})
+        malformed = await ed.post(
+            decision, json={"verdict": "approve", "editedAction": {"type": "x"}}
+        )
         assert malformed.status_code == 422
         french = await ed.post(
             decision,
@@ -163,7 +192,10 @@ async def test_what_is_nested_too_deep_is_refused_by_name_on_every_channel() -> 
         value: Any = "deep"
         for _ in range(400):
             value = {"inner": value}
-        update = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": value}}}
+        update = {
+            "type": "update_node",
+            "payload": {"nodeKey": "root", "changes": {"data.x": value}},
+        }
         decision = f"/api/approvals/{approval}/decision"
         for action in (nested(160), nested(40), update):
             asked = {"verdict": "approve", "editedAction": action}
@@ -178,19 +210,31 @@ async def test_what_is_nested_too_deep_is_refused_by_name_on_every_channel() -> 
 @pytest.mark.parametrize("depth", [1_500, pytest.param(100_000, marks=pytest.mark.slow)])
 async def test_no_depth_of_a_body_is_a_fault_of_the_service(depth: int) -> None:
     async with service() as running, running.as_("ada", "admin") as ada:
-        for path in ("/api/ai/chat", "/api/ai/resume", f"/api/graphs/{GRAPH}/undo", "/api/graphs/import"):
+        for path in (
+            "/api/ai/chat",
+            "/api/ai/resume",
+            f"/api/graphs/{GRAPH}/undo",
+            "/api/graphs/import",
+        ):
             for body in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
-                answer = await ada.post(path, content=body, headers={"Content-Type": "application/json"})
+                answer = await ada.post(
+                    path, content=body, headers={"Content-Type": "application/json"}
+                )
                 assert answer.status_code in (400, 413, 422), (path, answer.text[:200])
 
 
 async def test_several_are_decided_at_once_and_conflicts_are_listed() -> None:
-    """Two change one field, a third another node: all are approved at once, and one of the pair is out of
-    date then. Who may not decide sees that with each, and decides none."""
+    """Two change one field, a third another node: all are approved at once, and one of the pair is
+    out of date then. Who may not decide sees that with each, and decides none.
+    """
     other = {**CHANGE, "changes": {"data.level": "notice"}}
     rename = {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"}
     with proposing(other, rename) as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+        async with (
+            service(provider) as running,
+            running.as_() as ed,
+            running.as_("rev", "reviewer") as rev,
+        ):
             ids = [await proposed(ed) for _ in range(3)]
             listed = (await rev.get("/api/approvals")).json()
             [conflict] = listed["conflicts"]
@@ -204,7 +248,11 @@ async def test_several_are_decided_at_once_and_conflicts_are_listed() -> None:
                 refused = await al.post("/api/approvals/decisions", json=body)
                 assert (refused.status_code, error_of(refused)["code"]) == (403, "forbidden")
             done = (await rev.post("/api/approvals/decisions", json=body)).json()
-            assert sorted(one["status"] for one in done["approvals"]) == ["applied", "applied", "stale"]
+            assert sorted(one["status"] for one in done["approvals"]) == [
+                "applied",
+                "applied",
+                "stale",
+            ]
             assert done["refused"] == []
             again = (await rev.post("/api/approvals/decisions", json=body)).json()
             assert {one["code"] for one in again["refused"]} == {"conflict"}
@@ -214,7 +262,11 @@ async def test_several_are_decided_at_once_and_conflicts_are_listed() -> None:
 @pytest.mark.slow
 async def test_a_comment_and_a_decision_of_the_same_moment_are_both_kept() -> None:
     with proposing() as provider:
-        async with service(provider) as running, running.as_() as ed, running.as_("rev", "reviewer") as rev:
+        async with (
+            service(provider) as running,
+            running.as_() as ed,
+            running.as_("rev", "reviewer") as rev,
+        ):
             path = f"/api/approvals/{await proposed(ed)}"
             said = [rev.post(f"{path}/comments", json={"text": f"<b>{n}</b>"}) for n in range(4)]
             decided = rev.post(f"{path}/decision", json={"verdict": "reject", "feedback": "no"})
@@ -222,10 +274,17 @@ async def test_a_comment_and_a_decision_of_the_same_moment_are_both_kept() -> No
             assert {answer.status_code for answer in answers} == {200}
             found = (await ed.post(f"{path}/comments", json={"text": "Why?"})).json()
             assert found["status"] == "rejected"
-            assert sorted(one["text"] for one in found["comments"])[:4] == [f"<b>{n}</b>" for n in range(4)]
-            async with running.as_("vi", "viewer") as vi, running.as_("ex", "admin", "other") as stranger:
+            assert sorted(one["text"] for one in found["comments"])[:4] == [
+                f"<b>{n}</b>" for n in range(4)
+            ]
+            async with (
+                running.as_("vi", "viewer") as vi,
+                running.as_("ex", "admin", "other") as stranger,
+            ):
                 for client, status in ((vi, 403), (stranger, 404)):
-                    assert (await client.post(f"{path}/comments", json={"text": "x"})).status_code == status
+                    assert (
+                        await client.post(f"{path}/comments", json={"text": "x"})
+                    ).status_code == status
             for bad in ("", "  ", "x" * 2_001):
                 assert (await ed.post(f"{path}/comments", json={"text": bad})).status_code == 422
             rest = [await ed.post(f"{path}/comments", json={"text": "more"}) for _ in range(96)]
@@ -235,7 +294,11 @@ async def test_a_comment_and_a_decision_of_the_same_moment_are_both_kept() -> No
 
 async def test_a_change_is_undone_redone_and_audited() -> None:
     with proposing() as provider:
-        async with service(provider) as running, running.as_("rev", "reviewer") as rev, running.as_() as ed:
+        async with (
+            service(provider) as running,
+            running.as_("rev", "reviewer") as rev,
+            running.as_() as ed,
+        ):
             approval = await proposed(ed)
             await rev.post(f"/api/approvals/{approval}/decision", json={"verdict": "approve"})
             undone = (await rev.post(f"/api/graphs/{GRAPH}/undo", json={})).json()
@@ -248,12 +311,16 @@ async def test_a_change_is_undone_redone_and_audited() -> None:
             assert [entry["event"] for entry in entries] == ["redone", "undone", "applied"]
             verdict = AuditVerdict.model_validate((await rev.get("/api/audit/verify")).json())
             assert (verdict.sound, verdict.entries) == (True, 3)
-            assert (await rev.get("/api/audit/verify", params={"head": "f" * 64})).json()["sound"] is False
+            assert (await rev.get("/api/audit/verify", params={"head": "f" * 64})).json()[
+                "sound"
+            ] is False
             assert (await ed.get("/api/audit")).status_code == 403
 
 
 async def test_all_changes_of_a_turn_are_undone_and_redone_in_one_step() -> None:
-    rename = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"})
+    rename = call(
+        "propose_update_node", {"nodeKey": "root", "changes": {"data.name": "R"}, "reason": "x"}
+    )
     both = Says(calls=[call("propose_update_node", CHANGE), rename])
     async with answered(both) as (ed, _, _):
         before = (await ed.get(f"/api/graphs/{GRAPH}/nodes")).json()
@@ -301,7 +368,9 @@ async def exported() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_nothing(tmp_path: Path) -> None:
+async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_nothing(
+    tmp_path: Path,
+) -> None:
     settings = {
         "db": f"sqlite:{tmp_path / 'one.db'}",
         "max_person_tokens": 50_000,
@@ -309,7 +378,11 @@ async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_noth
     }
     costly = Says(text="a", usage=UsageReport(prompt=24_000, completion=1_000))
     with ScriptedProvider(costly, costly, costly) as provider:
-        async with service(provider, **settings) as running, running.as_() as ed, running.as_("al") as al:
+        async with (
+            service(provider, **settings) as running,
+            running.as_() as ed,
+            running.as_("al") as al,
+        ):
             sample = await exported()
             made = await ed.post("/api/graphs/import", json=sample)
             asked = {"graphKey": made.json()["graphKey"], "message": "hello"}
@@ -318,34 +391,52 @@ async def test_a_person_at_their_limit_stops_no_other_and_a_restart_forgets_noth
             refused = await ed.post("/api/ai/chat", json=asked, headers={"Accept-Language": "fr"})
             assert refused.status_code == 429
             assert "votre propre limite du mois" in refused.json()["error"]["message"]
-        async with service(provider, **settings) as running, running.as_() as ed, running.as_("al") as al:
+        async with (
+            service(provider, **settings) as running,
+            running.as_() as ed,
+            running.as_("al") as al,
+        ):
             assert (await ed.post("/api/ai/chat", json=asked)).status_code == 429
             limits = UsageAnswer.model_validate((await al.get("/api/usage")).json()).limits
-            assert [(i.whose, i.used_tokens) for i in limits] == [("person", 25_000), ("service", 75_000)]
+            assert [(i.whose, i.used_tokens) for i in limits] == [
+                ("person", 25_000),
+                ("service", 75_000),
+            ]
 
 
 async def test_the_levels_are_read_by_all_and_set_by_admins_and_reviewers() -> None:
-    """A reviewer's demand of the graph is said on the next proposal, on REST and in the chat's answer."""
+    """A reviewer's demand of the graph is said on the next proposal, on REST and in
+    the chat's answer.
+    """
     async with service(proposing(CHANGE)) as running:
         async with running.as_("vi", "viewer") as vi, running.as_("ada", "admin") as ada:
             read = (await vi.get("/api/policy")).json()
             assert (len(read["application"]), read["workspace"]) == (6, [])
             for body in ({"classes": ["code"]}, {"classes": ["code"], "graphKey": GRAPH}):
                 assert error_of(await vi.put("/api/policy", json=body))["code"] == "forbidden"
-            for bad in ({"classes": ["all"]}, {"classes": [], "typeKey": "x"}, {"classes": "code"}, {}):
+            for bad in (
+                {"classes": ["all"]},
+                {"classes": [], "typeKey": "x"},
+                {"classes": "code"},
+                {},
+            ):
                 assert (await ada.put("/api/policy", json=bad)).status_code == 422
             gone = await ada.put("/api/policy", json={"classes": [], "graphKey": "none"})
             assert gone.status_code == 404
-            assert (await ada.put("/api/policy", json={"classes": ["types"]})).json()["workspace"] == [
-                "types"
-            ]
+            assert (await ada.put("/api/policy", json={"classes": ["types"]})).json()[
+                "workspace"
+            ] == ["types"]
         async with running.as_("rev", "reviewer") as rev, running.as_() as ed:
-            assert error_of(await rev.put("/api/policy", json={"classes": []}))["code"] == "forbidden"
+            assert (
+                error_of(await rev.put("/api/policy", json={"classes": []}))["code"] == "forbidden"
+            )
             body = {"classes": ["content"], "graphKey": GRAPH}
             assert (await rev.put("/api/policy", json=body)).json()["graph"] == ["content"]
             chat = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})
             (sent,) = chat.json()["approvals"]
-            shown = ApprovalDocument.model_validate((await ed.get(f"/api/approvals/{sent['id']}")).json())
+            shown = ApprovalDocument.model_validate(
+                (await ed.get(f"/api/approvals/{sent['id']}")).json()
+            )
             assert "graph: content" in shown.asked
             assert (sent["asked"], sent["parts"]) == (shown.asked, shown.parts)
             assert (shown.needs_person, shown.by_policy, len(shown.parts)) == (True, False, 1)
@@ -356,10 +447,16 @@ async def test_a_list_is_bounded_and_what_it_leaves_out_is_read_by_id(
 ) -> None:
     monkeypatch.setattr(approval_documents, "MAX_LISTED", 100_000)
     large = [
-        call("propose_update_node", {"nodeKey": key, "changes": {"process": key * 2_000}, "reason": "asked"})
+        call(
+            "propose_update_node",
+            {"nodeKey": key, "changes": {"process": key * 2_000}, "reason": "asked"},
+        )
         for key in ("error-handler", "fetch-api", "filter-active")
     ]
-    async with answered(Says(calls=large)) as (ed, running, _), running.as_("rev", "reviewer") as rev:
+    async with (
+        answered(Says(calls=large)) as (ed, running, _),
+        running.as_("rev", "reviewer") as rev,
+    ):
         await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "rewrite them"})
         answer = await rev.get("/api/approvals")
         assert len(answer.content) < 150_000
@@ -382,7 +479,11 @@ async def test_a_list_is_bounded_and_what_it_leaves_out_is_read_by_id(
 async def test_code_that_cannot_be_parsed_is_said_before_it_is_approved_on_the_proposal_and_on_an_edit() -> (
     None
 ):
-    broken = {"nodeKey": "fetch-api", "changes": {"process": "const a = ;\nreturn a;"}, "reason": "faster"}
+    broken = {
+        "nodeKey": "fetch-api",
+        "changes": {"process": "const a = ;\nreturn a;"},
+        "reason": "faster",
+    }
     provider = ScriptedProvider(Says(calls=[call("propose_update_node", broken)]))
     async with service(provider) as running, running.as_() as ed:
         waiting = await proposed(ed)

@@ -1,4 +1,6 @@
-"""History over REST: one list, who set each field, the graph as it was, what differs, and back to it."""
+"""History over REST: one list, who set each field, the graph as it was, what differs, and
+back to it.
+"""
 
 from typing import Any
 
@@ -43,9 +45,14 @@ async def test_a_person_looks_back_compares_and_brings_a_node_back() -> None:
         assert moved["key"] == "root"
         assert moved["fields"] == [{"path": ["posX"], "before": was, "after": 1005}]
         fields = {one["field"]: one for one in (await _get(it, "blame", node="root"))["fields"]}
-        assert (fields["posX"]["by"], fields["posX"]["time"]) == ("ann", first["revisions"][0]["revision"])
+        assert (fields["posX"]["by"], fields["posX"]["time"]) == (
+            "ann",
+            first["revisions"][0]["revision"],
+        )
         restore = f"{PATH}/revisions/{begin}/restore"
-        proposed = (await it.ed.post(restore, json={"propose": True, "nodes": ["root"]})).json()["approval"]
+        proposed = (await it.ed.post(restore, json={"propose": True, "nodes": ["root"]})).json()[
+            "approval"
+        ]
         assert (proposed["status"], it.value("root", "posX")) == ("pending", 1005)
         done = await it.ed.post(restore, json={})
         assert it.value("root", "posX") == was
@@ -59,7 +66,10 @@ async def test_viewers_look_and_strangers_find_nothing() -> None:
         await it.does("root", "posX", 11)
         assert (await viewer.get(f"{PATH}/blame", params={"node": "root"})).status_code == 200
         assert (await viewer.post(f"{PATH}/revisions/1/restore", json={})).status_code == 403
-        assert error_of(await viewer.get(f"{PATH}/blame", params={"node": "nope"}))["code"] == "invalid"
+        assert (
+            error_of(await viewer.get(f"{PATH}/blame", params={"node": "nope"}))["code"]
+            == "invalid"
+        )
         assert (await viewer.get(f"{PATH}/revisions/-1")).status_code == 422
         async with it.running.client(token("sam", "admin", ("globex",))) as stranger:
             for path in ("revisions", "revisions/5", "compare?from=5", "blame?node=root"):
@@ -75,7 +85,8 @@ async def test_a_deletion_and_a_restore_change_nothing_of_the_graph_as_it_was() 
         changes = {"nodeKey": "error-handler", "changes": {"data.level": "warning"}}
         action = {"type": "update_node", "payload": changes}
         approvals = (await it.running.state.services("default")).approvals
-        ed, reviewer = Person("ed", "editor", "default"), Person("rita", "reviewer", "default")
+        ed = Person("ed", "editor", "default")
+        reviewer = Person("rita", "reviewer", "default")
         made = await approvals.propose(action, an_ask(asker=ed))
         await approvals.decide(made.id, Approve(), reviewer)
         past = await _get(it, f"revisions/{begin}")
@@ -93,7 +104,11 @@ async def test_a_deletion_and_a_restore_change_nothing_of_the_graph_as_it_was() 
 
 
 def put(node: str, sheet: str, field: str, value: object) -> GraphInstruction:
-    sent: dict[str, Any] = {"i": {"o": 1, "p": [field], "v": value}, "sheetId": sheet, "nodeId": node}
+    sent: dict[str, Any] = {
+        "i": {"o": 1, "p": [field], "v": value},
+        "sheetId": sheet,
+        "nodeId": node,
+    }
     return GraphInstruction.model_validate(sent)
 
 
@@ -131,7 +146,9 @@ async def test_tidy_says_where_nodes_would_stand_and_stores_nothing() -> None:
 
 async def test_tidy_refuses_what_it_does_not_know() -> None:
     async with service() as running, running.as_() as client:
-        assert (await client.post(f"/api/graphs/{GRAPH}/tidy", json={"nodes": []})).status_code == 422
+        assert (
+            await client.post(f"/api/graphs/{GRAPH}/tidy", json={"nodes": []})
+        ).status_code == 422
         assert (await client.post("/api/graphs/nothing/tidy", json={})).status_code == 404
     async with service() as running, running.as_("eve", "admin", "elsewhere") as client:
         assert (await client.post(f"/api/graphs/{GRAPH}/tidy", json={})).status_code == 404
@@ -143,10 +160,13 @@ async def test_what_would_take_many_seconds_is_refused_also_as_a_proposal_and_a_
     async with service() as running, running.as_("vic", "viewer") as client:
         ends = {"graph_key": "many", "source": "a", "target": "b", "sheet": "1"}
         nodes = [
-            Node(key=key, graph_key="many", type="task", sheet=sheet) for key, sheet in ("a1", "b1", "c0")
+            Node(key=key, graph_key="many", type="task", sheet=sheet)
+            for key, sheet in ("a1", "b1", "c0")
         ]
         edges = [Edge(key=f"e{i}", **ends) for i in range(MAX_EDGES + 1)]
-        graph = Graph(key="many", name="Many", workspace="default", sheets_list={"0": "small", "1": "large"})
+        graph = Graph(
+            key="many", name="Many", workspace="default", sheets_list={"0": "small", "1": "large"}
+        )
         approvals = (await running.state.services("default")).approvals
         content = Mutation(graph_key="many", put_nodes=nodes, put_edges=edges)
         await approvals.source.create_graph(graph, content)

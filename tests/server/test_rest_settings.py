@@ -1,4 +1,6 @@
-"""What an admin reads of the settings, and how a key is tried: no secret is shown, sent away or logged."""
+"""What an admin reads of the settings, and how a key is tried: no secret is shown, sent
+away or logged.
+"""
 
 import logging
 from pathlib import Path
@@ -49,7 +51,9 @@ async def test_an_admin_sees_what_is_set_and_no_secret_and_others_nothing() -> N
     ]
     assert (shown["provider"], shown["model"], shown["embedder"]) == ("offline", "rules", None)
     rows = {row["variable"]: row for group in shown["groups"] for row in group["settings"]}
-    assert rows["NODIUS_NOTIFY_URL"] == _row("NODIUS_NOTIFY_URL", "https://hooks.example.com", "set")
+    assert rows["NODIUS_NOTIFY_URL"] == _row(
+        "NODIUS_NOTIFY_URL", "https://hooks.example.com", "set"
+    )
     assert rows["NODIUS_LLM_API_KEY"] == _row("NODIUS_LLM_API_KEY", None, "set")
     assert rows["NODIUS_OIDC_ROLES"]["value"] == '{"groups":{"staff":"editor"}}'
     assert rows["NODIUS_RATE_LIMIT"] == _row("NODIUS_RATE_LIMIT", "30", "default")
@@ -61,7 +65,9 @@ def _row(variable: str, value: str | None, state: str) -> dict[str, Any]:
     return {"variable": variable, "value": value, "state": state}
 
 
-async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.DEBUG)
     with ScriptedServer() as server:
         allow = server.url.removeprefix("http://")
@@ -77,7 +83,9 @@ async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(caplog: pytest.L
             server.play(Answer(status=500, body={"error": {"message": "out of order"}}))
             broken = (await ada.post("/api/settings/test", json=asked)).json()
             french = await ada.post(
-                "/api/settings/test", json={"provider": "mistral"}, headers={"Accept-Language": "fr"}
+                "/api/settings/test",
+                json={"provider": "mistral"},
+                headers={"Accept-Language": "fr"},
             )
     assert (good["ok"], good["detail"]) == (True, "Blue, [hidden].")
     assert isinstance(good["latencyMs"], int)
@@ -85,7 +93,10 @@ async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(caplog: pytest.L
         good["line"]
         == f"NODIUS_PROVIDER=openai NODIUS_MODEL=m NODIUS_LLM_BASE_URL={server.url}/v1 NODIUS_LLM_API_KEY=…"
     )
-    assert (wrong["ok"], broken["ok"]) == (False, False)  # each asked once: the server plays no more
+    assert (wrong["ok"], broken["ok"]) == (
+        False,
+        False,
+    )  # each asked once: the server plays no more
     assert "key" in wrong["detail"]
     assert (french.json()["ok"], french.json()["latencyMs"]) == (False, None)
     assert french.json()["line"] == "NODIUS_PROVIDER=mistral MISTRAL_API_KEY=…"
@@ -95,7 +106,9 @@ async def test_a_key_is_tried_once_and_shown_and_logged_nowhere(caplog: pytest.L
         assert OURS not in said
 
 
-async def test_an_address_gets_no_key_of_the_settings_and_must_be_one_that_agents_may_reach() -> None:
+async def test_an_address_gets_no_key_of_the_settings_and_must_be_one_that_agents_may_reach() -> (
+    None
+):
     with ScriptedServer() as server:
         async with service(**SECRETS) as running, running.as_("ada", "admin") as ada:
             for address in (
@@ -126,11 +139,14 @@ async def test_trying_is_bounded_and_what_is_wrong_is_not_repeated() -> None:
             {"provider": "openai", "baseUrl": "ftp://a"},
             {"provider": "a", "key": ""},
         ):
-            answer = await ada.post("/api/settings/test", json={**body, "key": body.get("key", KEY)})
+            answer = await ada.post(
+                "/api/settings/test", json={**body, "key": body.get("key", KEY)}
+            )
             assert answer.status_code == 422
             assert KEY not in answer.text
         codes = [
-            (await ada.post("/api/settings/test", json={"provider": "no"})).status_code for _ in range(7)
+            (await ada.post("/api/settings/test", json={"provider": "no"})).status_code
+            for _ in range(7)
         ]
         assert codes == [200] * 6 + [429]
 
@@ -148,13 +164,22 @@ class Clocks:
 
 
 async def test_a_key_is_stored_as_a_hash_and_holds_until_it_is_over_or_revoked() -> None:
-    records, clocks = MemoryDatabase().records(ROOT_WORKSPACE), Clocks()
-    here, there = clocks.keys(records), clocks.keys(records)
-    key, text = await here.create(user="ed", role="editor", workspaces=["default"], name="bot", days=2)
+    records = MemoryDatabase().records(ROOT_WORKSPACE)
+    clocks = Clocks()
+    here = clocks.keys(records)
+    there = clocks.keys(records)
+    key, text = await here.create(
+        user="ed", role="editor", workspaces=["default"], name="bot", days=2
+    )
     assert key.id.startswith("key_")
     assert text.split("_", 3)[3] not in str(await records.query(KIND))
     found = await there.find(text, "mcp")
-    assert (found.user, found.role, found.workspaces, found.name) == ("ed", "editor", ("default",), "bot")
+    assert (found.user, found.role, found.workspaces, found.name) == (
+        "ed",
+        "editor",
+        ("default",),
+        "bot",
+    )
     (listed,) = await here.list()
     assert listed.used == clocks.now
     for wrong in (

@@ -1,4 +1,6 @@
-"""Whole graphs over REST: who may, what editors, proposals and automations of a deleted graph come to."""
+"""Whole graphs over REST: who may, what editors, proposals and automations of a deleted
+graph come to.
+"""
 
 import gzip
 import json
@@ -18,12 +20,18 @@ from tests.support.service import AUTOMATION, CHANGE, GRAPH, error_of, service
 from tests.support.waiting import another_moment
 
 
-async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_comes_back_as_it_was() -> None:
-    provider = ScriptedProvider(Says(calls=[call("propose_update_node", CHANGE)]), Says(calls=[move()]))
+async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_comes_back_as_it_was() -> (
+    None
+):
+    provider = ScriptedProvider(
+        Says(calls=[call("propose_update_node", CHANGE)]), Says(calls=[move()])
+    )
     async with service(provider, automations_at_once=1) as running, running.as_() as ed:
         waits = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "Warn."})).json()
         proposal = waits["approvals"][0]["id"]
-        automation = (await ed.post("/api/automations", json={**AUTOMATION, "mode": "propose"})).json()["id"]
+        automation = (
+            await ed.post("/api/automations", json={**AUTOMATION, "mode": "propose"})
+        ).json()["id"]
         run = (await ed.post(f"/api/automations/{automation}/run")).json()["sessionId"]
         await running.state.scheduler.run_due()
         assert (await ed.get("/api/graphs")).json()["graphs"][0]["waiting"] == 2
@@ -50,13 +58,16 @@ async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_c
         assert (await ed.get("/api/deleted-graphs")).json() == {"graphs": []}
 
 
-async def test_a_new_name_is_shown_to_who_has_the_graph_open_and_stands_in_the_one_history() -> None:
+async def test_a_new_name_is_shown_to_who_has_the_graph_open_and_stands_in_the_one_history() -> (
+    None
+):
     async with service() as running, running.as_() as ed:
         path = f"/api/graphs/{GRAPH}"
         live = await running.state.live.open("default", GRAPH)
         member = live.join("olga", "0")
         await live.edit("olga", None, rename_sheet, "0", "Before")
-        begin, was = now_ms(), live.document().name
+        begin = now_ms()
+        was = live.document().name
         await another_moment()
         assert (await ed.patch(path, json={"name": "Renamed"})).status_code == 200
         said = [json.loads(one.text) for one in member.waiting()]
@@ -90,7 +101,9 @@ WORK = [
 ]
 
 
-async def test_who_only_looks_and_who_is_elsewhere_changes_no_graph_and_nobody_gives_it_no_name() -> None:
+async def test_who_only_looks_and_who_is_elsewhere_changes_no_graph_and_nobody_gives_it_no_name() -> (
+    None
+):
     async with service() as running, running.as_() as ed, running.as_("val", "viewer") as val:
         other = running.as_("eve", "admin", "other")
         for method, path, body in WORK:
@@ -118,7 +131,10 @@ async def test_a_new_and_a_copied_graph_are_listed_and_drawn_small() -> None:
             "Copy 2",
             listed[GRAPH]["nodes"],
         )
-        drawn = {t["graphKey"]: t["boxes"] for t in (await ed.get("/api/thumbnails")).json()["thumbnails"]}
+        drawn = {
+            t["graphKey"]: t["boxes"]
+            for t in (await ed.get("/api/thumbnails")).json()["thumbnails"]
+        }
         assert drawn[new["graphKey"]] == []
         assert drawn[copy["graphKey"]] == drawn[GRAPH] != []
 
@@ -129,7 +145,9 @@ FLOW = load_text("workflows/order_refund.json")
 async def test_an_imported_workflow_is_changed_and_exported_for_its_tool_without_secrets() -> None:
     raw = orjson.loads(FLOW)
     raw["nodes"][0]["parameters"]["apiKey"] = "sk-verysecretverysecret123456"
-    raw["nodes"][0]["credentials"] = {"httpBasicAuth": {"id": "17", "name": "Shop", "password": "hunter2!"}}
+    raw["nodes"][0]["credentials"] = {
+        "httpBasicAuth": {"id": "17", "name": "Shop", "password": "hunter2!"}
+    }
     async with service() as running, running.as_() as client:
         done = (await client.post("/api/graphs/import", content=orjson.dumps(raw))).json()
         path = f"/api/graphs/{done['graphKey']}"
@@ -187,14 +205,27 @@ async def test_copied_text_becomes_nodes_of_a_sheet_and_nothing_but_their_types_
 
 async def test_nodes_to_be_added_get_names_that_are_free_in_the_graph_as_people_edit_it() -> None:
     async with service() as running, running.as_() as client:
-        key = (await client.post("/api/graphs", json={"name": "Orders", "type": "n8n"})).json()["graphKey"]
+        key = (await client.post("/api/graphs", json={"name": "Orders", "type": "n8n"})).json()[
+            "graphKey"
+        ]
         path = f"/api/graphs/{key}/free-names"
         live = await running.state.live.open("default", key)
         live.join("olga", "0")
-        shown = {"_key": "set", "graphKey": key, "sheet": "0", "type": "starter", "data": {"name": "Set"}}
+        shown = {
+            "_key": "set",
+            "graphKey": key,
+            "sheet": "0",
+            "type": "starter",
+            "data": {"name": "Set"},
+        }
         await live.edit("ed", None, create_elements, "0", [shown], [])
         asked = {"key": "a", "type": "starter", "data": {"name": "Set"}}
-        user = {"key": "b", "type": "starter", "data": None, "process": "$('Set').all() + $node.Set.json"}
+        user = {
+            "key": "b",
+            "type": "starter",
+            "data": None,
+            "process": "$('Set').all() + $node.Set.json",
+        }
         made = (await client.post(path, json={"nodes": [asked, user]})).json()
         assert made == {
             "nodes": [
@@ -205,9 +236,16 @@ async def test_nodes_to_be_added_get_names_that_are_free_in_the_graph_as_people_
         other = f"/api/graphs/{GRAPH}/free-names"  # its nodes do not call each other by name
         kept = (await client.post(other, json={"nodes": [asked, user]})).json()["nodes"]
         assert [node.get("process") for node in kept] == [None, user["process"]]
-        refused: list[list[dict[str, Any]]] = [[], [{**asked, "key": ""}], [{**asked, "sheet": "0"}]]
+        refused: list[list[dict[str, Any]]] = [
+            [],
+            [{**asked, "key": ""}],
+            [{**asked, "sheet": "0"}],
+        ]
         for nodes in refused:
-            assert error_of(await client.post(path, json={"nodes": nodes}))["code"] == "invalid_message"
+            assert (
+                error_of(await client.post(path, json={"nodes": nodes}))["code"]
+                == "invalid_message"
+            )
         async with running.as_("vera", "viewer") as viewer:
             assert error_of(await viewer.post(path, json={"nodes": [asked]}))["code"] == "forbidden"
 

@@ -70,9 +70,13 @@ async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks(
         assert (await ed.get("/api/uses", params={"value": swap["old"]})).json()["uses"] == []
         [still] = (await al.get("/api/uses", params={"value": swap["old"]})).json()["uses"]
         assert still["graph"] not in keys.values()
-        async with running.as_("eva", "editor") as eva:  # editors decide what they asked for, no more
+        async with running.as_(
+            "eva", "editor"
+        ) as eva:  # editors decide what they asked for, no more
             for ask in (f"{path}/undo", f"{path}/decision"):
-                answer = await eva.post(ask, json={} if ask.endswith("undo") else {"verdict": "approve"})
+                answer = await eva.post(
+                    ask, json={} if ask.endswith("undo") else {"verdict": "approve"}
+                )
                 assert answer.status_code == (403 if ask.endswith("undo") else 200), ask
         undone = (await rita.post(f"{path}/undo", json={})).json()
         assert undone["parts"][0]["approval"]["undoes"] == part["approval"]["id"]
@@ -82,7 +86,9 @@ async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks(
 
 
 @each_row("by_rules", True, False)
-async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothing(by_rules: bool) -> None:
+async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothing(
+    by_rules: bool,
+) -> None:
     asks = call("search_workspace", {"query": "error"})
     provider = None if by_rules else ScriptedProvider(Says(calls=[asks]), Says(text="It logs."))
     async with service(provider) as running, running.as_() as ed:
@@ -92,7 +98,11 @@ async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothin
         assert (f"{{{{graph:{GRAPH}}}}}" in answer["message"]) == by_rules
         thread = (await ed.get(f"/api/ai/thread/{answer['threadId']}/messages")).json()
         assert thread["status"] == "idle"
-        again = {**body, "threadId": answer["threadId"], "message": "And who uses https://nobody.example?"}
+        again = {
+            **body,
+            "threadId": answer["threadId"],
+            "message": "And who uses https://nobody.example?",
+        }
         if by_rules:
             assert (await ed.post("/api/ai/chat", json=again)).json()["type"] == "message"
         elif provider is not None:
@@ -119,7 +129,9 @@ async def test_a_secret_typed_into_an_address_is_read_by_no_model_and_in_no_list
     ) as model:
         async with service(model) as running, running.as_() as ed:
             key = await _with_a_secret(running, ed)
-            await ed.post("/api/ai/chat", json={"graphKey": key, "message": "What does Read bills fetch?"})
+            await ed.post(
+                "/api/ai/chat", json={"graphKey": key, "message": "What does Read bills fetch?"}
+            )
             exported = await ed.get(f"/api/graphs/{key}/export", params={"format": "n8n"})
             shown = [
                 *(str(request) for request in model.requests),
@@ -150,7 +162,9 @@ async def test_everything_that_holds_the_words_is_found_and_nothing_of_others() 
         running.as_("al") as al,
         running.as_("ex", "admin", "elsewhere") as stranger,
     ):
-        said = await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "What is striped?"})
+        said = await ed.post(
+            "/api/ai/chat", json={"graphKey": GRAPH, "message": "What is striped?"}
+        )
         thread = said.json()["threadId"]
         await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "warn"})
 
@@ -207,7 +221,9 @@ async def test_documents_and_context_hold_what_the_question_needs() -> None:
         assert found["documents"][0]["key"] == "fetch-api"
         assert len(found["documents"]) == 2
         assert json.loads(found["documents"][0]["text"])["_key"] == "fetch-api"
-        assert found["context"].startswith("FLOW\n"), "a small graph is written whole, as for a conversation"
+        assert found["context"].startswith("FLOW\n"), (
+            "a small graph is written whole, as for a conversation"
+        )
         nodes = await (await running.state.services("default")).source.get_nodes(GRAPH)
         assert [node.key for node in nodes if node.key not in found["context"]] == []
         assert 0 < found["tokens"] <= 4_000
@@ -217,7 +233,11 @@ async def test_documents_and_context_hold_what_the_question_needs() -> None:
 
 
 async def test_strangers_and_bad_questions_are_refused() -> None:
-    async with service() as running, running.as_("ex", "admin", "elsewhere") as stranger, running.as_() as ed:
+    async with (
+        service() as running,
+        running.as_("ex", "admin", "elsewhere") as stranger,
+        running.as_() as ed,
+    ):
         answer = await stranger.get(PATH, params={"q": "fetch"})
         assert (answer.status_code, error_of(answer)["code"]) == (404, "not_found")
         for bad in (
@@ -234,7 +254,12 @@ async def test_what_is_written_in_a_node_stays_one_line_without_its_secrets() ->
     async with service() as running, running.as_() as ed:
         source = (await running.state.services("default")).source
         node = Node(
-            _key="odd", graphKey=GRAPH, sheet="0", type="log-node", process=NASTY, data={"name": "Zebra"}
+            _key="odd",
+            graphKey=GRAPH,
+            sheet="0",
+            type="log-node",
+            process=NASTY,
+            data={"name": "Zebra"},
         )
         await source.apply(Mutation(graph_key=GRAPH, put_nodes=(node,)))
         found = await ask(ed, "zebra", limit=1)

@@ -1,4 +1,6 @@
-"""The OpenAPI description is true: `schemathesis` makes requests from it and checks the answers by it."""
+"""The OpenAPI description is true: `schemathesis` makes requests from it and checks the
+answers by it.
+"""
 
 import asyncio
 import sys
@@ -15,10 +17,14 @@ from tests.support.service import AUTOMATION, GRAPH, token, with_an_agent
 
 CHANGE = 'rename error-handler to "Report error"'
 UNCHECKED = "positive_data_acceptance"
-"""A request of the right form may still be refused: a file that is no workflow, a workspace not theirs."""
+"""A request of the right form may still be refused: a file that is no workflow, a
+workspace not theirs.
+"""
 
 STAYS = "use_after_free"
-"""A call that is forgotten stays with its sums; that what was deleted is gone is shown elsewhere."""
+"""A call that is forgotten stays with its sums; that what was deleted is
+gone is shown elsewhere.
+"""
 
 
 @asynccontextmanager
@@ -32,11 +38,18 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
         )
         waits = answer.json()
         automation = await asyncio.to_thread(
-            requests.post, f"{running.address}/api/automations", json=AUTOMATION, headers=headers, timeout=20
+            requests.post,
+            f"{running.address}/api/automations",
+            json=AUTOMATION,
+            headers=headers,
+            timeout=20,
         )
         key = automation.json()["id"]
         run = await asyncio.to_thread(
-            requests.post, f"{running.address}/api/automations/{key}/run", headers=headers, timeout=20
+            requests.post,
+            f"{running.address}/api/automations/{key}/run",
+            headers=headers,
+            timeout=20,
         )
         url = "https://api.example.com/nba/v1/players/stats"
         codemod = await asyncio.to_thread(
@@ -78,9 +91,13 @@ expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [False, True])
-async def test_a_long_search_finds_no_undocumented_answer_and_no_failure(known: bool, tmp_path: Path) -> None:
+async def test_a_long_search_finds_no_undocumented_answer_and_no_failure(
+    known: bool, tmp_path: Path
+) -> None:
     async with with_content() as (running, keys):
-        given = "\n".join(f'"path.{name}" = "{value}"' for name, value in keys.items()) if known else ""
+        given = (
+            "\n".join(f'"path.{name}" = "{value}"' for name, value in keys.items()) if known else ""
+        )
         config = tmp_path / "schemathesis.toml"
         config.write_text(CONFIGURED.format(parameters=f"[parameters]\n{given}" if given else ""))
         command = [

@@ -1,4 +1,6 @@
-"""Signing in to the page at an OpenID Connect provider, over real HTTP, and what may go wrong there."""
+"""Signing in to the page at an OpenID Connect provider, over real HTTP, and what may
+go wrong there.
+"""
 
 import asyncio
 import time
@@ -71,18 +73,26 @@ async def test_somebody_signs_in_works_is_renewed_and_signs_out_at_a_real_provid
             assert (me["userId"], me["username"], me["role"]) == ("alice", "Alice", "admin")
             assert 0 < token.json()["expiresIn"] <= 600
             await forget_tokens(issuer, "alice")
-            assert (await browser.post("/auth/token", headers=OWN)).status_code == 200  # asked just now
+            assert (
+                await browser.post("/auth/token", headers=OWN)
+            ).status_code == 200  # asked just now
             left = await browser.post("/auth/logout", headers=OWN)
             assert left.json()["url"].startswith(f"{issuer}/")
-            assert error_of(await browser.post("/auth/token", headers=OWN))["code"] == "unauthorized"
+            assert (
+                error_of(await browser.post("/auth/token", headers=OWN))["code"] == "unauthorized"
+            )
 
 
-async def test_a_session_ends_and_roles_change_as_the_provider_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_ends_and_roles_change_as_the_provider_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("server.oidc.RECHECK_S", 0.0)
     with mock_provider(bob=["staff"]) as issuer:
         async with service(**oidc_settings(issuer)) as running, running.client() as browser:
             await returned(browser, await authorize(await begun(browser), "bob"))
-            both = await asyncio.gather(*(browser.post("/auth/token", headers=OWN) for _ in range(2)))
+            both = await asyncio.gather(
+                *(browser.post("/auth/token", headers=OWN) for _ in range(2))
+            )
             assert [one.status_code for one in both] == [200, 200]  # two tabs at once
             await forget_tokens(issuer, "bob")
             ended = await browser.post("/auth/token", headers=OWN)
@@ -92,8 +102,10 @@ async def test_a_session_ends_and_roles_change_as_the_provider_says(monkeypatch:
 
 async def test_two_tabs_sign_in_side_by_side_and_an_answer_counts_once() -> None:
     async with forging() as (provider, running), running.client() as browser:
-        first, second = await begun(browser, "/#graph=a"), await begun(browser, "/#graph=b")
-        one, other = provider.authorize(first, "code-a"), provider.authorize(second, "code-b")
+        first = await begun(browser, "/#graph=a")
+        second = await begun(browser, "/#graph=b")
+        one = provider.authorize(first, "code-a")
+        other = provider.authorize(second, "code-b")
         assert (await returned(browser, other)).headers["location"] == "/#graph=b"
         assert (await returned(browser, one)).headers["location"] == "/#graph=a"
         again = await returned(browser, one)
@@ -104,7 +116,11 @@ async def test_two_tabs_sign_in_side_by_side_and_an_answer_counts_once() -> None
 
 
 async def test_an_answer_that_fits_no_attempt_of_this_browser_signs_nobody_in() -> None:
-    async with forging() as (provider, running), running.client() as browser, running.client() as other:
+    async with (
+        forging() as (provider, running),
+        running.client() as browser,
+        running.client() as other,
+    ):
         location = provider.authorize(await begun(browser))
         for tampered in (location[:-1], location + "x", location.partition("&")[0]):
             answer = await returned(browser, tampered)
@@ -120,7 +136,9 @@ async def test_an_answer_that_fits_no_attempt_of_this_browser_signs_nobody_in() 
 
 async def test_a_code_that_was_used_already_is_refused() -> None:
     async with forging() as (provider, running), running.client() as browser:
-        assert (await returned(browser, provider.authorize(await begun(browser)))).status_code == 303
+        assert (
+            await returned(browser, provider.authorize(await begun(browser)))
+        ).status_code == 303
         location = provider.authorize(await begun(browser), "code-2")
         provider.challenges.clear()  # somebody else was quicker
         answer = await returned(browser, location)
@@ -149,7 +167,10 @@ FORGED: dict[str, dict[str, Any]] = {
 async def test_no_forged_token_signs_anybody_in() -> None:
     async with forging() as (provider, running), running.client() as browser:
         for what, forged in FORGED.items():
-            provider.claims, provider.key, provider.algorithm, provider.token = {}, provider.key, "RS256", ""
+            provider.claims = {}
+            provider.key = provider.key
+            provider.algorithm = "RS256"
+            provider.token = ""
             before = provider.key
             for name, value in forged.items():
                 setattr(provider, name, value)
@@ -165,7 +186,13 @@ async def test_no_forged_token_signs_anybody_in() -> None:
 @pytest.mark.parametrize(
     "next",
     [
-        *("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "http://["),
+        *(
+            "https://evil.example/",
+            "//evil.example",
+            "/\\evil.example",
+            "javascript:alert(1)",
+            "http://[",
+        ),
         *("/\r\nSet-Cookie: a=b", "%2f%2fevil.example", "/auth/logout"),
     ],
 )
@@ -181,8 +208,13 @@ async def test_a_provider_that_is_down_gets_a_page_with_a_way_to_try_again(
     async with forging() as (provider, running), running.client() as browser:
         known = dict(provider.api.answers)
         provider.api.answers = {"GET /.well-known/openid-configuration": (500, {})}
-        answer = await browser.get("/auth/login", params={"next": NEXT}, headers={"Accept-Language": "fr"})
-        assert (answer.status_code, answer.headers["content-type"]) == (503, "text/html; charset=utf-8")
+        answer = await browser.get(
+            "/auth/login", params={"next": NEXT}, headers={"Accept-Language": "fr"}
+        )
+        assert (answer.status_code, answer.headers["content-type"]) == (
+            503,
+            "text/html; charset=utf-8",
+        )
         assert "Réessayer" in answer.text
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         provider.api.answers = known
@@ -271,7 +303,9 @@ def test_a_cookie_that_another_secret_or_another_purpose_sealed_is_none() -> Non
     ({"oidc_roles": {}}, "oidc_roles"),
     ({"oidc_issuer": "http://login.example.com"}, "oidc_issuer"),
 )
-async def test_settings_that_let_nobody_in_are_refused_by_name(changed: dict[str, Any], said: str) -> None:
+async def test_settings_that_let_nobody_in_are_refused_by_name(
+    changed: dict[str, Any], said: str
+) -> None:
     settings = settings_of(**oidc_settings("https://login.example.com", **changed))
     with pytest.raises(SettingsError, match=said):
         IdentityProvider(settings)
@@ -300,7 +334,11 @@ async def test_doctor_says_whether_the_provider_answers_and_what_is_wrong_with_i
 
 async def test_without_a_provider_there_is_no_such_way_in() -> None:
     async with service() as running, running.client() as browser:
-        for method, path in (("GET", "/auth/login"), ("GET", "/auth/callback"), ("POST", "/auth/logout")):
+        for method, path in (
+            ("GET", "/auth/login"),
+            ("GET", "/auth/callback"),
+            ("POST", "/auth/logout"),
+        ):
             assert (await browser.request(method, path, headers=OWN)).status_code == 404
         assert (await browser.post("/auth/token", headers=OWN)).status_code == 204
 

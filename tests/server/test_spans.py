@@ -1,4 +1,6 @@
-"""What a turn does as spans of OpenTelemetry: the SDK is real; in memory, and sent by a server of its own."""
+"""What a turn does as spans of OpenTelemetry: the SDK is real; in memory, and sent by a server
+of its own.
+"""
 
 import asyncio
 import gzip
@@ -60,7 +62,9 @@ def of(spans: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
     return [span for span in spans.get_finished_spans() if operation(span) == name]
 
 
-async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMemorySpanExporter) -> None:
+async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(
+    spans: InMemorySpanExporter,
+) -> None:
     async with answered(*STEPS) as (ed, _, _):
         answer = await ed.post("/api/ai/chat", json=ASKED, headers={"traceparent": TRACEPARENT})
         thread = answer.json()["threadId"]
@@ -69,7 +73,9 @@ async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMe
     assert (f"{turn.context.trace_id:032x}", f"{turn.parent.span_id:016x}") == (TRACE, PARENT)
     assert (turn.attributes or {})["gen_ai.conversation.id"] == thread
     made = [span for span in spans.get_finished_spans() if operation(span)]
-    assert [operation(span) for span in made] == [span["operation"] for span in shown], "the page's own"
+    assert [operation(span) for span in made] == [span["operation"] for span in shown], (
+        "the page's own"
+    )
     assert {span.parent.span_id for span in made if span.parent and span is not turn} == {
         turn.context.span_id
     }
@@ -80,12 +86,18 @@ async def test_a_turn_is_a_tree_of_spans_under_the_request_that_asks(spans: InMe
     assert documents[0].keys() == {"id", "score"}
     asked = of(spans, "chat")
     assert [(span.attributes or {})["gen_ai.usage.input_tokens"] for span in asked] == [100, 100]
-    assert all(turn.start_time <= span.start_time <= span.end_time <= turn.end_time for span in asked)
-    stores = [span for span in spans.get_finished_spans() if "db.system.name" in (span.attributes or {})]
+    assert all(
+        turn.start_time <= span.start_time <= span.end_time <= turn.end_time for span in asked
+    )
+    stores = [
+        span for span in spans.get_finished_spans() if "db.system.name" in (span.attributes or {})
+    ]
     assert {span.context.trace_id for span in stores} <= {turn.context.trace_id}
 
 
-async def test_the_handshake_of_a_websocket_names_the_trace_of_its_turns(spans: InMemorySpanExporter) -> None:
+async def test_the_handshake_of_a_websocket_names_the_trace_of_its_turns(
+    spans: InMemorySpanExporter,
+) -> None:
     async with ScriptedProvider("It is logged.") as model, served(model) as running:
         url = running.address.replace("http", "ws", 1) + "/ws"
         headers = {"traceparent": TRACEPARENT}
@@ -168,7 +180,10 @@ class _Taking(BaseHTTPRequestHandler):
         sent = ExportTraceServiceRequest.FromString(body)
         collector = cast(Collector, self.server)
         collector.spans += [
-            span for each in sent.resource_spans for scope in each.scope_spans for span in scope.spans
+            span
+            for each in sent.resource_spans
+            for scope in each.scope_spans
+            for span in scope.spans
         ]
         self.send_response(200)
         self.end_headers()
@@ -180,13 +195,17 @@ class _Taking(BaseHTTPRequestHandler):
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     with Collector() as made:
-        threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=made.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         yield made
         made.shutdown()
 
 
 @pytest.mark.slow
-async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Collector, file: Path) -> None:
+async def test_a_server_sends_its_spans_and_hands_the_context_on(
+    collector: Collector, file: Path
+) -> None:
     given = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.address}
     with ScriptedServer() as model:
         model.play(Answer(pieces=streamed("It is logged."), headers=EVENTS))
@@ -209,7 +228,9 @@ async def test_a_server_sends_its_spans_and_hands_the_context_on(collector: Coll
         assert "baggage" not in model.requests[-1].headers
     turn = next(span for span in collector.spans if span.name == "invoke_agent")
     assert turn.trace_id.hex() == TRACE
-    assert sent.split("-")[1:3] == [TRACE, turn.span_id.hex()], "the model's server gets the context"
+    assert sent.split("-")[1:3] == [TRACE, turn.span_id.hex()], (
+        "the model's server gets the context"
+    )
     stores = [span for span in collector.spans if span.name.endswith(" sqlite")]
     assert turn.trace_id in {span.trace_id for span in stores}
     called = [span for span in collector.spans if span.name == "tools/call read_node_detail"]
@@ -230,7 +251,10 @@ CHANGES = Says(
 
 
 async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone() -> None:
-    async with answered(READS, CHANGES, "Done.") as (ed, running, _), running.as_("al", "admin") as admin:
+    async with (
+        answered(READS, CHANGES, "Done.") as (ed, running, _),
+        running.as_("al", "admin") as admin,
+    ):
         asked = {"graphKey": GRAPH, "message": "Rename the fetching, please"}
         waits = (await ed.post("/api/ai/chat", json=asked)).json()
         path = f"/api/ai/thread/{waits['threadId']}"
@@ -240,7 +264,15 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
         spans = turn["spans"]
         names = [span["operation"] for span in spans]
         assert names == [
-            *("embeddings", "retrieval", "chat", "execute_tool", "chat", "execute_tool", "invoke_agent"),
+            *(
+                "embeddings",
+                "retrieval",
+                "chat",
+                "execute_tool",
+                "chat",
+                "execute_tool",
+                "invoke_agent",
+            ),
             *("chat", "invoke_agent"),
         ]
         [found] = [span["attributes"] for span in spans if span["operation"] == "retrieval"]
@@ -287,7 +319,8 @@ async def test_what_is_kept_is_bounded_by_count_age_and_size(db_url: str) -> Non
 
 
 async def _bounded(db_records: Any) -> None:
-    traces, now = Traces(db_records, days=2), turn_trace.now_ms()
+    traces = Traces(db_records, days=2)
+    now = turn_trace.now_ms()
     facts = {"threadId": "t", "graphKey": "g", "userId": "u"}
 
     async def keep(turn: int, **more: Any) -> None:
@@ -298,7 +331,9 @@ async def _bounded(db_records: Any) -> None:
 
     old = {**facts, "threadId": "old", "turn": 1, "time": now - 3 * turn_trace.DAY_MS, "spans": []}
     for number in range(2 * turn_trace.AT_ONCE + 1):
-        await db_records.put(Record(kind=KIND, key=f"old/{number:06}", data=old), expected_version=None)
+        await db_records.put(
+            Record(kind=KIND, key=f"old/{number:06}", data=old), expected_version=None
+        )
     for turn in range(1, TURNS + 4):
         await keep(turn)
     await keep(TURNS + 3)  # it waited, and went on
@@ -319,7 +354,8 @@ async def _bounded(db_records: Any) -> None:
 
 
 async def test_of_a_conversation_that_is_deleted_while_it_is_answered_nothing_stays() -> None:
-    held, is_asked = asyncio.Event(), asyncio.Event()
+    held = asyncio.Event()
+    is_asked = asyncio.Event()
 
     def answer(_: Asked) -> Says:
         is_asked.set()

@@ -66,9 +66,13 @@ async def test_the_command_decides_as_its_option_says(tmp_path: Path) -> None:
 
 
 async def test_turns_of_one_client_run_side_by_side_and_are_stopped_alone() -> None:
-    first, second = asyncio.Event(), asyncio.Event()
+    first = asyncio.Event()
+    second = asyncio.Event()
     with ScriptedProvider(Says(text="A", held=first), Says(text="B", held=second)) as model:
-        async with ws_server(model) as server, NodiusStream(address(server), token=token()) as stream:
+        async with (
+            ws_server(model) as server,
+            NodiusStream(address(server), token=token()) as stream,
+        ):
             one = await stream.chat(GRAPH, "one")
             async for message in one:
                 if message["type"] == "ai:token":  # the model has begun the first answer
@@ -131,7 +135,8 @@ class Frames:
     """Frames without end; notes when they are closed."""
 
     def __init__(self, *, silent: bool = False) -> None:
-        self.closed, self.silent = False, silent
+        self.closed = False
+        self.silent = silent
 
     async def __call__(self) -> AsyncGenerator[str]:
         try:
@@ -154,7 +159,9 @@ async def never() -> Any:
 
 
 async def test_the_frames_of_a_client_that_goes_are_closed() -> None:
-    frames, gone, sent = Frames(), asyncio.Event(), list[bytes]()
+    frames = Frames()
+    gone = asyncio.Event()
+    sent = list[bytes]()
 
     async def receive() -> Any:
         await gone.wait()
@@ -170,7 +177,9 @@ async def test_the_frames_of_a_client_that_goes_are_closed() -> None:
     assert sent[1] == b'data: {"n": 1}\n\n'
 
 
-async def test_the_frames_of_a_client_that_takes_nothing_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_frames_of_a_client_that_takes_nothing_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(event_stream, "STALLED_S", 0.01)
     frames = Frames()
 
@@ -185,7 +194,8 @@ async def test_the_frames_of_a_client_that_takes_nothing_are_closed(monkeypatch:
 
 async def test_a_silent_answer_is_kept_alive_by_comments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "KEEP_ALIVE_S", 0.001)
-    frames, alive = Frames(silent=True), asyncio.Event()
+    frames = Frames(silent=True)
+    alive = asyncio.Event()
 
     async def receive() -> Any:
         await alive.wait()
@@ -216,7 +226,9 @@ async def test_the_end_of_the_server_closes_the_frames() -> None:
 
 
 @each_row("broken", "a raise", "\ud83d", "a raise in first")
-async def test_whatever_fails_in_an_answer_its_last_frame_says_so_and_the_body_ends(broken: str) -> None:
+async def test_whatever_fails_in_an_answer_its_last_frame_says_so_and_the_body_ends(
+    broken: str,
+) -> None:
     sent: list[dict[str, Any]] = []
 
     async def frames() -> AsyncGenerator[str]:
@@ -228,7 +240,8 @@ async def test_whatever_fails_in_an_answer_its_last_frame_says_so_and_the_body_e
     async def send(message: Any) -> None:
         sent.append(message)
 
-    body, first = frames(), ""
+    body = frames()
+    first = ""
     if broken == "a raise in first":
         first = await anext(body)
     await EventStream(body, failed=told, first=first)(SCOPE, never, send)

@@ -1,5 +1,6 @@
-"""Two servers on one database: a thread goes on at the other one, a lease that lapsed saves nothing, a
-killed server is replaced."""
+"""Two servers on one database: a thread goes on at the other one, a lease that lapsed saves
+nothing, a killed server is replaced.
+"""
 
 import asyncio
 import json
@@ -68,7 +69,11 @@ async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) 
             await at_a.send("ai:chat", _id=2, graphKey=GRAPH, message="more", threadId=thread)
             await at_a.until("ai:token", 2)
             refused = (await chat(at_b, 1, threadId=thread))[-1]
-            assert (refused["type"], refused["code"], refused["retryable"]) == ("ai:error", "busy", True)
+            assert (refused["type"], refused["code"], refused["retryable"]) == (
+                "ai:error",
+                "busy",
+                True,
+            )
             assert refused["details"]["threadId"] == thread
             held.set()
             assert (await at_a.turn(2))[-1]["fullText"] == "Two."
@@ -76,7 +81,10 @@ async def test_a_thread_goes_on_at_another_server_and_runs_at_one_only(db: str) 
 
 
 async def test_a_turn_is_stopped_through_another_server(db: str) -> None:
-    async with ScriptedProvider(Says(text="Two.", held=asyncio.Event())) as model, AsyncExitStack() as stack:
+    async with (
+        ScriptedProvider(Says(text="Two.", held=asyncio.Event())) as model,
+        AsyncExitStack() as stack,
+    ):
         a = await stack.enter_async_context(ws_server(model, db=db))
         b = await stack.enter_async_context(ws_server(db=db))
         at_a = await stack.enter_async_context(a.client(token()))
@@ -107,7 +115,9 @@ async def test_a_proposal_decided_at_one_server_reaches_who_waits_at_another(db:
     assert "ai:apply_action" in [m["type"] for m in turn]
 
 
-async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_another(db: str) -> None:
+async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_another(
+    db: str,
+) -> None:
     fields: dict[str, Any] = {"name": "B", "sheetId": "0", "graphKey": GRAPH, "fromTimestamp": LATE}
     async with AsyncExitStack() as stack:
         b = await stack.enter_async_context(ws_server(db=db))
@@ -126,7 +136,9 @@ async def test_a_graph_is_edited_through_one_server_at_a_time_and_then_through_a
         assert root.pos_x == 3
 
 
-async def test_a_server_whose_lease_lapsed_saves_nothing_whatever_its_clock_says(arango_address: str) -> None:
+async def test_a_server_whose_lease_lapsed_saves_nothing_whatever_its_clock_says(
+    arango_address: str,
+) -> None:
     address = parse_address(arango_address)
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(ArangoDatabase(address))
@@ -149,7 +161,11 @@ async def edit_until_gone(client: Client, acknowledged: dict[str, float]) -> Non
         key = f"made{number}"
         try:
             made = await client.ask(
-                "batchCreateElements", _id=number, sheetId="0", nodes=[node(key, posX=number)], edges=[]
+                "batchCreateElements",
+                _id=number,
+                sheetId="0",
+                nodes=[node(key, posX=number)],
+                edges=[],
             )
         except ConnectionClosed:
             return
@@ -193,7 +209,9 @@ async def a_process(
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NODIUS_")}
     flags = ["--provider", "offline" if model is None else "compatible"]
-    more = {} if model is None else {"NODIUS_LLM_BASE_URL": f"{model}/v1", "NODIUS_MODEL": "scripted"}
+    more = (
+        {} if model is None else {"NODIUS_LLM_BASE_URL": f"{model}/v1", "NODIUS_MODEL": "scripted"}
+    )
     port = free_port()
     more |= {name: value.format(port=port) for name, value in (environment or {}).items()}
     with nullcontext(None) if log is None else log.open("wb") as stderr:
@@ -232,7 +250,10 @@ async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_addr
     await prepared(db)
     with ScriptedServer() as model:
         model.play(Answer(pieces=streamed("Half an ", ends=False), headers=EVENTS, fault="hang"))
-        async with a_process(db, model.url) as (first, port_a), a_process(db, model.url) as (_, port_b):
+        async with (
+            a_process(db, model.url) as (first, port_a),
+            a_process(db, model.url) as (_, port_b),
+        ):
             async with await opened(port_a) as connection:
                 client = Client(connection)
                 await client.send("ai:chat", _id=1, graphKey=GRAPH, message="Is this stored?")
@@ -247,7 +268,9 @@ async def test_a_turn_whose_server_is_killed_is_completed_by_another(arango_addr
                 model.play(Answer(pieces=streamed("A whole answer."), headers=EVENTS))
                 async with await opened(port_b) as connection:
                     client = Client(connection)
-                    last = (await client.talk("ai:resume", _id=1, threadId=running.key, approved=True))[-1]
+                    last = (
+                        await client.talk("ai:resume", _id=1, threadId=running.key, approved=True)
+                    )[-1]
                 assert (last["type"], last["fullText"]) == ("ai:complete", "A whole answer.")
                 stored = (await threads.get(running.key, by)).thread
                 check_valid(stored.messages)

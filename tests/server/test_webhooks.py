@@ -1,4 +1,6 @@
-"""Webhooks: what happens is stored, signed and sent until it is taken, with nothing of the graph."""
+"""Webhooks: what happens is stored, signed and sent until it is taken, with
+nothing of the graph.
+"""
 
 import asyncio
 import base64
@@ -36,7 +38,8 @@ from tests.support.waiting import until
 @contextmanager
 def listening(*answers: int) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """A server that answers with these statuses; yields its address and what it was sent."""
-    left, seen = list(answers), list[dict[str, Any]]()
+    left = list(answers)
+    seen = list[dict[str, Any]]()
 
     class Listener(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -80,7 +83,9 @@ WAITS = {"type": "validation", "approvalIds": ["a", "b"], "reasons": {"a": ["sec
 
 
 class Sender:
-    """Webhooks over records in memory, with a clock of its own: `again` moves it and sends what is due."""
+    """Webhooks over records in memory, with a clock of its own: `again` moves it and sends
+    what is due.
+    """
 
     def __init__(self, url: str | None, records: RecordStore | None = None, **more: Any) -> None:
         self.now = 1_700_000_000_000
@@ -93,7 +98,9 @@ class Sender:
         return await self.hooks.send_due()
 
     async def stored(self) -> list[dict[str, Any]]:
-        return [dict(record.data) for record in await self.records.query(KIND, order_by="createdTime")]
+        return [
+            dict(record.data) for record in await self.records.query(KIND, order_by="createdTime")
+        ]
 
 
 async def standing(sender: Sender, **facts: Any) -> dict[str, Any]:
@@ -119,7 +126,9 @@ async def test_what_waits_is_sent_until_it_is_taken_each_time_the_same() -> None
         assert await sender.stored() == []
         await sender.hooks.aclose()
     assert len(seen) == 3
-    assert {(one["webhook-id"], one["raw"]) for one in seen} == {(seen[0]["webhook-id"], seen[0]["raw"])}
+    assert {(one["webhook-id"], one["raw"]) for one in seen} == {
+        (seen[0]["webhook-id"], seen[0]["raw"])
+    }
     assert (seen[0]["event"], seen[0]["waiting"], seen[0]["sessionId"]) == (
         "proposals_wait",
         2,
@@ -129,13 +138,17 @@ async def test_what_waits_is_sent_until_it_is_taken_each_time_the_same() -> None
     assert "secret" not in json.dumps(seen)
 
 
-@pytest.mark.parametrize("secret", ["0123456789abcdef", "whsec_" + base64.b64encode(b"k" * 24).decode()])
+@pytest.mark.parametrize(
+    "secret", ["0123456789abcdef", "whsec_" + base64.b64encode(b"k" * 24).decode()]
+)
 async def test_what_an_answer_proposed_is_sent_once_and_signed(secret: str) -> None:
     bench = await a_bench()
     with listening(200, 200) as (url, seen):
         sender = Sender(url, secret=secret, gather_s=0.05)
         made = [
-            await bench.propose("update_node", thread=thread, nodeKey=node, changes={"data.name": "N"})
+            await bench.propose(
+                "update_node", thread=thread, nodeKey=node, changes={"data.name": "N"}
+            )
             for node, thread in (("a", "t1"), ("b", "t1"), ("c", "t2"))
         ]
         for each in made:
@@ -168,7 +181,10 @@ async def test_what_is_gathered_is_stored_at_once_and_sent_once_by_who_is_left()
             sender.hooks.graph_changed("w", "g", 2)
             sender.hooks.graph_changed("w", "g", 3)
             await standing(sender, body={**first["body"], "nodesSaved": total})
-        assert (await sender.again(60_000), seen) == (1, [])  # it is this server's, which still gathers
+        assert (await sender.again(60_000), seen) == (
+            1,
+            [],
+        )  # it is this server's, which still gathers
         sender.hooks.graph_changed("w", "g", 1)
         await sender.hooks.aclose()
         assert (await standing(sender))["body"]["nodesSaved"] == 17
@@ -201,7 +217,10 @@ async def test_what_happens_at_the_end_of_a_server_is_stored(tmp_path: Path) -> 
     await sender.hooks.aclose()
     left = {one["event"]: one["body"].get("nodesSaved") for one in await sender.stored()}
     assert left == {"automation_ended": None, "graph_changed": 2}
-    given: dict[str, Any] = {"db": f"sqlite:{await nba_file(tmp_path)}", "notify_url": "http://127.0.0.1:9"}
+    given: dict[str, Any] = {
+        "db": f"sqlite:{await nba_file(tmp_path)}",
+        "notify_url": "http://127.0.0.1:9",
+    }
     async with service(**given, public_url="https://nodius.example.com/") as running:
         live = await running.state.live.open("default", GRAPH)
         await live.edit("ed", None, rename_sheet, "0", "first")
@@ -245,7 +264,9 @@ async def test_more_than_can_be_tried_at_once_is_stored_and_sent_later(
     with listening(*[200] * 9) as (url, seen):
         sender = Sender(url)
         ended = {"phase": Phase.COMPLETED, "end_reason": EndReason.COMPLETED}
-        stored = (sender.hooks.run_left("w", run(**ended, last_event_time=number)) for number in range(9))
+        stored = (
+            sender.hooks.run_left("w", run(**ended, last_event_time=number)) for number in range(9)
+        )
         assert all(await asyncio.gather(*stored))
         await sender.again(0)
         await until(lambda: len(seen) >= 9)
@@ -328,7 +349,8 @@ async def test_two_servers_send_one_and_another_goes_on_after_a_kill() -> None:
         first.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
         await standing(first, httpStatus=500)
         await first.hooks.aclose()  # the first is gone
-        second, third = Sender(url, first.records), Sender(url, first.records)
+        second = Sender(url, first.records)
+        third = Sender(url, first.records)
         for other in (second, third):
             other.now += DELAYS_MS[0]
         await asyncio.gather(*(other.hooks.send_due() for other in (second, third)))
@@ -374,7 +396,11 @@ async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
 
             answer = await shown("refused")
             [one] = answer["webhooks"]
-            assert (answer["enabled"], one["httpStatus"], one["body"]["graphKey"]) == (True, 422, "g")
+            assert (answer["enabled"], one["httpStatus"], one["body"]["graphKey"]) == (
+                True,
+                422,
+                "g",
+            )
             async with running.as_("sam", "admin", "globex") as sam, running.as_() as ed:
                 assert (await sam.get("/api/webhooks")).json()["webhooks"] == []
                 assert (await sam.post(f"/api/webhooks/{one['id']}/retry")).status_code == 404
@@ -389,7 +415,9 @@ async def test_an_admin_has_all_that_did_not_arrive_sent_again_at_once() -> None
     with listening(*[422] * 3, *[200] * 3) as (url, seen):
         async with service(notify_url=url) as running, running.as_("al", "admin") as admin:
             for number in range(3):
-                ended = run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED, last_event_time=number)
+                ended = run(
+                    phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED, last_event_time=number
+                )
                 running.state.webhooks.run_left("default", ended)
 
             async def all_are(status: str) -> None:
@@ -407,7 +435,9 @@ async def test_an_admin_has_all_that_did_not_arrive_sent_again_at_once() -> None
             assert (await admin.post("/api/webhooks/retry")).json() == {"count": 3}
             await all_are("done")
             assert (await admin.post("/api/webhooks/retry")).json() == {"count": 0}
-    assert sorted(each["webhook-id"] for each in seen[:3]) == sorted(each["webhook-id"] for each in seen[3:])
+    assert sorted(each["webhook-id"] for each in seen[:3]) == sorted(
+        each["webhook-id"] for each in seen[3:]
+    )
 
 
 def test_ended_runs_and_times_are_counted() -> None:

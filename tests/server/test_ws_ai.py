@@ -1,4 +1,6 @@
-"""Conversations over the WebSocket: each turn under its `_id`, stopped, resumed, decided elsewhere."""
+"""Conversations over the WebSocket: each turn under its `_id`, stopped,
+resumed, decided elsewhere.
+"""
 
 import asyncio
 import json
@@ -17,7 +19,10 @@ from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
 
 REVIEWER = Person("rev", "reviewer", "default")
 RENAME = {"node_key": "root", "changes": {"process": "return 1;"}, "reason": "it was asked for"}
-EDITED = {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"process": "return 2;"}}}
+EDITED = {
+    "type": "update_node",
+    "payload": {"nodeKey": "root", "changes": {"process": "return 2;"}},
+}
 QUICK = WsOptions(ai=AiLimits(poll_s=0.02))
 
 
@@ -25,7 +30,9 @@ def propose(**more: Any) -> Says:
     return Says(text="I propose it.", calls=[call("propose_update_node", {**RENAME, **more})])
 
 
-async def chat(client: Client, id_: int, message: str = "hello", **more: Any) -> list[dict[str, Any]]:
+async def chat(
+    client: Client, id_: int, message: str = "hello", **more: Any
+) -> list[dict[str, Any]]:
     return await client.talk("ai:chat", _id=id_, graphKey=GRAPH, message=message, **more)
 
 
@@ -100,7 +107,8 @@ async def test_an_id_that_is_under_way_is_refused_and_the_turn_goes_on() -> None
 
 
 async def test_interrupt_stops_that_threads_turn_only() -> None:
-    first, second = asyncio.Event(), asyncio.Event()
+    first = asyncio.Event()
+    second = asyncio.Event()
     script = ["Hi.", Says(text="half", held=first), Says(text="B", held=second)]
     async with answered_ws(*script) as (client, server, model):
         thread = (await chat(client, 1))[-1]["threadId"]
@@ -110,7 +118,12 @@ async def test_interrupt_stops_that_threads_turn_only() -> None:
         await client.until("ai:token", 3)
         await client.send("ai:interrupt", _id=4, threadId=thread)
         end = await client.until("ai:complete")
-        assert (end["_id"], end["threadId"], end["fullText"], end["stopped"]) == (2, thread, "half", True)
+        assert (end["_id"], end["threadId"], end["fullText"], end["stopped"]) == (
+            2,
+            thread,
+            "half",
+            True,
+        )
         second.set()
         assert (await client.until("ai:complete"))["_id"] == 3
         stored = await server.state.services("default")
@@ -121,7 +134,9 @@ async def test_interrupt_stops_that_threads_turn_only() -> None:
 
 
 @each_row("text, named", ("A", {"threadId": ""}), ("", {}))
-async def test_interrupt_without_a_thread_means_the_turn_of_its_id(text: str, named: dict[str, str]) -> None:
+async def test_interrupt_without_a_thread_means_the_turn_of_its_id(
+    text: str, named: dict[str, str]
+) -> None:
     async with (
         ws_server(ScriptedProvider(Says(text=text, held=asyncio.Event()))) as server,
         server.client(token()) as client,
@@ -152,7 +167,9 @@ async def test_the_next_message_right_after_an_interrupt_is_never_refused(file: 
         async with ws_server(model, **settings) as server, server.client(token()) as client:
             thread = (await chat(client, 1))[-1]["threadId"]
             for _ in range(8):
-                await client.send("ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread)
+                await client.send(
+                    "ai:chat", _id=2, graphKey=GRAPH, message="go on", threadId=thread
+                )
                 await client.until("ai:token", 2)
                 await client.send("ai:interrupt", _id=3, threadId=thread)
                 end = (await chat(client, 4, threadId=thread))[-1]
@@ -173,7 +190,10 @@ async def test_nobody_stops_another_persons_turn() -> None:
 
 
 async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored() -> None:
-    async with ScriptedProvider(Says(text="half", held=asyncio.Event())) as model, ws_server(model) as server:
+    async with (
+        ScriptedProvider(Says(text="half", held=asyncio.Event())) as model,
+        ws_server(model) as server,
+    ):
         async with server.client(token()) as client:
             await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
             await client.until("ai:token", 1)
@@ -226,7 +246,11 @@ async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_w
 
 
 async def test_a_decision_made_elsewhere_goes_on_under_the_same_id() -> None:
-    async with answered_ws(propose(), "Somebody approved it.", options=QUICK) as (client, server, _):
+    async with answered_ws(propose(), "Somebody approved it.", options=QUICK) as (
+        client,
+        server,
+        _,
+    ):
         pending = (await chat(client, 5))[-1]
         approval = json.loads(pending["fullText"])["approvals"][0]["id"]
         services = await server.state.services("default")
@@ -241,7 +265,9 @@ async def test_a_rejection_made_elsewhere_reaches_the_client_once_of_two() -> No
         text="Two.",
         calls=[
             call("propose_move_node", {"node_key": "root", "pos_x": 5, "pos_y": 5, "reason": "r"}),
-            call("propose_move_node", {"node_key": "return", "pos_x": 9, "pos_y": 9, "reason": "r"}),
+            call(
+                "propose_move_node", {"node_key": "return", "pos_x": 9, "pos_y": 9, "reason": "r"}
+            ),
         ],
     )
     async with answered_ws(two, "Both decided.", options=QUICK) as (client, server, _):

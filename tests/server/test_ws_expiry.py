@@ -38,7 +38,9 @@ async def sign_in(client: Client, by: str) -> dict[str, Any]:
     return await client.ask("authenticate", _id=99, token=by)
 
 
-async def test_an_expired_token_ends_what_it_gave_access_to_until_its_owner_signs_in_again() -> None:
+async def test_an_expired_token_ends_what_it_gave_access_to_until_its_owner_signs_in_again() -> (
+    None
+):
     async with (
         ws_server(auth_leeway_s=0) as server,
         server.client(token("a")) as a,
@@ -91,7 +93,11 @@ async def test_who_signs_in_before_their_token_expires_misses_nothing() -> None:
 
 
 async def test_a_newer_token_without_the_workspace_leaves_the_graph() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b)
         assert (await sign_in(b, token("b", "editor", "elsewhere")))["success"]
@@ -145,11 +151,17 @@ LOOK = Says(text="Let me look. ", calls=[call("search_nodes", {"query": "fetch"}
 
 async def test_a_second_connection_receives_the_question_and_the_whole_turn() -> None:
     with ScriptedProvider("One.", LOOK, Says(pieces=["Two", "."])) as model:
-        async with ws_server(model) as server, server.client(token()) as one, server.client(token()) as two:
+        async with (
+            ws_server(model) as server,
+            server.client(token()) as one,
+            server.client(token()) as two,
+        ):
             thread = (await chat(one, 1))[-1]["threadId"]
             await two.send("ai:follow", _id=7, threadId=thread)
             assert (await two.read())["type"] == "ai:following"
-            received = await one.talk("ai:chat", _id=2, graphKey=GRAPH, message="and now?", threadId=thread)
+            received = await one.talk(
+                "ai:chat", _id=2, graphKey=GRAPH, message="and now?", threadId=thread
+            )
             begun = await two.read()
             seen = await two.turn(7)
     assert (begun["type"], begun["message"], begun["here"]) == ("ai:follow_turn", "and now?", True)
@@ -158,12 +170,19 @@ async def test_a_second_connection_receives_the_question_and_the_whole_turn() ->
         mine = [{**m, "_id": 0} for m in received if m["type"] == kind]
         assert [{**m, "_id": 0} for m in seen if m["type"] == kind] == mine
     text = "".join(m["token"] for m in seen if m["type"] == "ai:token")
-    assert text == "".join(m["token"] for m in received if m["type"] == "ai:token") == "Let me look. Two."
+    assert (
+        text
+        == "".join(m["token"] for m in received if m["type"] == "ai:token")
+        == "Let me look. Two."
+    )
 
 
 async def test_a_late_connection_receives_the_turn_from_its_beginning() -> None:
     held = asyncio.Event()
-    async with answered_ws(Says(text="So far", held=held)) as (one, server, _), server.client(token()) as two:
+    async with (
+        answered_ws(Says(text="So far", held=held)) as (one, server, _),
+        server.client(token()) as two,
+    ):
         await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await one.until("ai:token", 1)
         (turn,) = server.app.state.server.turns.all()
@@ -196,9 +215,14 @@ async def test_nobody_follows_the_conversation_of_somebody_else() -> None:
 
 async def test_a_refused_question_is_not_shown_to_who_looks_on() -> None:
     held = asyncio.Event()
-    async with ScriptedProvider("One.", Says(text="Two.", held=held)) as model, AsyncExitStack() as stack:
+    async with (
+        ScriptedProvider("One.", Says(text="Two.", held=held)) as model,
+        AsyncExitStack() as stack,
+    ):
         server = await stack.enter_async_context(ws_server(model))
-        one, two, three = [await stack.enter_async_context(server.client(token())) for _ in range(3)]
+        one, two, three = [
+            await stack.enter_async_context(server.client(token())) for _ in range(3)
+        ]
         thread = (await chat(one, 1))[-1]["threadId"]
         await three.send("ai:follow", _id=9, threadId=thread)
         await three.read()
@@ -216,7 +240,10 @@ async def test_a_refused_question_is_not_shown_to_who_looks_on() -> None:
 async def test_a_turn_at_another_server_is_announced_once(file: Path) -> None:
     held = asyncio.Event()
     quick = WsOptions(ai=AiLimits(look_s=0.02))
-    async with ScriptedProvider("One.", Says(text="Two.", held=held)) as model, AsyncExitStack() as stack:
+    async with (
+        ScriptedProvider("One.", Says(text="Two.", held=held)) as model,
+        AsyncExitStack() as stack,
+    ):
         a = await stack.enter_async_context(ws_server(model, db=f"sqlite:{file}"))
         b = await stack.enter_async_context(ws_server(db=f"sqlite:{file}", options=quick))
         at_a = await stack.enter_async_context(a.client(token()))
@@ -232,11 +259,15 @@ async def test_a_turn_at_another_server_is_announced_once(file: Path) -> None:
         assert (await at_b.read())["type"] == "__pong__"
 
 
-PARTS = st.lists(st.one_of(st.text(max_size=3), st.sampled_from(["ai:tool_start", "ai:usage"])), max_size=20)
+PARTS = st.lists(
+    st.one_of(st.text(max_size=3), st.sampled_from(["ai:tool_start", "ai:usage"])), max_size=20
+)
 
 
 @given(parts=PARTS, looks=st.lists(st.booleans(), min_size=20, max_size=20))
-def test_a_log_is_read_whole_in_its_order_however_it_is_read(parts: list[str], looks: list[bool]) -> None:
+def test_a_log_is_read_whole_in_its_order_however_it_is_read(
+    parts: list[str], looks: list[bool]
+) -> None:
     async def read() -> list[str]:
         log = TurnLog()
         seen: list[str] = []
@@ -247,7 +278,9 @@ def test_a_log_is_read_whole_in_its_order_however_it_is_read(parts: list[str], l
 
         task = asyncio.create_task(reading())
         for part, waits in zip(parts, looks, strict=False):
-            log.add({"type": part} if part.startswith("ai:") else {"type": "ai:token", "token": part})
+            log.add(
+                {"type": part} if part.startswith("ai:") else {"type": "ai:token", "token": part}
+            )
             if waits:
                 await asyncio.sleep(0)
         log.end()

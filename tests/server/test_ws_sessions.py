@@ -59,15 +59,20 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
         assert (state["phase"], state["endReason"]) == ("completed", "CANCELLED")
         for client in (other, stranger):
             await client.send("__ping__", _id=81)
-            assert (await client.read())["type"] == "__pong__", "nothing of others' runs came before it"
+            assert (await client.read())["type"] == "__pong__", (
+                "nothing of others' runs came before it"
+            )
 
 
-async def test_a_look_reads_what_changed_and_not_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_reads_what_changed_and_not_what_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with night_of(ScriptedProvider()) as night:
         for number in range(30):
             made = await night.automation(name=str(number), cron=None)
             await night.automations.claim(await night.stored(made), MONDAY, trigger="manual")
-        feed, reads = RunFeed(night.automations), list[int]()
+        feed = RunFeed(night.automations)
+        reads = list[int]()
         feed.look_s = 3_600.0  # only the first look is its own
         read = automation_store.read_thread
 
@@ -137,10 +142,15 @@ def named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_logged(
     log_entries: list[dict[str, Any]],
 ) -> None:
-    steps = [Says(calls=[call("propose_update_node", CHANGE)]), Says(text="half", held=asyncio.Event())]
+    steps = [
+        Says(calls=[call("propose_update_node", CHANGE)]),
+        Says(text="half", held=asyncio.Event()),
+    ]
     async with ScriptedProvider(*steps) as model, ws_server(model) as server:
         async with server.client(token()) as client:
-            thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message=SECRET))[-1]["threadId"]
+            thread = (await client.talk("ai:chat", _id=1, graphKey=GRAPH, message=SECRET))[-1][
+                "threadId"
+            ]
             await client.send("ai:resume", _id=2, threadId=thread, approved=True)
             await client.until("ai:token", 2)
         await until(lambda: not len(server.app.state.server.turns))
@@ -148,11 +158,16 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
     session = began["sessionId"]
     assert session
     assert began["threadId"] == thread
-    resumed, left = named(log_entries, "ws_resume"), named(log_entries, "client_disconnect_abort")
+    resumed = named(log_entries, "ws_resume")
+    left = named(log_entries, "client_disconnect_abort")
     assert (resumed["sessionId"], resumed["threadId"]) == (session, thread)
     assert (left["sessionId"], left["threadId"], left["tokensStreamed"]) == (session, thread, 1)
     waits = named(log_entries, "hitl_interrupt")
-    assert (waits["sessionId"], waits["threadId"], waits["tool"]) == (session, thread, "propose_update_node")
+    assert (waits["sessionId"], waits["threadId"], waits["tool"]) == (
+        session,
+        thread,
+        "propose_update_node",
+    )
     assert "secret players" not in str(log_entries)
 
 
@@ -171,7 +186,9 @@ async def test_a_usage_limit_that_refuses_a_message_is_logged_with_its_session_a
 messages = st.lists(
     st.one_of(
         st.builds(
-            lambda i, t: {"type": "ai:token", "_id": i, "token": t}, st.integers(1, 2), st.text(max_size=20)
+            lambda i, t: {"type": "ai:token", "_id": i, "token": t},
+            st.integers(1, 2),
+            st.text(max_size=20),
         ),
         st.builds(lambda n: {"type": "other", "n": n}, st.integers()),
     ),
@@ -238,4 +255,7 @@ async def test_a_put_waits_for_room_and_fails_when_the_client_is_gone() -> None:
 
 
 def test_what_json_does_not_know_is_sent_as_near_as_can_be() -> None:
-    assert json.loads(encode({"a": "half \ud800 pair", "n": 2**80})) == {"a": "half ? pair", "n": 2**80}
+    assert json.loads(encode({"a": "half \ud800 pair", "n": 2**80})) == {
+        "a": "half ? pair",
+        "n": 2**80,
+    }

@@ -1,4 +1,6 @@
-"""Live editing over the WebSocket: answers, broadcasts, missed messages, saving, roles, isolation."""
+"""Live editing over the WebSocket: answers, broadcasts, missed messages,
+saving, roles, isolation.
+"""
 
 import asyncio
 import json
@@ -17,9 +19,17 @@ LATE = 10**14
 """A time after everything: nothing was missed since."""
 
 
-async def register(client: Client, *, sheet: str = "0", since: int = LATE, **more: Any) -> dict[str, Any]:
+async def register(
+    client: Client, *, sheet: str = "0", since: int = LATE, **more: Any
+) -> dict[str, Any]:
     answer = await client.ask(
-        "registerUserOnGraph", _id=1, name="Ed", sheetId=sheet, graphKey=GRAPH, fromTimestamp=since, **more
+        "registerUserOnGraph",
+        _id=1,
+        name="Ed",
+        sheetId=sheet,
+        graphKey=GRAPH,
+        fromTimestamp=since,
+        **more,
     )
     assert answer["_response"]["status"], answer
     return answer
@@ -63,7 +73,11 @@ async def stored_x(server: Running, key: str) -> float:
 
 
 async def test_an_edit_is_echoed_to_its_sender_and_sent_to_the_others() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b)
         sent = move("root", 42.5, animatePos=True)
@@ -79,7 +93,11 @@ async def test_an_edit_is_echoed_to_its_sender_and_sent_to_the_others() -> None:
 
 
 async def test_editors_of_other_sheets_are_sent_nothing() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b, sheet="1")
         await apply(a, move("root", 1))
@@ -110,7 +128,11 @@ async def test_bad_instructions_are_refused_by_name() -> None:
 
 
 async def test_elements_are_created_and_deleted_in_batches() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b)
         made = await a.ask(
@@ -134,7 +156,11 @@ async def test_elements_are_created_and_deleted_in_batches() -> None:
 
 
 async def test_sheets_are_made_named_and_deleted_for_everybody() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b, sheet="1")
         key = (await a.ask("createSheet", _id=2, name="new"))["key"]
@@ -158,7 +184,11 @@ async def test_who_comes_back_gets_what_was_missed() -> None:
 
 
 async def test_saving_is_asked_for_and_everybody_gets_the_state() -> None:
-    async with ws_server() as server, server.client(token("a")) as a, server.client(token("b")) as b:
+    async with (
+        ws_server() as server,
+        server.client(token("a")) as a,
+        server.client(token("b")) as b,
+    ):
         await register(a)
         await register(b)
         await apply(a, move("root", 5))
@@ -180,9 +210,13 @@ async def test_fresh_keys_are_as_many_as_asked_for_and_differ() -> None:
 
 async def test_editing_needs_registration_and_leaving_ends_it() -> None:
     async with ws_server() as server, server.client(token()) as client:
-        assert "registerUserOnGraph" in (await apply(client, move("root", 1)))["_response"]["message"]
+        assert (
+            "registerUserOnGraph" in (await apply(client, move("root", 1)))["_response"]["message"]
+        )
         await register(client)
-        assert (await client.ask("disconnedUserOnGraph", _id=3, graphKey=GRAPH))["_response"]["status"]
+        assert (await client.ask("disconnedUserOnGraph", _id=3, graphKey=GRAPH))["_response"][
+            "status"
+        ]
         assert not (await apply(client, move("root", 1)))["_response"]["status"]
 
 
@@ -209,7 +243,11 @@ async def test_the_assistant_sees_an_unsaved_edit_and_editors_see_what_it_applie
     look = Says(calls=[call("read_node_detail", {"key": "root"})])
     async with answered_ws(look, propose(), "Done.") as (client, server, _):
         await register(client)
-        named = {"i": {"o": 1, "p": ["data", "name"], "v": "Just renamed"}, "sheetId": "0", "nodeId": "root"}
+        named = {
+            "i": {"o": 1, "p": ["data", "name"], "v": "Just renamed"},
+            "sheetId": "0",
+            "nodeId": "root",
+        }
         await apply(client, named)
         turn = await client.talk("ai:chat", _id=5, graphKey=GRAPH, message="what is the root?")
         assert "Just renamed" in next(m["result"] for m in turn if m["type"] == "ai:tool_result")
@@ -227,14 +265,18 @@ async def test_every_client_sees_all_edits_in_the_order_of_their_times() -> None
     """Answers take their place among the others' messages."""
     editors, edits = 4, 15
     async with ws_server() as server, AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(server.client(token(f"u{i}"))) for i in range(editors)]
+        clients = [
+            await stack.enter_async_context(server.client(token(f"u{i}"))) for i in range(editors)
+        ]
         for client in clients:
             await register(client)
 
         async def edit(number: int) -> None:
             for i in range(edits):
                 await clients[number].send(
-                    "applyInstructionToGraph", _id=100 + i, instructions=[move("root", number * 1000 + i)]
+                    "applyInstructionToGraph",
+                    _id=100 + i,
+                    instructions=[move("root", number * 1000 + i)],
                 )
 
         async def read(client: Client) -> list[tuple[int, float]]:
@@ -244,7 +286,9 @@ async def test_every_client_sees_all_edits_in_the_order_of_their_times() -> None
                 seen.append((message["timestamp"], message["instructions"][0]["i"]["v"]))
             return seen
 
-        found = await asyncio.gather(*(read(c) for c in clients), *(edit(n) for n in range(editors)))
+        found = await asyncio.gather(
+            *(read(c) for c in clients), *(edit(n) for n in range(editors))
+        )
         views = found[:editors]
     assert all(view == sorted(view) for view in views if view is not None)
     assert len({json.dumps(view) for view in views}) == 1
@@ -260,8 +304,12 @@ async def test_own_edits_are_undone_and_redone_by_who_comes_back() -> None:
         async with server.client(token("a")) as a:
             await register(a)
             undone = await a.ask("undoEdit", _id=5)
-            assert undone["edit"]["steps"] == [{"type": "nodeUpdate", "keys": ["root"], "field": "posX"}]
-            assert [m["type"] for m in a.seen].count("applyInstructionToGraph") == 1  # before the answer
+            assert undone["edit"]["steps"] == [
+                {"type": "nodeUpdate", "keys": ["root"], "field": "posX"}
+            ]
+            assert [m["type"] for m in a.seen].count(
+                "applyInstructionToGraph"
+            ) == 1  # before the answer
             assert await stored_x(server, "root") == before
             assert (await b.until("applyInstructionToGraph"))["instructions"][0]["i"]["v"] == 42
             assert (await b.until("applyInstructionToGraph"))["instructions"][0]["i"]["v"] == before
@@ -276,13 +324,19 @@ async def test_who_sends_more_bytes_than_allowed_is_read_more_slowly_and_loses_n
         server.state.edit_bytes = RateLimiter(3_000_000, burst=1_000)
         await register(client)
         for number in range(10):
-            await client.send("applyInstructionToGraph", _id=10 + number, instructions=[move("root", number)])
-        answers = [await client.until("applyInstructionToGraph", 10 + number) for number in range(10)]
+            await client.send(
+                "applyInstructionToGraph", _id=10 + number, instructions=[move("root", number)]
+            )
+        answers = [
+            await client.until("applyInstructionToGraph", 10 + number) for number in range(10)
+        ]
         assert all(answer["_response"]["status"] for answer in answers)
         assert await stored_x(server, "root") == 9
 
 
-async def test_who_would_have_to_wait_for_long_gets_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_would_have_to_wait_for_long_gets_the_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("server.ws_sync.EDIT_PATIENCE_S", 1.0)
     async with ws_server() as server, server.client(token()) as client:
         await register(client)
@@ -298,7 +352,10 @@ async def test_who_joins_with_an_old_time_gets_a_bounded_answer() -> None:
     async with ws_server() as server, server.client(token()) as client:
         await register(client)
         for number in range(12):
-            text = {"i": {"o": 1, "p": ["data"], "v": {"text": f"{number}" * 500_000}}, "sheetId": "0"}
+            text = {
+                "i": {"o": 1, "p": ["data"], "v": {"text": f"{number}" * 500_000}},
+                "sheetId": "0",
+            }
             answer = await apply(client, {**text, "nodeId": "root"})
             assert answer["_response"]["status"], answer["_response"]
         async with server.client(token("late"), max_size=None) as late:
@@ -309,7 +366,10 @@ async def test_who_joins_with_an_old_time_gets_a_bounded_answer() -> None:
 
 NODE_TYPE_MESSAGES = [
     ("registerUserOnNodeConfig", {"name": "Ed", "nodeConfigKey": "log-node", "fromTimestamp": 0}),
-    ("applyInstructionToNodeConfig", {"instructions": [{"i": {"o": 1, "p": ["description"], "v": "x"}}]}),
+    (
+        "applyInstructionToNodeConfig",
+        {"instructions": [{"i": {"o": 1, "p": ["description"], "v": "x"}}]},
+    ),
     ("disconnedUserOnNodeConfig", {"nodeConfigKey": "log-node"}),
 ]
 
@@ -325,7 +385,9 @@ async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
         assert (refused["type"], refused["_response"]["status"]) == (type_, False)
         assert refused["_response"]["code"] == "invalid"
         assert "node types are not edited live" in refused["_response"]["message"]
-        assert [config.to_document() for config in await services.source.get_node_configs()] == before
+        assert [
+            config.to_document() for config in await services.source.get_node_configs()
+        ] == before
         await register(client)  # the connection goes on
 
 

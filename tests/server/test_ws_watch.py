@@ -1,4 +1,6 @@
-"""A client that watches receives what waits for a decision and what was decided, wherever it was."""
+"""A client that watches receives what waits for a decision and what was decided,
+wherever it was.
+"""
 
 import asyncio
 import json
@@ -112,12 +114,15 @@ async def test_who_was_away_receives_decisions_of_their_own_proposals_alone() ->
                 await chat(other, 1)
             services = await server.app.state.server.services("default")
             mine, theirs = sorted(
-                await services.approvals.list(by=services.local_person()), key=lambda one: one.asker != "ed"
+                await services.approvals.list(by=services.local_person()),
+                key=lambda one: one.asker != "ed",
             )
             for approval in (mine, theirs):
                 await services.approvals.decide(approval.id, Approve(), services.local_person())
             async with server.client(token()) as again:
-                assert [one["approvalId"] for one in (await watch(again, since=0))["decided"]] == [mine.id]
+                assert [one["approvalId"] for one in (await watch(again, since=0))["decided"]] == [
+                    mine.id
+                ]
             async with server.client(token()) as later:
                 at = (await services.approvals.audit.entries(limit=1))[0].at
                 assert (await watch(later, since=at))["decided"] == []
@@ -137,7 +142,9 @@ async def test_nobody_receives_news_of_another_workspace() -> None:
     assert [m["workspace"] for m in other.seen if m["type"] == "ai:review"] == ["elsewhere"]
 
 
-async def test_however_many_watch_the_store_is_looked_at_by_one_and_by_none_when_all_have_gone() -> None:
+async def test_however_many_watch_the_store_is_looked_at_by_one_and_by_none_when_all_have_gone() -> (
+    None
+):
     async with ScriptedProvider("Hello.") as model, ws_server(model) as server:
         feed = (await server.app.state.server.workspace("default")).reviews
         async with server.client(token()) as one, server.client(token("b")) as two:
@@ -152,7 +159,9 @@ async def test_however_many_watch_the_store_is_looked_at_by_one_and_by_none_when
 
 async def test_sign_in_tells_who_one_is() -> None:
     async with ws_server() as server, server.client() as client:
-        received = await client.ask("authenticate", _id=3, token=token("ed", "reviewer", "default", "other"))
+        received = await client.ask(
+            "authenticate", _id=3, token=token("ed", "reviewer", "default", "other")
+        )
     assert received == {
         "type": "authResult",
         "success": True,
@@ -173,7 +182,9 @@ async def test_sign_in_tells_who_one_is() -> None:
     {"type": "nonsense"},
     ["no", "object"],
 )
-async def test_anything_before_sign_in_is_answered_with_a_failed_one(ws: Running, first: Any) -> None:
+async def test_anything_before_sign_in_is_answered_with_a_failed_one(
+    ws: Running, first: Any
+) -> None:
     async with ws.client() as client:
         await client.raw(json.dumps(first))
         received = await client.read()
@@ -211,7 +222,10 @@ async def test_a_silent_client_is_turned_away_in_time() -> None:
 
 
 async def test_a_client_that_signed_in_is_not_timed_out() -> None:
-    async with ws_server(options=WsOptions(sign_in_s=0.2)) as server, server.client(token()) as client:
+    async with (
+        ws_server(options=WsOptions(sign_in_s=0.2)) as server,
+        server.client(token()) as client,
+    ):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(client.connection.recv(), 0.4)
         await client.send("__ping__")
@@ -219,7 +233,11 @@ async def test_a_client_that_signed_in_is_not_timed_out() -> None:
 
 
 async def test_a_message_may_carry_its_token() -> None:
-    async with ScriptedProvider("Hi.") as model, ws_server(model) as server, server.client() as client:
+    async with (
+        ScriptedProvider("Hi.") as model,
+        ws_server(model) as server,
+        server.client() as client,
+    ):
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello", token=token())
         assert (await client.turn(1))[-1]["fullText"] == "Hi."
         refused = await client.ask("ai:chat", _id=2, graphKey=GRAPH, message="x", token="forged")
@@ -252,8 +270,26 @@ async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin:
 
 def malformed(rng: random.Random) -> str | bytes:
     """A frame that is no message of the protocol."""
-    kinds = ["ai:chat", "ai:resume", "ai:interrupt", "authenticate", "applyInstructionToGraph", "createSheet"]
-    strange = ["x" * rng.randrange(50), None, -1, 1e308, True, [], {}, "\x00", "é\U0001f600", {"a": [None]}]
+    kinds = [
+        "ai:chat",
+        "ai:resume",
+        "ai:interrupt",
+        "authenticate",
+        "applyInstructionToGraph",
+        "createSheet",
+    ]
+    strange = [
+        "x" * rng.randrange(50),
+        None,
+        -1,
+        1e308,
+        True,
+        [],
+        {},
+        "\x00",
+        "é\U0001f600",
+        {"a": [None]},
+    ]
     match rng.randrange(9):
         case 0:
             return "".join(rng.choices(string.printable, k=rng.randrange(200)))
@@ -264,13 +300,17 @@ def malformed(rng: random.Random) -> str | bytes:
         case 3:
             return json.dumps({"type": rng.choice(kinds) + "x", "_id": rng.choice(strange)})
         case 4:
-            return json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "x", "extra": 1})
+            return json.dumps(
+                {"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "x", "extra": 1}
+            )
         case 5:
             return json.dumps({"type": rng.choice(kinds), "_id": "one", "key": rng.choice(strange)})
         case 6:
             return "[" * rng.randrange(1, 3000)
         case 7:
-            fields = {rng.choice(["graphKey", "threadId", "approved", "token"]): rng.choice(strange)}
+            fields = {
+                rng.choice(["graphKey", "threadId", "approved", "token"]): rng.choice(strange)
+            }
             return json.dumps({"type": "ai:resume", "_id": rng.randrange(9), **fields})
         case _:
             return json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "x"})[
@@ -281,7 +321,11 @@ def malformed(rng: random.Random) -> str | bytes:
 def is_error(message: dict[str, Any]) -> bool:
     response = message.get("_response")
     refused = message["type"] == "authResult" and not message["success"]
-    return message["type"] == "ai:error" or refused or (response is not None and not response["status"])
+    return (
+        message["type"] == "ai:error"
+        or refused
+        or (response is not None and not response["status"])
+    )
 
 
 async def bombarded(client: Client, count: int, seed: int) -> None:

@@ -104,7 +104,9 @@ class ChatSetting:
         **more: Any,
     ) -> list[Event]:
         agent_id = None if thread_id else agent_id
-        return await collected(self.chats.run(thread_id, graph, message, by, agent_id=agent_id, **more))
+        return await collected(
+            self.chats.run(thread_id, graph, message, by, agent_id=agent_id, **more)
+        )
 
     async def resume(self, thread_id: str, by: Person = EDITOR, **more: Any) -> list[Event]:
         return await collected(self.chats.resume(thread_id, by, **more))
@@ -132,16 +134,20 @@ def chats_on(
     clock: Any = None,
 ) -> ChatSetting:
     """Return one server of a database; `records` in place of its own."""
-    source, records = database.source("default"), records or database.records("default")
+    source = database.source("default")
+    records = records or database.records("default")
     timed: dict[str, Any] = {"clock": clock} if clock else {}
-    box, threads = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS)), Threads(records, **timed)
+    box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
+    threads = Threads(records, **timed)
     approvals = Approvals(source, records)
     running = ToolCalls(box, approvals)
     agents = FewAgents(documents, executor)
     leases = TurnLeases(records, look_s=0.05, **timed)
     pricing = Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
     life = AgentLife(
-        LifeParts(records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed)
+        LifeParts(
+            records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed
+        )
     )
     chats = AgentChats(
         agents,
@@ -159,7 +165,9 @@ def chats_on(
         approvals=approvals,
         context_options=ContextOptions(language="en"),
     )
-    return ChatSetting(chats=chats, database=database, threads=threads, approvals=approvals, agents=agents)
+    return ChatSetting(
+        chats=chats, database=database, threads=threads, approvals=approvals, agents=agents
+    )
 
 
 @asynccontextmanager

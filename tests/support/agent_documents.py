@@ -1,4 +1,6 @@
-"""An agent document with every kind of part, changed copies of it, and hostile values to put into it."""
+"""An agent document with every kind of part, changed copies of it, and hostile values to
+put into it.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,11 @@ _DOCUMENT: dict[str, Any] = {
             "body": {"text": "{{transcript_summary}}"},
             "condition": "not ctx.asked and ctx.had_conversation",
         },
-        "on_end": {"method": "PATCH", "url": "{{base_url}}/calls", "body": {"outcome": "{{outcome}}"}},
+        "on_end": {
+            "method": "PATCH",
+            "url": "{{base_url}}/calls",
+            "body": {"outcome": "{{outcome}}"},
+        },
         "outcome_rules": [
             {"flag": "asked", "outcome": "asked", "priority": 1},
             {"flag": None, "outcome": "nothing"},
@@ -146,7 +152,10 @@ _DOCUMENT: dict[str, Any] = {
         "forward": {"type": "builtin", "action": "transfer"},
         "end_call": {"type": "builtin", "action": "hangup"},
     },
-    "voice": {"barge_in": {"mode": "confirmed"}, "destinations": {"sales": {"number": "+33123456789"}}},
+    "voice": {
+        "barge_in": {"mode": "confirmed"},
+        "destinations": {"sales": {"number": "+33123456789"}},
+    },
     "secrets": [{"name": "API_KEY", "hosts": ["api.example.com"]}],
     "limits": {"max_tool_calls": 30},
 }
@@ -158,14 +167,20 @@ def fetched_document() -> dict[str, Any]:
         "mode": "config_url",
         "url": "{{base_url}}/session",
         "params": {"phone": "{{caller_phone}}"},
-        "response_mapping": {"instructions": "$.prompt", "tools": "$.tools", "ctx_init": {"name": "$.name"}},
+        "response_mapping": {
+            "instructions": "$.prompt",
+            "tools": "$.tools",
+            "ctx_init": {"name": "$.name"},
+        },
         "fallback": {"instructions": "Take a message."},
     }
     return {**agent_document(), "session": session}
 
 
 def mutated(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
-    """Return a copy with one to three members removed, replaced, renamed, added or set to an example."""
+    """Return a copy with one to three members removed, replaced, renamed, added or set
+    to an example.
+    """
     copied = copy.deepcopy(document)
     for _ in range(chance.randint(1, 3)):
         holder = chance.choice(_holders(copied))
@@ -178,7 +193,9 @@ def mutated(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
         elif kind < 0.6:
             holder[name] = copy.deepcopy(chance.choice(HOSTILE))
         elif kind < 0.7 and isinstance(holder, dict):
-            holder[chance.choice(("extra", "type", "__proto__", "url", "http"))] = chance.choice(HOSTILE)
+            holder[chance.choice(("extra", "type", "__proto__", "url", "http"))] = chance.choice(
+                HOSTILE
+            )
         else:
             holder[name] = copy.deepcopy(chance.choice(_examples()))
     return copied
@@ -186,7 +203,13 @@ def mutated(document: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 
 def _holders(value: Any) -> list[Any]:
     """Return all objects and lists of a document that are not empty."""
-    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    inner = (
+        list(value.values())
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else []
+    )
     own = [value] if isinstance(value, dict | list) and value else []
     return own + [holder for part in inner for holder in _holders(part)]
 

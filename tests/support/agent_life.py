@@ -1,4 +1,5 @@
-"""Conversations with agents on a database: an API of one's own, a clock set by hand, everything else real.
+"""Conversations with agents on a database: an API of one's own, a clock set by hand,
+everything else real.
 
 Several `Server`s on one database are several servers; one that `dies_at` a write is killed there.
 """
@@ -78,7 +79,8 @@ class ApiExecutor(HttpExecutor):
     """Renders requests as the service does and hands them to an API in this process."""
 
     def __init__(self, api: Api, clock: Callable[[], int]) -> None:
-        self.api, self.now = api, clock
+        self.api = api
+        self.now = clock
 
     async def request(
         self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1
@@ -92,7 +94,9 @@ class ApiExecutor(HttpExecutor):
         except TemplateFailed as exc:
             raise RequestFailed("missing_value", fact=exc.path) from exc
         await asyncio.sleep(0)
-        sent = Sent(method=request.method, path=str(path), key=key, body=copy.deepcopy(body), params=params)
+        sent = Sent(
+            method=request.method, path=str(path), key=key, body=copy.deepcopy(body), params=params
+        )
         return await self.api.take(sent)
 
 
@@ -101,10 +105,14 @@ class Killed(BaseException):
 
 
 class DyingRecords:
-    """Records of a process that is killed at its write of a number, before it or just after; 0: never."""
+    """Records of a process that is killed at its write of a number, before it or just
+    after; 0: never.
+    """
 
     def __init__(self, records: RecordStore, *, dies_at: int = 0, after: bool = False) -> None:
-        self._records, self.dies_at, self._after = records, dies_at, after
+        self._records = records
+        self.dies_at = dies_at
+        self._after = after
         self.writes = 0
         self.is_dead = False
 
@@ -127,10 +135,14 @@ class DyingRecords:
         return await self._records.get(kind, key)
 
     async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        return await self._write(lambda: self._records.put(record, expected_version=expected_version))
+        return await self._write(
+            lambda: self._records.put(record, expected_version=expected_version)
+        )
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
-        await self._write(lambda: self._records.delete(kind, key, expected_version=expected_version))
+        await self._write(
+            lambda: self._records.delete(kind, key, expected_version=expected_version)
+        )
 
     async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
         return await self._write(lambda: self._records.write(writes))
@@ -150,7 +162,11 @@ def document(**changes: Any) -> dict[str, Any]:
         "lifecycle": {
             "on_start": {
                 "url": "{{base_url}}/calls",
-                "body": {"agent": "{{agent.id}}", "phone": "{{caller_phone}}", "startedAt": "{{now_iso}}"},
+                "body": {
+                    "agent": "{{agent.id}}",
+                    "phone": "{{caller_phone}}",
+                    "startedAt": "{{now_iso}}",
+                },
                 "store_in_ctx": {"call_id": "$.id"},
             },
             "on_no_action": {
@@ -233,15 +249,23 @@ class Server:
         new = self.threads.begin("", EDITOR, title="hello")
         return await self.life.beginnings.begin(self.shop.agent, 1, new, **more)
 
-    async def say(self, stored: StoredThread, message: str, answer: str, **ctx: Any) -> StoredThread:
+    async def say(
+        self, stored: StoredThread, message: str, answer: str, **ctx: Any
+    ) -> StoredThread:
         """Store a message, its answer and what the turn set in ctx."""
         thread = stored.thread
         assert self.shop.agent is not None
         values = values_of(self.shop.agent, thread, LOCALE)
         values.ctx.update(ctx)
         thread = store_values(thread, values, self.clock())
-        messages = [*thread.messages, UserMessage(content=message), AssistantMessage(content=answer)]
-        return await self.threads.save(StoredThread(thread=thread, version=stored.version), messages)
+        messages = [
+            *thread.messages,
+            UserMessage(content=message),
+            AssistantMessage(content=answer),
+        ]
+        return await self.threads.save(
+            StoredThread(thread=thread, version=stored.version), messages
+        )
 
     async def quiet(self) -> None:
         """Wait until nothing is being sent."""
@@ -278,6 +302,8 @@ def server_on(
     shop = Shop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
     life = AgentLife(
-        LifeParts(records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock)
+        LifeParts(
+            records, threads, shop, workspace="default", locale=LOCALE, leases=leases, clock=clock
+        )
     )
     return Server(records=records, threads=threads, clock=clock, api=api, shop=shop, life=life)

@@ -79,9 +79,11 @@ def setting_on(
     language: Any = "en",
     leases: TurnLeases | None = None,
 ) -> Setting:
-    source, records = database.source("default"), database.records("default")
+    source = database.source("default")
+    records = database.records("default")
     retriever = Retriever(source, None)
-    box, threads = ToolBox(tools), Threads(records)
+    box = ToolBox(tools)
+    threads = Threads(records)
     approvals = Approvals(source, records, policy=policy, require_validation=CLASSES - free)
     meter = UsageMeter(usage)
     running = ToolCalls(box, approvals, limits=calls)
@@ -106,7 +108,12 @@ def setting_on(
         limits=limits,
     )
     return Setting(
-        agent=agent, database=database, source=source, threads=threads, approvals=approvals, meter=meter
+        agent=agent,
+        database=database,
+        source=source,
+        threads=threads,
+        approvals=approvals,
+        meter=meter,
     )
 
 
@@ -154,7 +161,9 @@ def only(events: list[Event], kind: type[E]) -> E:
 
 def shown(events: list[Event]) -> str:
     """Return the text a person has seen."""
-    return "".join(getattr(event, "text", "") for event in events if type(event).__name__ == "Token")
+    return "".join(
+        getattr(event, "text", "") for event in events if type(event).__name__ == "Token"
+    )
 
 
 def text_of(events: list[Event]) -> str:

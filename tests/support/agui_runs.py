@@ -28,11 +28,19 @@ def resolved(interrupt: dict[str, Any], payload: Any) -> dict[str, Any]:
 def run_body(*messages: dict[str, Any], thread: str = "t1", **more: Any) -> dict[str, Any]:
     """A RunAgentInput as clients send it."""
     empty: dict[str, Any] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
-    return {"threadId": thread, "runId": f"r{next(_numbers)}", "messages": list(messages), **empty, **more}
+    return {
+        "threadId": thread,
+        "runId": f"r{next(_numbers)}",
+        "messages": list(messages),
+        **empty,
+        **more,
+    }
 
 
 def parsed(text: str) -> list[dict[str, Any]]:
-    """Read the events of an answer; each is one of the protocol's, and together they are a valid run."""
+    """Read the events of an answer; each is one of the protocol's, and together they
+    are a valid run.
+    """
     found = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
     for event in found:
         _EVENT.validate_python(event)
@@ -41,10 +49,16 @@ def parsed(text: str) -> list[dict[str, Any]]:
 
 
 async def run(
-    client: httpx2.AsyncClient, *messages: dict[str, Any], thread: str = "t1", graph: str = GRAPH, **more: Any
+    client: httpx2.AsyncClient,
+    *messages: dict[str, Any],
+    thread: str = "t1",
+    graph: str = GRAPH,
+    **more: Any,
 ) -> list[dict[str, Any]]:
     """Send a run and return its events."""
-    answer = await client.post(f"/api/agui/{graph}", json=run_body(*messages, thread=thread, **more))
+    answer = await client.post(
+        f"/api/agui/{graph}", json=run_body(*messages, thread=thread, **more)
+    )
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("text/event-stream")
     return parsed(answer.text)

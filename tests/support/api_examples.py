@@ -49,7 +49,10 @@ TOOL_AGENT = {
     "agent": {"id": "helpdesk", "name": "Help desk"},
     "session": {"mode": "inline", "instructions": "Help with orders."},
     "tools": {
-        "order_status": {"type": "http", "url": "https://api.example.com/orders/{{args.order_number}}"}
+        "order_status": {
+            "type": "http",
+            "url": "https://api.example.com/orders/{{args.order_number}}",
+        }
     },
 }
 
@@ -64,10 +67,13 @@ class SentExample:
 
 
 class ExampleSender:
-    """Sends examples as an admin. `keys`: what stands in an example -> what the service has in its place."""
+    """Sends examples as an admin. `keys`: what stands in an example -> what the service has
+    in its place.
+    """
 
     def __init__(self, running: Service, client: httpx2.AsyncClient) -> None:
-        self.running, self.client = running, client
+        self.running = running
+        self.client = client
         self.keys: Keys = {}
         self._named: Keys = {name: str(each) for name, each in api_examples()["parameters"].items()}
         self._proposals = 0
@@ -90,7 +96,8 @@ class ExampleSender:
         answer = await self.client.request(
             method,
             self._real(path),
-            params=example.get("query", {}) and json.loads(self._real(json.dumps(example["query"]))),
+            params=example.get("query", {})
+            and json.loads(self._real(json.dumps(example["query"]))),
             json=None if body is None else json.loads(self._real(json.dumps(body))),
             headers=example.get("header"),
         )
@@ -98,7 +105,9 @@ class ExampleSender:
             after(self, answer.json())
         kind = answer.headers.get("content-type", "")
         text = self._alike(answer.text)
-        return SentExample(name=name, answer=answer, body=json.loads(text) if "json" in kind else text)
+        return SentExample(
+            name=name, answer=answer, body=json.loads(text) if "json" in kind else text
+        )
 
     def learn(self, name: str, real: Any) -> None:
         """Note what the service has in place of a parameter's example."""
@@ -121,23 +130,38 @@ class ExampleSender:
     async def answered(self) -> None:
         """Make a conversation that waits for nothing."""
         body = {"graphKey": GRAPH, "message": "Who logs errors?"}
-        self.learn("thread_id", (await self.client.post("/api/ai/chat", json=body)).json()["threadId"])
+        self.learn(
+            "thread_id", (await self.client.post("/api/ai/chat", json=body)).json()["threadId"]
+        )
 
     async def webhook(self) -> None:
         """Store a request that nobody took."""
-        data = {"event": "graph_changed", "inWorkspace": "default", "status": "expired", "attempts": 28}
+        data = {
+            "event": "graph_changed",
+            "inWorkspace": "default",
+            "status": "expired",
+            "attempts": 28,
+        }
         times = {"createdTime": TIME, "nextTime": TIME + 1, "httpStatus": 503}
         records = self.running.state.shared.database.records(ROOT_WORKSPACE)
-        body = {"event": "graph_changed", "workspace": "default", "graphKey": GRAPH, "nodesSaved": 2}
+        body = {
+            "event": "graph_changed",
+            "workspace": "default",
+            "graphKey": GRAPH,
+            "nodesSaved": 2,
+        }
         key = self._named["webhook_id"]
         await records.put(
-            Record(kind="webhook", key=key, data={**data, **times, "body": body}), expected_version=None
+            Record(kind="webhook", key=key, data={**data, **times, "body": body}),
+            expected_version=None,
         )
 
     async def agent_chat(self) -> None:
         """Begin a conversation with the agent."""
         body = {"graphKey": GRAPH, "agentId": "helpdesk", "message": "Hello"}
-        self.learn("thread_id", (await self.client.post("/api/ai/chat", json=body)).json()["threadId"])
+        self.learn(
+            "thread_id", (await self.client.post("/api/ai/chat", json=body)).json()["threadId"]
+        )
 
     async def edit(self) -> None:
         """Make a live edit."""
@@ -186,7 +210,9 @@ def _replaced(text: str, by: Keys) -> str:
     if not by:
         return text
     return re.sub(
-        "|".join(re.escape(each) for each in sorted(by, key=len, reverse=True)), lambda m: by[m[0]], text
+        "|".join(re.escape(each) for each in sorted(by, key=len, reverse=True)),
+        lambda m: by[m[0]],
+        text,
     )
 
 
@@ -225,7 +251,9 @@ _AFTER: dict[str, Callable[[ExampleSender, Any], None]] = {
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """Return an answer as it is shown: few items of a list, the beginning of a long text, one time."""
+    """Return an answer as it is shown: few items of a list, the beginning of a long
+    text, one time.
+    """
     if isinstance(value, dict):
         shown = list(value.items())[: MOST_FIELDS if depth < MOST_DEPTH else 0]
         return {name: shortened(each, depth + 1) for name, each in shown}
@@ -242,7 +270,11 @@ async def record() -> None:
     table = json.loads(FILE.read_text(encoding="utf-8"))
     async with sending() as sent:
         async for one in sent:
-            print(one.answer.status_code, one.name, one.answer.text[:300] if one.answer.is_error else "")
+            print(
+                one.answer.status_code,
+                one.name,
+                one.answer.text[:300] if one.answer.is_error else "",
+            )
             example = table["operations"][one.name]
             example["answer"] = shortened(one.body, MOST_DEPTH - 2 if example.get("brief") else 0)
     FILE.write_text(json.dumps(table, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

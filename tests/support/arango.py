@@ -1,4 +1,6 @@
-"""An ArangoDB server for tests: the one of ARANGO_URL, else the double of this folder, as a process."""
+"""An ArangoDB server for tests: the one of ARANGO_URL, else the double of this folder,
+as a process.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from tests.support.arango_faults import faulty_way
 ROOT = Path(__file__).parents[2]
 PASSWORD = "secret"
 _KEPT = [name for name in layout.ALL_COLLECTIONS if name != META]
-EMPTY = "\n".join([*(f"LET from_{c} = (FOR d IN {c} REMOVE d IN {c})" for c in _KEPT), "RETURN null"])
+EMPTY = "\n".join(
+    [*(f"LET from_{c} = (FOR d IN {c} REMOVE d IN {c})" for c in _KEPT), "RETURN null"]
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,9 @@ class ArangoServer:
 
     def empty(self, database: str) -> None:
         """Remove what a set-up database holds; quicker than to set up another."""
-        self.end_transactions(database)  # one that nobody could end keeps its documents for a minute
+        self.end_transactions(
+            database
+        )  # one that nobody could end keeps its documents for a minute
         self.call("POST", f"/_db/{database}/_api/cursor", {"query": EMPTY})
 
     def end_transactions(self, database: str) -> None:
@@ -121,7 +127,9 @@ def _real(address: str) -> tuple[str, dict[str, str]]:
     url = f"{parts.scheme}://{parts.hostname}:{parts.port or 8529}"
     login = {"user": unquote(parts.username or "root"), "password": unquote(parts.password or "")}
     try:
-        answer = requests.get(f"{url}/_api/version", auth=(login["user"], login["password"]), timeout=30)
+        answer = requests.get(
+            f"{url}/_api/version", auth=(login["user"], login["password"]), timeout=30
+        )
     except requests.RequestException as exc:
         raise WrongServer(f"no server answers at {url}") from exc
     if answer.status_code != 200:
@@ -156,7 +164,9 @@ async def prepare(address: str) -> None:
 
 @pytest.fixture(scope="session")
 def one_database(arango: ArangoServer) -> Iterator[str]:
-    """Yield the name of a set-up database that the tests of a session share, one after the other."""
+    """Yield the name of a set-up database that the tests of a session share, one
+    after the other.
+    """
     name = arango.fresh()
     asyncio.run(prepare(arango.address(name)))
     yield name

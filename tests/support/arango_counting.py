@@ -24,7 +24,8 @@ class RoundTrips:
 @contextmanager
 def counted_round_trips() -> Iterator[RoundTrips]:
     """Count what the adapter's own HTTP client sends. Requests that overlap are one step."""
-    round_trips, lock = RoundTrips(), threading.Lock()
+    round_trips = RoundTrips()
+    lock = threading.Lock()
     send = BoundedHttp.send_request
 
     def counting(self: BoundedHttp, *args: Any, **options: Any) -> Any:

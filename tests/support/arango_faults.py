@@ -77,10 +77,14 @@ class Passage(BaseHTTPRequestHandler):
         if kind == "drop":
             self._drop()
         elif kind == "status":
-            self._answer(int(argument), {"error": True, "code": int(argument), "errorNum": int(argument)})
+            self._answer(
+                int(argument), {"error": True, "code": int(argument), "errorNum": int(argument)}
+            )
         elif kind == "error":
             code = HTTP_STATUS.get(int(argument), 400)
-            self._answer(code, {"error": True, "code": code, "errorNum": int(argument), "errorMessage": ""})
+            self._answer(
+                code, {"error": True, "code": code, "errorNum": int(argument), "errorMessage": ""}
+            )
         else:
             if kind == "delay":
                 time.sleep(int(argument) / 1000)
@@ -96,7 +100,9 @@ class Passage(BaseHTTPRequestHandler):
         if lost:
             self._drop()
             return
-        passed = {name: value for name, value in found.headers.items() if name.lower() not in _KEPT_BACK}
+        passed = {
+            name: value for name, value in found.headers.items() if name.lower() not in _KEPT_BACK
+        }
         self._send(found.status_code, passed, found.content)
 
     def _obey(self, path: str, body: bytes) -> None:

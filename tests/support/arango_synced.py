@@ -1,7 +1,9 @@
-"""A database whose View has seen all that was written before it is asked, as one of a real server has not.
+"""A database whose View has seen all that was written before it is asked, as one of a real
+server has not.
 
-Source: ArangoDB 3.12 documentation, "ArangoSearch Views": a commit every second (`commitIntervalMsec`),
-and `waitForSync` of SEARCH, which is for tests and must not stand in a transaction.
+Source: ArangoDB 3.12 documentation, "ArangoSearch Views": a commit every second
+(`commitIntervalMsec`), and `waitForSync` of SEARCH, which is for tests and must not stand
+in a transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The service of automations on the sample graph, people of all roles, a clock that is set by hand."""
+"""The service of automations on the sample graph, people of all roles, a clock that is
+set by hand.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,10 @@ class Setting:
     @property
     def service(self) -> AutomationService:
         return automation_service(
-            self.services, on_changed=self.wake, pricing=lambda: self.pricing, clock=lambda: self.now
+            self.services,
+            on_changed=self.wake,
+            pricing=lambda: self.pricing,
+            clock=lambda: self.now,
         )
 
     def wake(self) -> None:
@@ -53,5 +58,10 @@ class Setting:
 
 
 def draft(**fields: Any) -> dict[str, Any]:
-    usual = {"graphKey": GRAPH, "name": "Nightly check", "message": "Look for errors.", "cron": "0 2 * * *"}
+    usual = {
+        "graphKey": GRAPH,
+        "name": "Nightly check",
+        "message": "Look for errors.",
+        "cron": "0 2 * * *",
+    }
     return {**usual, **fields}

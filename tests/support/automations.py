@@ -1,4 +1,6 @@
-"""Automations on the sample graph: a scripted model, a clock that is set by hand, everything else real."""
+"""Automations on the sample graph: a scripted model, a clock that is set by hand,
+everything else real.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def finish(outcome: str = "ok", report: str = "Nothing was found.") -> Says:
 
 def move(key: str = "root", x: int = 10, **more: Any) -> Any:
     """A call that proposes to move a node."""
-    return call("propose_move_node", {"nodeKey": key, "posX": x, "posY": 20, "reason": "tidier", **more})
+    return call(
+        "propose_move_node", {"nodeKey": key, "posX": x, "posY": 20, "reason": "tidier", **more}
+    )
 
 
 @dataclass(kw_only=True)
@@ -106,7 +110,9 @@ class Night:
     def control(self) -> SessionControl:
         """What people do with runs; their conversations are not looked at."""
         threads = Threads(self.automations.records)
-        return SessionControl(self.automations, self.agent.leases, chats=threads, approvals=self.approvals)
+        return SessionControl(
+            self.automations, self.agent.leases, chats=threads, approvals=self.approvals
+        )
 
     async def activate(self, thread: Thread, event: EventName) -> AgentSession | None:
         return await self.worker.runner.run(thread.key, event)
@@ -126,7 +132,8 @@ def night_on(
     free: frozenset[ActionClass] = frozenset(),
 ) -> Night:
     clock = clock or Clock()
-    source, records = database.source("default"), database.records("default")
+    source = database.source("default")
+    records = database.records("default")
     box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
     required = CLASSES - free
     approvals = Approvals(source, records, policy=policy, clock=clock, require_validation=required)
@@ -182,7 +189,9 @@ async def night_of(provider: LLMProvider, **more: Any) -> AsyncGenerator[Night]:
 
 
 @asynccontextmanager
-async def scripted_night(*steps: Step, **more: Any) -> AsyncGenerator[tuple[Night, ScriptedProvider]]:
+async def scripted_night(
+    *steps: Step, **more: Any
+) -> AsyncGenerator[tuple[Night, ScriptedProvider]]:
     """Yield a night whose model plays these steps, all of them, and the model."""
     async with ScriptedProvider(*steps) as model, night_of(model, **more) as night:
         yield night, model

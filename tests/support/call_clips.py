@@ -1,4 +1,6 @@
-"""Makes the packaged clips of the callers' lines with espeak-ng: `python -m tests.support.call_clips`."""
+"""Makes the packaged clips of the callers' lines with espeak-ng:
+`python -m tests.support.call_clips`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def packaged_scripts() -> list[CallScript]:
 
 
 def main() -> None:
-    speech, clips = Speech(shutil.which("espeak-ng"), {}), CALLS / "clips"
+    speech = Speech(shutil.which("espeak-ng"), {})
+    clips = CALLS / "clips"
     shutil.rmtree(clips, ignore_errors=True)
     clips.mkdir()
     index: dict[str, str] = {}

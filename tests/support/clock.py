@@ -12,7 +12,9 @@ MONDAY = 1_763_942_400_000
 
 @dataclass
 class Clock:
-    """Time as a test sets it, in milliseconds since 1970 where it says no other; sleeping moves it, too."""
+    """Time as a test sets it, in milliseconds since 1970 where it says no other; sleeping
+    moves it, too.
+    """
 
     now: float = MONDAY
 

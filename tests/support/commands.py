@@ -18,7 +18,10 @@ testing._get_command = cache(testing._get_command)
 
 
 def run_command(
-    *arguments: object, typed: str | None = None, exits: int | None = None, catch_exceptions: bool = False
+    *arguments: object,
+    typed: str | None = None,
+    exits: int | None = None,
+    catch_exceptions: bool = False,
 ) -> Any:
     """Run a command, which must end with the code of `exits` where one is given.
 
@@ -26,15 +29,21 @@ def run_command(
     """
     words = [str(part) for part in arguments]
     with logging_as_it_was():
-        done = testing.CliRunner().invoke(app, words, input=typed, catch_exceptions=catch_exceptions)
+        done = testing.CliRunner().invoke(
+            app, words, input=typed, catch_exceptions=catch_exceptions
+        )
     assert exits in (None, done.exit_code), done.output
     return done
 
 
 @contextmanager
 def logging_as_it_was() -> Iterator[None]:
-    """Take back what a command set for the whole program: later tests look for events of their own."""
-    before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, _ROOMS)]
+    """Take back what a command set for the whole program: later tests look for events
+    of their own.
+    """
+    before = [
+        (log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, _ROOMS)
+    ]
     try:
         yield
     finally:

@@ -1,4 +1,6 @@
-"""Finds the files that tests read: ours in `tests/data`, and published ones beside the checkout, if there."""
+"""Finds the files that tests read: ours in `tests/data`, and published ones beside the
+checkout, if there.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,12 @@ PUBLISHED = Path(__file__).parents[3] / "shared" / "data"
 """Files of others that may not be given on; a clone alone does not have them."""
 
 needs_published = pytest.mark.skipif(
-    not PUBLISHED.is_dir(), reason="figures of published files (../shared/data), which are not given on"
+    not PUBLISHED.is_dir(),
+    reason="figures of published files (../shared/data), which are not given on",
 )
-"""For tests of figures over many published files. All other tests read ours, and these beside them."""
+"""For tests of figures over many published files. All other tests read ours, and
+these beside them.
+"""
 
 
 def published(folder: str, pattern: str = "*") -> list[Path]:
@@ -30,7 +35,9 @@ def ours(folder: str, pattern: str = "*") -> list[Path]:
 
 
 def workflow_batches(pattern: str = "n*.json", *, parts: int = 8) -> list[Any]:
-    """Returns parameters of a test over workflow files: ours at once, the published ones in slow parts."""
+    """Returns parameters of a test over workflow files: ours at once, the published ones
+    in slow parts.
+    """
     files = published("workflows", pattern)
     slow = [files[part::parts] for part in range(parts)] if files else []
     return [

@@ -17,7 +17,9 @@ from tests.support.service import GRAPH
 
 @pytest.fixture(params=["memory", "sqlite", pytest.param("arango", marks=pytest.mark.slow)])
 def database_of_a_kind(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Database]:
-    """What makes a database of each kind, not yet opened; of a file and a server, the same one each time."""
+    """What makes a database of each kind, not yet opened; of a file and a server, the same
+    one each time.
+    """
     if request.param == "memory":
         return MemoryDatabase
     if request.param == "sqlite":
@@ -48,7 +50,8 @@ async def put_sample(database: Database) -> None:
         for config in await read.get_node_configs():
             if config.workspace == "default":
                 await write.put_node_config(config)
-        nodes, edges = await read.get_nodes(GRAPH), await read.get_edges(GRAPH)
+        nodes = await read.get_nodes(GRAPH)
+        edges = await read.get_edges(GRAPH)
         mutation = Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges)
         await write.create_graph(await read.get_graph(GRAPH), mutation)
 

@@ -1,4 +1,6 @@
-"""Decides proposals of a database file from a process of its own: approves the first, rejects the rest."""
+"""Decides proposals of a database file from a process of its own: approves the first,
+rejects the rest.
+"""
 
 from __future__ import annotations
 

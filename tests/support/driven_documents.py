@@ -1,4 +1,6 @@
-"""Drives an agent of the documents beside the repository: a scripted model, a real API on loopback."""
+"""Drives an agent of the documents beside the repository: a scripted model, a
+real API on loopback.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Drive:
     clock: Clock
     thread_id: str = ""
 
-    async def begin(self, message: str = "Bonjour", *steps: Step, caller: str | None = PHONE) -> list[Event]:
+    async def begin(
+        self, message: str = "Bonjour", *steps: Step, caller: str | None = PHONE
+    ) -> list[Event]:
         self.model.play(*steps)
         events = await self.setting.say(message, agent_id=self.agent_id, caller_phone=caller)
         self.thread_id = only(events, TurnStarted).thread_id
@@ -78,7 +82,9 @@ class Drive:
         return [each.body for each in self.api.of(what)]
 
     def prompt(self) -> str:
-        return "\n".join(m.content for m in self.model.requests[0].messages if isinstance(m, SystemMessage))
+        return "\n".join(
+            m.content for m in self.model.requests[0].messages if isinstance(m, SystemMessage)
+        )
 
 
 @asynccontextmanager
@@ -86,7 +92,9 @@ async def drive(
     name: str, answers: dict[str, Any], change: Callable[[dict[str, Any]], None] | None = None
 ) -> AsyncIterator[Drive]:
     """Yields a conversation with an agent of our documents, or else of the published ones."""
-    file = next(path for at in (OURS, PUBLISHED) if (path := at / "agents" / f"{name}.json").is_file())
+    file = next(
+        path for at in (OURS, PUBLISHED) if (path := at / "agents" / f"{name}.json").is_file()
+    )
     document = json.loads(file.read_text(encoding="utf-8"))
     if change is not None:
         change(document)

@@ -18,15 +18,19 @@ SHOWN = 300
 
 
 def each_row(names: str, *rows: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what makes one test of a function and its rows: values, or tuples where there are several names.
+    """Return what makes one test of a function and its rows: values, or tuples where there
+    are several names.
 
-    Fixtures are made once for all rows: the rows must not change them. Rows that take time to find are
-    given as one function, which is called when the test runs.
+    Fixtures are made once for all rows: the rows must not change them. Rows that take time to find
+    are given as one function, which is called when the test runs.
     """
     arguments = [name.strip() for name in names.split(",")]
 
     def named(found: Iterable[Any]) -> list[dict[str, Any]]:
-        return [dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True)) for row in found]
+        return [
+            dict(zip(arguments, row if len(arguments) > 1 else (row,), strict=True))
+            for row in found
+        ]
 
     given = None if len(rows) == 1 and callable(rows[0]) else named(rows)
 

@@ -1,7 +1,8 @@
-"""What the Nodius editor's own server stores, recorded from it: the only editor documents of the tests.
+"""What the Nodius editor's own server stores, recorded from it: the only editor documents
+of the tests.
 
-Conversations that wait at the limit of rounds, or with calls that remain, are made of the recorded ones: the
-fields are those of Nodius, `packages/server/src/ai/aiAgent.ts`.
+Conversations that wait at the limit of rounds, or with calls that remain, are made of the recorded
+ones: the fields are those of Nodius, `packages/server/src/ai/aiAgent.ts`.
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ def waiting_thread(
     An answer that is not streamed lists those in `remainingToolCalls`, a streamed one does not.
     """
     thread = editor_thread(WAITING)
-    pending, asking = thread["pendingInterrupt"], thread["conversationHistory"][-1]
+    pending = thread["pendingInterrupt"]
+    asking = thread["conversationHistory"][-1]
     asking["tool_calls"] = [a_call(pending["toolCallId"], name, arguments), *more]
-    pending |= {"toolName": name, "args": dict(arguments), "remainingToolCalls": list(more) if listed else []}
+    pending |= {
+        "toolName": name,
+        "args": dict(arguments),
+        "remainingToolCalls": list(more) if listed else [],
+    }
     return thread
 
 
@@ -61,7 +67,9 @@ def thread_at_limit(*remaining: dict[str, Any]) -> dict[str, Any]:
     """Returns the thread with a tool call as it waits when the rounds of tools are used up."""
     thread = editor_thread(READING)
     context = editor_thread(WAITING)["pendingInterrupt"]["context"]
-    thread["conversationHistory"] = thread["conversationHistory"][:-1]  # the answer came after the limit
+    thread["conversationHistory"] = thread["conversationHistory"][
+        :-1
+    ]  # the answer came after the limit
     thread["pendingInterrupt"] = {
         "kind": "tool_limit",
         "toolCallId": "",
@@ -77,7 +85,8 @@ def thread_at_limit(*remaining: dict[str, Any]) -> dict[str, Any]:
 def store_editor_database(
     server: ArangoServer, name: str, threads: Sequence[tuple[str, dict[str, Any]]] = ()
 ) -> None:
-    """Stores the recorded documents in a database that has none of them, as the editor's driver does.
+    """Stores the recorded documents in a database that has none of them, as the
+    editor's driver does.
 
     `threads` are stored in place of the recorded ones of those keys.
     """

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 BLOCK = {"id": "b1", "type": "POINTER", "target": {"kind": "node", "key": "check-amount"}}
 RESULT = {"commandId": "c1", "title": "Node", "status": "SUCCESS", "ms": 3, "tokens": 12}
@@ -47,7 +54,12 @@ def every_message() -> list[Message]:
             time=5,
         ),
         ToolMessage(
-            call_id="a", name="read_node_detail", content="no such node", is_error=True, id="m6", time=6
+            call_id="a",
+            name="read_node_detail",
+            content="no such node",
+            is_error=True,
+            id="m6",
+            time=6,
         ),
         SystemMessage(
             content="Paused.",

@@ -24,14 +24,15 @@ from graphrag.voice.realtime.minds import Item, Mind, Reply
 class Faults:
     """Faults of a connection, none by default. Events are counted from 1, as they are sent.
 
-    `refused_status`: the handshake is answered with it; `refused_code`: an error of this code is the only
-    event. `closed_at`, `malformed_at`: the event of this number is a lost connection, or no JSON. `errors`:
-    types of the client's events that get an error of a code instead of what they ask for; `refusals`: the
-    error objects that the first events of a type get. `response_ends`: status and details with which the
-    first responses end before they begin. `text_responses`: so many of the first responses are text.
+    `refused_status`: the handshake is answered with it; `refused_code`: an error of this code is
+    the only event. `closed_at`, `malformed_at`: the event of this number is a lost connection, or
+    no JSON. `errors`: types of the client's events that get an error of a code instead of what they
+    ask for; `refusals`: the error objects that the first events of a type get. `response_ends`:
+    status and details with which the first responses end before they begin. `text_responses`: so
+    many of the first responses are text.
     `unended`: so many of the first responses get no `response.done`.
-    `failed_responses`: so many of the first responses fail. `late_audio_s`: so long a response waits before
-    its first sound.
+    `failed_responses`: so many of the first responses fail. `late_audio_s`: so long a response
+    waits before its first sound.
     """
 
     refused_status: int | None = None
@@ -63,7 +64,8 @@ class FaultyDouble(RealtimeDouble):
         return await super()._check(socket, request)
 
     def new_session(self, socket: Any, start: Start) -> DoubleSession:
-        session, faults = super().new_session(socket, start), socket.faults
+        session = super().new_session(socket, start)
+        faults = socket.faults
         return _FaultySession(session.session["model"], self.setup, start, faults)
 
     async def _serve(self, socket: ServerConnection) -> None:
@@ -72,14 +74,14 @@ class FaultyDouble(RealtimeDouble):
 
 class _FaultySession(DoubleSession):
     def __init__(self, model: str, setup: Any, start: Start, faults: Faults) -> None:
-        super().__init__(model, replace(setup, mind=_FailingMind(setup.mind, faults.failed_responses)), start)
+        super().__init__(
+            model, replace(setup, mind=_FailingMind(setup.mind, faults.failed_responses)), start
+        )
         self._faults = faults
         self._refusals = {kind: deque(errors) for kind, errors in faults.refusals.items()}
-        self._ends, self._texts, self._unended = (
-            deque(faults.response_ends),
-            faults.text_responses,
-            faults.unended,
-        )
+        self._ends = deque(faults.response_ends)
+        self._texts = faults.text_responses
+        self._unended = faults.unended
 
     def begin(self) -> None:
         if self._faults.refused_code:
@@ -114,7 +116,8 @@ class _FaultySession(DoubleSession):
 
 class _FailingMind:
     def __init__(self, inner: Mind, fails: int) -> None:
-        self._inner, self._fails = inner, fails
+        self._inner = inner
+        self._fails = fails
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
         reply = await self._inner.reply(instructions, items, tools)
@@ -128,7 +131,8 @@ class _FaultySocket:
     """The server's side of a connection, which sends the events with their faults."""
 
     def __init__(self, socket: ServerConnection, faults: Faults) -> None:
-        self._socket, self.faults = socket, faults
+        self._socket = socket
+        self.faults = faults
         self._number = 0
         self._is_silent = True
 
@@ -145,4 +149,6 @@ class _FaultySocket:
         elif self._is_silent and b'"response.output_audio.delta"' in event:
             self._is_silent = False
             await asyncio.sleep(self.faults.late_audio_s)
-        await self._socket.send(b"{" if self._number == self.faults.malformed_at else event, **options)
+        await self._socket.send(
+            b"{" if self._number == self.faults.malformed_at else event, **options
+        )

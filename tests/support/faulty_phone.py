@@ -17,8 +17,9 @@ from graphrag.voice.simulation.twilio_line import StreamPlace
 class LineFaults:
     """What goes wrong. `each_way_s`: the time on the line, more or less by up to `jitter_s`.
 
-    `loses`, `doubles`, `delays`: shares of the caller's sound messages. `hangs_up_at_s`, `breaks_at_s`:
-    seconds after the stream began at which the caller hangs up, or the connection breaks without a word.
+    `loses`, `doubles`, `delays`: shares of the caller's sound messages. `hangs_up_at_s`,
+    `breaks_at_s`: seconds after the stream began at which the caller hangs up, or the connection
+    breaks without a word.
     `seed`: the same faults each time.
     """
 
@@ -35,13 +36,16 @@ class LineFaults:
 
 
 class SlowQueue(asyncio.Queue[Any]):
-    """Gives messages in their order, each after its time on the line. `later_s`: more for the next one."""
+    """Gives messages in their order, each after its time on the line. `later_s`: more for
+    the next one.
+    """
 
     later_s = 0.0
 
     def __init__(self, faults: LineFaults, chance: random.Random) -> None:
         super().__init__()
-        self._faults, self._chance = faults, chance
+        self._faults = faults
+        self._chance = chance
         self._last = 0.0
 
     def put_nowait(self, item: Any) -> None:
@@ -59,7 +63,9 @@ class SlowQueue(asyncio.Queue[Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleared:
-    """The service took back what was not played, `dropped_ms`; `heard_ms` were, since the line was silent."""
+    """The service took back what was not played, `dropped_ms`; `heard_ms` were, since the
+    line was silent.
+    """
 
     heard_ms: int
     dropped_ms: int
@@ -113,7 +119,8 @@ class FaultyPhone(WatchedPhone):
         if message["event"] != "media":
             super()._put(message, numbered=numbered)
             return
-        faults, chance = self._faults, self._chance
+        faults = self._faults
+        chance = self._chance
         if chance.random() < faults.loses:
             self._sequence += 1
             return
@@ -133,5 +140,9 @@ class FaultyPhone(WatchedPhone):
         if faults.breaks_at_s is not None and self.at_s >= faults.breaks_at_s:
             assert self._connection is not None
             self._connection.transport.abort()
-        elif faults.hangs_up_at_s is not None and self.at_s >= faults.hangs_up_at_s and self._end is None:
+        elif (
+            faults.hangs_up_at_s is not None
+            and self.at_s >= faults.hangs_up_at_s
+            and self._end is None
+        ):
             self._end = asyncio.create_task(self.hang_up())

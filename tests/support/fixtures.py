@@ -1,4 +1,6 @@
-"""The fixtures that all tests share. Imported here alone: a module that imports one has one of its own."""
+"""The fixtures that all tests share. Imported here alone: a module that imports one has one
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,14 @@ from tests.support.planted import leak_guard, nothing_planted_leaves
 from tests.support.short_waits import short_ends_of_servers, short_looks, threads_of_all_loops
 from tests.support.ws_contract import messages_as_documented, messages_looked_at
 
-__all__ = ["arango", "arango_address", "arango_double", "arango_faults", "log_entries", "one_database"]
+__all__ = [
+    "arango",
+    "arango_address",
+    "arango_double",
+    "arango_faults",
+    "log_entries",
+    "one_database",
+]
 __all__ += ["database", "database_of_a_kind", "memory"]
 __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
 __all__ += ["short_ends_of_servers", "short_looks", "threads_of_all_loops"]
@@ -27,7 +36,8 @@ __all__ += ["short_ends_of_servers", "short_looks", "threads_of_all_loops"]
 
 @pytest.fixture(scope="session", autouse=True)
 def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every HTTP client would read those of the system, 15 ms each; the servers here speak plain HTTP.
+    """Every HTTP client would read those of the system, 15 ms each; the servers here
+    speak plain HTTP.
 
     A client that takes nothing from the environment would read those of `certifi`, 30 ms each.
     """
@@ -45,8 +55,11 @@ def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def worked_out_once() -> Iterator[None]:
-    """What comes out the same each time is kept: what an environment says of settings, and schedules."""
-    read, known = EnvSettingsSource.__call__, dict[Any, dict[str, Any]]()
+    """What comes out the same each time is kept: what an environment says of
+    settings, and schedules.
+    """
+    read = EnvSettingsSource.__call__
+    known = dict[Any, dict[str, Any]]()
 
     def said_by_the_environment(source: EnvSettingsSource) -> dict[str, Any]:
         key = source.settings_cls, frozenset(source.env_vars.items())

@@ -23,7 +23,8 @@ class HealthProbe:
 
     def __init__(self, base_url: str) -> None:
         address = urlsplit(base_url)
-        self._host, self._port = address.hostname or "127.0.0.1", address.port or 80
+        self._host = address.hostname or "127.0.0.1"
+        self._port = address.port or 80
         self._latencies: list[float] = []
         self._answered: list[float] = []
         self._failures: list[str] = []
@@ -36,7 +37,10 @@ class HealthProbe:
         return self
 
     async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         self._end.set()
         await asyncio.to_thread(self._thread.join, PATIENCE_S + 1)
@@ -54,12 +58,15 @@ class HealthProbe:
 
     @property
     def p95_ms(self) -> float:
-        """What 95 % of the asks had to wait, with those that a slow answer held up; infinity without one.
+        """What 95 % of the asks had to wait, with those that a slow answer held up;
+        infinity without one.
 
         Source: the expected-interval correction of HdrHistogram.
         """
         every_ms = EVERY_S * 1000
-        held_up = (ms - i * every_ms for ms in self._latencies for i in range(1, int(ms / every_ms) + 1))
+        held_up = (
+            ms - i * every_ms for ms in self._latencies for i in range(1, int(ms / every_ms) + 1)
+        )
         ordered = sorted([*self._latencies, *held_up])
         return ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))] if ordered else float("inf")
 
@@ -84,7 +91,9 @@ class HealthProbe:
             began = time.perf_counter()
             try:
                 if connection is None:
-                    connection = http.client.HTTPConnection(self._host, self._port, timeout=PATIENCE_S)
+                    connection = http.client.HTTPConnection(
+                        self._host, self._port, timeout=PATIENCE_S
+                    )
                 connection.request("GET", "/healthz")
                 answer = connection.getresponse()
                 answer.read()

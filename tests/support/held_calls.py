@@ -1,4 +1,6 @@
-"""Calls that are held for tests: a phone and a model of fakes, a database and an agent as they are."""
+"""Calls that are held for tests: a phone and a model of fakes, a database and an agent
+as they are.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class VoiceExecutor(ApiExecutor):
 
     def __init__(self, api: Api, clock: Callable[[], int]) -> None:
         HttpExecutor.__init__(self, cast(HttpClient, None), Secrets({}), clock, http_sentence)
-        self.api, self.now = api, clock
+        self.api = api
+        self.now = clock
 
     async def _sent(self, request: PreparedRequest) -> HttpAnswer:
         body = None if request.body is None else json.loads(request.body)
@@ -54,7 +57,9 @@ class VoiceExecutor(ApiExecutor):
 
 
 class FakePhone:
-    """A caller: what is put in comes as messages, what is sent is kept. Marks come back when asked for."""
+    """A caller: what is put in comes as messages, what is sent is kept. Marks come back
+    when asked for.
+    """
 
     def __init__(self) -> None:
         self.inbox: asyncio.Queue[str | None] = asyncio.Queue()
@@ -106,7 +111,8 @@ class FakeModel:
     """A model's connection: opens a session by itself, then says what the test lets it say."""
 
     def __init__(self, name: str, fails: Exception | None = None) -> None:
-        self.name, self.fails = name, fails
+        self.name = name
+        self.fails = fails
         self.inbox: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         self.opened, self.closed = False, False
@@ -146,7 +152,8 @@ class FakeModel:
     def answers(self, words: str, ms: int = 400, *calls: tuple[str, dict[str, Any]]) -> None:
         """A whole response: words with their sound, then calls of tools."""
         self.number += 1
-        response, item = f"r{self.number}", f"i{self.number}"
+        response = f"r{self.number}"
+        item = f"i{self.number}"
         where = {"response_id": response, "item_id": item}
         self.event("response.created", response={"id": response})
         if words:
@@ -158,8 +165,13 @@ class FakeModel:
             call = {"type": "function_call", "status": "completed", "name": name}
             call |= {"call_id": f"{response}c{place}", "arguments": json.dumps(arguments)}
             self.event("response.output_item.done", response_id=response, item=call)
-        usage = {"input_token_details": {"audio_tokens": 5}, "output_token_details": {"audio_tokens": 7}}
-        self.event("response.done", response={"id": response, "status": "completed", "usage": usage})
+        usage = {
+            "input_token_details": {"audio_tokens": 5},
+            "output_token_details": {"audio_tokens": 7},
+        }
+        self.event(
+            "response.done", response={"id": response, "status": "completed", "usage": usage}
+        )
 
     def heard(self, words: str) -> None:
         """The caller has said something."""
@@ -176,11 +188,15 @@ class FakeModel:
 
     def outputs(self) -> dict[str, str]:
         """The outputs of tools, by the call's id."""
-        items = [event["item"] for event in self.sent if event["type"] == "conversation.item.create"]
+        items = [
+            event["item"] for event in self.sent if event["type"] == "conversation.item.create"
+        ]
         return {i["call_id"]: i["output"] for i in items if i["type"] == "function_call_output"}
 
     def notes(self) -> list[str]:
-        items = [event["item"] for event in self.sent if event["type"] == "conversation.item.create"]
+        items = [
+            event["item"] for event in self.sent if event["type"] == "conversation.item.create"
+        ]
         return [i["content"][0]["text"] for i in items if i["type"] == "message"]
 
 
@@ -225,7 +241,9 @@ class HeldCall:
     task: asyncio.Task[CallOver] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.life, self.threads, self.leases = self.parts.life, self.parts.threads, self.parts.leases
+        self.life = self.parts.life
+        self.threads = self.parts.threads
+        self.leases = self.parts.leases
         self.approvals = self.parts.approvals
         self.records = cast(FakeRecords, self.parts.records)
         self.counts = cast(Counts, self.parts.watch)
@@ -269,16 +287,30 @@ class HeldCall:
 
 
 def _parts_of(
-    database: Database, agents: Shop, clock: Clock, models: ModelSides, recorded: RecordedAnswers | None
+    database: Database,
+    agents: Shop,
+    clock: Clock,
+    models: ModelSides,
+    recorded: RecordedAnswers | None,
 ) -> CallParts:
-    """Return what a call works with: all of it real but for the model, the counts and the call's record."""
-    records, source = database.records("default"), database.source("default")
-    threads, leases = Threads(records, clock=clock), TurnLeases(records, clock=clock, look_s=0.05)
+    """Return what a call works with: all of it real but for the model, the counts and
+    the call's record.
+    """
+    records = database.records("default")
+    source = database.source("default")
+    threads = Threads(records, clock=clock)
+    leases = TurnLeases(records, clock=clock, look_s=0.05)
     approvals = Approvals(source, records)
     return CallParts(
         life=AgentLife(
             LifeParts(
-                records, threads, agents, workspace="default", locale=Locale(), leases=leases, clock=clock
+                records,
+                threads,
+                agents,
+                workspace="default",
+                locale=Locale(),
+                leases=leases,
+                clock=clock,
             )
         ),
         agents=agents,
@@ -298,7 +330,9 @@ def _parts_of(
 def _opening_of(parts: CallParts, agent: CompiledAgent, graph: str, call_id: str) -> CallOpening:
     """Return the opening of a call between two numbers."""
     caller = Person(f"caller:{call_id}", "viewer", "default")
-    new = parts.threads.begin(graph, caller, title="call").thread.model_copy(update={"key": call_id})
+    new = parts.threads.begin(graph, caller, title="call").thread.model_copy(
+        update={"key": call_id}
+    )
     part = ThreadAgent(
         agent_id=agent.agent_id,
         version=1,
@@ -326,8 +360,11 @@ async def held_call(
 
     `sides`: connections to a model that is no fake. At its end no task may be left.
     """
-    api, clock, phone = api or Api(), Clock(), FakePhone()
-    models, failures = list[FakeModel](), list(fails or ())
+    api = api or Api()
+    clock = Clock()
+    phone = FakePhone()
+    models = list[FakeModel]()
+    failures = list(fails or ())
 
     def new_side(name: str) -> FakeModel:
         models.append(FakeModel(name, failures.pop(0) if failures else None))
@@ -336,7 +373,8 @@ async def held_call(
     async with AsyncExitStack() as stack:
         if database is None:
             database = await stack.enter_async_context(open_nba("default"))
-        agent, stored = compiled(document), database.records("default")
+        agent = compiled(document)
+        stored = database.records("default")
         parts = _parts_of(
             database, Shop(agent, VoiceExecutor(api, clock)), clock, sides or new_side, recorded
         )
@@ -344,7 +382,9 @@ async def held_call(
         async with parts.leases.held(call_id) as hold:
             start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
             runner = CallRunner(_opening_of(parts, agent, graph, call_id), phone, start, hold)
-            call = HeldCall(phone=phone, models=models, runner=runner, parts=parts, api=api, stored=stored)
+            call = HeldCall(
+                phone=phone, models=models, runner=runner, parts=parts, api=api, stored=stored
+            )
             call.task = asyncio.create_task(runner.serve())
             try:
                 yield call

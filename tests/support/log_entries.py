@@ -27,7 +27,9 @@ def kept_in(found: list[dict[str, Any]]) -> Callable[[Mapping[str, Any]], None]:
 @pytest.fixture
 def log_entries() -> Iterator[list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
-    before = [(log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)]
+    before = [
+        (log, log.handlers[:], log.level, log.propagate) for log in map(logging.getLogger, ROOMS)
+    ]
     configure_logs("info", debug=True, sink=kept_in(found), entries=True)
     yield found
     for log, handlers, level, propagate in before:

@@ -1,4 +1,6 @@
-"""Somebody's API on a real socket of loopback: it answers as a test says and keeps the bytes that arrived."""
+"""Somebody's API on a real socket of loopback: it answers as a test says and keeps the
+bytes that arrived.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,16 @@ class Arrived:
 
 
 Answer = Any
-"""A JSON value (200), `(status, value)`, or a function of what arrived that gives or awaits one of these."""
+"""A JSON value (200), `(status, value)`, or a function of what arrived that gives or awaits
+one of these.
+"""
 
 
 @dataclass
 class LoopbackApi:
-    """`answers`: by method and path, as `POST /api/calls`, given after `waits_s`; anything else is 404."""
+    """`answers`: by method and path, as `POST /api/calls`, given after `waits_s`; anything
+    else is 404.
+    """
 
     port: int
     answers: dict[str, Answer] = field(default_factory=dict[str, Answer])
@@ -51,7 +57,9 @@ class LoopbackApi:
         assert len(found) == 1, [each.line for each in self.arrived]
         return found[0]
 
-    async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    async def __call__(
+        self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]
+    ) -> None:
         body, more = b"", True
         while more:
             message = await receive()

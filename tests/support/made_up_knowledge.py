@@ -1,8 +1,9 @@
 """Knowledge graphs made up by rule, in forms that `nodius eval` documents: passages and triples.
 
-`python -m tests.support.made_up_knowledge FOLDER` writes `passages.json`, asked in two hops as 2Wiki
-is, and `triples.txt`, asked in one to three hops as MetaQA is: `questions-N.txt` in such words as MetaQA's,
-`other-words-N.txt` in words that no label has. All names are invented: no model knows them.
+`python -m tests.support.made_up_knowledge FOLDER` writes `passages.json`, asked in two hops as
+2Wiki is, and `triples.txt`, asked in one to three hops as MetaQA is: `questions-N.txt` in such
+words as MetaQA's, `other-words-N.txt` in words that no label has. All names are invented: no
+model knows them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ HOPS: dict[int, Sequence[tuple[str, str, tuple[str, ...]]]] = {
         ),
     ),
 }
-"""By how many steps they take, in two wordings; a relation with a minus is walked from its object."""
+"""By how many steps they take, in two wordings; a relation with a minus is walked
+from its object.
+"""
 
 Triple = tuple[str, str, str]
 
@@ -85,7 +88,8 @@ class Names:
         while True:
             rng = self._rng
             name = " ".join(
-                (rng.choice(FIRST) + rng.choice(FIRST) + rng.choice(LAST)).title() for _ in range(words)
+                (rng.choice(FIRST) + rng.choice(FIRST) + rng.choice(LAST)).title()
+                for _ in range(words)
             )
             if name not in self._taken:
                 self._taken.add(name)
@@ -118,14 +122,17 @@ def triple_questions(
     for subject, relation, thing in facts:
         there[subject, relation][thing] = None
         there[thing, f"-{relation}"][subject] = None
-    rng, lines = random.Random(seed), dict[str, None]()
+    rng = random.Random(seed)
+    lines = dict[str, None]()
     for _ in range(50 * count):
         *wordings, steps = rng.choice(HOPS[hops])
         asked = wordings[other_words]
         topic = rng.choice(sorted(name for name, relation in there if relation == steps[0]))
         found = [topic]
         for step in steps:
-            found = list(dict.fromkeys(end for name in found for end in there.get((name, step), ())))
+            found = list(
+                dict.fromkeys(end for name in found for end in there.get((name, step), ()))
+            )
         answers = [name for name in found if name != topic]
         if answers:
             lines[f"{asked.format(topic)}\t{'|'.join(answers)}"] = None
@@ -149,25 +156,34 @@ def made_passages(films: int, questions: int, seed: int = 3) -> dict[str, Any]:
         return key
 
     for town in towns:
-        passage(town, f"{town} is a town with a {rng.choice(('mill', 'harbour', 'fair'))} and a school.")
+        passage(
+            town, f"{town} is a town with a {rng.choice(('mill', 'harbour', 'fair'))} and a school."
+        )
     keys = {
-        person: passage(person, f"{person} grew up in {town} and studied {rng.choice(GENRES)} there.", town)
+        person: passage(
+            person, f"{person} grew up in {town} and studied {rng.choice(GENRES)} there.", town
+        )
         for person, town in people.items()
     }
     facts += [(person, "born in", town) for person, town in people.items()]
     asked: list[dict[str, Any]] = []
     for _ in range(films):
-        film, person = names.new(2), rng.choice(list(people))
+        film = names.new(2)
+        person = rng.choice(list(people))
         key = passage(film, f"{film} is a {rng.choice(GENRES)} directed by {person}.", person)
         facts.append((film, "directed by", person))
-        text = rng.choice(("From where does the maker of {} come?", "Which home has whoever shot {}?"))
+        text = rng.choice(
+            ("From where does the maker of {} come?", "Which home has whoever shot {}?")
+        )
         asked.append({"question": text.format(film), "passages": [key, keys[person]]})
     return {"passages": passages, "facts": facts, "questions": asked[:questions]}
 
 
 def write(folder: Path, films: int = 210, questions: int = 100) -> None:
     """Write all files. About two and a half entities a film."""
-    (folder / "passages.json").write_text(json.dumps(made_passages(films, questions)), encoding="utf-8")
+    (folder / "passages.json").write_text(
+        json.dumps(made_passages(films, questions)), encoding="utf-8"
+    )
     facts = made_triples(films)
     (folder / "triples.txt").write_text("\n".join(map("|".join, facts)), encoding="utf-8")
     for hops in HOPS:

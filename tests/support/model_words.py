@@ -21,7 +21,9 @@ from graphrag.llm.model_text import ModelText
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """`text` is what a person sees in the end; `streamed` what was sent before, taken back or not."""
+    """`text` is what a person sees in the end; `streamed` what was sent before, taken
+    back or not.
+    """
 
     text: str
     streamed: str
@@ -50,7 +52,8 @@ def words_of(
     for chunk in chunks:
         match chunk:
             case TextDelta():
-                text, streamed = text + chunk.text, streamed + chunk.text
+                text = text + chunk.text
+                streamed = streamed + chunk.text
             case TextWasThinking():
                 text, thinking = "", thinking + text
             case ReasoningDelta():

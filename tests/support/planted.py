@@ -1,4 +1,5 @@
-"""A secret and a number that tests give to agents, and a guard that looks for them in all that leaves.
+"""A secret and a number that tests give to agents, and a guard that looks for them
+in all that leaves.
 
 The guard reads every log event of the suite, every record that a store writes, and every
 answer of the server: none may hold the secret, and no event at info or above the number.
@@ -47,7 +48,9 @@ class LeakGuard:
 @pytest.fixture(scope="session")
 def leak_guard() -> Iterator[LeakGuard]:
     guard = LeakGuard()
-    handle, begin, send_text = logging.Logger.handle, Response.__init__, WebSocket.send_text
+    handle = logging.Logger.handle
+    begin = Response.__init__
+    send_text = WebSocket.send_text
 
     def handled(self: logging.Logger, record: logging.LogRecord) -> None:
         guard.look_at_event(record)
@@ -85,5 +88,6 @@ def _watched(write: Any, guard: LeakGuard) -> Any:
 @pytest.fixture(autouse=True)
 def nothing_planted_leaves(leak_guard: LeakGuard) -> Iterator[None]:
     yield
-    found, leak_guard.found = leak_guard.found, []
+    found = leak_guard.found
+    leak_guard.found = []
     assert found == [], "a secret or a number left the service"

@@ -1,6 +1,8 @@
-"""A model of loopback that keeps a provider's published rules about history: it refuses what breaks one.
+"""A model of loopback that keeps a provider's published rules about history: it refuses
+what breaks one.
 
-Rules of a wire format hold for every provider of it; `tests/data/provider_quirks.toml` names the others.
+Rules of a wire format hold for every provider of it; `tests/data/provider_quirks.toml`
+names the others.
 """
 
 from __future__ import annotations
@@ -50,14 +52,17 @@ class Quirk:
 def quirks() -> dict[str, Quirk]:
     """Return the rows by name."""
     path = Path(__file__).parents[1] / "data/provider_quirks.toml"
-    return {name: Quirk(name=name, **fields) for name, fields in tomllib.loads(path.read_text()).items()}
+    return {
+        name: Quirk(name=name, **fields) for name, fields in tomllib.loads(path.read_text()).items()
+    }
 
 
 @dataclass(slots=True)
 class RuledModel:
     """Answers with the steps it is given, one a request that keeps the rules.
 
-    `refusals` are the answers of 400 in between. `sent`: what went out with a call, by the call's id.
+    `refusals` are the answers of 400 in between. `sent`: what went out with a call, by
+    the call's id.
     """
 
     quirk: Quirk
@@ -70,7 +75,9 @@ class RuledModel:
     def __call__(self, request: Request) -> Answer:
         body = request.json
         try:
-            {"openai": _chat, "responses": _responses, "anthropic": _anthropic}[self.quirk.form](body)
+            {"openai": _chat, "responses": _responses, "anthropic": _anthropic}[self.quirk.form](
+                body
+            )
             for rule in self.quirk.rules:
                 RULES[rule](body, self)
         except (Broken, AssertionError) as exc:
@@ -112,10 +119,13 @@ class RuledModel:
         }
         call |= {"id": call_id} if call_id else {}
         first = wire.delta(role="assistant", content="", **sent["message"])
-        return wire.sse(first, wire.delta(tool_calls=[{**call, **sent["call"]}]), wire.delta("tool_calls"))
+        return wire.sse(
+            first, wire.delta(tool_calls=[{**call, **sent["call"]}]), wire.delta("tool_calls")
+        )
 
     def _blocks(self, step: Step) -> bytes:
-        begun, ends = wire.message_start(), wire.message_end
+        begun = wire.message_start()
+        ends = wire.message_end
         if step == "text":
             return wire.events(begun, *wire.text_block(0, SAID), *ends("end_turn"))
         if step in ("empty", "refused"):
@@ -141,7 +151,10 @@ class RuledModel:
         name, arguments = step
         call_id, sent = self._of_call(self.quirk.items)
         call = {"type": "function_call", "id": "fc", "call_id": call_id, "name": name}
-        made = [*({**item, "status": None} for item in sent), {**call, "arguments": json.dumps(arguments)}]
+        made = [
+            *({**item, "status": None} for item in sent),
+            {**call, "arguments": json.dumps(arguments)},
+        ]
         done = [
             {"type": "response.output_item.done", "output_index": number, "item": item}
             for number, item in enumerate(made)
@@ -155,7 +168,9 @@ def _thought(index: int, block: Body) -> list[Body]:
         return wire.block(index, block)
     start = {"type": "thinking", "thinking": "", "signature": ""}
     text = {"type": "thinking_delta", "thinking": block["thinking"]}
-    return wire.block(index, start, text, {"type": "signature_delta", "signature": block["signature"]})
+    return wire.block(
+        index, start, text, {"type": "signature_delta", "signature": block["signature"]}
+    )
 
 
 def _param(said: str) -> str | None:
@@ -178,13 +193,19 @@ def _chat(body: Body) -> None:
         _need(len(call["id"]) > 0, "empty id")
         json.loads(call["function"]["arguments"])
     for one in body["messages"]:
-        _need(one["content"] or one.get("tool_calls"), f"message with role {one['role']} must not be empty")
+        _need(
+            one["content"] or one.get("tool_calls"),
+            f"message with role {one['role']} must not be empty",
+        )
 
 
 def _responses(body: Body) -> None:
     calls = [item for item in body["input"] if item.get("type") == "function_call"]
     answers = [item for item in body["input"] if item.get("type") == "function_call_output"]
-    _need([one["call_id"] for one in calls] == [one["call_id"] for one in answers], "no tool output found")
+    _need(
+        [one["call_id"] for one in calls] == [one["call_id"] for one in answers],
+        "no tool output found",
+    )
     for call in calls:
         _need(_NAME.fullmatch(call["name"]), f"'name' does not match {_NAME.pattern}")
         _need(len(call["call_id"]) <= 64, "call_id: string too long")
@@ -204,8 +225,13 @@ def _anthropic(body: Body) -> None:
                 _need(block["text"].strip(), "text content blocks must be non-empty")
             if block["type"] == "tool_use":
                 _need(_NAME.fullmatch(block["name"]), "name: String should match pattern")
-                _need(re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]), "id: String should match pattern")
-        _need(kinds[-1] not in ("thinking", "redacted_thinking"), "the final block cannot be `thinking`")
+                _need(
+                    re.fullmatch(r"[a-zA-Z0-9_-]+", block["id"]), "id: String should match pattern"
+                )
+        _need(
+            kinds[-1] not in ("thinking", "redacted_thinking"),
+            "the final block cannot be `thinking`",
+        )
 
 
 # The rules of the data
@@ -225,7 +251,9 @@ def _sent_with(one: Body, model: RuledModel) -> Body | None:
 
 
 def _own_field(name: str, said: str, *, always: bool = True) -> Callable[[Body, RuledModel], None]:
-    """Return a rule: messages with calls have a field, those of the provider itself as it was sent."""
+    """Return a rule: messages with calls have a field, those of the provider itself as
+    it was sent.
+    """
 
     def check(body: Body, model: RuledModel) -> None:
         for one in _calling(body):
@@ -244,10 +272,12 @@ def _reasoning_not_empty(body: Body, model: RuledModel) -> None:
 
 def _thought_signature(body: Body, model: RuledModel) -> None:
     for one in _calling(body):
-        call, sent = one["tool_calls"][0], _sent_with(one, model)
+        call = one["tool_calls"][0]
+        sent = _sent_with(one, model)
         given = call.get("extra_content", {}).get("google", {}).get("thought_signature")
         said = (
-            f"Function call is missing a thought_signature in functionCall parts: {call['function']['name']}"
+            "Function call is missing a thought_signature in functionCall parts: "
+            f"{call['function']['name']}"
         )
         _need(given, said)
         real = sent["call"]["extra_content"]["google"]["thought_signature"] if sent else _DUMMY
@@ -281,7 +311,11 @@ def _mistral_order(body: Body, model: RuledModel) -> None:
 
 def _alternating(body: Body, model: RuledModel) -> None:
     said = "After the optional system message, conversation roles must alternate user/assistant/user/..."
-    roles = [one["role"] for one in body["messages"] if one["role"] != "tool" and not one.get("tool_calls")]
+    roles = [
+        one["role"]
+        for one in body["messages"]
+        if one["role"] != "tool" and not one.get("tool_calls")
+    ]
     roles = roles[roles[:1] == ["system"] :]
     _need("system" not in roles and roles[:1] == ["user"], said)
     # Notes follow tool results; calls in between count as the assistant's.
@@ -300,7 +334,10 @@ def _without(*names: str) -> Callable[[Body, RuledModel], None]:
         for place, one in enumerate(body["messages"]):
             for name in names:
                 said = f"'messages.{place}' : for 'role:assistant' the following must be satisfied"
-                _need(name not in one, f"{said}[('messages.{place}' : property '{name}' is unsupported)]")
+                _need(
+                    name not in one,
+                    f"{said}[('messages.{place}' : property '{name}' is unsupported)]",
+                )
 
     return check
 
@@ -351,8 +388,12 @@ _BACK = "The `reasoning_content` in the thinking mode must be passed back to the
 RULES: dict[str, Callable[[Body, RuledModel], None]] = {
     "reasoning_content": _own_field("reasoning_content", _BACK),
     "reasoning_not_empty": _reasoning_not_empty,
-    "reasoning_details": _own_field("reasoning_details", "reasoning blocks were changed", always=False),
-    "thinking_blocks": _own_field("thinking_blocks", "expected `thinking`, found `tool_use`", always=False),
+    "reasoning_details": _own_field(
+        "reasoning_details", "reasoning blocks were changed", always=False
+    ),
+    "thinking_blocks": _own_field(
+        "thinking_blocks", "expected `thinking`, found `tool_use`", always=False
+    ),
     "thought_signature": _thought_signature,
     "nine_characters": _ids(
         "[a-zA-Z0-9]{9}", "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9."

@@ -17,8 +17,14 @@ def answer(
     value: Any = None, status: int = 200, content_type: str = "application/json", **headers: str
 ) -> bytes:
     """One answer; `value` as JSON, bytes as they are."""
-    body = value if isinstance(value, bytes) else b"" if value is None else json.dumps(value).encode()
-    lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", f"Content-Type: {content_type}"]
+    body = (
+        value if isinstance(value, bytes) else b"" if value is None else json.dumps(value).encode()
+    )
+    lines = [
+        f"HTTP/1.1 {status} X",
+        f"Content-Length: {len(body)}",
+        f"Content-Type: {content_type}",
+    ]
     lines += [f"{name.replace('_', '-')}: {text}" for name, text in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 

@@ -1,4 +1,6 @@
-"""Claude Code as it is published, with a model of loopback that calls one tool and then says something."""
+"""Claude Code as it is published, with a model of loopback that calls one tool and
+then says something.
+"""
 
 from __future__ import annotations
 
@@ -17,38 +19,54 @@ SAID = "It waits for a person."
 
 
 class ToolCallingModel:
-    """An ASGI application that answers `/v1/messages`: with a call of `tool`, and after its result in words.
+    """An ASGI application that answers `/v1/messages`: with a call of `tool`, and after its
+    result in words.
 
     `results`: what the tool's results were, as the model got them.
     """
 
     def __init__(self, tool: str, arguments: dict[str, Any]) -> None:
-        self.tool, self.arguments = tool, arguments
+        self.tool = tool
+        self.arguments = arguments
         self.results: list[str] = []
 
-    async def __call__(self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    async def __call__(
+        self, scope: Any, receive: Callable[..., Any], send: Callable[..., Any]
+    ) -> None:
         body, more = b"", True
         while more:
             message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+            body = body + message.get("body", b"")
+            more = message.get("more_body", False)
         is_asked = (scope["method"], scope["path"]) == ("POST", "/v1/messages")
         status, kind = (200, b"text/event-stream") if is_asked else (404, b"application/json")
         content = self._events(json.loads(body)) if is_asked else b"{}"
-        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]}
+        )
         await send({"type": "http.response.body", "body": content})
 
     def _events(self, asked: dict[str, Any]) -> bytes:
         last = asked["messages"][-1]["content"]
         parts = [part for part in last if isinstance(part, dict)] if isinstance(last, list) else []
-        results = [json.dumps(part["content"]) for part in parts if part.get("type") == "tool_result"]
+        results = [
+            json.dumps(part["content"]) for part in parts if part.get("type") == "tool_result"
+        ]
         self.results += results
         has_tool = any(tool.get("name") == self.tool for tool in asked.get("tools", []))
         if has_tool and not results:
-            block: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": self.tool, "input": {}}
+            block: dict[str, Any] = {
+                "type": "tool_use",
+                "id": "toolu_1",
+                "name": self.tool,
+                "input": {},
+            }
             delta = {"type": "input_json_delta", "partial_json": json.dumps(self.arguments)}
             why = "tool_use"
         else:
-            block, delta, why = {"type": "text", "text": ""}, {"type": "text_delta", "text": SAID}, "end_turn"
+            block = {"type": "text", "text": ""}
+            delta = {"type": "text_delta", "text": SAID}
+            why = "end_turn"
         usage = {"input_tokens": 1, "output_tokens": 1}
         begun = {
             "id": "msg_1",

@@ -68,21 +68,25 @@ Scripted = Answer | Callable[[Request], Answer]
 class ScriptedServer:
     """Plays its script on a free loopback port between `with` and its end.
 
-    What a model's server is asked about itself is no part of the script (404), unless `scripts_facts`.
+    What a model's server is asked about itself is no part of the script
+    (404), unless `scripts_facts`.
     `answers_all`: makes the answer to every request, in place of a script.
     """
 
     def __init__(
         self, *, scripts_facts: bool = False, answers_all: Callable[[Request], Answer] | None = None
     ) -> None:
-        self.scripts_facts, self._answers_all = scripts_facts, answers_all
+        self.scripts_facts = scripts_facts
+        self._answers_all = answers_all
         self.requests: list[Request] = []
         self._script: deque[Scripted] = deque()
         self._unexpected: list[str] = []
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.scripted = self
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
 
     @property
     def url(self) -> str:
@@ -111,7 +115,10 @@ class ScriptedServer:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         with suppress(OSError):  # not every system allows it; without, the end is seen after 10 ms
             self._server.socket.shutdown(socket.SHUT_RDWR)

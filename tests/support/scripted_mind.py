@@ -10,9 +10,13 @@ from graphrag.voice.realtime.minds import CallsTool, Item, Reply, Says
 
 
 class ScriptedMind:
-    """Answers by a script: each response takes the next entry; `again`: it begins again at its end."""
+    """Answers by a script: each response takes the next entry; `again`: it begins
+    again at its end.
+    """
 
-    def __init__(self, script: Iterable[Reply | Says | CallsTool | str], *, again: bool = False) -> None:
+    def __init__(
+        self, script: Iterable[Reply | Says | CallsTool | str], *, again: bool = False
+    ) -> None:
         self.left = deque(_reply(entry) for entry in script)
         self._again = again
 

@@ -44,15 +44,18 @@ def call(name: str, arguments: Any = None, *, call_id: str | None = None) -> Too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Says:
-    """One answer. `then` is raised at its end in place of finishing; `held` waits there until it is set,
-    after `reading` (tokens read, of how many) right then."""
+    """One answer. `then` is raised at its end in place of finishing; `held` waits there until it is
+    set, after `reading` (tokens read, of how many) right then.
+    """
 
     text: str = ""
     calls: Sequence[ToolCall] = ()
     cut: Sequence[ToolCall] = ()
     finish: FinishReason = "stop"
     pieces: Sequence[str] = ()
-    usage: UsageReport | None = field(default_factory=lambda: UsageReport(prompt=100, completion=10))
+    usage: UsageReport | None = field(
+        default_factory=lambda: UsageReport(prompt=100, completion=10)
+    )
     then: BaseException | None = None
     held: asyncio.Event | None = None
     reading: tuple[int, int] | None = None
@@ -66,7 +69,9 @@ class Asked:
 
 
 class FixedModel:
-    """Implements LLMProvider by what `answer` makes of a conversation, for processes that play no script."""
+    """Implements LLMProvider by what `answer` makes of a conversation, for processes that
+    play no script.
+    """
 
     name, model, context_window = "scripted", "script-1", 128_000
 
@@ -99,7 +104,9 @@ class ScriptedProvider:
     """Implements LLMProvider from a script. Each request must be a valid conversation."""
 
     def __init__(self, *steps: Step, context_window: int = 128_000) -> None:
-        self.name, self.model, self.context_window = "scripted", "script-1", context_window
+        self.name = "scripted"
+        self.model = "script-1"
+        self.context_window = context_window
         self.requests: list[Asked] = []
         self.closed_early = 0
         self._steps = deque(steps)
@@ -142,7 +149,9 @@ class ScriptedProvider:
                 await says.held.wait()
             if says.then is not None:
                 raise says.then
-            yield Finished(reason="tool_calls" if says.calls and says.finish == "stop" else says.finish)
+            yield Finished(
+                reason="tool_calls" if says.calls and says.finish == "stop" else says.finish
+            )
         except (GeneratorExit, asyncio.CancelledError):
             self.closed_early += 1
             raise
@@ -159,7 +168,10 @@ class ScriptedProvider:
         return self
 
     def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
     ) -> None:
         if exc_type is None:
             self.check()
@@ -175,8 +187,13 @@ def _chunks(says: Says) -> list[Chunk]:
     made: list[Chunk] = [
         TextDelta(text=piece) for piece in (says.pieces or ([says.text] if says.text else []))
     ]
-    whole = [*((call, ToolCallReady) for call in says.calls), *((call, ToolCallCut) for call in says.cut)]
-    made += [ToolCallStarted(index=i, id=call.id, name=call.name) for i, (call, _) in enumerate(whole)]
+    whole = [
+        *((call, ToolCallReady) for call in says.calls),
+        *((call, ToolCallCut) for call in says.cut),
+    ]
+    made += [
+        ToolCallStarted(index=i, id=call.id, name=call.name) for i, (call, _) in enumerate(whole)
+    ]
     if says.usage is not None:
         made.append(says.usage)
     if says.then is None:

@@ -1,4 +1,6 @@
-"""The service without a network: requests go straight to the application, everything behind it is real."""
+"""The service without a network: requests go straight to the application, everything behind
+it is real.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,18 @@ CHANGE = {"nodeKey": "error-handler", "changes": {"data.level": "warning"}, "rea
 
 
 def token(
-    user: str = "ed", role: str = "editor", workspaces: tuple[str, ...] = ("default",), **claims: Any
+    user: str = "ed",
+    role: str = "editor",
+    workspaces: tuple[str, ...] = ("default",),
+    **claims: Any,
 ) -> str:
     """Return a token as an issuer would make it."""
-    made = {"sub": user, "roles": [role], "workspaces": list(workspaces), "exp": int(time.time()) + 7_200}
+    made = {
+        "sub": user,
+        "roles": [role],
+        "workspaces": list(workspaces),
+        "exp": int(time.time()) + 7_200,
+    }
     return jwt.encode({**made, **claims}, SECRET, algorithm="HS256")
 
 
@@ -49,7 +59,9 @@ class Service:
     def client(self, bearer: str | None = None, *, peer: str = "127.0.0.1") -> httpx2.AsyncClient:
         headers = {} if bearer is None else {"Authorization": f"Bearer {bearer}"}
         transport = httpx2.ASGITransport(app=self.app, client=(peer, 1))
-        return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8426", headers=headers)
+        return httpx2.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1:8426", headers=headers
+        )
 
     def as_(self, user: str = "ed", role: str = "editor", *workspaces: str) -> httpx2.AsyncClient:
         return self.client(token(user, role, workspaces or ("default",)))
@@ -58,7 +70,13 @@ class Service:
 def settings_of(**given: Any) -> Settings:
     """Return settings for tests: the sample graph in memory, no model, sign-in with SECRET."""
     return Settings(
-        **{"db": "memory:", "provider": "offline", "embeddings": "none", "auth_secret": SECRET, **given}
+        **{
+            "db": "memory:",
+            "provider": "offline",
+            "embeddings": "none",
+            "auth_secret": SECRET,
+            **given,
+        }
     )
 
 
@@ -74,7 +92,11 @@ async def answered(
     *steps: Step, **given: Any
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Service, ScriptedProvider]]:
     """Yield an editor's client, the service, and the model that plays these steps, all of them."""
-    async with ScriptedProvider(*steps) as model, service(model, **given) as running, running.as_() as ed:
+    async with (
+        ScriptedProvider(*steps) as model,
+        service(model, **given) as running,
+        running.as_() as ed,
+    ):
         yield ed, running, model
 
 
@@ -88,7 +110,12 @@ def error_of(answer: httpx2.Response) -> dict[str, Any]:
     return body["error"]
 
 
-AUTOMATION = {"graphKey": GRAPH, "name": "Nightly check", "message": "Look for errors.", "cron": "0 2 * * *"}
+AUTOMATION = {
+    "graphKey": GRAPH,
+    "name": "Nightly check",
+    "message": "Look for errors.",
+    "cron": "0 2 * * *",
+}
 
 
 async def with_a_codemod(editor: httpx2.AsyncClient) -> dict[str, str]:
@@ -99,21 +126,27 @@ async def with_a_codemod(editor: httpx2.AsyncClient) -> dict[str, str]:
 
 
 async def with_a_run(client: httpx2.AsyncClient) -> dict[str, str]:
-    """Make an automation and a run of it; return the keys of both. No run may be started by itself."""
+    """Make an automation and a run of it; return the keys of both. No run may be
+    started by itself.
+    """
     made = (await client.post("/api/automations", json=AUTOMATION)).json()["id"]
     run = (await client.post(f"/api/automations/{made}/run")).json()["sessionId"]
     return {"automation_id": made, "session_id": run}
 
 
 async def with_an_agent(state: ServerState) -> dict[str, str]:
-    """Store a declarative agent with a tool, a call and a key; return their keys and that of a delivery."""
+    """Store a declarative agent with a tool, a call and a key; return their keys and that
+    of a delivery.
+    """
     tool = {"type": "http", "url": "https://api.example.com/hidden"}
     document = {
         "version": "2.0",
         "agent": {"id": "hidden-agent", "name": "NBA help desk"},
         "session": {"mode": "inline", "instructions": "Help about the NBA."},
         "tools": {"hidden_tool": tool},
-        "channels": ["chat"],  # no model speaks here: a call is refused as such, not for want of places
+        "channels": [
+            "chat"
+        ],  # no model speaks here: a call is refused as such, not for want of places
     }
     agents = (await state.services("default")).agents
     await agents.apply(document, Person("ann", "admin", "default"))

@@ -1,6 +1,8 @@
-"""Serves the sample graph from a database file on loopback while a command runs, and ends with its code.
+"""Serves the sample graph from a database file on loopback while a command runs, and ends
+with its code.
 
-`python -m tests.support.serving COMMAND…`: the command finds NODIUS_URL and NODIUS_TOKEN (an editor's).
+`python -m tests.support.serving COMMAND…`: the command finds NODIUS_URL and
+NODIUS_TOKEN (an editor's).
 """
 
 from __future__ import annotations

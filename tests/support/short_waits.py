@@ -58,7 +58,9 @@ class _StepwiseAsyncio(ModuleType):
 
 @pytest.fixture(scope="session", autouse=True)
 def short_ends_of_servers() -> Iterator[None]:
-    """Uvicorn waits 100 ms when it ends, and looks every 100 ms whether it is to end and has ended."""
+    """Uvicorn waits 100 ms when it ends, and looks every 100 ms whether it is to end
+    and has ended.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uvicorn.server, "asyncio", _StepwiseAsyncio("asyncio"))
         yield
@@ -76,8 +78,11 @@ def short_looks() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def threads_of_all_loops() -> Iterator[None]:
-    """An event loop starts threads of its own and waits for them; here it waits for its work alone."""
-    run, end = asyncio.BaseEventLoop.run_in_executor, asyncio.BaseEventLoop.shutdown_default_executor
+    """An event loop starts threads of its own and waits for them; here it waits for
+    its work alone.
+    """
+    run = asyncio.BaseEventLoop.run_in_executor
+    end = asyncio.BaseEventLoop.shutdown_default_executor
 
     def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
         if executor is None and self._default_executor is None:

@@ -1,8 +1,9 @@
-"""Writes `tools/token_beginnings.txt` from the catalogue of a secret scanner: `make token-beginnings`.
+"""Writes `tools/token_beginnings.txt` from the catalogue of a secret
+scanner: `make token-beginnings`.
 
-The catalogue is Betterleaks' (the successor of gitleaks, MIT License), as Kingfisher (MongoDB, Apache
-License 2.0) ships it. The scanner itself is not used at run time: its package has 44 MB, and its first text
-costs four seconds of computing.
+The catalogue is Betterleaks' (the successor of gitleaks, MIT License), as Kingfisher (MongoDB,
+Apache License 2.0) ships it. The scanner itself is not used at run time: its package has 44 MB, and
+its first text costs four seconds of computing.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def beginnings(rules: list[dict[str, str]]) -> list[str]:
         begins = _BEGINNING.match(_LEAD.sub("", pattern))
         if begins is not None and not _NO_SECRET.search(rule["id"]):
             found.add(begins[0].replace("\\", ""))
-    kept = (text for text in found - _ORDINARY if len(text) >= MIN_CHARS and not text.startswith("eyJ"))
+    kept = (
+        text for text in found - _ORDINARY if len(text) >= MIN_CHARS and not text.startswith("eyJ")
+    )
     return sorted(kept)
 
 

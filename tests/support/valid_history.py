@@ -11,7 +11,9 @@ from graphrag.llm.openai_chat import to_messages
 
 
 def check_valid(messages: Sequence[Message]) -> None:
-    """Fail unless each call is answered once, right after it was asked, also as both formats send it."""
+    """Fail unless each call is answered once, right after it was asked, also as both
+    formats send it.
+    """
     _check_ours(messages)
     check_openai(to_messages(messages))
     check_anthropic(to_request(messages, (), ModelOptions())["messages"])

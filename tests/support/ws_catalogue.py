@@ -1,7 +1,9 @@
-"""The table of all messages of the WebSocket, and their description as JSON Schema, which the server sends.
+"""The table of all messages of the WebSocket, and their description as JSON Schema, which
+the server sends.
 
-Tests check each message that a server of theirs sends against this table. Those of live editing stand here:
-answers hold the request as it was sent, and what others did is sent as they asked for it.
+Tests check each message that a server of theirs sends against this table. Those of live
+editing stand here: answers hold the request as it was sent, and what others did is sent as
+they asked for it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from tests.support.ws_chat_forms import ABSENT, Id, SentMessage, Time
 
 
 class AnswerStatus(SentMessage):
-    """How it went; where it did not, `message` says why to people, and `code` (of an error) to programs."""
+    """How it went; where it did not, `message` says why to people, and `code` (of an
+    error) to programs.
+    """
 
     status: bool
     message: str = ABSENT
@@ -36,9 +40,13 @@ class AnswerStatus(SentMessage):
 
 
 class EditorsAnswer(BaseModel):
-    """The request as it was sent, also what is not looked at, with how it went and what came of it."""
+    """The request as it was sent, also what is not looked at, with how it went and what
+    came of it.
+    """
 
-    model_config = ConfigDict(extra="allow", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="allow", strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
 
     id: Id = ABSENT
     response: Annotated[AnswerStatus, Field(alias="_response")]
@@ -54,7 +62,8 @@ class _Status(EditorsAnswer):
 
 
 class Registered(_Status):
-    """Answers `registerUserOnGraph`: where the graph stands, and what was missed since `fromTimestamp`.
+    """Answers `registerUserOnGraph`: where the graph stands, and what was
+    missed since `fromTimestamp`.
 
     `missingComplete` false: load the graph instead. `timestamp`: up to when the client knows all.
     """
@@ -128,7 +137,9 @@ class GraphRenamed(OthersEdit):
 
 
 class SaveStatusBroadcast(SentMessage):
-    """Where the graph stands; `error` says why the last save failed, `nextAttempt` when it is tried again."""
+    """Where the graph stands; `error` says why the last save failed, `nextAttempt` when it
+    is tried again.
+    """
 
     type: Literal["saveStatus"]
     graph_key: str
@@ -141,7 +152,8 @@ class SaveStatusBroadcast(SentMessage):
 
 
 class PresenceBroadcast(SentMessage):
-    """Where somebody on the sheet points at (null: nowhere) and what they selected; `gone`: they left.
+    """Where somebody on the sheet points at (null: nowhere) and what they selected;
+    `gone`: they left.
 
     `member`: which connection.
     """
@@ -161,8 +173,12 @@ _EDITS = (ApplyInstructions, CreateElements, DeleteElements, CreateSheet, Rename
 
 
 def _broadcast(form: type[SyncMessage]) -> type[BaseModel]:
-    """Return the form in which the other editors are sent an edit: as it was asked for, with who did it."""
-    fields: Any = {name: (field.annotation, ...) for name, field in form.model_fields.items() if name != "id"}
+    """Return the form in which the other editors are sent an edit: as it was asked for, with
+    who did it.
+    """
+    fields: Any = {
+        name: (field.annotation, ...) for name, field in form.model_fields.items() if name != "id"
+    }
     about = f"Somebody's edit, as it was carried out. {form.__doc__}"
     return create_model(f"Others{form.__name__}", __base__=OthersEdit, __doc__=about, **fields)
 
@@ -177,7 +193,9 @@ SENT: Final[tuple[type[BaseModel], ...]] = (
     ),
     *(_broadcast(form) for form in _EDITS),
 )
-"""Every message that the server sends. One with `_response` answers an editor's message of its type."""
+"""Every message that the server sends. One with `_response` answers an editor's
+message of its type.
+"""
 
 
 def types_of(form: type[BaseModel]) -> tuple[str, ...]:
@@ -198,7 +216,9 @@ SENT_FORMS: Final = {(name, is_answer(form)): form for form in SENT for name in 
 def ws_description() -> dict[str, Any]:
     """Return the messages of both directions as one JSON Schema document. For reading."""
     forms = [*dict.fromkeys(FORMS.values()), *SENT]
-    _, made = models_json_schema([(form, "validation") for form in forms], ref_template="#/$defs/{model}")
+    _, made = models_json_schema(
+        [(form, "validation") for form in forms], ref_template="#/$defs/{model}"
+    )
     accepted = dict.fromkeys(form.__name__ for form in FORMS.values())
     made["$defs"] |= {
         "ClientMessage": _one_of("From the client", accepted),

@@ -27,11 +27,15 @@ Time = Annotated[int, Field(description="Milliseconds since 1970.")]
 
 
 class SentMessage(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False
+    )
 
 
 class AuthResult(SentMessage):
-    """Whether somebody is signed in, and who; `error` says why not. Also comes when a token expires."""
+    """Whether somebody is signed in, and who; `error` says why not. Also comes
+    when a token expires.
+    """
 
     type: Literal["authResult"]
     id: Id = ABSENT
@@ -62,7 +66,9 @@ class AnswerPiece(_OfTurn):
 
 
 class PromptReading(_OfTurn):
-    """How much of the prompt a local model has read. `loading`: its server still loads it. Units: tokens."""
+    """How much of the prompt a local model has read. `loading`: its server still loads
+    it. Units: tokens.
+    """
 
     type: Literal["ai:progress"]
     prompt_read: int
@@ -91,14 +97,18 @@ class ToolEnded(_OfTurn):
 
 
 class UsageOfCall(_OfTurn):
-    """Tokens of one call of the model: a client adds them up. `cost` in dollars, where its price is known."""
+    """Tokens of one call of the model: a client adds them up. `cost` in dollars, where its
+    price is known.
+    """
 
     type: Literal["ai:usage"]
     usage: TokensUsed
 
 
 class AppliedAction(SentMessage):
-    """What was carried out, as an editor applies it; a client that has it already finds the same."""
+    """What was carried out, as an editor applies it; a client that has it already
+    finds the same.
+    """
 
     instructions: list[dict[str, Any]]
     nodes_to_create: list[dict[str, Any]]
@@ -111,7 +121,9 @@ class AppliedAction(SentMessage):
 
 
 class ActionCarriedOut(_OfTurn):
-    """A proposal was approved and is applied; the turn goes on. `revision`: of the graph after it."""
+    """A proposal was approved and is applied; the turn goes on. `revision`: of the
+    graph after it.
+    """
 
     type: Literal["ai:apply_action"]
     action: AppliedAction
@@ -142,11 +154,12 @@ class ClaimsNotInGraph(SentMessage):
 
 
 class TurnComplete(_OfTurn):
-    """The end of a turn. `fullText` is the answer, or JSON with the `type` interrupt, tool_limit or question.
+    """The end of a turn. `fullText` is the answer, or JSON with the `type` interrupt,
+    tool_limit or question.
 
-    `contextNodes`: keys of the nodes that the model was shown; `sources`: of those that the answer rests on
-    (`nodes`, `path`, `behind`); `wordsOnly`: found by words alone; `stopped`: by a person; `notInGraph`: what
-    the answer claims that the graph does not have, with a `note` for people.
+    `contextNodes`: keys of the nodes that the model was shown; `sources`: of those that the answer
+    rests on (`nodes`, `path`, `behind`); `wordsOnly`: found by words alone; `stopped`: by a person;
+    `notInGraph`: what the answer claims that the graph does not have, with a `note` for people.
     """
 
     type: Literal["ai:complete"]
@@ -175,7 +188,9 @@ class ErrorDetails(SentMessage):
 
 
 class AiError(SentMessage):
-    """Ends a turn that broke off, or refuses a message. `error` is for people, `code` for programs."""
+    """Ends a turn that broke off, or refuses a message. `error` is for people,
+    `code` for programs.
+    """
 
     type: Literal["ai:error"]
     id: Id = ABSENT
@@ -195,7 +210,8 @@ class ConversationEnded(_OfTurn):
 
 
 class FollowTurn(_OfTurn):
-    """Another connection runs a turn. `here`: its messages follow, from its beginning; else read the thread.
+    """Another connection runs a turn. `here`: its messages follow, from its beginning; else
+    read the thread.
 
     `message`: what was asked, where it is not a turn that goes on after a decision.
     """
@@ -226,10 +242,11 @@ class ReviewEntry(SentMessage):
 
 
 class ReviewState(_OfTurn):
-    """What waits in a workspace (a count for each graph), how much of it the person may decide, and what was
-    decided since the last.
+    """What waits in a workspace (a count for each graph), how much of it the person may decide, and
+    what was decided since the last.
 
-    After `approvals: true` also what is new or changed, and all conflicts; `complete` false: list them.
+    After `approvals: true` also what is new or changed, and all conflicts; `complete`
+    false: list them.
     """
 
     type: Literal["ai:review"]
@@ -243,7 +260,9 @@ class ReviewState(_OfTurn):
 
 
 class RunState(_OfTurn):
-    """Where a run of an automation stands, at once and at each change. `waiting`: for what, by `type`."""
+    """Where a run of an automation stands, at once and at each change. `waiting`: for
+    what, by `type`.
+    """
 
     type: Literal["ai:session_state"]
     session_id: str
@@ -270,9 +289,11 @@ class CallStanding(_OfCall):
 
 
 class CallWords(_OfCall):
-    """What was said: the whole text each time, under its `itemId`. `time`: seconds since the call began.
+    """What was said: the whole text each time, under its `itemId`. `time`: seconds since
+    the call began.
 
-    Of an interrupted answer the caller heard `heardMs` milliseconds, and not the words in `unheard`.
+    Of an interrupted answer the caller heard `heardMs` milliseconds, and not the
+    words in `unheard`.
     """
 
     type: Literal["call:said"]
@@ -288,7 +309,9 @@ class CallWords(_OfCall):
 
 
 class CallTool(_OfCall):
-    """A tool that the agent runs. `ok` absent: not known. `status`: of HTTP. Units: `ms` in milliseconds."""
+    """A tool that the agent runs. `ok` absent: not known. `status`: of HTTP. Units:
+    `ms` in milliseconds.
+    """
 
     type: Literal["call:tool"]
     tool_call_id: str
@@ -338,8 +361,9 @@ class CallListed(_OfTurn):
 
 
 class Subscribed(_OfTurn):
-    """Answers `ai:follow`, `ai:watch`, `ai:sessions`, `call:follow` and `calls:watch`; what happens follows,
-    in a call and in a turn from its beginning, under the same `_id`."""
+    """Answers `ai:follow`, `ai:watch`, `ai:sessions`, `call:follow` and `calls:watch`; what happens
+    follows, in a call and in a turn from its beginning, under the same `_id`.
+    """
 
     type: Literal["ai:following", "ai:watching", "ai:sessions", "call:following", "calls:watching"]
     thread_id: str = ABSENT

@@ -1,4 +1,5 @@
-"""Checks each message of the WebSocket, of any server and client of the tests, against the table of messages.
+"""Checks each message of the WebSocket, of any server and client of the tests, against the
+table of messages.
 
 A type or field that is not in the table, or of another type, fails the test in which it was sent.
 """
@@ -20,7 +21,9 @@ from tests.support.ws_catalogue import SENT_FORMS, is_answer
 FOUND: list[str] = []
 """What was wrong in the messages of the test that runs."""
 EXTRAS: set[str] = set()
-"""Fields that clients of the tests sent beside those of the table: they come back with the answer."""
+"""Fields that clients of the tests sent beside those of the table: they come back
+with the answer.
+"""
 
 
 def look_at_sent(text: str) -> None:
@@ -42,7 +45,8 @@ def look_at_asked(frame: str | bytes) -> None:
 @lru_cache(maxsize=2_000)  # what many clients are sent is looked at once
 def _fault(text: str) -> str | None:
     message: dict[str, Any] = orjson.loads(text)
-    name, is_reply = message.get("type"), "_response" in message
+    name = message.get("type")
+    is_reply = "_response" in message
     form = SENT_FORMS.get((str(name), is_reply))
     if form is None:
         return f"the table has no {'answer' if is_reply else 'message'} {name!r}: {text[:200]}"
@@ -51,7 +55,9 @@ def _fault(text: str) -> str | None:
     except ValidationError as exc:
         return f"{name} is not as the table says: {exc}"
     if is_answer(form) and (unknown := message.keys() - _echoed(str(name)) - EXTRAS):
-        return f"the answer {name} has fields that neither the table nor the request knows: {unknown}"
+        return (
+            f"the answer {name} has fields that neither the table nor the request knows: {unknown}"
+        )
     return None
 
 

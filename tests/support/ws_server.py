@@ -140,7 +140,13 @@ async def ws_server(
 
     Units: `send_buffer` in bytes that the system takes for a client that does not read.
     """
-    given = {"db": "memory:", "embeddings": "none", "provider": "offline", "auth_secret": SECRET, **settings}
+    given = {
+        "db": "memory:",
+        "embeddings": "none",
+        "provider": "offline",
+        "auth_secret": SECRET,
+        **settings,
+    }
     listening = socket.create_server(("127.0.0.1", 0))
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
@@ -155,7 +161,9 @@ async def ws_server(
 
 
 @asynccontextmanager
-async def answered_ws(*steps: Step, **given: Any) -> AsyncIterator[tuple[Client, Running, ScriptedProvider]]:
+async def answered_ws(
+    *steps: Step, **given: Any
+) -> AsyncIterator[tuple[Client, Running, ScriptedProvider]]:
     """Yield an editor's client, the server, and the model that plays these steps, all of them."""
     async with (
         ScriptedProvider(*steps) as model,

@@ -24,7 +24,9 @@ BOTH = handles(("L", "0", "in", "any"), ("R", "0", "out", "any"), ("R", "1", "ou
 
 
 async def make_graph() -> MemoryDatabase:
-    """Store a chain a → b → c with a branch, a node on a second sheet, types and vectors, all unevenly."""
+    """Store a chain a → b → c with a branch, a node on a second sheet, types and
+    vectors, all unevenly.
+    """
     database = MemoryDatabase()
     source = database.source(WORKSPACE)
     await source.create_graph(
@@ -47,7 +49,9 @@ async def make_graph() -> MemoryDatabase:
         Node(key="far", graph_key=GRAPH, type="task", sheet="1", handles=BOTH, data={"name": "Far"}),
     ]  # fmt: skip
     edges = [
-        Edge(key="ab", graph_key=GRAPH, source="a", target="b", source_handle="0", target_handle="0"),
+        Edge(
+            key="ab", graph_key=GRAPH, source="a", target="b", source_handle="0", target_handle="0"
+        ),
         Edge(
             key="bc",
             graph_key=GRAPH,
@@ -57,16 +61,33 @@ async def make_graph() -> MemoryDatabase:
             target_handle="0",
             label="ok",
         ),
-        Edge(key="bt", graph_key=GRAPH, source="b", target="text", source_handle="1", target_handle="0"),
+        Edge(
+            key="bt",
+            graph_key=GRAPH,
+            source="b",
+            target="text",
+            source_handle="1",
+            target_handle="0",
+        ),
     ]
     task = a_type("task", WORKSPACE)
     types = [
         task.replace(node=task.node.replace(handles=BOTH, process="const t = 1;\nnext(t);\n")),
         a_type("typed", WORKSPACE),
     ]
-    vectors = [a_vector("a", 1.0, 0.5), a_vector("b", 0.25, 0.1, name=(1.0, 2.0)), a_vector("text", 3.0)]
+    vectors = [
+        a_vector("a", 1.0, 0.5),
+        a_vector("b", 0.25, 0.1, name=(1.0, 2.0)),
+        a_vector("text", 3.0),
+    ]
     await source.apply(
-        Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges, put_configs=types, put_vectors=vectors)
+        Mutation(
+            graph_key=GRAPH,
+            put_nodes=nodes,
+            put_edges=edges,
+            put_configs=types,
+            put_vectors=vectors,
+        )
     )
     return database
 
@@ -79,8 +100,14 @@ sheets = st.sampled_from([None, None, "0", "1", "side"])
 types = st.sampled_from(["task", "typed", "return", "starter", "made", "unknown"])
 places = st.integers(-500, 500)
 values = st.recursive(
-    st.none() | st.booleans() | st.integers(0, 3) | st.just("ab") | st.text(alphabet="ab\n", max_size=4),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2),
+    st.none()
+    | st.booleans()
+    | st.integers(0, 3)
+    | st.just("ab")
+    | st.text(alphabet="ab\n", max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=2)
+    ),
     max_leaves=4,
 )
 paths = st.sampled_from(
@@ -99,7 +126,9 @@ paths = st.sampled_from(
 
 def _some(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
     drawn = st.fixed_dictionaries(fields)
-    return drawn.map(lambda found: {name: value for name, value in found.items() if value is not None})
+    return drawn.map(
+        lambda found: {name: value for name, value in found.items() if value is not None}
+    )
 
 
 connections = _some(
@@ -120,11 +149,17 @@ PAYLOADS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
     "create_node": _some(**_new),
     "create_node_with_edges": _some(**_new, edges=st.lists(connections, min_size=1, max_size=3)),
     "create_edge": _some(
-        sourceKey=any_keys, sourceHandle=handle_ids, targetKey=any_keys, targetHandle=handle_ids, sheet=sheets
+        sourceKey=any_keys,
+        sourceHandle=handle_ids,
+        targetKey=any_keys,
+        targetHandle=handle_ids,
+        sheet=sheets,
     ),
     "delete_node": _some(nodeKey=keys),
     "delete_edge": _some(edgeKey=st.sampled_from(["ab", "bc", "bt", "none"])),
-    "update_node": _some(nodeKey=keys, changes=st.dictionaries(paths, values, min_size=1, max_size=3)),
+    "update_node": _some(
+        nodeKey=keys, changes=st.dictionaries(paths, values, min_size=1, max_size=3)
+    ),
     "move_node": _some(nodeKey=any_keys, posX=places, posY=places | st.just(0.5)),
     "configure_node_type": _some(
         mode=st.sampled_from(["create", "update"]),

@@ -24,7 +24,11 @@ def _parts(annotation: Any) -> Iterator[type[Part]]:
 
 
 def test_every_field_of_an_action_that_is_called_a_key_is_marked_as_one() -> None:
-    marks = {f"{part.__name__}.{name}": m for part in set(_parts(SingleAction)) for name, m in marks_of(part)}
+    marks = {
+        f"{part.__name__}.{name}": m
+        for part in set(_parts(SingleAction))
+        for name, m in marks_of(part)
+    }
     keys = {name for name in marks if re.search(r"[._]keys?$", name)}
     assert len(keys) > 10
     assert {name for name in keys if not marks[name]} == set()
@@ -34,7 +38,12 @@ PLACE = {"posX": 1, "posY": 2, "width": 300, "height": 200}
 EDGE = {"direction": "in", "handleId": "0", "targetNodeKey": "b", "targetHandleId": "0", "key": "e"}
 CREATED = {
     "type": "create_node_with_edges",
-    "payload": {"typeKey": "task", "key": "new", "frames": [{"nodeKey": "frame", **PLACE}], "edges": [EDGE]},
+    "payload": {
+        "typeKey": "task",
+        "key": "new",
+        "frames": [{"nodeKey": "frame", **PLACE}],
+        "edges": [EDGE],
+    },
 }
 ARRANGED = {
     "type": "reorganize_layout",

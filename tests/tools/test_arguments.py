@@ -85,7 +85,9 @@ def test_valid_json_is_never_touched(values: dict[str, Any]) -> None:
 
 
 @given(objects, st.data())
-def test_cut_off_json_is_refused_or_lacks_brackets_alone(values: dict[str, Any], data: st.DataObject) -> None:
+def test_cut_off_json_is_refused_or_lacks_brackets_alone(
+    values: dict[str, Any], data: st.DataObject
+) -> None:
     raw = json.dumps(values)
     part = raw[: data.draw(st.integers(1, len(raw)))]
     try:
@@ -98,7 +100,10 @@ def test_cut_off_json_is_refused_or_lacks_brackets_alone(values: dict[str, Any],
 
 
 @given(
-    objects.filter(bool), st.booleans(), st.sampled_from([None, 2]), st.sampled_from([",}", ", }", ",\n}"])
+    objects.filter(bool),
+    st.booleans(),
+    st.sampled_from([None, 2]),
+    st.sampled_from([",}", ", }", ",\n}"]),
 )
 def test_text_with_mistakes_means_the_same_as_without(
     values: dict[str, Any], is_ascii: bool, indent: int | None, end: str
@@ -111,7 +116,9 @@ def test_text_with_mistakes_means_the_same_as_without(
 
 @each_row("part", "{", "}{1", '1"', '"a"b', "{```}", "[{", ",", "'\\", "{a:", '["')
 def test_no_text_of_a_model_is_slow_to_read(part: str) -> None:
-    """A reader that looks at the rest of the text for each of these needs minutes; one pass, an instant."""
+    """A reader that looks at the rest of the text for each of these needs minutes; one
+    pass, an instant.
+    """
     for start in ('{"x": ', '{"x": [', '{"x": "'):
         raw = start + part * ((arguments.MAX_ARGUMENT_CHARS - 20) // len(part))
         with pytest.raises(arguments.MalformedArguments):
@@ -133,7 +140,11 @@ def of(**properties: Any) -> dict[str, Any]:
     (of(t={"type": "string", "minLength": 2}), {"t": "x"}, ["t"]),
     (of(t={"uniqueItems": True}), {"t": [1, 1]}, ["t"]),
     ({"$defs": {"n": {"type": "integer"}}, **of(n={"$ref": "#/$defs/n"})}, {"n": "x"}, ["n"]),
-    ({"$schema": "http://json-schema.org/draft-07/schema#", **of(n={"type": "null"})}, {"n": 1}, ["n"]),
+    (
+        {"$schema": "http://json-schema.org/draft-07/schema#", **of(n={"type": "null"})},
+        {"n": 1},
+        ["n"],
+    ),
 )
 def test_what_is_wrong_is_found_with_its_place(
     schema: dict[str, Any], values: dict[str, Any], where: list[str]
@@ -153,12 +164,16 @@ def test_what_is_right_passes(schema: dict[str, Any], values: dict[str, Any]) ->
 
 
 def test_errors_are_few_and_short() -> None:
-    found = arguments.wrong_arguments(of(a={"items": {"type": "null"}}), {"a": ["x" * 10_000] * 1_000})
+    found = arguments.wrong_arguments(
+        of(a={"items": {"type": "null"}}), {"a": ["x" * 10_000] * 1_000}
+    )
     assert len(found) == arguments.MAX_SHOWN
     assert max(len(what) for _, what in found) <= 300
 
 
-DOUBLING: dict[str, Any] = {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)}
+DOUBLING: dict[str, Any] = {
+    f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(40)
+}
 
 
 @each_row(

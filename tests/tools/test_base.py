@@ -87,7 +87,9 @@ async def test_wrong_arguments_say_what_where_allowed_and_an_example(context: To
 
 
 @each_row("wrong", "two", "2.5", 2.0, True, None, [2], {"a": 1})
-async def test_argument_of_another_type_is_refused_not_converted(context: ToolContext, wrong: object) -> None:
+async def test_argument_of_another_type_is_refused_not_converted(
+    context: ToolContext, wrong: object
+) -> None:
     result = await BOX.run("pick", {"count": wrong}, context)
     assert result.error
     assert result.error.problems[0].where == "count"
@@ -158,7 +160,10 @@ def nested(depth: int) -> dict[str, Any]:
     ({"type": "delete_node", "payload": {"nodeKey": "a", "force": True}}, "payload.force"),
     ({"type": "move_node", "payload": {"nodeKey": "a", "posX": "1 m", "posY": 1}}, "payload.posX"),
     ({"type": "move_node", "payload": {"nodeKey": "a", "posX": 1e308, "posY": 1}}, "payload.posX"),
-    ({"type": "move_node", "payload": {"nodeKey": "a", "posX": float("nan"), "posY": 1}}, "payload.posX"),
+    (
+        {"type": "move_node", "payload": {"nodeKey": "a", "posX": float("nan"), "posY": 1}},
+        "payload.posX",
+    ),
     ({"type": "update_node", "payload": {"nodeKey": "a"}}, "payload"),
     (
         {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data": {"__proto__": 1}}}},
@@ -185,7 +190,9 @@ def test_an_action_survives_storage_and_its_hash_does_not_depend_on_order(
     again = parse_action(json.loads(json.dumps(document)))
     assert again == action
     assert (
-        canonical_hash(again) == canonical_hash(action) == canonical_hash(parse_action(shuffled(raw, chance)))
+        canonical_hash(again)
+        == canonical_hash(action)
+        == canonical_hash(parse_action(shuffled(raw, chance)))
     )
 
 
@@ -216,6 +223,9 @@ def test_every_action_is_described(raw: dict[str, Any]) -> None:
 
 def test_batches_are_opened_with_the_place_of_each_part() -> None:
     raw = {"type": "batch", "payload": {"actions": [DELETE, nested(1)]}}
-    assert [where for where, _ in single_actions(parse_action(raw))] == ["actions.0", "actions.1.actions.0"]
+    assert [where for where, _ in single_actions(parse_action(raw))] == [
+        "actions.0",
+        "actions.1.actions.0",
+    ]
     assert describe(parse_action(raw)) == "2 changes: delete node a; delete node a"
     assert [where for where, _ in single_actions(parse_action(DELETE))] == [""]

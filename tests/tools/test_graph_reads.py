@@ -18,7 +18,8 @@ class Counting:
     """Says how many edges were read of a source one after the other."""
 
     def __init__(self, source: MutableGraphDataSource) -> None:
-        self._source, self.read = source, 0
+        self._source = source
+        self.read = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

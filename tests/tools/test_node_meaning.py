@@ -41,7 +41,10 @@ VIP = condition("={{ $json.vip }}", "boolean", "true", singleValue=True)
             group(condition("={{ $json.mail }}", "string", "notContains", "@x.org"), VIP),
             "$json.mail does not contain @x.org and $json.vip is true",
         ),
-        (group(condition("={{ $json.id }}", "string", "startsWith", "a")), "$json.id starts with a"),
+        (
+            group(condition("={{ $json.id }}", "string", "startsWith", "a")),
+            "$json.id starts with a",
+        ),
         (group(condition("", "string", "equals")), None),
         ({"number": [{"value1": "={{ $json.a }}", "value2": 5}]}, "$json.a < 5"),
         (
@@ -82,7 +85,11 @@ def test_each_output_of_a_switch_is_written_with_its_condition() -> None:
         ("webhook", {"path": "orders", "httpMethod": "POST"}, "POST /orders"),
         (
             "set",
-            {"assignments": {"assignments": [{"name": "a", "type": "string", "value": "=1{{ $json.b }}"}]}},
+            {
+                "assignments": {
+                    "assignments": [{"name": "a", "type": "string", "value": "=1{{ $json.b }}"}]
+                }
+            },
             "a = 1{{ $json.b }}",
         ),
         ("set", {"values": {"number": [{"name": "n", "value": 3}]}}, "n = 3"),
@@ -95,7 +102,12 @@ def test_each_output_of_a_switch_is_written_with_its_condition() -> None:
             "googleSheets",
             {
                 "operation": "append",
-                "sheetName": {"__rl": True, "mode": "list", "value": "gid=0", "cachedResultName": "Orders"},
+                "sheetName": {
+                    "__rl": True,
+                    "mode": "list",
+                    "value": "gid=0",
+                    "cachedResultName": "Orders",
+                },
             },
             "append; sheetName: Orders (gid=0)",
         ),
@@ -107,8 +119,16 @@ def test_each_output_of_a_switch_is_written_with_its_condition() -> None:
         ("slack", {"resource": "message", "operation": "post", "text": "hi"}, "post message"),
         ("wait", {"amount": 4, "unit": "minutes"}, "4 minutes"),
         ("limit", {"maxItems": 3}, "first 3 items"),
-        ("merge", {"mode": "combine", "combineBy": "combineByPosition"}, "combine, combine by position"),
-        ("lmChatOpenAi", {"model": {"__rl": True, "mode": "list", "value": "gpt-4o"}}, "model: gpt-4o"),
+        (
+            "merge",
+            {"mode": "combine", "combineBy": "combineByPosition"},
+            "combine, combine by position",
+        ),
+        (
+            "lmChatOpenAi",
+            {"model": {"__rl": True, "mode": "list", "value": "gpt-4o"}},
+            "model: gpt-4o",
+        ),
     ],
 )
 def test_the_line_of_an_n8n_node_says_what_it_does(
@@ -120,7 +140,11 @@ def test_the_line_of_an_n8n_node_says_what_it_does(
 @pytest.mark.parametrize(
     ("node_type", "parameters", "line"),
     [
-        ("inject", {"payload": "on", "payloadType": "str", "repeat": "30"}, "every 30 s; payload = on"),
+        (
+            "inject",
+            {"payload": "on", "payloadType": "str", "repeat": "30"},
+            "every 30 s; payload = on",
+        ),
         ("inject", {"payload": "", "payloadType": "date", "once": True}, "at start; payload = now"),
         (
             "change",
@@ -147,7 +171,13 @@ def test_the_line_of_an_n8n_node_says_what_it_does(
         ("delay", {"pauseType": "delay", "timeout": "5", "timeoutUnits": "seconds"}, "5 seconds"),
         (
             "delay",
-            {"pauseType": "rate", "rate": "1", "nbRateUnits": "2", "rateUnits": "minute", "drop": True},
+            {
+                "pauseType": "rate",
+                "rate": "1",
+                "nbRateUnits": "2",
+                "rateUnits": "minute",
+                "drop": True,
+            },
             "1 per 2 minute, others dropped",
         ),
         ("catch", {"scope": None}, "errors of all nodes"),
@@ -187,7 +217,12 @@ def test_what_an_editor_stores_for_itself_is_left_out_and_defaults_come_last() -
 
 
 def test_fields_of_a_node_of_an_unknown_type_are_said_with_their_names() -> None:
-    data = {"name": "N", "url": "https://x", "headers": [{"name": "A", "value": "1"}], "on": {"retries": 3}}
+    data = {
+        "name": "N",
+        "url": "https://x",
+        "headers": [{"name": "A", "value": "1"}],
+        "on": {"retries": 3},
+    }
     assert said("my-type", data) == "url: https://x; name: A; headers: 1; retries: 3"
     assert said("my-type", "just a text") == "just a text"
     assert said("my-type", {"name": "N"}) is None
@@ -221,11 +256,16 @@ def test_what_does_not_fit_is_counted_and_no_value_is_cut_without_saying_so() ->
 
 
 def test_of_a_long_text_the_passage_that_a_question_asks_for_is_shown() -> None:
-    prompt = "You are a clerk. " * 40 + "Refunds above 300 euros need the manager. " + "Be polite. " * 60
+    prompt = (
+        "You are a clerk. " * 40 + "Refunds above 300 euros need the manager. " + "Be polite. " * 60
+    )
     words = frozenset({"refund", "manag"})
-    facts = by_relevance(facts_of(node("@n8n/n8n-nodes-langchain.agent", prompt="x", text=prompt)), words)
+    facts = by_relevance(
+        facts_of(node("@n8n/n8n-nodes-langchain.agent", prompt="x", text=prompt)), words
+    )
     assert facts[0].label == "text"
-    plain, asked = write_facts(facts, 300), write_facts(facts, 300, words)
+    plain = write_facts(facts, 300)
+    asked = write_facts(facts, 300, words)
     assert plain is not None
     assert asked is not None
     assert "Refunds" not in plain

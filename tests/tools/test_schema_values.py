@@ -49,7 +49,10 @@ async def test_what_clients_wrap_in_strings_or_fill_with_null_is_read(number: in
     ("read_graph_overview", {"graphKey": None}),
     (
         "propose_batch",
-        {"actions": ['{"type": "delete_node", "payload": "{\\"nodeKey\\": \\"root\\"}"}'], "reason": "x"},
+        {
+            "actions": ['{"type": "delete_node", "payload": "{\\"nodeKey\\": \\"root\\"}"}'],
+            "reason": "x",
+        },
     ),
     (
         "propose_move_node",
@@ -60,7 +63,9 @@ async def test_what_clients_wrap_in_strings_or_fill_with_null_is_read(number: in
         {"nodeKey": "root", "changes": "{'data.level': 'low'}", "reason": "x", "patches": None},
     ),
 )
-async def test_also_nested_arguments_and_older_names_are_read(name: str, arguments: dict[str, Any]) -> None:
+async def test_also_nested_arguments_and_older_names_are_read(
+    name: str, arguments: dict[str, Any]
+) -> None:
     result = await run(name, arguments)
     assert not result.is_error, result.text
 
@@ -76,7 +81,9 @@ async def test_also_nested_arguments_and_older_names_are_read(name: str, argumen
     ("read_graph_overview", {"graphKey": "another"}),
     ("propose_move_node", {"nodeKey": "root", "posX": "true", "posY": "0", "reason": "x"}),
 )
-async def test_a_string_that_holds_anything_else_is_refused(name: str, arguments: dict[str, Any]) -> None:
+async def test_a_string_that_holds_anything_else_is_refused(
+    name: str, arguments: dict[str, Any]
+) -> None:
     assert (await run(name, arguments)).is_error
 
 
@@ -85,7 +92,9 @@ async def test_a_text_stays_a_text_and_a_null_that_means_something_stays() -> No
         "type": "object",
         "properties": {
             "text": {"type": "string"},
-            "either": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]},
+            "either": {
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "integer"}}]
+            },
             "nullable": {"type": ["integer", "null"]},
             "part": {"$ref": "#/$defs/part"},
             "free": {},
@@ -112,9 +121,15 @@ async def test_arguments_of_a_tool_that_a_document_describes_are_read_alike() ->
 
     parameters = {
         "type": "object",
-        "properties": {"days": {"type": "integer"}, "to": {"type": "array"}, "note": {"type": "string"}},
+        "properties": {
+            "days": {"type": "integer"},
+            "to": {"type": "array"},
+            "note": {"type": "string"},
+        },
     }
-    tool = Tool(name="note", description="", arguments=ToolArguments, run=note, parameters=parameters)
+    tool = Tool(
+        name="note", description="", arguments=ToolArguments, run=note, parameters=parameters
+    )
     async with open_nba("default") as database:
         context = ToolContext(source=database.source("default"), graph_key=GRAPH)
         await ToolBox([tool]).run("note", {"days": "2", "to": '["a"]', "note": None}, context)
@@ -130,7 +145,9 @@ async def test_a_batch_that_nests_too_deep_is_refused_by_name(levels: int) -> No
 
 
 def _text_of(levels: int) -> str:
-    """Return the arguments as text; deeper ones are put together, as the packages cannot write them."""
+    """Return the arguments as text; deeper ones are put together, as the packages
+    cannot write them.
+    """
     inner = json.dumps(nested(0)["actions"][0])
     return (
         '{"reason": "x", "actions": ['
@@ -155,7 +172,9 @@ async def test_a_call_of_any_depth_gets_an_answer_over_rest(levels: int) -> None
         assert answer.json()["message"] == "Said."
 
 
-def test_an_empty_array_of_an_optional_property_is_its_absence_only_where_none_may_be_empty() -> None:
+def test_an_empty_array_of_an_optional_property_is_its_absence_only_where_none_may_be_empty() -> (
+    None
+):
     at_least_one = {"type": "array", "minItems": 1}
     properties = {"most": at_least_one, "any": {"type": "array"}, "must": at_least_one}
     schema = {"type": "object", "properties": properties, "required": ["must"]}

@@ -57,7 +57,13 @@ TOKENS = {
 
 
 @each_row(
-    "around", "{}", "https://api.example/a/{}/b?q=1", 'const key = "{}";', "Bearer {}", "key:{}, b", "Is {}."
+    "around",
+    "{}",
+    "https://api.example/a/{}/b?q=1",
+    'const key = "{}";',
+    "Bearer {}",
+    "key:{}, b",
+    "Is {}.",
 )
 @pytest.mark.parametrize("name", TOKENS)
 def test_a_token_is_replaced_wherever_it_stands(name: str, around: str) -> None:
@@ -69,12 +75,24 @@ def test_a_token_is_replaced_wherever_it_stands(name: str, around: str) -> None:
 
 @each_row(
     "address, left",
-    (f"https://hooks.slack.com/services/T0ABCDEFG/B0ABCDEFG/{_run(24)}", "https://hooks.slack.com/services/"),
-    (f"https://discord.com/api/webhooks/123456789012345678/{_run(68)}", "webhooks/123456789012345678/"),
+    (
+        f"https://hooks.slack.com/services/T0ABCDEFG/B0ABCDEFG/{_run(24)}",
+        "https://hooks.slack.com/services/",
+    ),
+    (
+        f"https://discord.com/api/webhooks/123456789012345678/{_run(68)}",
+        "webhooks/123456789012345678/",
+    ),
     (f"https://api.telegram.org/bot7654321:{_run(35)}/sendMessage", "https://api.telegram.org/bot"),
     (f"AccountName=x;AccountKey={_run(86)}==;EndpointSuffix=y", "AccountName=x;AccountKey="),
-    (f"-----BEGIN RSA PRIVATE KEY-----\n{_run(64)}\n{_run(20)}\n-----END RSA PRIVATE KEY-----\nend", "-----"),
-    (f"-----BEGIN PRIVATE KEY-----\\n{_run(64)}\\n{_run(64, seed=8)}", "-----BEGIN PRIVATE KEY-----"),
+    (
+        f"-----BEGIN RSA PRIVATE KEY-----\n{_run(64)}\n{_run(20)}\n-----END RSA PRIVATE KEY-----\nend",
+        "-----",
+    ),
+    (
+        f"-----BEGIN PRIVATE KEY-----\\n{_run(64)}\\n{_run(64, seed=8)}",
+        "-----BEGIN PRIVATE KEY-----",
+    ),
 )
 def test_what_lets_in_who_knows_it_is_replaced(address: str, left: str) -> None:
     clean = redacted(address).text

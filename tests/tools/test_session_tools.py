@@ -22,7 +22,10 @@ from tools.write_tools import WRITE_TOOLS
 
 BOX = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
 WITH_QUESTIONS = frozenset({QUESTIONS})
-CHOICE: dict[str, Any] = {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", "b"]}}
+CHOICE: dict[str, Any] = {
+    "type": "MultipleChoice",
+    "data": {"question": "Which?", "options": ["a", "b"]},
+}
 
 
 def context(**more: Any) -> ToolContext:
@@ -45,7 +48,11 @@ def test_each_session_tool_is_offered_only_where_somebody_can_use_it() -> None:
 async def test_a_session_tool_is_refused_where_it_is_not_offered() -> None:
     for name, example, where in (
         ("ask_person", ASK_PERSON.example, context()),
-        ("ask_person", ASK_PERSON.example, context(session_kind="automation", features=WITH_QUESTIONS)),
+        (
+            "ask_person",
+            ASK_PERSON.example,
+            context(session_kind="automation", features=WITH_QUESTIONS),
+        ),
         ("finish_automation", FINISH_AUTOMATION.example, context()),
     ):
         result = await BOX.run(name, dict(example), where)
@@ -70,9 +77,18 @@ def test_the_tools_parameters_and_the_check_come_from_one_declaration() -> None:
     ({"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}}, "data.message"),
     ({"type": "MultipleChoice", "data": {"message": "Sure?"}}, "data.question"),
     ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a"]}}, "data.options"),
-    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}}, "data.options"),
-    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}}, "data.options"),
-    ({"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}}, "data.options.1"),
+    (
+        {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}},
+        "data.options",
+    ),
+    (
+        {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}},
+        "data.options",
+    ),
+    (
+        {"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}},
+        "data.options.1",
+    ),
     ({"type": "Validation", "data": {"message": ""}}, "data.message"),
     ({"type": "Validation", "data": "Sure?"}, "data"),
     ({"type": "Validation", "data": {"message": "m" * 501}}, "data.message"),

@@ -1,4 +1,6 @@
-"""TOON and digests: whatever a node holds comes back or is cut with its length, and never leaves its cell."""
+"""TOON and digests: whatever a node holds comes back or is cut with its length, and never
+leaves its cell.
+"""
 
 from typing import Any
 
@@ -55,9 +57,13 @@ nasty = st.sampled_from(
 text = nasty | st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 scalars = st.none() | st.booleans() | st.integers(-(10**18), 10**18) | text
 cells = scalars | st.floats(allow_nan=False, allow_infinity=False)
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | nasty.filter(bool)
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12) | nasty.filter(
+    bool
+)
 json_values = st.recursive(
-    cells, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4), max_leaves=12
+    cells,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4),
+    max_leaves=12,
 )
 
 
@@ -70,7 +76,9 @@ def test_every_json_value_decodes_to_itself(value: Any) -> None:
 
 
 @given(st.lists(st.lists(cells, min_size=3, max_size=3), min_size=1, max_size=5), st.none() | names)
-def test_table_is_one_line_a_row_and_decodes_to_its_rows(rows: list[list[Any]], name: str | None) -> None:
+def test_table_is_one_line_a_row_and_decodes_to_its_rows(
+    rows: list[list[Any]], name: str | None
+) -> None:
     columns = ["_key", "type", "proc:ess"]
     table = [dict(zip(columns, row, strict=True)) for row in rows]
     written = encode_table(name, table, columns)
@@ -137,7 +145,9 @@ def test_a_cell_that_is_no_json_is_refused() -> None:
 
 digested_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 
@@ -150,7 +160,10 @@ def test_flow_style_reads_like_the_data() -> None:
         "list": [1, "two, three"],
         "o": {"x": {"y": None}, "z": []},
     }
-    assert compact_value(data) == "url:https://a.b/c?d=1,n:3,on:true,list:[1,'two, three'],o:{x.y:null,z:[]}"
+    assert (
+        compact_value(data)
+        == "url:https://a.b/c?d=1,n:3,on:true,list:[1,'two, three'],o:{x.y:null,z:[]}"
+    )
 
 
 def test_strings_that_look_like_other_values_are_quoted() -> None:

@@ -1,4 +1,6 @@
-"""The write tools: a right call is resolved, a wrong one is explained, and no call changes anything."""
+"""The write tools: a right call is resolved, a wrong one is explained, and no
+call changes anything.
+"""
 
 import json
 import re
@@ -17,7 +19,14 @@ from tests.contracts.samples import snapshot as seen
 from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import Problem, ToolBox, ToolContext, ToolResult
-from tools.proposal_parts import EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize
+from tools.proposal_parts import (
+    EdgeConnection,
+    Patch,
+    ProposedHandle,
+    ProposedHandles,
+    TypeBorder,
+    TypeSize,
+)
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
@@ -42,7 +51,12 @@ CARRIED: dict[str, Any] = {
     "name": "Ask",
     "topic": "a/b",
     "retries": 2,
-    "parameters": {"model": LOCATOR, "options": {"temperature": 1, "a": 1}, "more": {"a": 2}, "url": "u"},
+    "parameters": {
+        "model": LOCATOR,
+        "options": {"temperature": 1, "a": 1},
+        "more": {"a": 2},
+        "url": "u",
+    },
 }
 
 
@@ -78,10 +92,14 @@ def test_without_fields_of_another_tool_a_new_field_of_data_stays_new() -> None:
     assert meant_path({"_key": "n", "data": None}, "url", "v") == "url"
 
 
-async def test_a_name_that_leaves_out_data_is_proposed_as_the_field_of_data(nba: ToolContext) -> None:
+async def test_a_name_that_leaves_out_data_is_proposed_as_the_field_of_data(
+    nba: ToolContext,
+) -> None:
     result = await propose(nba, "update_node", nodeKey="root", changes={"name": "Begin"})
     assert result.data["payload"]["changes"] == {"data.name": "Begin"}
-    both = await propose(nba, "update_node", nodeKey="root", changes={"name": "A", "data.name": "B"})
+    both = await propose(
+        nba, "update_node", nodeKey="root", changes={"name": "A", "data.name": "B"}
+    )
     assert both.is_error
 
 
@@ -124,7 +142,9 @@ async def test_what_a_schema_does_not_say_is_still_refused(nba: ToolContext) -> 
 
 
 async def test_a_proposal_comes_back_resolved_without_its_reason(nba: ToolContext) -> None:
-    result = await propose(nba, "create_node", typeKey="filter", sheet="data-processing", data={"name": "x"})
+    result = await propose(
+        nba, "create_node", typeKey="filter", sheet="data-processing", data={"name": "x"}
+    )
     assert not result.is_error
     assert result.data == {
         "type": "create_node",
@@ -165,11 +185,31 @@ def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
     ("create_edge", ends("root", "0", "fetch-api", "0"), "", "edge-root-fetch"),
     ("create_edge", ends("root", "0", "sort-stats", "0"), "targetKey", "stays on one sheet"),
     ("update_node", {"nodeKey": "root", "changes": {"title": "x"}}, "changes.title", "data.title"),
-    ("update_node", {"nodeKey": "root", "changes": {"_key": "x"}}, "changes._key", "cannot be changed"),
-    ("update_node", {"nodeKey": "root", "changes": {"embedding": []}}, "changes.embedding", "not yours"),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"_key": "x"}},
+        "changes._key",
+        "cannot be changed",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"embedding": []}},
+        "changes.embedding",
+        "not yours",
+    ),
     ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
-    ("update_node", {"nodeKey": "root", "changes": {"size.width": -1}}, "changes.size.width", "above 0"),
-    ("update_node", {"nodeKey": "root", "changes": {"type": "tpye"}}, "changes.type", "no node type"),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"size.width": -1}},
+        "changes.size.width",
+        "above 0",
+    ),
+    (
+        "update_node",
+        {"nodeKey": "root", "changes": {"type": "tpye"}},
+        "changes.type",
+        "no node type",
+    ),
     (
         "update_node",
         {"nodeKey": "root", "changes": {"data.name.first": "x"}},
@@ -184,7 +224,10 @@ def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
     ),
     (
         "update_node",
-        {"nodeKey": "fetch-api", "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}}},
+        {
+            "nodeKey": "fetch-api",
+            "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}},
+        },
         "changes.handles",
         "keep the handle or delete the edge",
     ),
@@ -206,7 +249,12 @@ def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
         "typeKey",
         "exists already",
     ),
-    ("configure_node_type", {"mode": "update", "typeKey": "html", "icon": "x"}, "typeKey", "built in"),
+    (
+        "configure_node_type",
+        {"mode": "update", "typeKey": "html", "icon": "x"},
+        "typeKey",
+        "built in",
+    ),
     ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
     ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
     (
@@ -243,7 +291,9 @@ async def test_a_wrong_proposal_says_where_and_what(
     assert result.data is None
 
 
-async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(nba: ToolContext) -> None:
+async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(
+    nba: ToolContext,
+) -> None:
     edge = ends("root", "0", "fetch-api", "0")
     actions = [
         {"type": "delete_edge", "payload": {"edgeKey": "edge-root-fetch"}},
@@ -257,7 +307,9 @@ async def test_replacing_an_edge_by_the_same_one_in_a_batch_is_no_duplicate(nba:
 
 hostile = st.one_of(
     st.text(max_size=20),
-    st.dictionaries(st.text(max_size=8), values | st.floats() | st.text(), max_size=4).map(json.dumps),
+    st.dictionaries(st.text(max_size=8), values | st.floats() | st.text(), max_size=4).map(
+        json.dumps
+    ),
     st.binary(max_size=20).map(lambda raw: raw.decode("latin-1")),
 )
 
@@ -268,7 +320,9 @@ async def test_no_call_of_a_write_tool_changes_the_graph(kind: str, data: st.Dat
     arguments["reason"] = "because"
     if data.draw(st.booleans()):
         arguments |= {
-            data.draw(st.sampled_from([*arguments, "graphKey", "key", "positions"])): data.draw(values)
+            data.draw(st.sampled_from([*arguments, "graphKey", "key", "positions"])): data.draw(
+                values
+            )
         }
 
     source = (await make_graph()).source(WORKSPACE)
@@ -282,11 +336,19 @@ async def test_no_call_of_a_write_tool_changes_the_graph(kind: str, data: st.Dat
     assert await seen(source) == before
 
 
-code_lines = st.lists(st.sampled_from(["a = 1;", "b = 2;", "", "  c();"]), max_size=5).map("\n".join)
+code_lines = st.lists(st.sampled_from(["a = 1;", "b = 2;", "", "  c();"]), max_size=5).map(
+    "\n".join
+)
 
 
-@given(code_lines, st.text(alphabet="abc =;\n", min_size=1, max_size=6), st.text(alphabet="xy", max_size=3))
-def test_a_patch_applies_where_its_search_stands_once_alone(code: str, search: str, replace: str) -> None:
+@given(
+    code_lines,
+    st.text(alphabet="abc =;\n", min_size=1, max_size=6),
+    st.text(alphabet="xy", max_size=3),
+)
+def test_a_patch_applies_where_its_search_stands_once_alone(
+    code: str, search: str, replace: str
+) -> None:
     places = [i for i in range(len(code)) if code.startswith(search, i)]
     problems: list[Problem] = []
     patched = apply_patches(code, [Patch(search=search, replace=replace)], "", problems)
@@ -303,7 +365,8 @@ def test_a_later_patch_sees_what_an_earlier_one_wrote() -> None:
     problems: list[Problem] = []
     assert apply_patches("one", patches, "", problems) == "two four"
     assert (
-        apply_patches("one", [patches[0], Patch(search="one", replace="x")], "actions.2", problems) == "one"
+        apply_patches("one", [patches[0], Patch(search="one", replace="x")], "actions.2", problems)
+        == "one"
     )
     assert [problem.where for problem in problems] == ["actions.2.patches.1.search"]
 
@@ -317,14 +380,24 @@ def test_a_search_with_other_blanks_is_explained() -> None:
     assert "no code yet" in problems[1].what
 
 
-HANDLES = {"R": {"point": [{"id": "a", "type": "out"}, {"id": "b", "type": "out", "accept": "error"}]}}
+HANDLES = {
+    "R": {"point": [{"id": "a", "type": "out"}, {"id": "b", "type": "out", "accept": "error"}]}
+}
 
 
 async def test_a_new_node_may_have_handles_of_its_own(nba: ToolContext) -> None:
-    edge = {"direction": "out", "handleId": "b", "targetNodeKey": "error-handler", "targetHandleId": "0"}
+    edge = {
+        "direction": "out",
+        "handleId": "b",
+        "targetNodeKey": "error-handler",
+        "targetHandleId": "0",
+    }
     made = {"typeKey": "api-call", "handles": HANDLES, "edges": [edge]}
     assert not (await propose(nba, "create_node_with_edges", **made)).is_error
-    other = {**made, "edges": [{**edge, "handleId": "1"}]}  # that of the type, which the node does not have
+    other = {
+        **made,
+        "edges": [{**edge, "handleId": "1"}],
+    }  # that of the type, which the node does not have
     assert (await propose(nba, "create_node_with_edges", **other)).is_error
     twice = {"R": {"point": [{"id": "a", "type": "out"}, {"id": "a", "type": "out"}]}}
     refused = await propose(nba, "create_node", typeKey="api-call", handles=twice)

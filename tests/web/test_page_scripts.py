@@ -34,7 +34,9 @@ NODE = shutil.which("node")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(NODE is None, reason="no Node.js on this machine: install `node` (20 or later)"),
+    pytest.mark.skipif(
+        NODE is None, reason="no Node.js on this machine: install `node` (20 or later)"
+    ),
 ]
 
 
@@ -92,16 +94,21 @@ def test_documents_of_agents_and_who_may_be_chosen() -> None:
 
 
 def test_sound_of_calls_and_what_is_known_of_them(tmp_path: Path) -> None:
-    samples, sounds = np.arange(-(1 << 15), 1 << 15), mu_law.decode(bytes(range(256)))
+    samples = np.arange(-(1 << 15), 1 << 15)
+    sounds = mu_law.decode(bytes(range(256)))
     table = {
-        "encoded": list(zip(samples.tolist(), mu_law.encode(samples.astype(np.int16)), strict=True)),
+        "encoded": list(
+            zip(samples.tolist(), mu_law.encode(samples.astype(np.int16)), strict=True)
+        ),
         "decoded": sounds.tolist(),
     }
     file = tmp_path / "table.json"
     file.write_text(json.dumps(table))
     run("calls.test.mjs", TABLE=str(file))
     for language in LANGUAGES:
-        assert {f"calls.end.{reason}" for reason in get_args(EndOfCall)} <= set(page_texts(language))
+        assert {f"calls.end.{reason}" for reason in get_args(EndOfCall)} <= set(
+            page_texts(language)
+        )
 
 
 def test_blocks_of_a_message_and_their_periods() -> None:
@@ -109,7 +116,9 @@ def test_blocks_of_a_message_and_their_periods() -> None:
 
 
 def periods() -> list[dict[str, Any]]:
-    """Return what the server makes of relative periods, as a message stores it, with what was meant."""
+    """Return what the server makes of relative periods, as a message stores it, with
+    what was meant.
+    """
     meant = [
         ("0_DAY", "NOW"), ("-1_DAY", "-1_DAY"), ("-7_DAY", "NOW"), ("-30_DAY", "NOW"), ("-3_DAY", "-2_DAY"),
         ("-1_WEEK", "-1_WEEK"), ("-1_MONTH", "-1_MONTH"), ("-3_MONTH", "-2_MONTH"), ("-1_YEAR", "-1_YEAR"),
@@ -123,12 +132,16 @@ def periods() -> list[dict[str, Any]]:
             sent = round(datetime.fromisoformat(f"{day}T13:37:21+00:00").timestamp() * 1000)
             span = resolve(start, end, sent, calendar)
             first, last = (iso(at, zone_of(zone)) for at in (span.start, span.end))
-            made.append({"from": first, "to": last, "meant": {"from": start, "to": end}, "sent": sent + 40})
+            made.append(
+                {"from": first, "to": last, "meant": {"from": start, "to": end}, "sent": sent + 40}
+            )
     return made
 
 
 @pytest.mark.parametrize("drawn", [0, pytest.param(600, marks=pytest.mark.slow)])
-def test_every_document_operation_of_the_page_does_what_the_server_does(tmp_path: Path, drawn: int) -> None:
+def test_every_document_operation_of_the_page_does_what_the_server_does(
+    tmp_path: Path, drawn: int
+) -> None:
     made = server_cases(drawn)
     assert {case["instruction"]["o"] for case in made} == set(Op), "an operation has no case"
     file = tmp_path / "cases.json"
@@ -137,7 +150,8 @@ def test_every_document_operation_of_the_page_does_what_the_server_does(tmp_path
 
 
 def server_cases(drawn: int) -> list[dict[str, Any]]:
-    """Return documents, instructions and what the server makes of them; a page is sent no refused one.
+    """Return documents, instructions and what the server makes of them; a page is
+    sent no refused one.
 
     Beside the table of the server's own test `drawn` cases are made up.
     """
@@ -160,7 +174,9 @@ def server_cases(drawn: int) -> list[dict[str, Any]]:
 def drawn_cases(count: int) -> list[tuple[Any, dict[str, Any]]]:
     found: list[tuple[Any, dict[str, Any]]] = []
 
-    @settings(max_examples=count, derandomize=True, database=None, deadline=None, phases=[Steps.generate])
+    @settings(
+        max_examples=count, derandomize=True, database=None, deadline=None, phases=[Steps.generate]
+    )
     @given(operations.cases())
     def collect(case: tuple[Any, dict[str, Any]]) -> None:
         found.append(case)

@@ -1,4 +1,5 @@
-"""Finds what is wrong with a graph, without a model: rules are data (`rules.toml`) and one function each.
+"""Finds what is wrong with a graph, without a model: rules are data (`rules.toml`) and
+one function each.
 
 From outside: `check`, `Checks`, `GraphFinding`, `CheckedGraph`.
 """

@@ -1,4 +1,6 @@
-"""A graph as the rules look at it (its parts by key, the flow from step to step), and what a rule finds."""
+"""A graph as the rules look at it (its parts by key, the flow from step to step), and what
+a rule finds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ ANY: Final = "any"
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedGraph:
-    """A whole graph. `types` are those its workspace sees, by name, the built-in ones among them."""
+    """A whole graph. `types` are those its workspace sees, by name, the built-in
+    ones among them.
+    """
 
     graph: Graph
     nodes: Mapping[str, Node]
@@ -47,7 +51,9 @@ class CheckedGraph:
         return found
 
     def flow_points(self, key: str, direction: str) -> list[HandlePoint]:
-        """Return a node's handles of one direction through which the flow runs: not those for its parts."""
+        """Return a node's handles of one direction through which the flow runs: not those
+        for its parts.
+        """
         points = self.points[key].items()
         return [p for name, p in points if name.startswith(direction) and p.accept == ANY]
 
@@ -72,7 +78,9 @@ class CheckedGraph:
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(node.key for node in self.steps)
-        graph.add_edges_from((e.source, e.target) for e in self.edges if self._is_flow(e) and self._ends(e))
+        graph.add_edges_from(
+            (e.source, e.target) for e in self.edges if self._is_flow(e) and self._ends(e)
+        )
         return graph
 
     @cached_property

@@ -40,7 +40,8 @@ class GraphFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """Which rules hold: severities that replace the usual ones, rules that are off, accepted findings.
+    """Which rules hold: severities that replace the usual ones, rules that are
+    off, accepted findings.
 
     `allowed` are pairs of rule and node key that somebody accepted, each with a reason.
     """
@@ -51,14 +52,17 @@ class Checks:
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any] | None) -> Checks:
-        """Read `metadata.checks`: `{rules: {name: "off" or a severity}, allow: [{rule, node, reason}]}`.
+        """Read `metadata.checks`: `{rules: {name: "off" or a severity}, allow:
+        [{rule, node, reason}]}`.
 
         What is not of this form is passed over: a graph with a strange setting is still checked.
         """
         raw = _mapping(_mapping(metadata).get("checks"))
         rules = {name: level for name, level in _mapping(raw.get("rules")).items() if name in RULES}
         listed = raw.get("allow")
-        allowed = [_mapping(item) for item in cast(list[Any], listed)] if isinstance(listed, list) else []
+        allowed = (
+            [_mapping(item) for item in cast(list[Any], listed)] if isinstance(listed, list) else []
+        )
         return cls(
             severities={name: level for name, level in rules.items() if level in SEVERITIES},
             off=frozenset(name for name, level in rules.items() if level == "off"),
@@ -70,7 +74,9 @@ class Checks:
         )
 
 
-def check(view: CheckedGraph, checks: Checks | None = None, only: Sequence[str] = ()) -> list[GraphFinding]:
+def check(
+    view: CheckedGraph, checks: Checks | None = None, only: Sequence[str] = ()
+) -> list[GraphFinding]:
     """Return what is wrong with a graph, the worst first, then by rule and node."""
     checks = checks or Checks.of(view.graph.metadata)
     found: list[GraphFinding] = []
@@ -92,5 +98,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     Path(__file__).with_name("rules.toml").read_text("utf-8")
 )
 RULES: Final[Mapping[str, Rule]] = {
-    name: rule for name in _TEXTS if (rule := getattr(flow, name, None) or getattr(content, name, None))
+    name: rule
+    for name in _TEXTS
+    if (rule := getattr(flow, name, None) or getattr(content, name, None))
 }

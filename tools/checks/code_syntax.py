@@ -20,7 +20,9 @@ _MODULE = re.compile(r"^\s*(?:import|export)\b", re.MULTILINE)
 
 
 def first_error(code: str, language: str) -> int | None:
-    """Return the line, counted from 1, at which code cannot be parsed; None when it can, or is not known."""
+    """Return the line, counted from 1, at which code cannot be parsed; None when it can, or
+    is not known.
+    """
     if len(code) > MAX_CODE_BYTES:
         return None
     if language == "javascript":

@@ -28,7 +28,9 @@ from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 _NAMED_NODE = re.compile(
     r"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{2,60}?)\s*(?:\*\*|[`\"”»])\s+(?:node|nœud)\b", re.IGNORECASE
 )
-_TO_ADD = re.compile(r"\b(?:add|insert|create|ajoute[rz]?|insérer|créer)\b[^.\n]{0,25}$", re.IGNORECASE)
+_TO_ADD = re.compile(
+    r"\b(?:add|insert|create|ajoute[rz]?|insérer|créer)\b[^.\n]{0,25}$", re.IGNORECASE
+)
 _ALIKE = 0.6
 MAX_TEXT_CHARS = 20_000
 """Of a longer text the beginning is looked at."""
@@ -52,7 +54,11 @@ def missing_handle(view: CheckedGraph) -> Iterator[Violation]:
             (edge.target, f"in {edge.target_handle}"),
         ):
             if key in view.nodes and handle not in view.points[key]:
-                facts = {"edge": edge.key, "handle": handle.partition(" ")[2], "name": view.name(key)}
+                facts = {
+                    "edge": edge.key,
+                    "handle": handle.partition(" ")[2],
+                    "name": view.name(key),
+                }
                 yield Violation(nodes=(key,), facts=facts, repair=_delete_edge(edge.key))
 
 
@@ -72,7 +78,9 @@ def unknown_type(view: CheckedGraph) -> Iterator[Violation]:
     """Finds nodes of a type that neither is built in nor stored."""
     for node in view.nodes.values():
         if node.type not in view.types and node.type != NOTE_TYPE:
-            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "type": node.type})
+            yield Violation(
+                nodes=(node.key,), facts={"name": view.name(node.key), "type": node.type}
+            )
 
 
 def unused_type(view: CheckedGraph) -> Iterator[Violation]:
@@ -108,7 +116,9 @@ def broken_code(view: CheckedGraph) -> Iterator[Violation]:
         if node.process:
             line = first_error(node.process, str(data_of(node).get("language") or "javascript"))
             if line is not None:
-                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "line": line})
+                yield Violation(
+                    nodes=(node.key,), facts={"name": view.name(node.key), "line": line}
+                )
 
 
 def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
@@ -126,7 +136,9 @@ def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
             elif not text.startswith("="):
                 continue  # no expression: the text is used as it stands
             called = (found.name for found in mentions(text))
-            missing.update((name, None) for name in called if name not in names and not _is_computed(name))
+            missing.update(
+                (name, None) for name in called if name not in names and not _is_computed(name)
+            )
         for target in missing:
             facts = {"name": view.name(node.key), "target": target}
             repair = _respell(node, target, spelled.get(_letters(target)))
@@ -139,14 +151,18 @@ def secret(view: CheckedGraph) -> Iterator[Violation]:
         fields = [("process", "", node.process)] if node.process else []
         # Credentials of an imported node are names of what another place keeps.
         kept = [
-            (path, text) for path, text in texts_in(node.data, ("data",)) if path[1:2] != ("credentials",)
+            (path, text)
+            for path, text in texts_in(node.data, ("data",))
+            if path[1:2] != ("credentials",)
         ]
         fields += [(".".join(path), path[-1], text) for path, text in kept]
         for field, name, text in fields:
             text = text[:MAX_TEXT_CHARS]
             named = is_secret_name(name) and not REFERENCE.search(text) and PLACEHOLDER not in text
             if named or redacted(text).text != text:
-                yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "field": field})
+                yield Violation(
+                    nodes=(node.key,), facts={"name": view.name(node.key), "field": field}
+                )
                 break
 
 
@@ -205,12 +221,16 @@ def _update(updates: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _respell(node: Node, target: str, name: str | None) -> Mapping[str, Any] | None:
-    """Return the proposal that calls a node by its name; None where it cannot be written or is not known."""
+    """Return the proposal that calls a node by its name; None where it cannot be written or
+    is not known.
+    """
     if name is None:
         return None
     paths = {reference.path for reference in references([node], [target])}
     changes = {
-        ".".join(path): renamed(text, {target: name}) for path, text in texts_of(node) if path in paths
+        ".".join(path): renamed(text, {target: name})
+        for path, text in texts_of(node)
+        if path in paths
     }
     if any(not part or "." in part for path in paths for part in path):
         return None

@@ -27,12 +27,15 @@ def unreachable(view: CheckedGraph) -> Iterator[Violation]:
     if not starts:
         return
     both = nx.compose(view.flow, view.parts)
-    reached = set(chain.from_iterable(nx.bfs_tree(both, start) for start in starts if start in both))
+    reached = set(
+        chain.from_iterable(nx.bfs_tree(both, start) for start in starts if start in both)
+    )
     lost = both.subgraph(set(view.flow) - reached)
     for part in sorted(map(sorted, nx.weakly_connected_components(lost))):
         first = [key for key in part if not lost.in_degree(key)] or part
         yield Violation(
-            nodes=tuple(first + [key for key in part if key not in first]), facts={"names": view.names(first)}
+            nodes=tuple(first + [key for key in part if key not in first]),
+            facts={"names": view.names(first)},
         )
 
 
@@ -45,7 +48,9 @@ def dead_end(view: CheckedGraph) -> Iterator[Violation]:
             and view.arriving_at(node.key)
             and not any((node.key, way.id) in view.leaving for way in ways)
         ):
-            yield Violation(nodes=(node.key,), facts={"name": view.name(node.key), "count": len(ways)})
+            yield Violation(
+                nodes=(node.key,), facts={"name": view.name(node.key), "count": len(ways)}
+            )
 
 
 def open_error_output(view: CheckedGraph) -> Iterator[Violation]:
@@ -88,7 +93,9 @@ def open_loop(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def endless_cycle(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds cycles that nothing leaves: no edge, no open way of a choice, no code that may stop it."""
+    """Finds cycles that nothing leaves: no edge, no open way of a choice, no code that
+    may stop it.
+    """
     import networkx as nx
 
     for part in nx.strongly_connected_components(view.flow):

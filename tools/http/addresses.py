@@ -1,7 +1,7 @@
 """Decides which hosts the requests of a document may reach, and looks names up.
 
-A name is looked up once, every address it has must be allowed, and the connection is made to one of the
-addresses that were checked.
+A name is looked up once, every address it has must be allowed, and the connection is made to one of
+the addresses that were checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class AddressRefused(Exception):
     """A host may not be reached. `why` is for the log and for people who write documents."""
 
     def __init__(self, *, host: str, why: str) -> None:
-        self.host, self.why = host, why
+        self.host = host
+        self.why = why
         super().__init__(f"{host}: {why}")
 
 
@@ -56,14 +57,18 @@ def origin_of(url: str) -> Origin:
     if not parts.hostname or "%" in parts.hostname:
         raise ValueError("there is no host")
     try:
-        host = parts.hostname.encode("idna").decode() if ":" not in parts.hostname else parts.hostname
+        host = (
+            parts.hostname.encode("idna").decode() if ":" not in parts.hostname else parts.hostname
+        )
         port = parts.port
     except UnicodeError as exc:
         raise ValueError("the host is no name") from exc
     if port == 0:
         raise ValueError("a port is 1 to 65535")
     return Origin(
-        scheme=parts.scheme, host=host.rstrip("."), port=port or (443 if parts.scheme == "https" else 80)
+        scheme=parts.scheme,
+        host=host.rstrip("."),
+        port=port or (443 if parts.scheme == "https" else 80),
     )
 
 
@@ -83,7 +88,8 @@ def host_matches(pattern: str, host: str, port: int) -> bool:
     name, wanted = (parts[1], parts[2]) if parts else (pattern.casefold(), None)
     if wanted and int(wanted) != port:
         return False
-    name, host = name.strip("[]"), host.casefold()
+    name = name.strip("[]")
+    host = host.casefold()
     return host.endswith(name[1:]) if name.startswith("*.") else host == name
 
 
@@ -108,7 +114,9 @@ METADATA = frozenset(
         "fd20:ce::254",
     )
 )
-"""Where clouds tell a machine its keys; some of them are global addresses. Opened by exact address only."""
+"""Where clouds tell a machine its keys; some of them are global addresses. Opened by
+exact address only.
+"""
 
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
@@ -136,9 +144,9 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
 class AddressRules:
     """Which hosts may be reached: the public ones, and what the administrator lists.
 
-    `allow`: `localhost:3000`, `10.1.0.0/16`, `api.internal:8443`; opens what is not public. `only`: patterns
-    as `*.example.com`; closes all others. `own`: where the service itself listens, refused always. Without a
-    port, a listed host is open at every port.
+    `allow`: `localhost:3000`, `10.1.0.0/16`, `api.internal:8443`; opens what is not public. `only`:
+    patterns as `*.example.com`; closes all others. `own`: where the service itself listens, refused
+    always. Without a port, a listed host is open at every port.
     """
 
     allow: tuple[str, ...] = ()

@@ -23,7 +23,14 @@ from tools.http.packaged_builders import (
 )
 from tools.http.problems import BadText
 
-__all__ = ["About", "BodyBuilder", "BuilderFailed", "load_builders", "parse_builder", "register_builder"]
+__all__ = [
+    "About",
+    "BodyBuilder",
+    "BuilderFailed",
+    "load_builders",
+    "parse_builder",
+    "register_builder",
+]
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +83,8 @@ def register_builder(name: str, function: BuildBody, options_model: type[BaseMod
 
 
 def load_builders(listed: Sequence[str]) -> None:
-    """Register the installed builders that are `listed`, of the entry point group `nodius.body_builders`.
+    """Register the installed builders that are `listed`, of the entry
+    point group `nodius.body_builders`.
 
     An entry point's name is the builder's; it leads to `(function, options_model)`.
     Raises: ValueError where a listed one is not installed, or its name is taken.
@@ -84,7 +92,9 @@ def load_builders(listed: Sequence[str]) -> None:
     for name in listed:
         found = list(entry_points(group=ENTRY_POINTS, name=name))
         if not found:
-            raise ValueError(f"no installed package brings the body builder {name!r} ({ENTRY_POINTS})")
+            raise ValueError(
+                f"no installed package brings the body builder {name!r} ({ENTRY_POINTS})"
+            )
         function, options_model = found[0].load()
         register_builder(name, function, options_model)
 
@@ -102,7 +112,9 @@ def parse_builder(value: Any) -> BodyBuilder:
     named = cast(dict[str, Any], value if isinstance(value, dict) else {"name": value})
     name = named.get("name")
     if not isinstance(name, str) or name not in _registered:
-        raise BadText("unknown_builder", f"no body builder {name!r}", allowed=", ".join(builder_names()))
+        raise BadText(
+            "unknown_builder", f"no body builder {name!r}", allowed=", ".join(builder_names())
+        )
     build, model = _registered[name]
     try:
         options = model.model_validate(named.get("options") or {})

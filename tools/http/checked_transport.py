@@ -21,6 +21,9 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         address = (await self._rules.check(host, port))[0]
-        request.extensions = {**request.extensions, "sni_hostname": host}  # the certificate is the name's
+        request.extensions = {
+            **request.extensions,
+            "sni_hostname": host,
+        }  # the certificate is the name's
         request.url = request.url.copy_with(host=address)
         return await super().handle_async_request(request)

@@ -47,12 +47,16 @@ class CompiledTool:
     @property
     def timeout_s(self) -> float:
         """Return the time of all its requests together."""
-        return min(MAX_TOOL_S, sum(sent.timeout_s or self.request_timeout_s for sent in self.requests))
+        return min(
+            MAX_TOOL_S, sum(sent.timeout_s or self.request_timeout_s for sent in self.requests)
+        )
 
 
 def compile_tool(name: str, model: HttpTool, *, timeout_s: float = 10) -> CompiledTool:
     """Return a tool without mistakes as it is run."""
-    return CompiledTool(name=name, model=model, builder=_builder(model), request_timeout_s=timeout_s)
+    return CompiledTool(
+        name=name, model=model, builder=_builder(model), request_timeout_s=timeout_s
+    )
 
 
 def _builder(tool: HttpTool) -> BodyBuilder | None:
@@ -63,7 +67,9 @@ def _builder(tool: HttpTool) -> BodyBuilder | None:
     return parse_builder(chosen.model_dump() if isinstance(chosen, BuilderChoice) else chosen)
 
 
-def reads_in(part: Any, where: str, names: Names = _NONE) -> Iterator[tuple[str, Sequence[Read], Names]]:
+def reads_in(
+    part: Any, where: str, names: Names = _NONE
+) -> Iterator[tuple[str, Sequence[Read], Names]]:
     """Yield for each text of a part its place, what it reads, and what may be read there."""
     if isinstance(part, ValueTemplate | Expression | Path | RequestUrl):
         yield where, part.reads, names
@@ -110,10 +116,14 @@ def misread(part: Any, where: str, names: Names) -> _Found:
 def broken_request(
     request: RequestLike, where: str, base_url: str | None, secrets: Mapping[str, Sequence[str]]
 ) -> _Found:
-    """Yield what is wrong with a request besides what it reads. `secrets`: the hosts of each declared one."""
+    """Yield what is wrong with a request besides what it reads. `secrets`: the hosts of
+    each declared one.
+    """
     assert request.url is not None
     if request.body is not None and request.method == "GET":
-        yield DocumentProblem(where=f"{where}.body", code="body_with_get", what="a GET request has no body")
+        yield DocumentProblem(
+            where=f"{where}.body", code="body_with_get", what="a GET request has no body"
+        )
     try:
         origin, _ = request.url.beginning(base_url)
     except BadText as bad:
@@ -121,14 +131,21 @@ def broken_request(
         return
     for name, template in request.headers.items():
         for secret in secrets_of(template):
-            at, hosts = f"{where}.headers.{name}", secrets.get(secret)
+            at = f"{where}.headers.{name}"
+            hosts = secrets.get(secret)
             if hosts is None:
-                what, allowed = f"the secret {secret} is not declared", ", ".join(secrets)
+                what = f"the secret {secret} is not declared"
+                allowed = ", ".join(secrets)
                 allowed = allowed or "declare it in secrets"
-                yield DocumentProblem(where=at, code="undeclared_secret", what=what, allowed=allowed)
+                yield DocumentProblem(
+                    where=at, code="undeclared_secret", what=what, allowed=allowed
+                )
             elif not any(host_matches(host, origin.host, origin.port) for host in hosts):
-                what, allowed = f"the secret {secret} is not for {origin.host}", ", ".join(hosts)
-                yield DocumentProblem(where=at, code="secret_not_allowed_here", what=what, allowed=allowed)
+                what = f"the secret {secret} is not for {origin.host}"
+                allowed = ", ".join(hosts)
+                yield DocumentProblem(
+                    where=at, code="secret_not_allowed_here", what=what, allowed=allowed
+                )
 
 
 def secrets_of(header: ValueTemplate) -> list[str]:
@@ -137,8 +154,11 @@ def secrets_of(header: ValueTemplate) -> list[str]:
 
 
 def broken_tool(tool: HttpTool, where: str) -> _Found:
-    """Yield the rules between the fields of a tool that it breaks, but for those of its requests."""
-    at, what = f"{where}.body_builder", "a GET request has no body"
+    """Yield the rules between the fields of a tool that it breaks, but for those
+    of its requests.
+    """
+    at = f"{where}.body_builder"
+    what = "a GET request has no body"
     if tool.body_builder is not None and tool.body is not None:
         what = "a tool has body or body_builder, not both"
         yield DocumentProblem(where=at, code="both_body_and_builder", what=what)
@@ -160,6 +180,8 @@ def _broken_step(step: PreStep, where: str) -> _Found:
     if (step.stops_before or step.fail_if) is not None and step.fail_return is None:
         what = "a step that can stop the tool says what the model gets then"
         yield DocumentProblem(where=f"{where}.fail_return", code="missing_field", what=what)
-    if step.url is None and (step.extract or step.params.source or step.headers or step.body is not None):
+    if step.url is None and (
+        step.extract or step.params.source or step.headers or step.body is not None
+    ):
         what = "a step that sends or extracts has an address"
         yield DocumentProblem(where=f"{where}.url", code="missing_field", what=what)

@@ -16,7 +16,14 @@ from urllib.parse import quote, urlencode
 from tools.http.builders import About, BuilderFailed
 from tools.http.compiled import CompiledTool, secrets_of
 from tools.http.expressions import Expression
-from tools.http.fetch import KEPT_IN_URL, FailCode, HttpAnswer, HttpClient, PreparedRequest, RequestFailed
+from tools.http.fetch import (
+    KEPT_IN_URL,
+    FailCode,
+    HttpAnswer,
+    HttpClient,
+    PreparedRequest,
+    RequestFailed,
+)
 from tools.http.filters import TemplateFailed, as_text, compact
 from tools.http.json_paths import Path
 from tools.http.model import PreStep, RequestLike, Returned
@@ -29,7 +36,9 @@ log = logging.getLogger(__name__)
 
 MAX_STORED_BYTES = 64 * 1024
 MAX_CTX_BYTES = 256 * 1024
-"""Of all values of a conversation that its document stores: they are written with it after each step."""
+"""Of all values of a conversation that its document stores: they are written with it
+after each step.
+"""
 MAX_ID_CHARS = 150
 MAX_DETAIL_CHARS = 500
 MAX_TEXT_CHARS = 4_000
@@ -110,7 +119,9 @@ class HttpExecutor:
     ) -> None:
         self.secrets = secrets
         self.on_tool: OnTool | None = None
-        self._client, self._clock, self._sentence = client, clock, sentence
+        self._client = client
+        self._clock = clock
+        self._sentence = sentence
 
     async def aclose(self) -> None:
         """Close its connections."""
@@ -122,11 +133,14 @@ class HttpExecutor:
         """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`."""
         begun = time.perf_counter()
         visits = Visits(time.monotonic() + tool.timeout_s)
-        run = _ToolRun(tool=tool, args=args, values=values, call_id=call_id, clock=self._clock, visits=visits)
+        run = _ToolRun(
+            tool=tool, args=args, values=values, call_id=call_id, clock=self._clock, visits=visits
+        )
         try:
             async with asyncio.timeout(tool.timeout_s):
                 outcome = await self._requested(run)
-            # What was carried out counts, also where there is no time left to look through the answer.
+            # What was carried out counts, also where there is no time left to look
+            # through the answer.
             if outcome is None:
                 outcome = await self._accepted(run)
         except TimeoutError:
@@ -149,9 +163,13 @@ class HttpExecutor:
     async def request(
         self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1
     ) -> HttpAnswer:
-        """Return the answer to a request outside of a tool, whatever its status. Raises: RequestFailed."""
+        """Return the answer to a request outside of a tool, whatever its
+        status. Raises: RequestFailed.
+        """
         try:
-            prepared = self._prepared(request, values.scope(self._clock()), key=key, retries=retries)
+            prepared = self._prepared(
+                request, values.scope(self._clock()), key=key, retries=retries
+            )
         except TemplateFailed as failed:
             raise _unrendered(failed) from None
         return await self._sent(prepared)
@@ -175,7 +193,9 @@ class HttpExecutor:
             raise _unrendered(failed) from None
 
     async def _requested(self, run: _ToolRun) -> ToolOutcome | None:
-        """Run the steps, then the request; return what a step that stops the tool gives, else None."""
+        """Run the steps, then the request; return what a step that stops the tool
+        gives, else None.
+        """
         for place, step in enumerate(run.tool.model.pre_steps, 1):
             stopped = await self._step(run, step, str(place))
             if stopped is not None:
@@ -192,7 +212,8 @@ class HttpExecutor:
         return outcome
 
     def _looked_through(self, run: _ToolRun) -> ToolOutcome:
-        tool, answer = run.tool.model, run.answer
+        tool = run.tool.model
+        answer = run.answer
         assert answer is not None
         if not answer.ok:
             raise RequestFailed("refused_by_server", fact=str(answer.status))
@@ -209,7 +230,9 @@ class HttpExecutor:
         return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=flags)
 
     async def _step(self, run: _ToolRun, step: PreStep, place: str) -> ToolOutcome | None:
-        """Return what a step that stops the tool gives the model. Raises: RequestFailed, TemplateFailed."""
+        """Return what a step that stops the tool gives the model.
+        Raises: RequestFailed, TemplateFailed.
+        """
         run.answer = None
         if step.stops_before is not None:
             stopped = await asyncio.to_thread(_stopped_by, step.stops_before, step, run)
@@ -229,7 +252,9 @@ class HttpExecutor:
     def _main(self, run: _ToolRun, *, dry: bool = False) -> PreparedRequest:
         """Return the request of a tool, its body built. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
-        tool, values, body = run.tool, run.values, None
+        tool = run.tool
+        values = run.values
+        body = None
         if tool.builder is not None:
             about = About(
                 agent=values.agent,
@@ -244,11 +269,22 @@ class HttpExecutor:
         return self._of_tool(run, tool.model, "0", body=body, dry=dry)
 
     def _of_tool(
-        self, run: _ToolRun, request: RequestLike, place: str, *, body: Any = None, dry: bool = False
+        self,
+        run: _ToolRun,
+        request: RequestLike,
+        place: str,
+        *,
+        body: Any = None,
+        dry: bool = False,
     ) -> PreparedRequest:
         """Return a request of a tool as it is sent. Raises: RequestFailed, TemplateFailed."""
         prepared = self._prepared(
-            request, run.scope(), key=run.key(place), retries=run.tool.model.retries, body=body, dry=dry
+            request,
+            run.scope(),
+            key=run.key(place),
+            retries=run.tool.model.retries,
+            body=body,
+            dry=dry,
         )
         if request.timeout_s is not None:
             return prepared
@@ -281,11 +317,15 @@ class HttpExecutor:
             timeout_s=request.timeout_s or REQUEST_S,
             retries=retries,
             key=key,
-            secret_headers=frozenset(name for name, text in request.headers.items() if secrets_of(text)),
+            secret_headers=frozenset(
+                name for name, text in request.headers.items() if secrets_of(text)
+            ),
             path_text=prefix + request.url.path_text,
         )
 
-    def _headers(self, request: RequestLike, scope: Scope, *, dry: bool) -> tuple[tuple[str, str], ...]:
+    def _headers(
+        self, request: RequestLike, scope: Scope, *, dry: bool
+    ) -> tuple[tuple[str, str], ...]:
         headers: list[tuple[str, str]] = []
         for header, template in request.headers.items():
             named = secrets_of(template)
@@ -309,7 +349,9 @@ class HttpExecutor:
         return replace(answer, value={"text": value[:MAX_TEXT_CHARS]} if answer.is_text else value)
 
     def _failed(self, run: _ToolRun, failed: RequestFailed) -> ToolOutcome:
-        """Return what the model gets of a tool that failed: its own words, else the standard error."""
+        """Return what the model gets of a tool that failed: its own words, else
+        the standard error.
+        """
         error = self._sentence(failed.code, run.values.language, failed.fact)
         answer = run.answer
         standard: dict[str, Any] = {"success": False, "error": error}
@@ -319,8 +361,11 @@ class HttpExecutor:
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
 
-    def _returned(self, run: _ToolRun, said: Returned | None, default: Any, error: str | None = None) -> Any:
-        """Return what a document says; `default` where it says nothing, or nothing that can be rendered.
+    def _returned(
+        self, run: _ToolRun, said: Returned | None, default: Any, error: str | None = None
+    ) -> Any:
+        """Return what a document says; `default` where it says nothing, or nothing that
+        can be rendered.
 
         An act that succeeded is never reported as failed because of the words for it.
         """
@@ -344,7 +389,9 @@ def _step_looked_through(run: _ToolRun, step: PreStep) -> ToolOutcome | None:
 
 
 def _not_looked_through(run: _ToolRun) -> RequestFailed:
-    """Returns the failure of a call whose paths ask for more than may be looked at, or had no more time."""
+    """Returns the failure of a call whose paths ask for more than may be looked at, or had
+    no more time.
+    """
     if time.monotonic() >= run.visits.until:
         return RequestFailed("timed_out", fact=f"{run.tool.timeout_s:g}", sent=True)
     return RequestFailed("too_large", sent=True)
@@ -371,7 +418,8 @@ def store_matches(
     stored: list[str] = []
     for name, path in store.items():
         value = path.first(response, scope)
-        size, before = _size(value), _size(ctx[name]) if name in ctx else 0
+        size = _size(value)
+        before = _size(ctx[name]) if name in ctx else 0
         if size > MAX_STORED_BYTES or size - before > left:
             log.warning("value_too_large", extra={"value": name})
             continue
@@ -393,7 +441,9 @@ def _unrendered(failed: TemplateFailed) -> RequestFailed:
 
 
 def _target(url: RequestUrl, params: ValueTree, scope: Scope) -> str:
-    """Return the path and query of a request, without its literal beginning. Raises: TemplateFailed."""
+    """Return the path and query of a request, without its literal
+    beginning. Raises: TemplateFailed.
+    """
     try:
         target = quote(url.rest.render(scope, insert="url"), safe=KEPT_IN_URL)
         query = _query(params.render(scope, drop_null=True))

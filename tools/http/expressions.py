@@ -46,12 +46,14 @@ def same(left: Any, right: Any, steps: Steps) -> bool:
     while pending:
         one, other = pending.pop()
         if isinstance(one, dict) and isinstance(other, dict):
-            mapping, mapping2 = cast(dict[str, Any], one), cast(dict[str, Any], other)
+            mapping = cast(dict[str, Any], one)
+            mapping2 = cast(dict[str, Any], other)
             if mapping.keys() != mapping2.keys() or not _paid(steps, len(mapping)):
                 return False
             pending.extend((value, mapping2[key]) for key, value in mapping.items())
         elif isinstance(one, list) and isinstance(other, list):
-            items, items2 = cast(list[Any], one), cast(list[Any], other)
+            items = cast(list[Any], one)
+            items2 = cast(list[Any], other)
             if len(items) != len(items2) or not _paid(steps, len(items)):
                 return False
             pending.extend(zip(items, items2, strict=True))
@@ -80,7 +82,9 @@ def _number(value: Any) -> bool:
 
 
 def member_of(item: Any, container: Any, steps: Steps) -> bool:
-    """Return whether `item` is an element of a list (of its first 10,000), part of a text, or a key."""
+    """Return whether `item` is an element of a list (of its first 10,000), part of a text,
+    or a key.
+    """
     if isinstance(container, list):
         items = cast(list[Any], container)[:MAX_ELEMENTS]
         steps.left -= len(items)
@@ -165,7 +169,9 @@ def _renamed(source: str) -> str:
 
 
 def _member(name: str) -> str:
-    original = chr(ord(name[0]) - _RENAMED) + name[1:] if 0 <= ord(name[0]) - _RENAMED < 128 else name
+    original = (
+        chr(ord(name[0]) - _RENAMED) + name[1:] if 0 <= ord(name[0]) - _RENAMED < 128 else name
+    )
     return original if iskeyword(original) else name
 
 
@@ -177,7 +183,8 @@ class _TreeCompiler:
     """Turns the tree of one text into functions."""
 
     def __init__(self, source: str, indent: int) -> None:
-        self.source, self.indent = source, indent
+        self.source = source
+        self.indent = indent
         self.nodes = 0
         self.reads: list[Read] = []
 
@@ -186,13 +193,20 @@ class _TreeCompiler:
             tree = ast.parse(self.source, mode="eval")
         except SyntaxError as error:
             _refuse("this cannot be read", (error.offset or 1) + self.indent)
-        except (ValueError, MemoryError, RecursionError, SystemError):  # by depth, some Pythons the last
+        except (
+            ValueError,
+            MemoryError,
+            RecursionError,
+            SystemError,
+        ):  # by depth, some Pythons the last
             _refuse("this cannot be read", None)
         return self.node(tree.body, 1)
 
     def column(self, node: ast.expr) -> int:
         """Return where the node stands in the text; `ast` counts bytes."""
-        return len(self.source.encode()[: node.col_offset].decode(errors="replace")) + 1 + self.indent
+        return (
+            len(self.source.encode()[: node.col_offset].decode(errors="replace")) + 1 + self.indent
+        )
 
     def node(self, node: ast.expr, depth: int) -> _Evaluate:
         self.count(node)
@@ -200,7 +214,9 @@ class _TreeCompiler:
             _refuse(f"nested deeper than {MAX_DEPTH}", self.column(node))
         match node:
             case ast.BoolOp(op=op, values=values):
-                return _all_or_any(isinstance(op, ast.And), [self.node(value, depth + 1) for value in values])
+                return _all_or_any(
+                    isinstance(op, ast.And), [self.node(value, depth + 1) for value in values]
+                )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 inner = self.node(operand, depth + 1)
                 return lambda scope, steps: not inner(scope, steps)
@@ -281,7 +297,9 @@ def _all_or_any(every: bool, parts: Sequence[_Evaluate]) -> _Evaluate:
     return lambda scope, steps: any(part(scope, steps) for part in parts)
 
 
-def _chain(compare: Sequence[Callable[[Any, Any, Steps], bool]], parts: Sequence[_Evaluate]) -> _Evaluate:
+def _chain(
+    compare: Sequence[Callable[[Any, Any, Steps], bool]], parts: Sequence[_Evaluate]
+) -> _Evaluate:
     first, *others = parts
 
     def evaluate(scope: Scope, steps: Steps) -> bool:

@@ -1,8 +1,10 @@
-"""Sends one request of a document: to an allowed address, bounded in time and bytes, retried where safe.
+"""Sends one request of a document: to an allowed address, bounded in time and bytes,
+retried where safe.
 
-Decision: requests are sent by httpcore2, the transport of httpx2, because it takes the function that opens
-connections. So the name stays in Host, SNI and certificate, connections are pooled by name, and nothing
-between the check of an address and its use looks a name up again. It keeps no cookies either.
+Decision: requests are sent by httpcore2, the transport of httpx2, because it takes the
+function that opens connections. So the name stays in Host, SNI and certificate, connections
+are pooled by name, and nothing between the check of an address and its use looks a name up
+again. It keeps no cookies either.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ MAX_REDIRECTS = 3
 MAX_ADDRESSES = 4
 CONNECT_S = 3.0
 KEPT_OPEN_S = 4.0
-"""Shorter than the five seconds after which common servers close: a request rarely meets a closing one."""
+"""Shorter than the five seconds after which common servers close: a request rarely
+meets a closing one.
+"""
 RETRY_WAITS_S = (0.2, 0.8)
 RETRY_AFTER_S = 2.0
 KEPT_IN_URL = "%/?&=:@!$'()*+,;~-._[]"
@@ -62,14 +66,15 @@ class RequestFailed(Exception):
 
     def __init__(self, code: FailCode, *, fact: str = "", sent: bool = False) -> None:
         self.code: FailCode = code
-        self.fact, self.sent = fact, sent
+        self.fact = fact
+        self.sent = sent
         super().__init__(f"{code} {fact}".strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
-    """One request as it is sent. `target`: path and query. `secret_headers`: names of headers that hold
-    secrets. `key`: Idempotency-Key. `path_text`: the path as the document writes it, for logs.
+    """One request as it is sent. `target`: path and query. `secret_headers`: names of headers that
+    hold secrets. `key`: Idempotency-Key. `path_text`: the path as the document writes it, for logs.
     """
 
     method: Method
@@ -102,7 +107,9 @@ class PreparedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer of any status. `value`: its JSON, None of an empty one, else its text (`is_text`)."""
+    """An answer of any status. `value`: its JSON, None of an empty one, else
+    its text (`is_text`).
+    """
 
     status: int
     value: Any = None
@@ -125,7 +132,9 @@ class _RequestProgress:
 
 
 class HttpClient:
-    """Sends the requests of one agent in one workspace, over at most MAX_CONNECTIONS connections."""
+    """Sends the requests of one agent in one workspace, over at most MAX_CONNECTIONS
+    connections.
+    """
 
     def __init__(self, rules: AddressRules, *, ssl_context: ssl.SSLContext | None = None) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
@@ -153,7 +162,11 @@ class HttpClient:
             facts["status"] = answer.status
             return answer
         finally:
-            path = {"method": request.method, "host": request.origin.host, "path": request.path_text}
+            path = {
+                "method": request.method,
+                "host": request.origin.host,
+                "path": request.path_text,
+            }
             ms = round((time.perf_counter() - begun) * 1e3)
             log.info("http_call", extra={**path, **facts, "ms": ms})
 
@@ -171,7 +184,11 @@ class HttpClient:
                 answer = await self._followed(request, attempt)
             except RequestFailed as failed:
                 wait_s = next(waits, None)
-                if failed.code != "unreachable" or wait_s is None or (failed.sent and not repeatable):
+                if (
+                    failed.code != "unreachable"
+                    or wait_s is None
+                    or (failed.sent and not repeatable)
+                ):
                     raise
                 await asyncio.sleep(wait_s)
                 continue
@@ -179,7 +196,8 @@ class HttpClient:
             if not repeatable:
                 return answer
             if answer.status == 429 and not waited and asked is not None and asked <= RETRY_AFTER_S:
-                waited, wait_s = True, asked if next(waits, None) is not None else None
+                waited = True
+                wait_s = asked if next(waits, None) is not None else None
             else:
                 wait_s = next(waits, None) if answer.status in _TEMPORARY else None
             if wait_s is None:
@@ -205,12 +223,14 @@ class HttpClient:
             port=request.origin.port,
             target=request.target,
         )
-        headers, body = request.sent_headers(), request.body
+        headers = request.sent_headers()
+        body = request.body
         try:
             async with self._pool.stream(
                 request.method, url, headers=headers, content=body, extensions=extensions
             ) as response:
-                status, said = response.status, _texts(response.headers)
+                status = response.status
+                said = _texts(response.headers)
                 if status in _REDIRECTS and "location" in said:
                     return said["location"]
                 attempt.retry_after_s = _seconds(said.get("retry-after"))
@@ -218,7 +238,12 @@ class HttpClient:
         except AddressRefused as refused:
             log.warning("address_refused", extra={"host": refused.host, "why": refused.why})
             raise RequestFailed("address_not_allowed", sent=attempt.sent) from None
-        except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError, OSError) as exc:
+        except (
+            httpcore2.TimeoutException,
+            httpcore2.NetworkError,
+            httpcore2.ProtocolError,
+            OSError,
+        ) as exc:
             log.debug("request_failed", extra={"error": type(exc).__name__})
             raise RequestFailed("unreachable", sent=attempt.sent) from None
         return _parsed(status, said.get("content-type", ""), read)
@@ -248,7 +273,8 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectTimeout from None
         except OSError as exc:
             raise httpcore2.ConnectError from exc
-        here, there = stream.get_extra_info("client_addr"), stream.get_extra_info("server_addr")
+        here = stream.get_extra_info("client_addr")
+        there = stream.get_extra_info("server_addr")
         if here[0] == there[0] and self._rules.is_own_port(port):
             await stream.aclose()
             raise AddressRefused(host=host, why="this is the service itself")
@@ -270,15 +296,20 @@ def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
     """Return the request at its new place; secrets stay at the origin they were for."""
     try:
         url = urljoin(request.url, location)
-        origin, parts = origin_of(url), urlsplit(url)
+        origin = origin_of(url)
+        parts = urlsplit(url)
     except ValueError:
         raise RequestFailed("address_not_allowed", sent=True) from None
     target = quote(
-        f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=KEPT_IN_URL, encoding="latin-1"
+        f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}",
+        safe=KEPT_IN_URL,
+        encoding="latin-1",
     )
-    headers, secret = request.headers, request.secret_headers
+    headers = request.headers
+    secret = request.secret_headers
     if origin != request.origin:
-        headers, secret = tuple(pair for pair in headers if pair[0] not in secret), frozenset[str]()
+        headers = tuple(pair for pair in headers if pair[0] not in secret)
+        secret = frozenset[str]()
     return replace(request, origin=origin, target=target, headers=headers, secret_headers=secret)
 
 

@@ -20,12 +20,16 @@ class TemplateFailed(Exception):
     """
 
     def __init__(self, code: str, what: str, *, path: str = "") -> None:
-        self.code, self.what, self.path = code, what, path
+        self.code = code
+        self.what = what
+        self.path = path
         super().__init__(what)
 
 
 def as_text(value: Any) -> str:
-    """Return the value as it is written in mixed text: text as it is, null as nothing, others as JSON."""
+    """Return the value as it is written in mixed text: text as it is, null as nothing,
+    others as JSON.
+    """
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 

@@ -1,7 +1,9 @@
-"""A bound on interim answers (HTTP status 1xx, as `103`), for every client that connects through it.
+"""A bound on interim answers (HTTP status 1xx, as `103`), for every client that
+connects through it.
 
-A server may send any number of them before its answer. The HTTP library reads them all without a pause, so
-that one receiver that sends nothing else takes the processor from everybody until the request's time is over.
+A server may send any number of them before its answer. The HTTP library reads them all without a
+pause, so that one receiver that sends nothing else takes the processor from everybody until the
+request's time is over.
 """
 
 from __future__ import annotations
@@ -99,11 +101,15 @@ class CountedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport of `httpx2` over a network that counts. Proxies of the environment are not used."""
+    """A transport of `httpx2` over a network that counts. Proxies of the environment
+    are not used.
+    """
 
     def __init__(self) -> None:
         context = httpx2.create_ssl_context(trust_env=False)
-        self._pool = httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=CountedNetwork())
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context, network_backend=CountedNetwork()
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = httpcore2.URL(

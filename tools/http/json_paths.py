@@ -1,7 +1,8 @@
 """JSONPaths (RFC 9535): what is taken out of a response, with templates inside as JSON literals.
 
-The paths of one call look at a bounded number of values, whatever they ask: `python-jsonpath` asks each match
-for its filter context once for every value that it visits, and that is where they are counted.
+The paths of one call look at a bounded number of values, whatever they ask: `python-jsonpath`
+asks each match for its filter context once for every value that it visits, and that is where
+they are counted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from tools.http.value_templates import ValueTemplate, parse_template
 MAX_CHARS = 500
 MAX_RENDERED_CHARS = 4_000
 
-_ALLOWED = "a JSONPath of RFC 9535, as $.orders[?(@.number == 42)].id; functions length, count, value"
+_ALLOWED = (
+    "a JSONPath of RFC 9535, as $.orders[?(@.number == 42)].id; functions length, count, value"
+)
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _PLACE = "\x00"
 _FREE = re.compile(rf"(?:[^{_PLACE}]|(?<=[\[(,=<>!&|\s]){_PLACE}(?=[\]),=<>!&|\s]))*")
@@ -46,7 +49,9 @@ def _size(value: object) -> int:
 
 
 class _Match(JSONPathMatch):
-    """A visited value, counted: the library's work grows with its depth and its number of members."""
+    """A visited value, counted: the library's work grows with its depth and its
+    number of members.
+    """
 
     def filter_context(self) -> Any:
         context = cast(dict[str, Visits], super().filter_context())
@@ -64,7 +69,9 @@ class _CountedPath(JSONPath):
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
         _pay(filter_context, _size(data) // 8)
         matches: Iterable[JSONPathMatch] = [
-            _Match(filter_context=filter_context, obj=data, parent=None, path="$", parts=(), root=data)
+            _Match(
+                filter_context=filter_context, obj=data, parent=None, path="$", parts=(), root=data
+            )
         ]
         for segment in self.segments:
             matches = segment.resolve(matches)
@@ -116,7 +123,8 @@ class Path:
     def _rendered(self, scope: Scope) -> str:
         """Return the path's text. Raises: TemplateFailed, also where a value is no literal."""
         parts = (
-            part if isinstance(part, str) else _literal(part.value(scope)) for part in self.template.parts
+            part if isinstance(part, str) else _literal(part.value(scope))
+            for part in self.template.parts
         )
         text = "".join(parts)
         if len(text) > MAX_RENDERED_CHARS:
@@ -191,7 +199,9 @@ def _at(steps: ValuePath, document: Any) -> Any:
     """Return the value at names and indexes, None where there is none."""
     for step in steps:
         if isinstance(step, str):
-            document = cast(dict[str, Any], document).get(step) if isinstance(document, dict) else None
+            document = (
+                cast(dict[str, Any], document).get(step) if isinstance(document, dict) else None
+            )
         else:
             members = cast(list[Any], document) if isinstance(document, list) else []
             document = members[step] if step < len(members) else None

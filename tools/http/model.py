@@ -1,4 +1,6 @@
-"""How an agent document writes an HTTP tool, its steps and its requests; their texts are parsed with them."""
+"""How an agent document writes an HTTP tool, its steps and its requests; their texts are
+parsed with them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Protocol
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+)
 from pydantic_core import core_schema
 
 from tools.http.expressions import Expression, parse_expression
@@ -28,7 +37,8 @@ _OURS = frozenset(("host", "content-length", "transfer-encoding", "connection"))
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Says of a field that it holds what `parse` makes of what is written: a text, or of the type `written`.
+    """Says of a field that it holds what `parse` makes of what is written: a text, or of
+    the type `written`.
 
     `least` and `most` are bounds of its characters.
     """
@@ -94,9 +104,13 @@ class RequestParts(DocumentPart):
     """What every request may send besides its address."""
 
     params: Templates = described(
-        "Query parameters; one that is null is left out, a list repeats its name.", {}, validate_default=True
+        "Query parameters; one that is null is left out, a list repeats its name.",
+        {},
+        validate_default=True,
     )
-    headers: dict[HeaderName, Template] = described("Headers, the only place for {{secret.NAME}}.", {})
+    headers: dict[HeaderName, Template] = described(
+        "Headers, the only place for {{secret.NAME}}.", {}
+    )
     body: Templates | None = described(
         "Body of the request, sent as JSON; a member that is null is left out. Not with GET.", None
     )
@@ -120,7 +134,9 @@ class PreStep(RequestParts):
     fail_before: Condition | None = described("Another name of `condition`.", None)
     method: Method = described("Method of the request.", "GET")
     url: Url | None = described("Address; without one the step sends nothing.", None)
-    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60)
+    timeout_s: float | None = described(
+        "Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60
+    )
     extract: dict[ValueName, JsonPath] = described(
         "Values taken from the answer by JSONPath (the first match), read as pre.NAME.", {}
     )
@@ -160,7 +176,9 @@ class HttpTool(RequestParts):
     type: Literal["http"] = described("Kind of the tool.")
     method: Method = described("Method of the request.", "GET")
     url: Url = described("Address; its scheme, host and port are literal or {{base_url}}.")
-    body_builder: str | BuilderChoice | None = described("Builder of the body; not with `body`.", None)
+    body_builder: str | BuilderChoice | None = described(
+        "Builder of the body; not with `body`.", None
+    )
     pre_steps: list[PreStep] = described("Steps before the request, in order.", [], max_length=5)
     store_in_ctx: dict[CtxName, JsonPath] = described(
         "Values of the answer, by JSONPath, stored in ctx on success.", {}
@@ -175,7 +193,9 @@ class HttpTool(RequestParts):
     success_if: Condition | None = described(
         "What has to be true besides status 2xx: an expression over $ and status.", None
     )
-    timeout_s: float | None = described("Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60)
+    timeout_s: float | None = described(
+        "Seconds; default limits.tool_timeout_s.", None, ge=0.5, le=60
+    )
     retries: Whole = described("Further attempts.", 1, ge=0, le=2)
     delayed_message: Annotated[str, Field(max_length=200)] | Literal[False] | None = described(
         "Said by voice when the tool takes long; false: nothing.", None
@@ -189,7 +209,9 @@ class BuiltinTool(DocumentPart):
     type: Literal["builtin"] = described("Kind of the tool.")
     action: Literal["hangup", "transfer"] = described("What it does.")
     description: str = described("Used where the declaration has none.", "", max_length=2_000)
-    on_success_flags: list[CtxName] = described("Names that become true in ctx when it is called.", [])
+    on_success_flags: list[CtxName] = described(
+        "Names that become true in ctx when it is called.", []
+    )
 
 
 class RequestLike(Protocol):

@@ -1,7 +1,7 @@
 """The body builders that come with the service, and what all builders share.
 
-`confirm_order`: an order's items, looked up and added up. `confirm_reservation`: a table, and the instant it
-is reserved for.
+`confirm_order`: an order's items, looked up and added up. `confirm_reservation`: a table, and the
+instant it is reserved for.
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ class OrderOptions(BuilderOptions):
 
 
 def build_order(
-    args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any, options: OrderOptions, about: About
+    args: Mapping[str, Any],
+    ctx: Mapping[str, Any],
+    session: Any,
+    options: OrderOptions,
+    about: About,
 ) -> dict[str, Any]:
     """Return the body of an order. Raises: BuilderFailed where an item is unknown or incomplete."""
     menu = value_at(options.item_map, args, ctx, session)
@@ -130,15 +134,21 @@ def build_order(
 def _item(item: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any], Decimal]:
     """Return one item of the body, and its price with the extras."""
     entry = _entry(menu, item.get("id"), f"{where}.id")
-    quantity, price = item.get("quantity"), amount(item.get("unit_price"), f"{where}.unit_price")
-    if isinstance(quantity, bool) or not isinstance(quantity, int | float) or quantity != int(quantity):
+    quantity = item.get("quantity")
+    price = amount(item.get("unit_price"), f"{where}.unit_price")
+    if (
+        isinstance(quantity, bool)
+        or not isinstance(quantity, int | float)
+        or quantity != int(quantity)
+    ):
         raise BuilderFailed(f"{where}.quantity is not a whole number")
     quantity = int(quantity)
     if not 1 <= quantity <= 10_000:
         raise BuilderFailed(f"{where}.quantity is not between 1 and 10000")
     options = _objects(item.get("selected_options"), f"{where}.selected_options")
     chosen = [
-        _option(option, f"{where}.selected_options.{index}", menu) for index, option in enumerate(options)
+        _option(option, f"{where}.selected_options.{index}", menu)
+        for index, option in enumerate(options)
     ]
     extras = sum((paid for _, paid in chosen), Decimal(0))
     return {
@@ -153,7 +163,9 @@ def _item(item: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any
 
 def _option(option: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any], Decimal]:
     """Return one chosen option of an item, and what it costs."""
-    choice_id, extra, choice = option.get("choice_id"), option.get("extra_price"), option.get("choice")
+    choice_id = option.get("choice_id")
+    extra = option.get("extra_price")
+    choice = option.get("choice")
     if choice_id is not None:
         choice = member(_entry(menu, choice_id, f"{where}.choice_id"), "name")
     paid = None if extra is None else amount(extra, f"{where}.extra_price")
@@ -173,7 +185,9 @@ def _entry(menu: Any, key: Any, where: str) -> Any:
 def _objects(value: Any, where: str) -> list[dict[str, Any]]:
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in cast(list[Any], value)):
+    if not isinstance(value, list) or not all(
+        isinstance(item, dict) for item in cast(list[Any], value)
+    ):
         raise BuilderFailed(f"{where} is not a list of objects")
     return cast(list[dict[str, Any]], value)
 
@@ -188,7 +202,11 @@ def _ready_at(ctx: Mapping[str, Any], availability: Any, about: About) -> Any:
     if estimated is not None:
         return estimated
     minutes = ctx.get("avg_prep_time_min")
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 <= minutes <= _YEAR_MIN:
+    if (
+        isinstance(minutes, bool)
+        or not isinstance(minutes, int | float)
+        or not 0 <= minutes <= _YEAR_MIN
+    ):
         return None
     return iso_time(about.now_ms + int(minutes * _MINUTE_MS))
 
@@ -204,7 +222,11 @@ class ReservationOptions(BuilderOptions):
 
 
 def build_reservation(
-    args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any, options: ReservationOptions, about: About
+    args: Mapping[str, Any],
+    ctx: Mapping[str, Any],
+    session: Any,
+    options: ReservationOptions,
+    about: About,
 ) -> dict[str, Any]:
     """Return the body of a reservation. Raises: BuilderFailed where no time is known."""
     when = member(value_at(options.availability, args, ctx, session), "estimatedTimeISO")

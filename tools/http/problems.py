@@ -26,12 +26,17 @@ class DocumentProblem:
 
 
 class BadText(ValueError):
-    """Raised by the parsers of templates, expressions and JSONPaths; pydantic says where in the document."""
+    """Raised by the parsers of templates, expressions and JSONPaths; pydantic says where
+    in the document.
+    """
 
     def __init__(
         self, code: str, what: str, *, allowed: str | None = None, column: int | None = None
     ) -> None:
-        self.code, self.what, self.allowed, self.column = code, what, allowed, column
+        self.code = code
+        self.what = what
+        self.allowed = allowed
+        self.column = column
         super().__init__(what if column is None else f"{what} (column {column})")
 
     def at(self, where: str) -> DocumentProblem:

@@ -1,4 +1,6 @@
-"""The address of a request in a document: its host is literal or the base URL's, the rest a template."""
+"""The address of a request in a document: its host is literal or the base URL's, the
+rest a template.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _LITERAL = re.compile(r"https?://[^/?#{}\s\\]+(?=[/?]|\Z)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUrl:
-    """An address. `literal`: its beginning where it stands in the document, None for `{{base_url}}`.
+    """An address. `literal`: its beginning where it stands in the document,
+    None for `{{base_url}}`.
 
     `rest`: the path from there on, and the query. `path_text`: the path as it is written, for logs.
     """
@@ -72,5 +75,7 @@ def parse_url(source: str) -> RequestUrl:
 
 @lru_cache(maxsize=64)
 def _beginning(address: str) -> tuple[Origin, str]:
-    """Return origin and path of an address; nearly all of a document begin with one. Raises: ValueError."""
+    """Return origin and path of an address; nearly all of a document begin with
+    one. Raises: ValueError.
+    """
     return origin_of(address), quote(urlsplit(address).path, safe=KEPT_IN_URL)

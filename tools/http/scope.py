@@ -70,14 +70,17 @@ def with_steps(names: Names, extracted: Iterable[str]) -> Names:
 
 
 def unreadable(reads: Iterable[Read], names: Names) -> BadText | None:
-    """Return what is wrong with the first value that a place may not read; None where there is none."""
+    """Return what is wrong with the first value that a place may not read; None where
+    there is none.
+    """
     for path, column in reads:
         word = path[0]
         if word == "secret" and word not in names:
             what = "a secret cannot be read here"
             return BadText("secret_not_allowed_here", what, allowed="headers", column=column)
         if word not in names:
-            what, allowed = f"{word!r} cannot be read here", ", ".join(sorted(names))
+            what = f"{word!r} cannot be read here"
+            allowed = ", ".join(sorted(names))
             return BadText("unknown_namespace", what, allowed=allowed, column=column)
     return None
 
@@ -94,7 +97,8 @@ class Visits:
     __slots__ = ("left", "until")
 
     def __init__(self, until: float = math.inf, *, most: int = MAX_VISITED) -> None:
-        self.left, self.until = most, until
+        self.left = most
+        self.until = until
 
     @property
     def are_spent(self) -> bool:
@@ -112,13 +116,15 @@ class Visits:
 class Scope:
     """Values by their first word. A callable stands for a value that is computed when it is read.
 
-    `visits`: what paths may look at with this scope and others of the call; None: each path for itself.
+    `visits`: what paths may look at with this scope and others of the call; None: each
+    path for itself.
     """
 
     __slots__ = ("roots", "visits")
 
     def __init__(self, roots: Mapping[str, Any], visits: Visits | None = None) -> None:
-        self.roots, self.visits = roots, visits
+        self.roots = roots
+        self.visits = visits
 
     def lookup(self, path: Sequence[str | int]) -> Any:
         """Return the value at `path`, None where there is none. Never raises."""
@@ -134,7 +140,9 @@ class Scope:
             value = cast(dict[str, Any], value).get(cast(str, first))
         for segment in path[1:]:
             if isinstance(value, dict):
-                value = cast(dict[str, Any], value).get(segment if isinstance(segment, str) else str(segment))
+                value = cast(dict[str, Any], value).get(
+                    segment if isinstance(segment, str) else str(segment)
+                )
             elif isinstance(value, list) and isinstance(segment, int):
                 items = cast(list[Any], value)
                 value = items[segment] if 0 <= segment < len(items) else None
@@ -145,7 +153,8 @@ class Scope:
 
 @dataclass(slots=True, kw_only=True)
 class ConversationValues:
-    """The values of one conversation. Times are milliseconds since 1970; flags are booleans in `ctx`.
+    """The values of one conversation. Times are milliseconds since 1970; flags are
+    booleans in `ctx`.
 
     `agent`: id, name, type, language, timezone. `speakers`: how `transcript_summary` names a role.
     """
@@ -166,7 +175,9 @@ class ConversationValues:
     outcome: str | None = None
     end_reason: str | None = None
     transcript: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    speakers: Mapping[str, str] = field(default_factory=lambda: {"user": "Caller", "assistant": "Assistant"})
+    speakers: Mapping[str, str] = field(
+        default_factory=lambda: {"user": "Caller", "assistant": "Assistant"}
+    )
 
     def scope(
         self,

@@ -1,4 +1,6 @@
-"""Secrets by name: their values leave in headers only, and are masked in every text that comes back."""
+"""Secrets by name: their values leave in headers only, and are masked in every text
+that comes back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ MASKED_FROM = 8
 
 
 class Secrets:
-    """The configured secrets of a service. Values are never shown: `repr` and errors hold names only."""
+    """The configured secrets of a service. Values are never shown: `repr` and errors
+    hold names only.
+    """
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = {name: value for name, value in values.items() if value}
@@ -57,7 +61,9 @@ class Secrets:
         return text
 
     def mask_value(self, value: Any) -> Any:
-        """Return a JSON value with every text, name and number in it masked. Depth: that of an answer."""
+        """Return a JSON value with every text, name and number in it masked. Depth: that
+        of an answer.
+        """
         whole = json.dumps(value, ensure_ascii=False) if self._forms else ""
         return self._masked(value) if any(probe in whole for probe in self._probes) else value
 

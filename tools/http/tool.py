@@ -46,7 +46,9 @@ def http_tool(
         value = outcome.value
         text = executor.secrets.mask(value if isinstance(value, str) else compact(value))
         problem = (
-            ToolError(code="unavailable", problems=(Problem(what=outcome.code),)) if outcome.code else None
+            ToolError(code="unavailable", problems=(Problem(what=outcome.code),))
+            if outcome.code
+            else None
         )
         return ToolResult(text=cut(text, RESULT_CHARS), error=problem)
 

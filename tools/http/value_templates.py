@@ -67,7 +67,9 @@ class ValueTemplate:
             return parts[0].value(scope)
         if insert == "url":
             return self._url(scope)
-        text = "".join(part if isinstance(part, str) else as_text(part.value(scope)) for part in parts)
+        text = "".join(
+            part if isinstance(part, str) else as_text(part.value(scope)) for part in parts
+        )
         if len(text) > MAX_RENDERED_CHARS:
             raise TemplateFailed("template_error", "the rendered text is too large")
         return text
@@ -76,14 +78,17 @@ class ValueTemplate:
         text, in_path = "", True
         for part in self.parts:
             if isinstance(part, str):
-                text, in_path = text + part, in_path and "?" not in part
+                text = text + part
+                in_path = in_path and "?" not in part
                 continue
             value = part.value(scope)
             if in_path and value in (None, ""):
                 name = ".".join(map(str, part.path))
                 raise TemplateFailed("missing_value", f"value missing: {name}", path=name)
             text += as_text(value) if part.path == ("base_url",) else percent_encoded(value)
-        if self.reads and any(segment in {".", ".."} for segment in text.partition("?")[0].split("/")):
+        if self.reads and any(
+            segment in {".", ".."} for segment in text.partition("?")[0].split("/")
+        ):
             raise TemplateFailed("template_error", "a path of an address cannot hold '.' or '..'")
         return text
 
@@ -97,7 +102,9 @@ def parse_template(text: str) -> ValueTemplate:
     position, count = 0, 0
     while (start := text.find("{{", position)) >= 0:
         if (count := count + 1) > MAX_PLACEHOLDERS:
-            raise BadText("bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1)
+            raise BadText(
+                "bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1
+            )
         reader = _PlaceholderReader(text, start + 2)
         if position < start:
             parts.append(text[position:start])
@@ -113,7 +120,8 @@ class _PlaceholderReader:
     """Reads one placeholder, from behind its `{{`."""
 
     def __init__(self, text: str, position: int) -> None:
-        self.text, self.position = text, position
+        self.text = text
+        self.position = position
         self.limit = position + MAX_PLACEHOLDER_CHARS
         self.reads: list[Read] = []
 
@@ -148,7 +156,13 @@ class _PlaceholderReader:
         if kind == "path" and word not in _CONSTANTS:
             path = self.path(word, column)
             return lambda value, scope: scope.lookup(path) if value is None else value
-        constant = word[1:-1] if kind == "text" else _CONSTANTS[word] if kind == "path" else json.loads(word)
+        constant = (
+            word[1:-1]
+            if kind == "text"
+            else _CONSTANTS[word]
+            if kind == "path"
+            else json.loads(word)
+        )
         return lambda value, _: constant if value is None else value
 
     def path(self, word: str, column: int) -> ValuePath:
@@ -161,15 +175,22 @@ class _PlaceholderReader:
         return path
 
     def token(self, *expected: str) -> tuple[str, str, int]:
-        """Return kind, text and column of the next token. Raises: BadText where it is none of `expected`."""
+        """Return kind, text and column of the next token. Raises: BadText where it is
+        none of `expected`.
+        """
         match = _TOKEN.match(self.text, self.position, self.limit)
         if match is None or match.lastgroup is None:
             what = "never ends" if self.text.find("}}", self.position) < 0 else "cannot be read"
             column = min(self.position, len(self.text) - 1) + 1
-            raise BadText("bad_template", f"this placeholder {what}", allowed=_ALLOWED, column=column)
-        word, column = match[match.lastgroup], match.start(match.lastgroup) + 1
+            raise BadText(
+                "bad_template", f"this placeholder {what}", allowed=_ALLOWED, column=column
+            )
+        word = match[match.lastgroup]
+        column = match.start(match.lastgroup) + 1
         kind = word if match.lastgroup == "mark" else match.lastgroup
         if kind not in expected:
-            raise BadText("bad_template", f"{word!r} cannot stand here", allowed=_ALLOWED, column=column)
+            raise BadText(
+                "bad_template", f"{word!r} cannot stand here", allowed=_ALLOWED, column=column
+            )
         self.position = match.end()
         return kind, word, column

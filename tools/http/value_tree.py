@@ -25,7 +25,9 @@ _Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTree:
-    """A parsed JSON value. `texts`: those of its texts that look at a response, or read something."""
+    """A parsed JSON value. `texts`: those of its texts that look at a response,
+    or read something.
+    """
 
     source: Any
     parts: Any = field(compare=False, repr=False)
@@ -55,7 +57,8 @@ def parse_tree(value: Any) -> ValueTree:
 
 
 def parse_return(value: Any) -> ValueTree:
-    """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`, `$[0]`) or templates.
+    """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`,
+    `$[0]`) or templates.
 
     Raises: ValidationError.
     """
@@ -90,9 +93,14 @@ def _parsed(value: Any, parse_text: Callable[[str], _Text]) -> ValueTree:
             texts.append((place, text))
             return text
         if isinstance(member, dict):
-            return {key: parsed(item, (*place, key)) for key, item in cast(dict[str, Any], member).items()}
+            return {
+                key: parsed(item, (*place, key))
+                for key, item in cast(dict[str, Any], member).items()
+            }
         if isinstance(member, list):
-            return [parsed(item, (*place, index)) for index, item in enumerate(cast(list[Any], member))]
+            return [
+                parsed(item, (*place, index)) for index, item in enumerate(cast(list[Any], member))
+            ]
         return member
 
     tree = ValueTree(source=value, parts=parsed(value, ()), texts=tuple(texts))
@@ -107,7 +115,8 @@ def _rendered(part: Any, scope: Scope, drop_null: bool) -> Any:
         return _OMITTED if drop_null and value is None else value
     if isinstance(part, dict):
         pairs = (
-            (key, _rendered(inner, scope, drop_null)) for key, inner in cast(dict[str, Any], part).items()
+            (key, _rendered(inner, scope, drop_null))
+            for key, inner in cast(dict[str, Any], part).items()
         )
         return {key: value for key, value in pairs if value is not _OMITTED}
     if isinstance(part, list):

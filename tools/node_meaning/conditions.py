@@ -1,6 +1,7 @@
 """Writes conditions of n8n: filter groups, the older lists by type, and the rules of a switch.
 
-Source: the forms of the `If`, `Filter` and `Switch` nodes, versions 1 to 3, https://docs.n8n.io/integrations/builtin/
+Source: the forms of the `If`, `Filter` and `Switch` nodes, versions 1 to 3,
+https://docs.n8n.io/integrations/builtin/
 """
 
 from __future__ import annotations
@@ -14,8 +15,18 @@ SYMBOLS: Final[Mapping[str, str]] = {
     **{"equals": "=", "equal": "=", "notEquals": "!=", "notEqual": "!="},
     **{"gt": ">", "larger": ">", "gte": ">=", "largerEqual": ">="},
     **{"lt": "<", "smaller": "<", "lte": "<=", "smallerEqual": "<="},
-    **{"regex": "matches", "notRegex": "does not match", "exists": "exists", "notExists": "does not exist"},
-    **{"empty": "is empty", "isEmpty": "is empty", "notEmpty": "is not empty", "isNotEmpty": "is not empty"},
+    **{
+        "regex": "matches",
+        "notRegex": "does not match",
+        "exists": "exists",
+        "notExists": "does not exist",
+    },
+    **{
+        "empty": "is empty",
+        "isEmpty": "is empty",
+        "notEmpty": "is not empty",
+        "isNotEmpty": "is not empty",
+    },
     **{"true": "is true", "isTrue": "is true", "false": "is false", "isFalse": "is false"},
     **{"notContains": "does not contain", "notStartsWith": "does not start with"},
     **{"notEndsWith": "does not end with"},
@@ -30,11 +41,15 @@ UNARY: Final = frozenset(
 )
 
 _DEFAULT_OPERATIONS: Final[Mapping[str, str]] = {"number": "smaller", "dateTime": "after"}
-"""What version 1 of these nodes compares by where no operation is stored; `equal` for the other types."""
+"""What version 1 of these nodes compares by where no operation is stored; `equal` for
+the other types.
+"""
 
 
 def group_text(group: Json) -> str:
-    """Returns a filter group (versions 2 and 3) as `left op right and left op right`; "" for an empty one."""
+    """Returns a filter group (versions 2 and 3) as `left op right and left op right`; "" for
+    an empty one.
+    """
     joined = " or " if group.get("combinator") == "or" else " and "
     return joined.join(filter(None, map(_condition, as_maps(group.get("conditions")))))
 
@@ -43,7 +58,9 @@ def _condition(condition: Json) -> str:
     operator = as_map(condition.get("operator"))
     operation = str(operator.get("operation") or "equals")
     unary = bool(operator.get("singleValue")) or operation in UNARY
-    return comparison(condition.get("leftValue"), operation, condition.get("rightValue"), unary=unary)
+    return comparison(
+        condition.get("leftValue"), operation, condition.get("rightValue"), unary=unary
+    )
 
 
 def comparison(left: Any, operation: str, right: Any, *, unary: bool = False) -> str:
@@ -60,14 +77,20 @@ def comparison(left: Any, operation: str, right: Any, *, unary: bool = False) ->
 def is_group(value: Any) -> bool:
     """Returns whether a value is a filter group of version 2 or later."""
     group = as_map(value)
-    return isinstance(group.get("conditions"), list) and ("combinator" in group or "options" in group)
+    return isinstance(group.get("conditions"), list) and (
+        "combinator" in group or "options" in group
+    )
 
 
 def older_text(parameters: Json) -> str:
-    """Returns the conditions of version 1, which are listed by type: `{"number": [{value1, operation…}]}`."""
+    """Returns the conditions of version 1, which are listed by type:
+    `{"number": [{value1, operation…}]}`.
+    """
     joined = " or " if parameters.get("combineOperation") == "any" else " and "
     conditions = parameters.get("conditions")
-    typed = as_map(conditions).items() if isinstance(conditions, Mapping) else [("string", conditions)]
+    typed = (
+        as_map(conditions).items() if isinstance(conditions, Mapping) else [("string", conditions)]
+    )
     texts = [_older(kind, item) for kind, items in typed for item in as_maps(items)]
     return joined.join(filter(None, texts))
 
@@ -92,11 +115,16 @@ def switch_facts(parameters: Json) -> Iterator[NodeFact]:
         condition = group_text(as_map(rule.get("conditions")))
         name = rule.get("outputKey") if rule.get("renameOutput", True) else None
         if condition or name:
-            yield NodeFact(f"{written(name or place)} ← {condition or 'no condition'}", rank=ESSENTIAL)
+            yield NodeFact(
+                f"{written(name or place)} ← {condition or 'no condition'}", rank=ESSENTIAL
+            )
     kind = str(parameters.get("dataType") or "number")
-    for rule in as_maps(rules.get("rules")):  # versions 1 and 2: one value is compared by every rule
+    for rule in as_maps(
+        rules.get("rules")
+    ):  # versions 1 and 2: one value is compared by every rule
         operation = str(rule.get("operation") or _DEFAULT_OPERATIONS.get(kind, "equal"))
-        left, right = parameters.get("value1"), rule.get("value2")
+        left = parameters.get("value1")
+        right = rule.get("value2")
         output = rule.get("outputKey") or rule.get("output") or 0
         yield NodeFact(f"{written(output)} ← {comparison(left, operation, right)}", rank=ESSENTIAL)
     if parameters.get("output") not in (None, ""):

@@ -38,7 +38,14 @@ IGNORED = frozenset(
     (
         *("__rl", "cachedResultName", "cachedResultUrl", "schema", "displayName", "typeValidation"),
         *("caseSensitive", "looseTypeValidation", "attemptToConvertTypes", "convertFieldsToString"),
-        *("matchType", "singleValue", "defaultMatch", "canBeUsedToMatch", "removed", "builtInTools"),
+        *(
+            "matchType",
+            "singleValue",
+            "defaultMatch",
+            "canBeUsedToMatch",
+            "removed",
+            "builtInTools",
+        ),
         *("fallbackOutput", "renameFallbackOutput"),
     )
 )
@@ -47,7 +54,8 @@ IGNORED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NodeFact:
-    """One statement: `value`, and a `label` that says what it is, empty where the value speaks for itself.
+    """One statement: `value`, and a `label` that says what it is, empty where the value
+    speaks for itself.
 
     `rank` orders facts: ESSENTIAL before SETTING before DETAIL.
     """
@@ -73,14 +81,17 @@ def as_maps(value: Any) -> list[Json]:
 
 
 def written(value: Any) -> str:
-    """Returns a single value on one line without secrets; of an n8n expression what it evaluates."""
+    """Returns a single value on one line without secrets; of an n8n expression
+    what it evaluates.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "null"
     if isinstance(value, Mapping):
         return locator_text(cast(Json, value)) or ", ".join(
-            f"{fact.label} = {fact.value}" if fact.label else fact.value for fact in leaf_facts(value)
+            f"{fact.label} = {fact.value}" if fact.label else fact.value
+            for fact in leaf_facts(value)
         )
     if isinstance(value, list | tuple):
         return ", ".join(written(item) for item in cast(Sequence[Any], value))
@@ -93,7 +104,9 @@ def written(value: Any) -> str:
 
 
 def locator_text(value: Json) -> str:
-    """Returns what a resource locator of n8n (`__rl`) points at: its name with its id; "" for others."""
+    """Returns what a resource locator of n8n (`__rl`) points at: its name with its id;
+    "" for others.
+    """
     if "__rl" not in value:
         return ""
     target = value.get("value")
@@ -110,7 +123,9 @@ def words_of(camel_case: str) -> str:
 
 
 def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
-    """Yields a fact for each value in JSON data that is not boilerplate, with the last telling name."""
+    """Yields a fact for each value in JSON data that is not boilerplate, with the
+    last telling name.
+    """
     if value is None or value == "" or depth > MAX_DEPTH:
         return
     if isinstance(value, Mapping):
@@ -142,6 +157,8 @@ def setting_text(name: str, value: Any) -> str:
 
 
 def telling_name(name: str, outer: str) -> str:
-    """Returns the label of what stands under `name`: that of the outer object where `name` is a container."""
+    """Returns the label of what stands under `name`: that of the outer object where `name`
+    is a container.
+    """
     is_container = name in _CONTAINERS or name.isdigit() or name.endswith(("Ui", "UI"))
     return outer if is_container else name

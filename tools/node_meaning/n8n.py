@@ -1,6 +1,8 @@
-"""Reads what n8n nodes do, by the last part of their type: `n8n-nodes-base.httpRequest` → `httpRequest`.
+"""Reads what n8n nodes do, by the last part of their type:
+`n8n-nodes-base.httpRequest` → `httpRequest`.
 
-Types without an entry are read by the shapes of their parameters; resource and operation come first.
+Types without an entry are read by the shapes of their parameters; resource and
+operation come first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ Reader = Callable[[Json], Iterator[NodeFact]]
 
 
 def _request(parameters: Json) -> Iterator[NodeFact]:
-    method = parameters.get("method") or parameters.get("requestMethod") or "GET"  # GET is not stored
+    method = (
+        parameters.get("method") or parameters.get("requestMethod") or "GET"
+    )  # GET is not stored
     url = parameters.get("url")
     yield NodeFact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
     for name in ("jsonBody", "body", "rawBody", "bodyParametersJson"):
@@ -30,7 +34,8 @@ def _webhook(parameters: Json) -> Iterator[NodeFact]:
 
 
 def _wait(parameters: Json) -> Iterator[NodeFact]:
-    amount, unit = parameters.get("amount"), parameters.get("unit") or "seconds"
+    amount = parameters.get("amount")
+    unit = parameters.get("unit") or "seconds"
     if amount is not None:
         yield NodeFact(f"{written(amount)} {written(unit)}", rank=ESSENTIAL)
     elif "unit" in parameters:
@@ -76,7 +81,15 @@ READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
         ("httpRequest", "httpRequestTool", "toolHttpRequest"),
         (
             _request,
-            _names("method", "requestMethod", "url", "jsonBody", "body", "rawBody", "bodyParametersJson")
+            _names(
+                "method",
+                "requestMethod",
+                "url",
+                "jsonBody",
+                "body",
+                "rawBody",
+                "bodyParametersJson",
+            )
             | _names("sendBody", "sendHeaders", "sendQuery", "specifyBody", "specifyHeaders")
             | _names("specifyQuery"),
         ),
@@ -90,13 +103,24 @@ READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
 }
 """What reads the parameters of a type first, and the names of those that it has read then."""
 
-_FIRST: Final = ("query", "table", "model", "modelId", "documentId", "sheetName", "base", "workflowId")
+_FIRST: Final = (
+    "query",
+    "table",
+    "model",
+    "modelId",
+    "documentId",
+    "sheetName",
+    "base",
+    "workflowId",
+)
 """Parameters that come right after the operation, where a type has them."""
 
 
 def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
     """Yields the facts of an n8n node's parameters, what it does first."""
-    read, done = READERS.get(node_type.rpartition(".")[2], (_operation, _names("resource", "operation")))
+    read, done = READERS.get(
+        node_type.rpartition(".")[2], (_operation, _names("resource", "operation"))
+    )
     yield from read(parameters)
     left = {name: value for name, value in parameters.items() if name not in done}
     for name in _FIRST:
@@ -107,7 +131,11 @@ def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
 
 
 def _operation(parameters: Json) -> Iterator[NodeFact]:
-    words = [words_of(str(parameters[name])) for name in ("operation", "resource") if parameters.get(name)]
+    words = [
+        words_of(str(parameters[name]))
+        for name in ("operation", "resource")
+        if parameters.get(name)
+    ]
     if words:
         yield NodeFact(" ".join(words), rank=ESSENTIAL)
 

@@ -8,15 +8,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from tools.node_meaning.fact import DETAIL, ESSENTIAL, Json, NodeFact, as_maps, leaf_facts, words_of, written
+from tools.node_meaning.fact import (
+    DETAIL,
+    ESSENTIAL,
+    Json,
+    NodeFact,
+    as_maps,
+    leaf_facts,
+    words_of,
+    written,
+)
 
 Reader = Callable[[Json], Iterator[NodeFact]]
 
 _PLACES: Final = frozenset(("msg", "flow", "global", "env"))
 _SIGNS: Final[Mapping[str, str]] = {
     **{"eq": "=", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "btwn": "between"},
-    **{"cont": "contains", "regex": "matches", "true": "is true", "false": "is false", "null": "is null"},
-    **{"nnull": "is not null", "empty": "is empty", "nempty": "is not empty", "istype": "is of type"},
+    **{
+        "cont": "contains",
+        "regex": "matches",
+        "true": "is true",
+        "false": "is false",
+        "null": "is null",
+    },
+    **{
+        "nnull": "is not null",
+        "empty": "is empty",
+        "nempty": "is not empty",
+        "istype": "is of type",
+    },
     **{"hask": "has the key", "jsonata_exp": "expression", "else": "otherwise"},
     **{"is": "=", "is_not": "!=", "includes": "includes", "does_not_include": "does not include"},
 }
@@ -35,7 +55,8 @@ def typed(value: Any, kind: Any) -> str:
 def _inject(parameters: Json) -> Iterator[NodeFact]:
     if parameters.get("once"):
         yield NodeFact("at start", rank=ESSENTIAL)
-    payload, kind = parameters.get("payload"), parameters.get("payloadType")
+    payload = parameters.get("payload")
+    kind = parameters.get("payloadType")
     if kind == "date" or payload not in (None, ""):
         yield NodeFact(f"payload = {typed(payload, kind)}", rank=ESSENTIAL)
     if parameters.get("topic"):
@@ -47,7 +68,8 @@ def _inject(parameters: Json) -> Iterator[NodeFact]:
 
 def _change(parameters: Json) -> Iterator[NodeFact]:
     for rule in as_maps(parameters.get("rules")):
-        place, target = typed(rule.get("p"), rule.get("pt", "msg")), typed(rule.get("to"), rule.get("tot"))
+        place = typed(rule.get("p"), rule.get("pt", "msg"))
+        target = typed(rule.get("to"), rule.get("tot"))
         match rule.get("t"):
             case "set":
                 text = f"{place} = {target}"
@@ -56,12 +78,15 @@ def _change(parameters: Json) -> Iterator[NodeFact]:
             case "delete":
                 text = f"delete {place}"
             case "change":
-                text = f"in {place} replace {typed(rule.get('from'), rule.get('fromt'))} by {target}"
+                text = (
+                    f"in {place} replace {typed(rule.get('from'), rule.get('fromt'))} by {target}"
+                )
             case other:
                 text = f"{other} {place} {target}"
         yield NodeFact(text, rank=ESSENTIAL)
     if not parameters.get("rules") and parameters.get("property"):  # before version 0.14
-        action, name = parameters.get("action") or "replace", written(parameters["property"])
+        action = parameters.get("action") or "replace"
+        name = written(parameters["property"])
         yield NodeFact(f"{action} {name}: {written(parameters.get('to') or '')}", rank=ESSENTIAL)
 
 
@@ -98,17 +123,23 @@ def _delay(parameters: Json) -> Iterator[NodeFact]:
             f"{written(parameters.get('timeout'))} {parameters.get('timeoutUnits')}", rank=ESSENTIAL
         )
     elif kind == "random":
-        ends = f"{written(parameters.get('randomFirst'))} to {written(parameters.get('randomLast'))}"
+        ends = (
+            f"{written(parameters.get('randomFirst'))} to {written(parameters.get('randomLast'))}"
+        )
         yield NodeFact(f"{ends} {parameters.get('randomUnits')}", rank=ESSENTIAL)
     else:
-        pace = f"{written(parameters.get('rate'))} per {written(parameters.get('nbRateUnits') or 1)}"
+        pace = (
+            f"{written(parameters.get('rate'))} per {written(parameters.get('nbRateUnits') or 1)}"
+        )
         extra = ", others dropped" if parameters.get("drop") else ""
         yield NodeFact(f"{pace} {parameters.get('rateUnits') or 'second'}{extra}", rank=ESSENTIAL)
 
 
 def _catch(parameters: Json) -> Iterator[NodeFact]:
     scope = parameters.get("scope")
-    yield NodeFact(f"errors of {written(scope)}" if scope else "errors of all nodes", rank=ESSENTIAL)
+    yield NodeFact(
+        f"errors of {written(scope)}" if scope else "errors of all nodes", rank=ESSENTIAL
+    )
     if parameters.get("uncaught"):
         yield NodeFact("only those that nothing else catches")
 
@@ -119,7 +150,9 @@ def _state(parameters: Json) -> Iterator[NodeFact]:
     asked = parameters.get("halt_if") or parameters.get("ifState") or parameters.get("haltIfState")
     how = parameters.get("halt_if_compare") or parameters.get("ifStateOperator") or "is"
     condition = (
-        f" {_SIGNS.get(str(how), words_of(str(how)))} {written(asked)}" if asked not in (None, "") else ""
+        f" {_SIGNS.get(str(how), words_of(str(how)))} {written(asked)}"
+        if asked not in (None, "")
+        else ""
     )
     if entity:
         yield NodeFact(f"{written(entity)}{condition}", rank=ESSENTIAL)
@@ -127,11 +160,18 @@ def _state(parameters: Json) -> Iterator[NodeFact]:
 
 def _service(parameters: Json) -> Iterator[NodeFact]:
     """Yields the action of Home Assistant that a node calls, on what, and with which data."""
-    action = parameters.get("action") or f"{parameters.get('domain') or ''}.{parameters.get('service') or ''}"
+    action = (
+        parameters.get("action")
+        or f"{parameters.get('domain') or ''}.{parameters.get('service') or ''}"
+    )
     targets = [
-        written(parameters[name]) for name in ("entityId", "deviceId", "areaId") if parameters.get(name)
+        written(parameters[name])
+        for name in ("entityId", "deviceId", "areaId")
+        if parameters.get(name)
     ]
-    yield NodeFact(f"{written(action)}{' on ' + ', '.join(targets) if targets else ''}", rank=ESSENTIAL)
+    yield NodeFact(
+        f"{written(action)}{' on ' + ', '.join(targets) if targets else ''}", rank=ESSENTIAL
+    )
     if parameters.get("data"):
         yield NodeFact(written(parameters["data"]), "data", ESSENTIAL)
 
@@ -144,17 +184,30 @@ def _mqtt(parameters: Json) -> Iterator[NodeFact]:
 READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
     "inject": (
         _inject,
-        frozenset(("crontab", "repeat", "once", "onceDelay", "payload", "payloadType", "topic", "props")),
+        frozenset(
+            ("crontab", "repeat", "once", "onceDelay", "payload", "payloadType", "topic", "props")
+        ),
     ),
     "change": (_change, frozenset(("rules", "action", "property", "from", "to", "reg"))),
-    "switch": (_switch, frozenset(("rules", "property", "propertyType", "checkall", "repair", "outputs"))),
+    "switch": (
+        _switch,
+        frozenset(("rules", "property", "propertyType", "checkall", "repair", "outputs")),
+    ),
     "http request": (_request, frozenset(("method", "url", "paytoqs", "ret"))),
     "http in": (_endpoint, frozenset(("method", "url"))),
     "delay": (
         _delay,
         frozenset(
             (
-                *("pauseType", "timeout", "timeoutUnits", "rate", "nbRateUnits", "rateUnits", "drop"),
+                *(
+                    "pauseType",
+                    "timeout",
+                    "timeoutUnits",
+                    "rate",
+                    "nbRateUnits",
+                    "rateUnits",
+                    "drop",
+                ),
                 *("randomFirst", "randomLast", "randomUnits", "allowrate", "outputs"),
             )
         ),
@@ -168,19 +221,39 @@ READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
     ),
     "server-state-changed": (
         _state,
-        frozenset(("entityId", "ifState", "ifStateOperator", "ifStateType", "entityIdType", "stateType")),
+        frozenset(
+            ("entityId", "ifState", "ifStateOperator", "ifStateType", "entityIdType", "stateType")
+        ),
     ),
     "api-call-service": (
         _service,
-        frozenset(("action", "domain", "service", "entityId", "deviceId", "areaId", "data", "dataType")),
+        frozenset(
+            ("action", "domain", "service", "entityId", "deviceId", "areaId", "data", "dataType")
+        ),
     ),
 }
 """What reads the fields of a type first, and the names of those that it has read then."""
 
 _INTERNAL: Final = frozenset(
     (
-        *("noerr", "libs", "insecureHTTPParser", "persist", "senderr", "style", "version", "debugenabled"),
-        *("mustacheAltTags", "blockInputOverrides", "outputProperties", "statusType", "statusVal", "reg"),
+        *(
+            "noerr",
+            "libs",
+            "insecureHTTPParser",
+            "persist",
+            "senderr",
+            "style",
+            "version",
+            "debugenabled",
+        ),
+        *(
+            "mustacheAltTags",
+            "blockInputOverrides",
+            "outputProperties",
+            "statusType",
+            "statusVal",
+            "reg",
+        ),
         *("forType", "forUnits", "tosidebar", "targetType", "queue", "x", "y", "w", "h", "d", "z"),
     )
 )

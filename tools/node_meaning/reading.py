@@ -1,4 +1,6 @@
-"""Reads the facts of any node: those of its type, then what all nodes may have (credentials, notes)."""
+"""Reads the facts of any node: those of its type, then what all nodes may
+have (credentials, notes).
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,24 @@ from tools.node_values import schedule_of
 from tools.references import NOTE_TYPE
 
 _READ_APART: Final = frozenset(
-    ("name", "parameters", "credentials", "options", "notes", "disabled", "language", "group", "members")
+    (
+        "name",
+        "parameters",
+        "credentials",
+        "options",
+        "notes",
+        "disabled",
+        "language",
+        "group",
+        "members",
+    )
 )
 
 
 def facts_of(node: Node) -> tuple[NodeFact, ...]:
-    """Returns what a node does and is set to, most telling first; at most `MAX_FACTS`, its code apart."""
+    """Returns what a node does and is set to, most telling first; at most `MAX_FACTS`,
+    its code apart.
+    """
     facts: list[NodeFact] = []
     room = MAX_FACT_CHARS
     for fact in islice(_facts(node), MAX_FACTS):
@@ -55,7 +69,9 @@ def _facts(node: Node) -> Iterator[NodeFact]:
         yield NodeFact(text, rank=ESSENTIAL)
     parameters = as_map(data.get("parameters"))
     if n8n.is_n8n(node.type, data):
-        shown = {k: v for k, v in parameters.items() if k not in ("rule", "triggerTimes", "pollTimes")}
+        shown = {
+            k: v for k, v in parameters.items() if k not in ("rule", "triggerTimes", "pollTimes")
+        }
         yield from n8n.parameter_facts(node.type, shown)
     else:
         yield from node_red.parameter_facts(node.type, parameters)

@@ -1,4 +1,6 @@
-"""Recurring shapes of n8n parameters: assignments, columns of a table, and lists of names with values."""
+"""Recurring shapes of n8n parameters: assignments, columns of a table, and lists of
+names with values.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,17 @@ from tools.node_meaning.fact import (
 )
 
 _NAMES: Final = (
-    *("name", "key", "keyName", "fieldName", "fieldId", "fieldLabel", "column", "property", "category"),
+    *(
+        "name",
+        "key",
+        "keyName",
+        "fieldName",
+        "fieldId",
+        "fieldLabel",
+        "column",
+        "property",
+        "category",
+    ),
     *("outputFieldName", "header", "label", "field"),
 )
 """Fields that say what an item of a list is about, the most telling first."""
@@ -42,7 +54,11 @@ def named_value(item: Json) -> NodeFact | None:
     label = written(item[name])
     value = next((item[key] for key in _VALUES if item.get(key) not in (None, "")), None)
     if value is not None and not isinstance(value, list | Mapping):
-        rest = {k: v for k, v in item.items() if k not in (name, *_VALUES, "type", "id", "valueProvider")}
+        rest = {
+            k: v
+            for k, v in item.items()
+            if k not in (name, *_VALUES, "type", "id", "valueProvider")
+        }
         extra = _inside(rest)
         return NodeFact(f"{label} = {setting_text(label, value)}{f' ({extra})' if extra else ''}")
     rest = {key: value for key, value in item.items() if key not in (name, "id")}
@@ -52,12 +68,16 @@ def named_value(item: Json) -> NodeFact | None:
 
 def _inside(pairs: Json) -> str:
     return ", ".join(
-        f"{f.label} {f.value}" if f.label else f.value for f in leaf_facts(pairs) if f.rank != DETAIL
+        f"{f.label} {f.value}" if f.label else f.value
+        for f in leaf_facts(pairs)
+        if f.rank != DETAIL
     )
 
 
 def assignment_facts(parameters: Json) -> Iterator[NodeFact]:
-    """Yields `name = value` for each field that a `Set` node assigns, whichever version wrote it."""
+    """Yields `name = value` for each field that a `Set` node assigns, whichever
+    version wrote it.
+    """
     listed = as_maps(as_map(parameters.get("assignments")).get("assignments"))
     listed += as_maps(as_map(parameters.get("fields")).get("values"))
     older = as_map(parameters.get("values"))  # version 1: lists by type
@@ -89,7 +109,9 @@ def column_facts(columns: Json) -> Iterator[NodeFact]:
 
 
 def tree_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
-    """Yields the facts of a JSON value whose shapes are known; the leaves of what has no known shape."""
+    """Yields the facts of a JSON value whose shapes are known; the leaves of what has
+    no known shape.
+    """
     pairs = as_map(value)
     if depth > MAX_DEPTH:
         return

@@ -1,4 +1,6 @@
-"""Writes facts for a reader: as one line, or within a limit with the passage that a question asks for."""
+"""Writes facts for a reader: as one line, or within a limit with the passage that a
+question asks for.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from tools.node_meaning.fact import DETAIL, ESSENTIAL, NodeFact
 
 LINE_CHARS = 90
 LONG_CHARS = 240
-"""Values up to here are written whole wherever they fit; of longer ones the beginning and a passage."""
+"""Values up to here are written whole wherever they fit; of longer ones the beginning
+and a passage.
+"""
 
 BETWEEN = "; "
 _WORD = re.compile(r"\w+")
@@ -19,7 +23,9 @@ NO_WORDS: frozenset[str] = frozenset()
 
 
 def line_of(facts: Sequence[NodeFact], limit: int = LINE_CHARS) -> str | None:
-    """Returns what a node does on one line of at most `limit` characters; None where no fact says it."""
+    """Returns what a node does on one line of at most `limit` characters; None where no
+    fact says it.
+    """
     first = [fact.text for fact in facts if fact.rank == ESSENTIAL] or [
         f.text for f in facts if f.rank < DETAIL
     ]
@@ -33,17 +39,20 @@ def line_of(facts: Sequence[NodeFact], limit: int = LINE_CHARS) -> str | None:
     return line if len(line) <= limit else line[: limit - 1].rstrip() + ELLIPSIS
 
 
-def write_facts(facts: Sequence[NodeFact], limit: int, words: frozenset[str] = NO_WORDS) -> str | None:
+def write_facts(
+    facts: Sequence[NodeFact], limit: int, words: frozenset[str] = NO_WORDS
+) -> str | None:
     """Returns facts as one text of about `limit` characters; None where there are none.
 
-    A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at all is
-    counted at the end: `…+4 values`. `words` are stems of a question: of a long value the passage that
-    holds most of them is shown.
+    A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at
+    all is counted at the end: `…+4 values`. `words` are stems of a question: of a long value the
+    passage that holds most of them is shown.
     """
     if not facts:
         return None
     kept: list[str] = []
-    left, missing = limit, 0
+    left = limit
+    missing = 0
     for fact in facts:
         text = fact.text
         if len(text) > left:
@@ -58,14 +67,20 @@ def write_facts(facts: Sequence[NodeFact], limit: int, words: frozenset[str] = N
 
 
 def by_relevance(facts: Sequence[NodeFact], words: frozenset[str]) -> list[NodeFact]:
-    """Returns facts that share words (stems) with a question first, details last, else in their order."""
-    return sorted(facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank))
+    """Returns facts that share words (stems) with a question first, details last, else
+    in their order.
+    """
+    return sorted(
+        facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank)
+    )
 
 
 def shorten(text: str, limit: int, words: frozenset[str] = NO_WORDS) -> str:
-    """Returns a text on one line: whole, or its beginning and the passage with most of `words`, and how much
-    is missing."""
-    line, limit = squeeze(text), max(limit, 0)
+    """Returns a text on one line: whole, or its beginning and the passage with most of `words`, and
+    how much is missing.
+    """
+    line = squeeze(text)
+    limit = max(limit, 0)
     if len(line) <= limit:
         return line
     head = _at_blank(line, limit)
@@ -84,12 +99,16 @@ def _at_blank(line: str, limit: int) -> str:
 
 
 def _passage(line: str, width: int, words: frozenset[str]) -> int:
-    """Returns where the passage of `width` characters with most of `words` begins: at its first such word."""
-    best, place = _shared(line[:width], words), 0
+    """Returns where the passage of `width` characters with most of `words` begins: at its
+    first such word.
+    """
+    best = _shared(line[:width], words)
+    place = 0
     for start in range(0, len(line), max(width // 2, 1)):
         shared = _shared(line[start : start + width], words)
         if shared > best:
-            best, place = shared, start
+            best = shared
+            place = start
     if place == 0:
         return 0
     first = line.rfind(" ", 0, place + 1) + 1

@@ -1,6 +1,7 @@
 """The tools that read a graph; none of them changes anything.
 
-A new one is a file here that holds all of it (arguments, description, example, run) and an entry below.
+A new one is a file here that holds all of it (arguments, description, example, run) and
+an entry below.
 From outside: `READ_TOOLS`, and `views` for other tables of a graph.
 """
 

@@ -30,16 +30,23 @@ class GraphTooLarge(Exception):
     """A graph has more nodes than are checked."""
 
     def __init__(self, *, graph_key: str, nodes: int) -> None:
-        super().__init__(f"graph {graph_key!r} has {nodes:,} nodes; {MAX_NODES:,} are checked at most")
-        self.graph_key, self.nodes = graph_key, nodes
+        super().__init__(
+            f"graph {graph_key!r} has {nodes:,} nodes; {MAX_NODES:,} are checked at most"
+        )
+        self.graph_key = graph_key
+        self.nodes = nodes
 
 
 class CheckGraph(ToolArguments):
     offset: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-async def findings(source: GraphDataSource, graph_key: str, rules: Sequence[str] = ()) -> list[GraphFinding]:
-    """Return what the rules find in a graph, the worst first. Raises: GraphNotFound, GraphTooLarge."""
+async def findings(
+    source: GraphDataSource, graph_key: str, rules: Sequence[str] = ()
+) -> list[GraphFinding]:
+    """Return what the rules find in a graph, the worst first. Raises: GraphNotFound,
+    GraphTooLarge.
+    """
     graph = await source.get_graph(graph_key)
     stats = await source.get_stats(graph_key)
     if stats.nodes > MAX_NODES:
@@ -64,13 +71,17 @@ async def check_graph(arguments: CheckGraph, context: ToolContext) -> ToolResult
     except GraphTooLarge as error:
         return failure("unavailable", Problem(what=str(error)))
     if not found:
-        return ToolResult(text="The rules find nothing wrong with this graph.", data={"findings": []})
+        return ToolResult(
+            text="The rules find nothing wrong with this graph.", data={"findings": []}
+        )
     shown = found[arguments.offset : arguments.offset + _SHOWN]
     text = table("findings", [_row(one, context) for one in shown], list(_COLUMNS))
     end = arguments.offset + len(shown)
     if end < len(found):
         text += f"\n{len(found) - end} more: offset={end}."
-    return ToolResult(text=text, data={"findings": [document(one, context.language) for one in found]})
+    return ToolResult(
+        text=text, data={"findings": [document(one, context.language) for one in found]}
+    )
 
 
 def document(found: GraphFinding, language: Any) -> dict[str, Any]:
@@ -88,7 +99,8 @@ _COLUMNS = ("severity", "rule", "nodes", "what", "repair")
 
 
 def _row(one: GraphFinding, context: ToolContext) -> Row:
-    keys, repair = one.found.nodes, one.repair
+    keys = one.found.nodes
+    repair = one.repair
     more = f" +{len(keys) - _SHOWN_KEYS}" if len(keys) > _SHOWN_KEYS else ""
     return {
         "severity": one.severity,

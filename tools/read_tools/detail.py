@@ -11,7 +11,15 @@ from datasources.types import Graph, Node, NodeTypeConfig
 from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.compact import compact_value, cut, cut_name, other_cells
 from tools.node_meaning import facts_of, line_of
-from tools.read_tools.views import NodeKey, Row, data_without_name, node_row, table, type_of, unknown_node
+from tools.read_tools.views import (
+    NodeKey,
+    Row,
+    data_without_name,
+    node_row,
+    table,
+    type_of,
+    unknown_node,
+)
 from tools.secret_texts import redacted
 from tools.toon import compact_json, encode
 
@@ -41,7 +49,11 @@ async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> T
 
 
 def _page(
-    node: Node, config: NodeTypeConfig | None, field: Literal["process", "data"], offset: int, chars: int
+    node: Node,
+    config: NodeTypeConfig | None,
+    field: Literal["process", "data"],
+    offset: int,
+    chars: int,
 ) -> ToolResult:
     if field == "process":
         text = effective_process(node, config)
@@ -67,7 +79,9 @@ def _page(
     return ToolResult(text=f"{head}{origin}\n{encode({field: part})}", data=data)
 
 
-async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, context: ToolContext) -> ToolResult:
+async def _whole(
+    node: Node, config: NodeTypeConfig | None, graph: Graph, context: ToolContext
+) -> ToolResult:
     limit = context.limits.detail_chars
     edges = await context.source.get_links(graph.key, [node.key], limit=context.limits.sample_links)
     row = node_row(node, graph)
@@ -80,7 +94,9 @@ async def _whole(node: Node, config: NodeTypeConfig | None, graph: Graph, contex
         "edges_in": sum(link.target == node.key for link in edges),
         "edges_out": sum(link.source == node.key for link in edges),
         "does": line_of(facts_of(node), MAX_LINE_CHARS),
-        "data": None if node.data is None else cut(compact_value(data_without_name(node)), limit // 2),
+        "data": None
+        if node.data is None
+        else cut(compact_value(data_without_name(node)), limit // 2),
         "process": cut(redacted(process).text, limit) if process else None,
         **other_cells(node, limit // 2),
     }

@@ -19,7 +19,9 @@ MAX_AROUND = 100
 _OLDER_DIRECTIONS = {"out": "outbound", "in": "inbound"}
 EdgeDirection = Annotated[
     Literal["outbound", "inbound", "any"],
-    BeforeValidator(lambda value: _OLDER_DIRECTIONS.get(value, value) if isinstance(value, str) else value),
+    BeforeValidator(
+        lambda value: _OLDER_DIRECTIONS.get(value, value) if isinstance(value, str) else value
+    ),
 ]
 _DIRECTIONS: dict[str, Direction] = {"outbound": "out", "inbound": "in", "any": "any"}
 
@@ -32,7 +34,9 @@ class ExploreNeighborhood(ToolArguments):
 
 
 @read_tool(
-    "Nodes around one.", {"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"}, essential=True
+    "Nodes around one.",
+    {"nodeKey": "fetch-api", "maxDepth": 2, "direction": "outbound"},
+    essential=True,
 )
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
@@ -49,13 +53,17 @@ async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolCont
     kept = {node.key for node in nodes}
     inside = [edge for edge in found.edges if edge.source in kept and edge.target in kept]
     edges = inside[: context.limits.rows]
-    rows = [{**views.node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes]
+    rows = [
+        {**views.node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes
+    ]
     parts = [
         views.table("nodes", rows, ["_key", "type", "sheet", "name", "depth"]),
         views.table("edges", [views.edge_row(edge) for edge in edges], ["from", "to", "label"]),
     ]
     if len(found.nodes) > len(nodes):
-        parts.append(f"More nodes than maxResults={arguments.max_results}: raise it or lower maxDepth.")
+        parts.append(
+            f"More nodes than maxResults={arguments.max_results}: raise it or lower maxDepth."
+        )
     if len(inside) > len(edges):
         parts.append(f"{len(inside) - len(edges)} more edges among them are not shown.")
     if len(nodes) == 1 and not edges:
@@ -88,7 +96,9 @@ async def list_node_edges(arguments: ListNodeEdges, context: ToolContext) -> Too
     others = [_other_end(edge, key) for edge in page]
     nodes = {node.key: node for node in await context.source.get_nodes_by_key(graph.key, others)}
     rows = [_edge_view(edge, key, nodes, graph) for edge in page]
-    parts = [views.table("edges", rows, ["_key", "direction", "from", "to", "label", "other", "sheet"])]
+    parts = [
+        views.table("edges", rows, ["_key", "direction", "from", "to", "label", "other", "sheet"])
+    ]
     left = len(edges) - arguments.offset - len(page)
     if left > 0:
         parts.append(f"{left} more: call again with offset={arguments.offset + len(page)}.")
@@ -117,7 +127,9 @@ NodeField = Literal["data", "process", "handles", "position"]
 
 class ReadSubgraph(ToolArguments):
     node_keys: Annotated[list[views.NodeKey], Field(min_length=1, max_length=MAX_KEYS)]
-    fields: Annotated[list[NodeField], Field(max_length=4, default_factory=lambda: ["data", "process"])]
+    fields: Annotated[
+        list[NodeField], Field(max_length=4, default_factory=lambda: ["data", "process"])
+    ]
 
 
 @read_tool(
@@ -135,10 +147,15 @@ async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolRe
     ]
     if not there:
         return failure("not_found", *missing)
-    rows = [_subgraph_row(node, graph, arguments.fields, context.limits.field_chars) for node in found.nodes]
+    rows = [
+        _subgraph_row(node, graph, arguments.fields, context.limits.field_chars)
+        for node in found.nodes
+    ]
     edges = [views.edge_row(edge) for edge in found.edges]
     parts = [
-        views.table("nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]),
+        views.table(
+            "nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]
+        ),
         views.table("edges", edges[: context.limits.rows], ["from", "to", "label"]),
     ]
     if len(edges) > context.limits.rows:
@@ -147,13 +164,17 @@ async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolRe
         parts.append("Cut fields (…+N chars) are read whole with read_node_detail.")
     parts += [f"MISSING {problem.what}" for problem in missing]
     absent = [key for key in keys if key not in there]
-    return ToolResult(text="\n".join(parts), data={"nodes": rows, "edges": edges, "missing": absent})
+    return ToolResult(
+        text="\n".join(parts), data={"nodes": rows, "edges": edges, "missing": absent}
+    )
 
 
 def _subgraph_row(node: Node, graph: Graph, fields: list[NodeField], limit: int) -> views.Row:
     row = views.node_row(node, graph)
     shown: dict[str, Any] = {
-        "data": lambda: None if node.data is None else compact_value(views.data_without_name(node)) or None,
+        "data": lambda: (
+            None if node.data is None else compact_value(views.data_without_name(node)) or None
+        ),
         "process": lambda: node.process,
         "handles": lambda: compact_handles(node.handles) or None,
         "position": lambda: f"{node.pos_x:g},{node.pos_y:g}",

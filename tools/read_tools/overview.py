@@ -36,7 +36,9 @@ class ReadGraphOverview(ToolArguments):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """What the nodes and links of a graph or of a sample tell. `components` are sizes, greatest first."""
+    """What the nodes and links of a graph or of a sample tell. `components` are
+    sizes, greatest first.
+    """
 
     degree: Mapping[str, int]
     entries: Sequence[str]
@@ -47,9 +49,12 @@ class _Shape:
 
 @read_tool("Counts, entries, hubs.")
 async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext) -> ToolResult:
-    source, limits = context.source, context.limits
+    source = context.source
+    limits = context.limits
     if arguments.graph_key not in (None, context.graph_key):
-        what = f"no graph {arguments.graph_key[:100]!r} here: the overview is of {context.graph_key!r}"
+        what = (
+            f"no graph {arguments.graph_key[:100]!r} here: the overview is of {context.graph_key!r}"
+        )
         return failure("not_found", Problem(where="graphKey", what=what, allowed=context.graph_key))
     graph = await source.get_graph(context.graph_key)
     stats = await source.get_stats(graph.key)
@@ -61,7 +66,9 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
         links = [Link(edge.source, edge.target) for edge in edges]
         flow = await asyncio.to_thread(summarize_flow, nodes, edges)
     else:
-        links = await source.get_links(graph.key, [node.key for node in nodes], limit=limits.sample_links)
+        links = await source.get_links(
+            graph.key, [node.key for node in nodes], limit=limits.sample_links
+        )
     shape = _shape(nodes, links)
     cut_links = not whole and len(links) >= limits.sample_links
     head = {
@@ -77,7 +84,9 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
     parts = [encode({name: value for name, value in head.items() if value is not None})]
     parts += _counts(graph, stats, nodes, links if whole else None)
     if not whole:
-        parts.append(f"The graph is large: what follows is of its first {len(nodes)} nodes by key only.")
+        parts.append(
+            f"The graph is large: what follows is of its first {len(nodes)} nodes by key only."
+        )
     data: dict[str, Any] = {**head, "types": dict(stats.types), "sampled": not whole}
     parts += _structure(graph, {node.key: node for node in nodes}, shape, data, flow, cut_links)
     return ToolResult(text="\n".join(parts), data=data)
@@ -86,9 +95,13 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
 def _counts(
     graph: Graph, stats: GraphStats, nodes: Sequence[Node], links: Sequence[Link] | None
 ) -> list[str]:
-    """Return types and sheets, counted unless it is a sample; an edge is on the sheet of its source."""
+    """Return types and sheets, counted unless it is a sample; an edge is on the sheet
+    of its source.
+    """
     types = sorted(stats.types.items(), key=lambda pair: (-pair[1], pair[0]))
-    rows = [{"type": cut(name, MAX_TYPE_CHARS), "nodes": count} for name, count in types[:SHOWN_TYPES]]
+    rows = [
+        {"type": cut(name, MAX_TYPE_CHARS), "nodes": count} for name, count in types[:SHOWN_TYPES]
+    ]
     parts = [table("types", rows, ["type", "nodes"])]
     if len(types) > SHOWN_TYPES:
         parts.append(f"{len(types) - SHOWN_TYPES} more types: list_available_node_types.")
@@ -119,14 +132,18 @@ def _structure(
     cut_links: bool,
 ) -> list[str]:
     parts: list[str] = []
-    # A sample's nodes have all their edges in hand (unless cut), so these three hold for each of them.
+    # A sample's nodes have all their edges in hand (unless cut), so these three hold for
+    # each of them.
     groups = {"entry_points": shape.entries, "hubs": shape.hubs, "without_edges": shape.alone}
     if flow is not None:
         groups = {**groups, "entry_points": flow.starts, "ends": flow.ends}
     if cut_links:
         groups = {"hubs": shape.hubs}
     for name, keys in groups.items():
-        rows = [{**node_row(nodes[key], graph), "edges": shape.degree.get(key, 0)} for key in keys[:SHOWN]]
+        rows = [
+            {**node_row(nodes[key], graph), "edges": shape.degree.get(key, 0)}
+            for key in keys[:SHOWN]
+        ]
         data[name] = list(keys[:SHOWN])
         data[f"{name}_total"] = len(keys)
         if not rows:
@@ -147,7 +164,9 @@ def _structure(
 
 def _way_and_notes(flow: FlowSummary, nodes: Mapping[str, Node], graph: Graph) -> list[str]:
     way = [node_row(nodes[key], graph) for key in flow.way[:SHOWN_WAY]]
-    notes = [{"_key": key, "text": beginning(text, NOTE_CHARS)} for key, text in flow.notes[:SHOWN_NOTES]]
+    notes = [
+        {"_key": key, "text": beginning(text, NOTE_CHARS)} for key, text in flow.notes[:SHOWN_NOTES]
+    ]
     parts = [table("longest_way", way, ["_key", "type", "sheet", "name"])] if way else []
     return parts + ([table("notes", notes, ["_key", "text"])] if notes else [])
 

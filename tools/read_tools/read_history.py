@@ -6,7 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tools.base import Past, PastChanges, Problem, ToolArguments, ToolContext, ToolResult, failure, read_tool
+from tools.base import (
+    Past,
+    PastChanges,
+    Problem,
+    ToolArguments,
+    ToolContext,
+    ToolResult,
+    failure,
+    read_tool,
+)
 from tools.compact import cut_name
 from tools.read_tools.views import NodeKey, Row, table, unknown_node
 
@@ -14,7 +23,8 @@ MAX_CHANGES = 200
 MAX_WHAT_CHARS = 160
 
 PERIODS = (
-    "NOW, an instant (ISO 8601 with its offset), n_HOUR, n_DAY, n_WEEK, n_MONTH or n_YEAR; not later than now"
+    "NOW, an instant (ISO 8601 with its offset), n_HOUR, n_DAY, n_WEEK, n_MONTH or n_YEAR; "
+    "not later than now"
 )
 
 Moment = Annotated[str, Field(min_length=1, max_length=40)]

@@ -1,4 +1,6 @@
-"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet, or with a setting."""
+"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet, or
+with a setting.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,23 @@ from tools.compact import cut, cut_name
 from tools.flow_summary import SERVING
 from tools.node_sets import FLAGS, select
 from tools.node_values import KINDS, best_text, values_of
-from tools.read_tools.views import MAX_TYPE_CHARS, Row, digest, find_sheet, node_row, table, unknown_sheet
+from tools.read_tools.views import (
+    MAX_TYPE_CHARS,
+    Row,
+    digest,
+    find_sheet,
+    node_row,
+    table,
+    unknown_sheet,
+)
 
 MAX_RESULTS = 50
 MAX_ROWS = 200  # of a complete list
 _TYPES_NAMED = 20
 _SETS = (*FLAGS, *(kind for kind in USE_KINDS if kind not in KINDS))
-"""What `holds` may ask for beside `KINDS`: what a node lacks or is as a whole, and what it uses elsewhere."""
+"""What `holds` may ask for beside `KINDS`: what a node lacks or is as a whole, and
+what it uses elsewhere.
+"""
 _ALLOWED = ", ".join(dict.fromkeys((*KINDS, *_SETS)))
 _WIDER = 5
 """With a filter, this many times more nodes are ranked before the filter is applied."""
@@ -34,22 +46,29 @@ LOOKED_AT = 20_000
 
 class SearchNodes(ToolArguments):
     query: Annotated[
-        str | None, Field(min_length=1, max_length=1000, description="What to look for; none: a list.")
+        str | None,
+        Field(min_length=1, max_length=1000, description="What to look for; none: a list."),
     ] = None
     max_results: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="Most rows.")] = 10
-    type_key: Annotated[str | None, Field(max_length=400, description="Only this node type.")] = None
+    type_key: Annotated[str | None, Field(max_length=400, description="Only this node type.")] = (
+        None
+    )
     sheet_id: Annotated[str | None, Field(max_length=400, description="Only this sheet.")] = None
     after: Annotated[str | None, Field(max_length=400, description="Go on after this key.")] = None
     holds: Annotated[
         str | None,
-        Field(max_length=40, description="Only nodes with a credential, host, table, model, disabled…"),
+        Field(
+            max_length=40, description="Only nodes with a credential, host, table, model, disabled…"
+        ),
     ] = None
     value: Annotated[
         str | None, Field(min_length=1, max_length=200, description="What that value contains.")
     ] = None
 
 
-@read_tool("By words and meaning; no query: lists.", {"query": "send the error by mail"}, essential=True)
+@read_tool(
+    "By words and meaning; no query: lists.", {"query": "send the error by mail"}, essential=True
+)
 async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     sheet = None
@@ -58,7 +77,9 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         if sheet is None:
             return unknown_sheet(graph, arguments.sheet_id)
     if arguments.holds is not None and arguments.holds not in (*KINDS, *_SETS):
-        return failure("invalid_arguments", Problem(what="no such setting", where="holds", allowed=_ALLOWED))
+        return failure(
+            "invalid_arguments", Problem(what="no such setting", where="holds", allowed=_ALLOWED)
+        )
     if arguments.value is not None and arguments.holds is None:
         what = "says which of these values: give `holds` too"
         return failure("invalid_arguments", Problem(what=what, where="value", allowed=_ALLOWED))
@@ -68,7 +89,9 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         return await _listed(arguments, context, graph, sheet)
     words = frozenset(tokenize(arguments.query))
     if arguments.after is not None:
-        return failure("invalid_arguments", Problem(what="goes on a list, without query", where="after"))
+        return failure(
+            "invalid_arguments", Problem(what="goes on a list, without query", where="after")
+        )
     filtered = any((sheet, arguments.type_key, arguments.holds))
     wanted = arguments.max_results * (_WIDER if filtered else 1)
     found = [
@@ -90,7 +113,11 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
     ]
     if not rows:
         shown = cut_name(arguments.query, 80)
-        hint = "drop the filter or use other words" if filtered else "use other words, or read_graph_overview"
+        hint = (
+            "drop the filter or use other words"
+            if filtered
+            else "use other words, or read_graph_overview"
+        )
         return ToolResult(text=f"No node found for {shown!r}: {hint}.", data=[])
     text = table("found", rows, ["_key", "type", "sheet", "name", "score", "why", "holds"])
     return ToolResult(text=text, data=rows)
@@ -101,7 +128,9 @@ async def _listed(
 ) -> ToolResult:
     """List nodes by key; count them all where the graph is small enough to be looked at whole."""
     found: list[Node] = []
-    matching, looked_at, last = 0, 0, arguments.after
+    matching = 0
+    looked_at = 0
+    last = arguments.after
     while looked_at < LOOKED_AT:
         page = await context.source.get_nodes(graph.key, sheet=sheet, after=last, limit=PAGE)
         for node in page:
@@ -125,7 +154,9 @@ async def _listed(
     else:
         rows = await _held(arguments.holds, found, context, graph)
     more = matching - len(found)
-    parts = [table("found", rows, ["_key", "type", "sheet", "name", "holds", "serves"])] if rows else []
+    parts = (
+        [table("found", rows, ["_key", "type", "sheet", "name", "holds", "serves"])] if rows else []
+    )
     if more or not is_whole:
         least = "" if is_whole else "at least "
         going_on = found[-1].key if more else last
@@ -137,7 +168,8 @@ async def _set_listed(
     arguments: SearchNodes, context: ToolContext, graph: Graph, sheet: str | None
 ) -> ToolResult:
     """Lists all nodes of a set with their count: those that use a value, or that lack something."""
-    kind, wanted = arguments.holds or "", fold(arguments.value or "")
+    kind = arguments.holds or ""
+    wanted = fold(arguments.value or "")
     nodes = await context.source.get_nodes(graph.key, sheet=sheet, limit=LOOKED_AT)
     edges = await context.source.get_edges(graph.key) if kind in FLAGS else []
     if arguments.type_key is not None:
@@ -152,13 +184,17 @@ async def _set_listed(
             if (found := [value for value in values if wanted in fold(value)])
         }
     left = [node for node in nodes if node.key in members and node.key > (arguments.after or "")]
-    rows = [{**node_row(node, graph), "holds": members[node.key] or None} for node in left[:MAX_ROWS]]
+    rows = [
+        {**node_row(node, graph), "holds": members[node.key] or None} for node in left[:MAX_ROWS]
+    ]
     least = "at least " if len(nodes) == LOOKED_AT else ""
     parts = [f"{least}{len(members)} nodes in all."]
     if rows:
         parts.insert(0, table("found", rows, ["_key", "type", "sheet", "name", "holds"]))
     if len(left) > len(rows):
-        parts.append(f"{len(left) - len(rows)} more: the same call with after={rows[-1]['_key']!r}.")
+        parts.append(
+            f"{len(left) - len(rows)} more: the same call with after={rows[-1]['_key']!r}."
+        )
     return ToolResult(text="\n".join(parts), data=rows)
 
 
@@ -171,13 +207,19 @@ def _held_values(node: Node, kind: str) -> Sequence[str] | None:
 
 
 async def _held(kind: str, found: Sequence[Node], context: ToolContext, graph: Graph) -> list[Row]:
-    """Return rows of nodes with what they hold of a kind and which nodes they serve, as a model an agent."""
+    """Return rows of nodes with what they hold of a kind and which nodes they serve, as a
+    model an agent.
+    """
     edges = await context.source.get_edges_of(graph.key, [node.key for node in found])
     rows: list[Row] = []
     for node in found:
-        serves = [e.target for e in edges if e.source == node.key and e.target_handle.startswith(SERVING)]
+        serves = [
+            e.target for e in edges if e.source == node.key and e.target_handle.startswith(SERVING)
+        ]
         holds = "; ".join(values_of(node, kind) or ())
-        rows.append({**node_row(node, graph), "holds": holds or None, "serves": " ".join(serves) or None})
+        rows.append(
+            {**node_row(node, graph), "holds": holds or None, "serves": " ".join(serves) or None}
+        )
     return rows
 
 
@@ -189,7 +231,9 @@ async def _nothing_listed(arguments: SearchNodes, context: ToolContext) -> ToolR
         return ToolResult(text="No node there.", data=[])
     most = sorted(types, key=lambda name: (-types[name], name))[:_TYPES_NAMED]
     shown = ", ".join(cut(name, MAX_TYPE_CHARS) for name in most)
-    return ToolResult(text=f"No node is of type {arguments.type_key[:80]!r}. Types: {shown}.", data=[])
+    return ToolResult(
+        text=f"No node is of type {arguments.type_key[:80]!r}. Types: {shown}.", data=[]
+    )
 
 
 async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[ScoredNode]:

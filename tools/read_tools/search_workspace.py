@@ -24,7 +24,9 @@ class SearchAllGraphs(ToolArguments):
     query: Annotated[str, Field(min_length=1, max_length=1000, pattern=r"\S")]
 
 
-@read_tool("In all graphs: users of a value, words.", {"query": "api.example.com/v1"}, reusable=False)
+@read_tool(
+    "In all graphs: users of a value, words.", {"query": "api.example.com/v1"}, reusable=False
+)
 async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> ToolResult:
     parts: list[str] = []
     used: list[Row] = []
@@ -41,14 +43,20 @@ async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> 
     if context.search_all is not None:
         graphs = await context.search_all(query, limit=GRAPHS, hits=HITS, graphs=context.graphs)
         found = [
-            {**_row(graph.key, hit.node), "score": round(hit.score, 2), "holds": digest(hit.node, 100)}
+            {
+                **_row(graph.key, hit.node),
+                "score": round(hit.score, 2),
+                "holds": digest(hit.node, 100),
+            }
             for graph in graphs
             for hit in graph.hits
         ]
         if found:
             parts.append(table("found", found, ["graph", "_key", "type", "name", "score", "holds"]))
     if not parts:
-        return ToolResult(text=f"No graph has anything for {cut_name(query, 80)!r}.", data={"uses": []})
+        return ToolResult(
+            text=f"No graph has anything for {cut_name(query, 80)!r}.", data={"uses": []}
+        )
     return ToolResult(text="\n".join(parts), data={"uses": used, "found": found})
 
 
@@ -59,7 +67,10 @@ def use_rows(users: Iterable[FoundNode], entries: frozenset[str]) -> list[Row]:
         uses = [use for use in uses_of(one.node) if matches(use, entries)]
         fields: Sequence[str] = list(dict.fromkeys(".".join(use.path) for use in uses))
         if uses:
-            more: dict[str, Any] = {"kind": uses[0].kind, "value": cut(redacted(uses[0].value).text, 200)}
+            more: dict[str, Any] = {
+                "kind": uses[0].kind,
+                "value": cut(redacted(uses[0].value).text, 200),
+            }
             rows.append({**_row(one.graph_key, one.node), **more, "field": ", ".join(fields[:5])})
     return rows
 

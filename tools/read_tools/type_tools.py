@@ -42,7 +42,9 @@ async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> T
         "nodes_here": stats.types.get(config.type, 0),
         "handles": cut(compact_handles(config.node.handles), 4_000) or None,
         "size": f"{config.node.size.width:g}x{config.node.size.height:g}",
-        "content": cut(compact_value(config.content), context.limits.field_chars) if config.content else None,
+        "content": cut(compact_value(config.content), context.limits.field_chars)
+        if config.content
+        else None,
         "process": page or None,
     }
     text = encode({name: value for name, value in shown.items() if value is not None})
@@ -51,7 +53,9 @@ async def read_node_config(arguments: ReadNodeConfig, context: ToolContext) -> T
     return ToolResult(text=text, data=config.to_document())
 
 
-async def _unknown_type(wanted: str, types: dict[str, NodeTypeConfig], context: ToolContext) -> ToolResult:
+async def _unknown_type(
+    wanted: str, types: dict[str, NodeTypeConfig], context: ToolContext
+) -> ToolResult:
     nodes = await context.source.get_nodes_by_key(context.graph_key, [wanted])
     if nodes:
         what = f"{wanted[:200]!r} is a node, not a type; its type is {nodes[0].type[:200]!r}"
@@ -59,8 +63,14 @@ async def _unknown_type(wanted: str, types: dict[str, NodeTypeConfig], context: 
     low = wanted.casefold()
     names = {text.casefold(): c.type for c in types.values() for text in (c.display_name, c.type)}
     near = [names[text] for text in difflib.get_close_matches(low, list(names), n=5, cutoff=0.5)]
-    hint = f"did you mean {', '.join(dict.fromkeys(near))}?" if near else "see list_available_node_types"
-    return failure("not_found", Problem(what=f"no node type {wanted[:200]!r}; {hint}", where="typeKey"))
+    hint = (
+        f"did you mean {', '.join(dict.fromkeys(near))}?"
+        if near
+        else "see list_available_node_types"
+    )
+    return failure(
+        "not_found", Problem(what=f"no node type {wanted[:200]!r}; {hint}", where="typeKey")
+    )
 
 
 def origin_of(config: NodeTypeConfig) -> str:
@@ -95,7 +105,9 @@ async def list_available_node_types(arguments: ListNodeTypes, context: ToolConte
     if left > 0:
         parts.append(f"{left} more: call again with offset={arguments.offset + len(page)}.")
     if without and not wanted and arguments.category is None:
-        shown = [{"type": cut(name, MAX_TYPE_CHARS), "nodes_here": used[name]} for name in without[:20]]
+        shown = [
+            {"type": cut(name, MAX_TYPE_CHARS), "nodes_here": used[name]} for name in without[:20]
+        ]
         parts.append(table("types_without_configuration", shown, ["type", "nodes_here"]))
     return ToolResult(text="\n".join(parts), data={"types": rows, "total": len(matching)})
 

@@ -1,4 +1,6 @@
-"""What the read tools share: arguments, rows, tables, and the nodes meant by a key that does not exist."""
+"""What the read tools share: arguments, rows, tables, and the nodes meant by a key that
+does not exist.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,14 @@ _SPAN = 0.25
 _LINK = re.compile(r"^\{\{\w+:(.*)\}\}$")
 
 
-async def near_nodes(source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5) -> list[Node]:
-    """Return the nodes most alike a key that does not exist, best first; on a large graph, of a sample.
+async def near_nodes(
+    source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5
+) -> list[Node]:
+    """Return the nodes most alike a key that does not exist, best first; on a large
+    graph, of a sample.
 
-    Case, a `{{node:KEY}}` around it, the graph's key before it and a handle behind it are seen through.
+    Case, a `{{node:KEY}}` around it, the graph's key before it and a handle behind
+    it are seen through.
     """
     wanted = _plain(wrong_key, graph.key)
     found: dict[str, Node] = {}
@@ -78,7 +84,9 @@ def _likeness(node: Node, wanted: str, hits: Sequence[str]) -> float:
 
 def describe_near(near: Sequence[Node], graph: Graph) -> str | None:
     """Return the nodes on one line, as `fetch-api (Fetch players, sheet 0 main)`; None for none."""
-    names = [f"{cut_name(node_label(node), 60)}, sheet {sheet_label(graph, node.sheet)}" for node in near]
+    names = [
+        f"{cut_name(node_label(node), 60)}, sheet {sheet_label(graph, node.sheet)}" for node in near
+    ]
     texts = [f"{cut_name(node.key, 200)} ({name})" for node, name in zip(near, names, strict=True)]
     return "; ".join(texts) or None
 
@@ -86,7 +94,9 @@ def describe_near(near: Sequence[Node], graph: Graph) -> str | None:
 MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 
-NodeKey = Annotated[str, Field(min_length=1, max_length=400, description="Key of a node of this graph.")]
+NodeKey = Annotated[
+    str, Field(min_length=1, max_length=400, description="Key of a node of this graph.")
+]
 Row = dict[str, Any]
 
 
@@ -103,15 +113,21 @@ def find_sheet(graph: Graph, wanted: str) -> str | None:
 
 def unknown_sheet(graph: Graph, wanted: str) -> ToolResult:
     shown = ", ".join(sheet_label(graph, sheet) for sheet in list(graph.sheets_list)[:50])
-    return failure("not_found", Problem(what=f"no sheet {wanted[:60]!r}", where="sheetId", allowed=shown))
+    return failure(
+        "not_found", Problem(what=f"no sheet {wanted[:60]!r}", where="sheetId", allowed=shown)
+    )
 
 
-async def unknown_node(context: ToolContext, graph: Graph, key: str, where: str = "nodeKey") -> ToolResult:
+async def unknown_node(
+    context: ToolContext, graph: Graph, key: str, where: str = "nodeKey"
+) -> ToolResult:
     """Return the error for a key that is not in this graph, with the nodes that may be meant."""
     return failure("not_found", await missing_node(context, graph, key, where))
 
 
-async def missing_node(context: ToolContext, graph: Graph, key: str, where: str = "nodeKey") -> Problem:
+async def missing_node(
+    context: ToolContext, graph: Graph, key: str, where: str = "nodeKey"
+) -> Problem:
     near = describe_near(await near_nodes(context.source, graph, key), graph)
     what = f"no node {key[:200]!r} in this graph"
     hint = f"did you mean: {near}" if near else "find the key with search_nodes"
@@ -139,8 +155,14 @@ def data_without_name(node: Node) -> Any:
 
 
 def digest(node: Node, limit: int) -> str | None:
-    """Returns in about `limit` characters what a node does: what its data say, else how its code begins."""
-    return write_facts(facts_of(node), limit) or shorten(redacted(node.process or "").text, limit) or None
+    """Returns in about `limit` characters what a node does: what its data say, else how
+    its code begins.
+    """
+    return (
+        write_facts(facts_of(node), limit)
+        or shorten(redacted(node.process or "").text, limit)
+        or None
+    )
 
 
 def edge_row(edge: Edge) -> Row:
@@ -153,7 +175,9 @@ def edge_row(edge: Edge) -> Row:
 
 def table(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """Return rows as a table; columns after the first that no row fills are left out."""
-    kept = [c for i, c in enumerate(columns) if not i or any(row.get(c) is not None for row in rows)]
+    kept = [
+        c for i, c in enumerate(columns) if not i or any(row.get(c) is not None for row in rows)
+    ]
     return encode_table(name, rows, kept)
 
 

@@ -1,4 +1,5 @@
-"""The tools that propose changes, and the checks of what they propose; none of them changes anything.
+"""The tools that propose changes, and the checks of what they propose; none of
+them changes anything.
 
 From outside: what stands in `__all__`, and `field_changes`, `graph_reads` and `type_checks`.
 """

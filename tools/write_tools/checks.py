@@ -1,4 +1,5 @@
-"""Checks an action against the graph: what it names exists, fits together and does not contradict itself.
+"""Checks an action against the graph: what it names exists, fits together and does
+not contradict itself.
 
 The order of a batch does not matter: every part is checked against the graph as the whole batch
 leaves it.
@@ -31,7 +32,9 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """The graph as an action leaves it. `created` are new nodes by the keys the action calls them."""
+    """The graph as an action leaves it. `created` are new nodes by the keys the
+    action calls them.
+    """
 
     snapshot: Snapshot
     created: Mapping[str, CreateNode]
@@ -77,10 +80,14 @@ def draft_of(singles: Sequence[tuple[str, proposals.SingleAction]], snapshot: Sn
             key = single.payload.key
             if key in created or key in snapshot.nodes:
                 whose = "another new node" if key in created else "a node of the graph"
-                problems.append(Problem(where=at(where, "key"), what=f"{key[:_SHOWN]!r} is taken by {whose}"))
+                problems.append(
+                    Problem(where=at(where, "key"), what=f"{key[:_SHOWN]!r} is taken by {whose}")
+                )
             created.setdefault(key, single.payload)
         if isinstance(single, proposals.UpdateNodeAction):
-            node = changed.get(single.payload.node_key) or snapshot.nodes.get(single.payload.node_key)
+            node = changed.get(single.payload.node_key) or snapshot.nodes.get(
+                single.payload.node_key
+            )
             if node is not None:
                 new, found = _changed(node, single, where)
                 changed[node.key] = new
@@ -96,7 +103,9 @@ def draft_of(singles: Sequence[tuple[str, proposals.SingleAction]], snapshot: Sn
     )
 
 
-def _changed(node: Node, single: proposals.UpdateNodeAction, where: str) -> tuple[Node, list[Problem]]:
+def _changed(
+    node: Node, single: proposals.UpdateNodeAction, where: str
+) -> tuple[Node, list[Problem]]:
     problems: list[Problem] = []
     for name, value in single.payload.changes.items():
         place = at(where, f"changes.{name[:_SHOWN]}")
@@ -152,26 +161,36 @@ def problems_of_ends(source: End, target: End, draft: Draft) -> Iterator[Problem
         if any(p.id == end.handle for p in points):
             what = f"handle {end.handle[:40]!r} of {who} is an {other_way} handle"
         shown = [
-            f"{p.id} ({p.accept}{', ' + p.display if p.display else ''})" for p in points if p.type == way
+            f"{p.id} ({p.accept}{', ' + p.display if p.display else ''})"
+            for p in points
+            if p.type == way
         ]
         yield Problem(
-            where=end.where, what=what, allowed=", ".join(shown) or f"{who} has no {way} handle at all"
+            where=end.where,
+            what=what,
+            allowed=", ".join(shown) or f"{who} has no {way} handle at all",
         )
     if len(accepts) == 2 and "any" not in accepts and accepts[0] != accepts[1]:
         what = f"what leaves is {accepts[0]!r}, what the target takes is {accepts[1]!r}"
         yield Problem(where=target.where, what=what)
 
 
-def repeated_edges(singles: Sequence[tuple[str, proposals.SingleAction]], draft: Draft) -> Iterator[Problem]:
+def repeated_edges(
+    singles: Sequence[tuple[str, proposals.SingleAction]], draft: Draft
+) -> Iterator[Problem]:
     """Refuse an edge between the same two handles as another that stays or is created too."""
     seen: dict[tuple[str, ...], str] = {}
     for key, edge in draft.snapshot.edges.items():
         if key not in draft.cut and not {edge.source, edge.target} & draft.gone:
-            seen[edge.source, edge.source_handle, edge.target, edge.target_handle] = f"edge {key[:_SHOWN]!r}"
+            seen[edge.source, edge.source_handle, edge.target, edge.target_handle] = (
+                f"edge {key[:_SHOWN]!r}"
+            )
     for where, single in singles:
         for place, ends in _new_edges(single, where):
             if ends in seen:
-                yield Problem(where=place, what=f"the same connection is there already: {seen[ends]}")
+                yield Problem(
+                    where=place, what=f"the same connection is there already: {seen[ends]}"
+                )
             seen[ends] = f"{place or 'this one'} of this proposal"
 
 
@@ -190,7 +209,9 @@ def _new_edges(single: proposals.SingleAction, where: str) -> Iterator[tuple[str
 def orphaned_handles(draft: Draft) -> Iterator[Problem]:
     """Refuse to take away a handle that an edge still uses."""
     before = draft.snapshot
-    changed = {key for key, node in draft.changed.items() if node.handles != before.nodes[key].handles}
+    changed = {
+        key for key, node in draft.changed.items() if node.handles != before.nodes[key].handles
+    }
     for key, edge in before.edges_of(changed).items():
         if key in draft.cut or {edge.source, edge.target} & draft.gone:
             continue
@@ -199,12 +220,18 @@ def orphaned_handles(draft: Draft) -> Iterator[Problem]:
             (edge.target, edge.target_handle, "in"),
         ):
             if end in changed and not _has(draft.handles_of(end), handle, way):
-                what = f"edge {key[:_SHOWN]!r} uses {way} handle {handle[:40]!r} of {end[:_SHOWN]!r}"
-                yield Problem(where="changes.handles", what=f"{what}: keep the handle or delete the edge too")
+                what = (
+                    f"edge {key[:_SHOWN]!r} uses {way} handle {handle[:40]!r} of {end[:_SHOWN]!r}"
+                )
+                yield Problem(
+                    where="changes.handles", what=f"{what}: keep the handle or delete the edge too"
+                )
 
 
 def _has(handles: Handles, handle: str, direction: str) -> bool:
-    return any(p.id == handle and p.type == direction for group in handles.values() for p in group.point)
+    return any(
+        p.id == handle and p.type == direction for group in handles.values() for p in group.point
+    )
 
 
 def find_problems(action: proposals.Action, snapshot: Snapshot) -> list[Problem]:
@@ -240,15 +267,17 @@ def _problems_of(single: proposals.SingleAction, where: str, draft: Draft) -> It
         case proposals.UpdateNodeAction(payload=payload):
             yield from _of_stored(payload.node_key, where, draft)
             if payload.node_key in draft.gone:
-                yield Problem(where=at(where, "nodeKey"), what=_GONE.format(payload.node_key[:_SHOWN]))
+                yield Problem(
+                    where=at(where, "nodeKey"), what=_GONE.format(payload.node_key[:_SHOWN])
+                )
             yield from _of_type_change(single, where, draft)
         case proposals.MoveNodeAction(payload=payload):
             yield from _of_known(payload.node_key, where, "nodeKey", draft)
         case proposals.ReorganizeLayoutAction(payload=payload):
             for number, key in enumerate(payload.node_keys):
                 yield from _of_known(key, where, f"nodeKeys.{number}", draft)
-            # A frame takes along what it holds, or grows for it; a pinned node stays: these are other nodes
-            # than nodeKeys.
+            # A frame takes along what it holds, or grows for it; a pinned node stays: these are
+            # other nodes than nodeKeys.
             placed = [position.node_key for position in payload.positions or ()]
             for number, key in enumerate(placed):
                 yield from _of_known(key, where, f"positions.{number}.nodeKey", draft)
@@ -288,7 +317,9 @@ def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Prob
         hint = f"; did you mean {', '.join(near)}?" if near else "; see list_available_node_types"
         yield Problem(where=at(where, "typeKey"), what=what + hint)
     if payload.sheet is not None and payload.sheet not in graph.sheets_list:
-        allowed = ", ".join(f"{key} ({name[:40]})" for key, name in list(graph.sheets_list.items())[:50])
+        allowed = ", ".join(
+            f"{key} ({name[:40]})" for key, name in list(graph.sheets_list.items())[:50]
+        )
         what = f"no sheet {payload.sheet[:_SHOWN]!r}"
         yield Problem(where=at(where, "sheet"), what=what, allowed=allowed)
     yield from repeated_handles(payload.handles, at(where, "handles"))
@@ -296,7 +327,9 @@ def _of_new_node(payload: CreateNode, where: str, draft: Draft) -> Iterator[Prob
         yield Problem(where=at(where, "posX"), what="give both posX and posY, or neither")
 
 
-def _of_type_change(single: proposals.UpdateNodeAction, where: str, draft: Draft) -> Iterator[Problem]:
+def _of_type_change(
+    single: proposals.UpdateNodeAction, where: str, draft: Draft
+) -> Iterator[Problem]:
     name = single.payload.changes.get("type")
     if "type" not in single.payload.changes or (isinstance(name, str) and name in draft.types):
         return
@@ -304,7 +337,9 @@ def _of_type_change(single: proposals.UpdateNodeAction, where: str, draft: Draft
         yield Problem(where=at(where, "changes.type"), what=f"no node type {str(name)[:_SHOWN]!r}")
 
 
-def _of_connection(payload: CreateNode, edge: EdgeConnection, where: str, draft: Draft) -> Iterator[Problem]:
+def _of_connection(
+    payload: CreateNode, edge: EdgeConnection, where: str, draft: Draft
+) -> Iterator[Problem]:
     other = edge.target_node_key
     if other == payload.key:
         yield Problem(where=at(where, "targetNodeKey"), what="is the new node itself")
@@ -322,7 +357,8 @@ def _of_connection(payload: CreateNode, edge: EdgeConnection, where: str, draft:
     if edge.direction == "in":
         source, target = target, source
     yield from problems_of_ends(source, target, draft)
-    sheet, there = payload.sheet, draft.sheet_of(other)
+    sheet = payload.sheet
+    there = draft.sheet_of(other)
     if sheet is not None and there is not None and sheet != there:
         what = f"{other[:_SHOWN]!r} is on sheet {there}, not {sheet}: an edge stays on one sheet"
         yield Problem(where=at(where, "targetNodeKey"), what=what)
@@ -334,7 +370,9 @@ def _of_edge(payload: CreateEdge, where: str, draft: Draft) -> Iterator[Problem]
         *_of_known(payload.target_key, where, "targetKey", draft),
     ]
     if payload.key and payload.key in draft.snapshot.edges:
-        problems.append(Problem(where=at(where, "key"), what=f"{payload.key[:_SHOWN]!r} is taken by an edge"))
+        problems.append(
+            Problem(where=at(where, "key"), what=f"{payload.key[:_SHOWN]!r} is taken by an edge")
+        )
     yield from problems
     if problems:
         return
@@ -350,5 +388,7 @@ def _of_edge(payload: CreateEdge, where: str, draft: Draft) -> Iterator[Problem]
     }
     known = {sheet for sheet in sheets.values() if sheet is not None}
     if len(known) > 1:
-        shown = ", ".join(f"{name} is on {sheet}" for name, sheet in sheets.items() if sheet is not None)
+        shown = ", ".join(
+            f"{name} is on {sheet}" for name, sheet in sheets.items() if sheet is not None
+        )
         yield Problem(where=at(where, "targetKey"), what=f"an edge stays on one sheet, but {shown}")

@@ -22,7 +22,9 @@ def path_of(name: str) -> tuple[str, ...]:
     return tuple(name.split("."))
 
 
-def instructions_for(document: Mapping[str, Any] | None, changes: Mapping[str, Any]) -> list[Instruction]:
+def instructions_for(
+    document: Mapping[str, Any] | None, changes: Mapping[str, Any]
+) -> list[Instruction]:
     """Return a SET for each change; what must stand around a new value is set with it.
 
     Without the document the path is taken to exist. Raises: InstructionError.
@@ -43,7 +45,9 @@ def instructions_for(document: Mapping[str, Any] | None, changes: Mapping[str, A
 
 
 def _rooted(document: Any, path: tuple[str, ...], value: Any) -> tuple[tuple[str, ...], Any]:
-    """Shorten the path to the first part that is missing or null, and wrap the value in the rest."""
+    """Shorten the path to the first part that is missing or null, and wrap the value
+    in the rest.
+    """
     holder = document
     for depth, part in enumerate(path[:-1], 1):
         # Of what is neither an object nor a fitting list the instruction will say what is wrong.
@@ -56,7 +60,9 @@ def _rooted(document: Any, path: tuple[str, ...], value: Any) -> tuple[tuple[str
 
 
 def child(holder: Any, part: str, missing: Any = None) -> Any:
-    """Return a field of an object, or an item of a list by its number; `missing` where there is none."""
+    """Return a field of an object, or an item of a list by its number; `missing` where
+    there is none.
+    """
     if isinstance(holder, dict):
         return cast(dict[str, Any], holder).get(part, missing)
     items: list[Any] = cast(list[Any], holder) if isinstance(holder, list) else []
@@ -74,19 +80,24 @@ def value_at(document: Any, path: Sequence[str], missing: Any = None) -> Any:
 
 
 def meant_path(document: Mapping[str, Any], name: str, value: Any) -> str:
-    """Returns the path of the field that a change of a node names, where it names it in a shorter way.
+    """Returns the path of the field that a change of a node names, where it names it
+    in a shorter way.
 
     A path may leave out `data`; in data of another tool, with `parameters` in it, it may be the end
     of the one path that ends so. A text for a resource locator becomes its value. Any other stays.
     """
     data, (head, *rest) = document.get("data"), path_of(name)
-    if not isinstance(data, dict) or (head != "data" and (head in document or head in _NODE_FIELDS)):
+    if not isinstance(data, dict) or (
+        head != "data" and (head in document or head in _NODE_FIELDS)
+    ):
         return name
     fields = cast(dict[str, Any], data)
     parts = tuple(rest) if head == "data" else (head, *rest)
     if value_at(fields, parts, _MISSING) is _MISSING:
         is_nested = isinstance(fields.get("parameters"), dict)
-        ends = [path for path in _paths(fields) if path[-len(parts) :] == parts] if is_nested else []
+        ends = (
+            [path for path in _paths(fields) if path[-len(parts) :] == parts] if is_nested else []
+        )
         if not parts or len(ends) != 1:
             return name
         parts = ends[0]
@@ -131,5 +142,6 @@ def fault_of_change(node: Node, name: str) -> str | None:
     if head in node.to_document():
         return None
     return (
-        f"nodes have no field {head[:60]!r}; a node's own values are in data: did you mean data.{name[:60]}?"
+        f"nodes have no field {head[:60]!r}; a node's own values are in data: "
+        f"did you mean data.{name[:60]}?"
     )

@@ -1,4 +1,6 @@
-"""Reads what checking and carrying out an action needs of a graph: all of a small one, else what is near."""
+"""Reads what checking and carrying out an action needs of a graph: all of a small one, else
+what is near.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,15 @@ from tools.references import by_name, name_of, references
 WHOLE_GRAPH_NODES = 5_000
 PAGE_NODES = 500
 SAMPLED_NODES = 500
-"""Of a larger graph, so many nodes of each sheet are known as obstacles, besides all that are near."""
+"""Of a larger graph, so many nodes of each sheet are known as obstacles, besides all
+that are near.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """A graph at one revision, as far as an action needs it. `types` are by name, built-in ones too.
+    """A graph at one revision, as far as an action needs it. `types` are by name,
+    built-in ones too.
 
     `vectors` are only there for who stores what takes a change back.
     """
@@ -51,7 +56,11 @@ class Snapshot:
 
 
 async def load_snapshot(
-    source: GraphDataSource, graph_key: str, action: Action, *, whole_graph_nodes: int = WHOLE_GRAPH_NODES
+    source: GraphDataSource,
+    graph_key: str,
+    action: Action,
+    *,
+    whole_graph_nodes: int = WHOLE_GRAPH_NODES,
 ) -> Snapshot:
     """Read what checking, placing and carrying out an action needs.
 
@@ -72,13 +81,17 @@ async def load_snapshot(
     nodes = {node.key: node for node in await source.get_nodes(graph_key)}
     edges = {edge.key: edge for edge in await source.get_edges(graph_key)}
     return Snapshot(
-        graph=graph, nodes=dict(sorted(nodes.items())), edges=dict(sorted(edges.items())), types=types
+        graph=graph,
+        nodes=dict(sorted(nodes.items())),
+        edges=dict(sorted(edges.items())),
+        types=types,
     )
 
 
 async def with_vectors(source: GraphDataSource, snapshot: Snapshot, mutation: Mutation) -> Snapshot:
-    """Return the snapshot with the vectors of the nodes that a mutation changes or deletes. Raises: as the
-    source."""
+    """Return the snapshot with the vectors of the nodes that a mutation changes or deletes. Raises:
+    as the source.
+    """
     changed = {*(node.key for node in mutation.put_nodes), *mutation.delete_nodes}
     keys = sorted(changed & snapshot.nodes.keys())
     if not keys:
@@ -89,7 +102,10 @@ async def with_vectors(source: GraphDataSource, snapshot: Snapshot, mutation: Mu
 def _is_to_be_placed(action: Action) -> bool:
     """Say whether something of it gets its place among the other nodes."""
     return any(
-        (isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction) and single.payload.pos_x is None)
+        (
+            isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction)
+            and single.payload.pos_x is None
+        )
         or (isinstance(single, ReorganizeLayoutAction) and single.payload.positions is None)
         for _, single in single_actions(action)
     )
@@ -98,8 +114,8 @@ def _is_to_be_placed(action: Action) -> bool:
 async def load_near(
     source: GraphDataSource, graph_key: str, action: Action, also: Iterable[str] = ()
 ) -> Snapshot:
-    """Read only what an action names, and the nodes `also`, with their edges and these edges' ends; and what
-    refers by name to a node that is renamed or deleted.
+    """Read only what an action names, and the nodes `also`, with their edges and these edges' ends;
+    and what refers by name to a node that is renamed or deleted.
 
     That is enough to check and carry out an action of which nothing is left to be placed.
     Raises: GraphNotFound and what else the source raises.
@@ -107,10 +123,17 @@ async def load_near(
     graph = await source.get_graph(graph_key)
     around = sorted({*keys_named(action, "node"), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
-    elsewhere = keys_named(action, "edge") - edges.keys()  # also of new edges: they may replace none
-    edges |= {edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))}
+    elsewhere = (
+        keys_named(action, "edge") - edges.keys()
+    )  # also of new edges: they may replace none
+    edges |= {
+        edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))
+    }
     ends = {end for edge in edges.values() for end in (edge.source, edge.target)}
-    nodes = {node.key: node for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))}
+    nodes = {
+        node.key: node
+        for node in await source.get_nodes_by_key(graph_key, sorted({*around, *ends}))
+    }
     nodes |= await _referring(source, graph, action, nodes)
     return Snapshot(
         graph=graph,
@@ -123,11 +146,16 @@ async def load_near(
 async def _referring(
     source: GraphDataSource, graph: Graph, action: Action, nodes: Mapping[str, Node]
 ) -> dict[str, Node]:
-    """Return the nodes that refer by name to one that the action may rename or delete, or share its name."""
+    """Return the nodes that refer by name to one that the action may rename or delete, or
+    share its name.
+    """
     changed: set[str] = set()
     for _, single in single_actions(action):
         match single:
-            case UpdateNodeAction(payload=payload) if payload.changes.keys() & {"data", "data.name"}:
+            case UpdateNodeAction(payload=payload) if payload.changes.keys() & {
+                "data",
+                "data.name",
+            }:
                 changed.add(payload.node_key)
             case DeleteNodeAction(payload=payload):
                 changed.add(payload.node_key)

@@ -1,7 +1,7 @@
 """The ten tools that propose a change; none of them changes anything.
 
-Running one checks the change against the graph and returns it, resolved, as `data`. The agent turns that
-into an approval for a person to decide.
+Running one checks the change against the graph and returns it, resolved, as `data`. The agent turns
+that into an approval for a person to decide.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ _EXAMPLES: Mapping[str, Any] = json.loads(
 )
 """A right call of each, by the kind of its action."""
 
-_ESSENTIAL = frozenset(("update_node", "create_edge", "delete_edge", "create_node_with_edges", "delete_node"))
+_ESSENTIAL = frozenset(
+    ("update_node", "create_edge", "delete_edge", "create_node_with_edges", "delete_node")
+)
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
@@ -34,19 +36,26 @@ MAX_REASON_CHARS = 1_000
 
 
 class Reasoned(proposal_parts.Part):
-    """What every proposal says besides what it is. Without a reason the person's message is the reason."""
+    """What every proposal says besides what it is. Without a reason the person's message
+    is the reason.
+    """
 
     reason: Annotated[
-        str | None, Field(max_length=MAX_REASON_CHARS, description="Why, for the person who decides.")
+        str | None,
+        Field(max_length=MAX_REASON_CHARS, description="Why, for the person who decides."),
     ] = None
     ask_first: Annotated[bool, Field(description="A person is to decide it in any case.")] = False
 
 
 def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
     async def propose(arguments: proposal_parts.Part, context: ToolContext) -> ToolResult:
-        payload = arguments.model_dump(by_alias=True, exclude={"reason", "ask_first"}, exclude_none=True)
+        payload = arguments.model_dump(
+            by_alias=True, exclude={"reason", "ask_first"}, exclude_none=True
+        )
         action = parse_action({"type": kind, "payload": payload})
-        snapshot = await load_near(context.source, context.graph_key, action)  # nothing is placed yet
+        snapshot = await load_near(
+            context.source, context.graph_key, action
+        )  # nothing is placed yet
         resolved, problems = resolve_action(action, snapshot)
         if problems:
             return await _refused(problems, context)
@@ -62,7 +71,8 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
 def _on_references(action: Action, snapshot: Snapshot) -> str:
     """Say what becomes of the nodes that refer by name to one that is renamed or deleted."""
     broken = {reference.node_key for reference in broken_references(action, snapshot)}
-    own, more = single_actions(action), single_actions(with_references(action, snapshot))
+    own = single_actions(action)
+    more = single_actions(with_references(action, snapshot))
     follow = len(list(more)) - len(list(own))
     text = f" {follow} nodes refer to it by name: they are changed with it." if follow else ""
     if broken:
@@ -102,7 +112,9 @@ def _tool(kind: str, payload: type[proposal_parts.Part], description: str) -> To
 WRITE_TOOLS: tuple[Tool[Any], ...] = (
     _tool("update_node", proposal_parts.UpdateNode, "Sets data fields, name or code of a node."),
     _tool("create_node", proposal_parts.CreateNode, "A node without edges."),
-    _tool("create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."),
+    _tool(
+        "create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."
+    ),
     _tool("create_edge", proposal_parts.CreateEdge, "From an out to an in handle."),
     _tool("move_node", proposal_parts.MoveNode, "Moves a node."),
     _tool("delete_node", proposal_parts.DeleteNode, "Its edges go, too."),

@@ -10,7 +10,16 @@ from datasources.errors import BadDocument, InstructionError
 from datasources.types import Node, parse_document
 from tools import proposals
 from tools.proposal_parts import UpdateNode
-from tools.references import NOTE_TYPE, Path, Reference, by_name, name_of, references, renamed, texts_of
+from tools.references import (
+    NOTE_TYPE,
+    Path,
+    Reference,
+    by_name,
+    name_of,
+    references,
+    renamed,
+    texts_of,
+)
 from tools.write_tools.field_changes import changed_node, json_document
 from tools.write_tools.graph_reads import Snapshot
 
@@ -19,7 +28,8 @@ MAX_PATHS = 100
 
 
 def with_references(action: proposals.Action, snapshot: Snapshot) -> proposals.Action:
-    """Return the action and, for every rename in it, the changes of the fields that use the old name.
+    """Return the action and, for every rename in it, the changes of the fields that use
+    the old name.
 
     The action itself where there is none, or where it cannot be carried out.
     """
@@ -34,7 +44,9 @@ def with_references(action: proposals.Action, snapshot: Snapshot) -> proposals.A
         changes = _changes(node, renames)
         if changes:
             payload = UpdateNode.model_construct(node_key=node.key, changes=changes, patches=None)
-            more.append(proposals.UpdateNodeAction.model_construct(type="update_node", payload=payload))
+            more.append(
+                proposals.UpdateNodeAction.model_construct(type="update_node", payload=payload)
+            )
     if not more:
         return action
     singles = [single for _, single in proposals.single_actions(action)]
@@ -52,10 +64,15 @@ def broken_references(action: proposals.Action, snapshot: Snapshot) -> list[Refe
 
 
 def _after(action: proposals.Action, snapshot: Snapshot) -> dict[str, Node]:
-    """Return the nodes that the action updates, as it leaves them. Raises: InstructionError, BadDocument."""
+    """Return the nodes that the action updates, as it leaves them.
+    Raises: InstructionError, BadDocument.
+    """
     found: dict[str, Node] = {}
     for _, single in proposals.single_actions(action):
-        if isinstance(single, proposals.UpdateNodeAction) and single.payload.node_key in snapshot.nodes:
+        if (
+            isinstance(single, proposals.UpdateNodeAction)
+            and single.payload.node_key in snapshot.nodes
+        ):
             key = single.payload.node_key
             found[key] = changed_node(found.get(key, snapshot.nodes[key]), single.payload.changes)
     return found
@@ -63,7 +80,11 @@ def _after(action: proposals.Action, snapshot: Snapshot) -> dict[str, Node]:
 
 def _deleted(action: proposals.Action) -> set[str]:
     singles = (single for _, single in proposals.single_actions(action))
-    return {single.payload.node_key for single in singles if isinstance(single, proposals.DeleteNodeAction)}
+    return {
+        single.payload.node_key
+        for single in singles
+        if isinstance(single, proposals.DeleteNodeAction)
+    }
 
 
 def _given_up(
@@ -74,28 +95,38 @@ def _given_up(
     A name that another node has already takes nobody's place.
     """
     gone = _deleted(action)
-    if not gone and all(name_of(snapshot.nodes[key]) == name_of(node) for key, node in after.items()):
+    if not gone and all(
+        name_of(snapshot.nodes[key]) == name_of(node) for key, node in after.items()
+    ):
         return {}
     meant = by_name(snapshot.graph, snapshot.nodes.values())
     if not meant:
         return {}
-    names = Counter(name_of(node) for node in _staying(action, snapshot, after) if node.type != NOTE_TYPE)
+    names = Counter(
+        name_of(node) for node in _staying(action, snapshot, after) if node.type != NOTE_TYPE
+    )
     found: dict[str, str | None] = {}
     for name, node in meant.items():
         if node.key in gone:
             found[name] = None
         elif node.key in after and (new := name_of(after[node.key])) != name:
-            found[name] = new if names[new] == 1 else None  # under a name of two, nobody knows which is meant
+            found[name] = (
+                new if names[new] == 1 else None
+            )  # under a name of two, nobody knows which is meant
     return found
 
 
-def _staying(action: proposals.Action, snapshot: Snapshot, after: Mapping[str, Node]) -> Iterator[Node]:
+def _staying(
+    action: proposals.Action, snapshot: Snapshot, after: Mapping[str, Node]
+) -> Iterator[Node]:
     gone = _deleted(action)
     return (after.get(key, node) for key, node in snapshot.nodes.items() if key not in gone)
 
 
 def _changes(node: Node, renames: Mapping[str, str]) -> dict[str, Any]:
-    """Return the changed fields by path; data as a whole where a path cannot be written with dots."""
+    """Return the changed fields by path; data as a whole where a path cannot be
+    written with dots.
+    """
     texts = _renamed_texts(node, renames)
     if len(texts) <= MAX_PATHS and all(part and "." not in part for path in texts for part in path):
         return {".".join(path): text for path, text in sorted(texts.items())}
@@ -115,7 +146,11 @@ def node_with_renames(node: Node, renames: Mapping[str, str]) -> Node:
 def _renamed_texts(node: Node, renames: Mapping[str, str]) -> dict[Path, str]:
     """Returns the texts that refer to one of the old names, rewritten, by path."""
     paths = {reference.path for reference in references([node], renames)}
-    return {path: renamed(text, renames) for path, text in texts_of(node) if path in paths} if paths else {}
+    return (
+        {path: renamed(text, renames) for path, text in texts_of(node) if path in paths}
+        if paths
+        else {}
+    )
 
 
 def _with_texts(node: Node, texts: Mapping[Path, str]) -> dict[str, Any]:

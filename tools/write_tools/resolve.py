@@ -1,4 +1,6 @@
-"""Resolves an action against the graph: patches become code, names of types and sheets their keys."""
+"""Resolves an action against the graph: patches become code, names of types and
+sheets their keys.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,13 @@ _SHOWN = 120
 
 
 def resolve_action(action: Action, snapshot: Snapshot) -> tuple[Action, list[Problem]]:
-    """Return the action with nothing left to look up, batches merged into one, and what is wrong with it."""
+    """Return the action with nothing left to look up, batches merged into one, and what is
+    wrong with it.
+    """
     problems: list[Problem] = []
-    singles = [_resolved(single, where, snapshot, problems) for where, single in single_actions(action)]
+    singles = [
+        _resolved(single, where, snapshot, problems) for where, single in single_actions(action)
+    ]
     if isinstance(action, BatchAction):
         resolved: Action = BatchAction(payload=Batch.model_construct(actions=singles))
     else:
@@ -39,7 +45,9 @@ def resolve_action(action: Action, snapshot: Snapshot) -> tuple[Action, list[Pro
     return resolved, [*problems, *find_problems(resolved, snapshot)]
 
 
-def _resolved(single: SingleAction, where: str, snapshot: Snapshot, problems: list[Problem]) -> SingleAction:
+def _resolved(
+    single: SingleAction, where: str, snapshot: Snapshot, problems: list[Problem]
+) -> SingleAction:
     match single:
         case CreateNodeAction() | CreateNodeWithEdgesAction():
             return _resolved_new(single, snapshot)
@@ -48,7 +56,9 @@ def _resolved(single: SingleAction, where: str, snapshot: Snapshot, problems: li
             if node is None:
                 return single  # the unknown key is reported, and nothing can be patched
             document = json_document(node)
-            changes = {meant_path(document, name, value): value for name, value in payload.changes.items()}
+            changes = {
+                meant_path(document, name, value): value for name, value in payload.changes.items()
+            }
             if len(changes) == len(payload.changes):
                 single = single.model_copy(
                     update={"payload": payload.model_copy(update={"changes": changes})}
@@ -81,15 +91,24 @@ def _resolved_new(
     config = snapshot.type_of(payload.type_key)
     if config is not None:
         update["type_key"] = config.type
-    if payload.sheet is not None and (sheet := find_sheet(snapshot.graph, payload.sheet)) is not None:
+    if (
+        payload.sheet is not None
+        and (sheet := find_sheet(snapshot.graph, payload.sheet)) is not None
+    ):
         update["sheet"] = sheet
-    return single.model_copy(update={"payload": payload.model_copy(update=update)}) if update else single
+    return (
+        single.model_copy(update={"payload": payload.model_copy(update=update)})
+        if update
+        else single
+    )
 
 
 def apply_patches(code: str, patches: Sequence[Patch], where: str, problems: list[Problem]) -> str:
-    """Return the code with every patch applied in order; a later one sees what an earlier one wrote.
+    """Return the code with every patch applied in order; a later one sees what an
+    earlier one wrote.
 
-    One whose search is missing or stands more than once is a problem; then the code stays as it was.
+    One whose search is missing or stands more than once is a problem; then the code stays
+    as it was.
     """
     new = code
     for number, patch in enumerate(patches):
@@ -104,9 +123,11 @@ def apply_patches(code: str, patches: Sequence[Patch], where: str, problems: lis
 
 def _count(code: str, search: str) -> int:
     """Count places, overlapping ones too: either of two could be meant."""
-    places, start = 0, code.find(search)
+    places = 0
+    start = code.find(search)
     while start >= 0:
-        places, start = places + 1, code.find(search, start + 1)
+        places = places + 1
+        start = code.find(search, start + 1)
     return places
 
 
@@ -120,7 +141,8 @@ def _why(code: str, search: str, found: int) -> str:
         ]
         where = f" (lines {', '.join(lines[:8])})" if lines else ""
         return (
-            f"{shown} stands {found} times in the code{where}; take in more of the lines around the one meant"
+            f"{shown} stands {found} times in the code{where}; "
+            "take in more of the lines around the one meant"
         )
     if not code:
         return "there is no code yet; give the whole code as process instead"

@@ -1,4 +1,6 @@
-"""Node types that an action creates or changes: what is wrong with them and which handles they give."""
+"""Node types that an action creates or changes: what is wrong with them and which
+handles they give.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,14 @@ def handles_from(groups: Mapping[Side, ProposedHandles] | None) -> Handles | Non
 def handles_of_types(
     singles: Sequence[tuple[str, SingleAction]], snapshot: Snapshot, problems: list[Problem]
 ) -> dict[str, Handles]:
-    """Return the handles of the types that an action configures, by name; one named twice is a problem."""
+    """Return the handles of the types that an action configures, by name; one named twice
+    is a problem.
+    """
     found: dict[str, Handles] = {}
     for where, single in singles:
         if isinstance(single, ConfigureNodeTypeAction):
-            name, own = single.payload.type_key, handles_from(single.payload.handles)
+            name = single.payload.type_key
+            own = handles_from(single.payload.handles)
             if name in found:
                 what = "this proposal configures the type twice"
                 problems.append(Problem(where=at(where, "typeKey"), what=what))
@@ -45,10 +50,14 @@ def handles_of_types(
     return found
 
 
-def problems_of_type(payload: ConfigureNodeType, where: str, snapshot: Snapshot) -> Iterator[Problem]:
+def problems_of_type(
+    payload: ConfigureNodeType, where: str, snapshot: Snapshot
+) -> Iterator[Problem]:
     """Yield what is wrong with a configured type."""
-    old, name = snapshot.type_of(payload.type_key), payload.type_key[:80]
-    key, what = at(where, "typeKey"), ""
+    old = snapshot.type_of(payload.type_key)
+    name = payload.type_key[:80]
+    key = at(where, "typeKey")
+    what = ""
     if payload.mode == "create":
         if old is not None:
             what = f"the type {name!r} exists already; use mode update or another name"
@@ -75,7 +84,9 @@ def problems_of_type(payload: ConfigureNodeType, where: str, snapshot: Snapshot)
 def repeated_handles(
     groups: Mapping[Side, ProposedHandles] | Handles | None, where: str
 ) -> Iterator[Problem]:
-    """Yield the handles whose id another of their direction has; `where` is the field of the groups."""
+    """Yield the handles whose id another of their direction has; `where` is the field
+    of the groups.
+    """
     seen: set[tuple[str, str]] = set()
     for side, group in (groups or {}).items():
         for number, point in enumerate(group.point):

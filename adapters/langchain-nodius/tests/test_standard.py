@@ -1,4 +1,6 @@
-"""LangChain's own tests of retrievers and tools, against the service at NODIUS_URL; then what is ours."""
+"""LangChain's own tests of retrievers and tools, against the service at NODIUS_URL; then
+what is ours.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,10 @@ def test_a_change_is_proposed_through_this_program_and_changes_nothing() -> None
     id_ = said.rpartition("approval=")[2]
     stored = tool._request("GET", f"/api/approvals/{id_}")
     assert (stored["status"], stored["client"]["name"]) == ("pending", "langchain-nodius")
-    assert NodiusRetriever(**GRAPH, k=100).invoke("error-handler")[0].metadata["name"] != "Report error"
+    assert (
+        NodiusRetriever(**GRAPH, k=100).invoke("error-handler")[0].metadata["name"]
+        != "Report error"
+    )
 
 
 @pytest.mark.parametrize(

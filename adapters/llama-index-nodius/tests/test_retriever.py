@@ -42,7 +42,9 @@ def test_a_query_engine_gives_its_model_each_node_once() -> None:
     assert answer.source_nodes[0].node.metadata["key"] == "error-handler"
 
 
-@pytest.mark.parametrize(("graph", "token", "status"), [("nowhere", None, 404), ("testgraph001", "x", 401)])
+@pytest.mark.parametrize(
+    ("graph", "token", "status"), [("nowhere", None, 404), ("testgraph001", "x", 401)]
+)
 def test_a_refusal_is_raised(graph: str, token: str | None, status: int) -> None:
     with pytest.raises(httpx.HTTPStatusError) as raised:
         NodiusRetriever(graph, token=token).retrieve(QUESTION)

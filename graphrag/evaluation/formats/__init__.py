@@ -1,6 +1,7 @@
 """Reads knowledge graphs (passages, entities, facts) and questions about them. No I/O.
 
-A new format is a module with a reader, and one entry in `FORMATS`. From outside: `knowledge_graph`, too.
+A new format is a module with a reader, and one entry in `FORMATS`. From
+outside: `knowledge_graph`, too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ def read_knowledge(
 ) -> Knowledge:
     """Return the knowledge with at least one question about it. Raises: UnreadableKnowledge."""
     if questions is None and form != NATIVE:
-        raise UnreadableKnowledge(file=file, where="", reason="its questions are in a file of their own")
+        raise UnreadableKnowledge(
+            file=file, where="", reason="its questions are in a file of their own"
+        )
     read = FORMATS[form](raw, file, b"[]" if questions is None else questions, questions_file)
     if not read.questions:
-        raise UnreadableKnowledge(file=questions_file or file, where="", reason="it holds no question")
+        raise UnreadableKnowledge(
+            file=questions_file or file, where="", reason="it holds no question"
+        )
     return read

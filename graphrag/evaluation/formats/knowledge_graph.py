@@ -1,8 +1,9 @@
-"""Knowledge as every reader returns it (passages, entities, facts, questions), and the graph made of it.
+"""Knowledge as every reader returns it (passages, entities, facts, questions), and the graph
+made of it.
 
-Passages and entities are nodes, mentions and facts are edges. The constraints of the fields are checked
-where this project's own format is read, one JSON document: other readers make these objects of what they
-checked themselves.
+Passages and entities are nodes, mentions and facts are edges. The constraints of the fields are
+checked where this project's own format is read, one JSON document: other readers make these objects
+of what they checked themselves.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ class Knowledge:
 def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
     """Return the nodes and edges; equal facts are one edge, a fact about itself is none.
 
-    A passage that mentions the title of another is joined to it as well: an entity in between would be one
-    step more.
+    A passage that mentions the title of another is joined to it as well: an entity in between would
+    be one step more.
     """
     nodes: dict[str, Node] = {}
     edges: dict[str, Edge] = {}
@@ -108,7 +109,9 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
     def join(source: str, target: str, label: str) -> None:
         if source != target:
             key = _digest(source, target, label)
-            edges[key] = Edge(key=key, graph_key=graph_key, source=source, target=target, label=label)
+            edges[key] = Edge(
+                key=key, graph_key=graph_key, source=source, target=target, label=label
+            )
 
     for passage in knowledge.passages:
         key = passage_key(passage.id)
@@ -125,7 +128,9 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
                 join(key, other, MENTIONS)
     for fact in knowledge.facts:
         join(entity(fact.subject), entity(fact.object), fact.relation)
-    return Mutation(graph_key=graph_key, put_nodes=list(nodes.values()), put_edges=list(edges.values()))
+    return Mutation(
+        graph_key=graph_key, put_nodes=list(nodes.values()), put_edges=list(edges.values())
+    )
 
 
 def _by_title(passages: Sequence[Passage]) -> dict[str, list[str]]:
@@ -151,14 +156,18 @@ def entity_key(name: str) -> str:
 
 
 def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    return hashlib.blake2b(
+        "\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=10
+    ).hexdigest()
 
 
 class UnreadableKnowledge(Exception):
     """A file of knowledge or questions cannot be used; `where` is a line or a place in its JSON."""
 
     def __init__(self, *, file: str, where: str, reason: str) -> None:
-        self.file, self.where, self.reason = file, where, reason
+        self.file = file
+        self.where = where
+        self.reason = reason
         super().__init__(": ".join(part for part in (file, where, reason) if part))
 
 
@@ -168,11 +177,15 @@ def decode(raw: bytes, file: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         line = raw.count(b"\n", 0, exc.start) + 1
-        raise UnreadableKnowledge(file=file, where=f"line {line}", reason="it is not UTF-8 text") from exc
+        raise UnreadableKnowledge(
+            file=file, where=f"line {line}", reason="it is not UTF-8 text"
+        ) from exc
 
 
 def parse_json(text: str, shape: TypeAdapter[T], file: str, where: str = "") -> T:
-    """Return a document of the shape. Raises: UnreadableKnowledge naming the first thing that is wrong."""
+    """Return a document of the shape. Raises: UnreadableKnowledge naming the first thing
+    that is wrong.
+    """
     try:
         return shape.validate_json(text)
     except ValidationError as exc:

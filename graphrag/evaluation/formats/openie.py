@@ -1,8 +1,8 @@
 """OpenIE outputs: passages with the entities and triples that a model read in them.
 
-The layout is that of HippoRAG's `openie_results_*.json`: `docs` of `passage` (or `title` and `text`),
-`extracted_entities` and `extracted_triples`. A model writes one name in several ways, so spellings
-that differ in case and punctuation alone are one entity, called as it was first.
+The layout is that of HippoRAG's `openie_results_*.json`: `docs` of `passage` (or `title` and
+`text`), `extracted_entities` and `extracted_triples`. A model writes one name in several ways, so
+spellings that differ in case and punctuation alone are one entity, called as it was first.
 Source: Gutiérrez et al., "HippoRAG" (NeurIPS 2024) and its repository.
 """
 
@@ -67,7 +67,10 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
         triples = [_triple(value) for value in document.extracted_triples]
         whole = [triple for triple in triples if triple is not None]
         broken += len(triples) - len(whole)
-        named = [*_names(document.extracted_entities), *(end for s, _, o in whole for end in (s, o))]
+        named = [
+            *_names(document.extracted_entities),
+            *(end for s, _, o in whole for end in (s, o)),
+        ]
         mentions = _spelled((title, *named) if named else (), spellings)
         passages.append(Passage(id=str(number), title=title, text=text, mentions=mentions))
         facts += [
@@ -87,7 +90,9 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
 
 def _texts(document: _OpenieDocument) -> tuple[str, str]:
     first, _, rest = document.passage.partition("\n")
-    return document.title.strip() or first.strip(), (document.text or rest or document.passage).strip()
+    return document.title.strip() or first.strip(), (
+        document.text or rest or document.passage
+    ).strip()
 
 
 def _triple(value: object) -> tuple[str, str, str] | None:
@@ -102,7 +107,9 @@ def _names(values: Iterable[object]) -> list[str]:
 
 
 def _spelled(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]:
-    """Return each entity once, as it was first spelled; names without a letter or digit are none."""
+    """Return each entity once, as it was first spelled; names without a letter or
+    digit are none.
+    """
     found: dict[str, None] = {}
     for name in names:
         spelling = folded(name)

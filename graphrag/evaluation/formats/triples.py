@@ -1,12 +1,13 @@
-"""Triple files: `subject|relation|object` lines (or tabs), and questions whose answers are entities.
+"""Triple files: `subject|relation|object` lines (or tabs), and questions whose
+answers are entities.
 
-Questions are written in three ways, recognised line by line: `question with [topic]<tab>answer|answer`
-(MetaQA); `question<tab>answer(answer/answer)<tab>topic#relation#entity…` (PathQuestion); and JSON, a list
-or one object a line, of `question`, `answers` and perhaps `topics` (`entities`), each a name or an object
-with `kb_id` and `text` (WebQSP).
-Source: Zhang et al., "Variational Reasoning for Question Answering with Knowledge Graph" (AAAI 2018);
-Zhou et al., "An Interpretable Reasoning Network" (COLING 2018); Yih et al., "The Value of Semantic
-Parse Labeling" (ACL 2016).
+Questions are written in three ways, recognised line by line: `question with
+[topic]<tab>answer|answer` (MetaQA); `question<tab>answer(answer/answer)<tab>topic#relation#entity…`
+(PathQuestion); and JSON, a list or one object a line, of `question`, `answers` and perhaps `topics`
+(`entities`), each a name or an object with `kb_id` and `text` (WebQSP).
+Source: Zhang et al., "Variational Reasoning for Question Answering with Knowledge Graph" (AAAI
+2018); Zhou et al., "An Interpretable Reasoning Network" (COLING 2018); Yih et al., "The Value of
+Semantic Parse Labeling" (ACL 2016).
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from graphrag.evaluation.formats.knowledge_graph import (
 )
 
 MAX_ENTITY_FACTS = 50
-"""Facts written into an entity's text; a hub with thousands would say nothing of itself any more."""
+"""Facts written into an entity's text; a hub with thousands would say nothing of
+itself any more.
+"""
 
 _TOPIC = re.compile(r"\[([^\[\]]+)\]")
 _JSON_LIST = re.compile(r"\s*\[\s*\{")
@@ -57,7 +60,8 @@ _QUESTIONS = TypeAdapter(tuple[_EntityQuestion, ...])
 
 
 def read_triples(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
-    """Read facts and questions. An entity's text says the facts about it, so that a search can find them.
+    """Read facts and questions. An entity's text says the facts about it, so that a search
+    can find them.
 
     Raises: UnreadableKnowledge naming the line.
     """
@@ -66,7 +70,8 @@ def read_triples(raw: bytes, file: str, questions: bytes, questions_file: str) -
         raise UnreadableKnowledge(file=file, where="", reason="it holds no subject|relation|object")
     entities = _entities(facts)
     names = {entity.name for entity in entities}
-    text, file = decode(questions, questions_file), questions_file
+    text = decode(questions, questions_file)
+    file = questions_file
     if _JSON_LIST.match(text):
         asked = [_of_json(question, names) for question in parse_json(text, _QUESTIONS, file)]
     else:
@@ -102,7 +107,8 @@ def _of_line(number: int, line: str, file: str, names: Set[str]) -> Question:
     if len(parts) not in (2, 3) or not all(parts):
         reason = "expected a question, a tab and its answers (answer|answer), or a JSON object"
         raise UnreadableKnowledge(file=file, where=where, reason=reason)
-    question, answers = parts[0], parts[1]
+    question = parts[0]
+    answers = parts[1]
     topics = tuple(_TOPIC.findall(question))
     if len(parts) == 3:  # the path to the answer starts at the topic
         topics = (parts[2].partition("#")[0],)
@@ -118,7 +124,8 @@ def _of_line(number: int, line: str, file: str, names: Set[str]) -> Question:
 def _in_brackets(answers: str) -> tuple[str, ...]:
     """Return the names of `name(name/name/)`. A name may hold brackets itself."""
     for cut in (i for i, c in enumerate(answers) if c == "("):
-        name, inside = answers[:cut], answers[cut + 1 :]
+        name = answers[:cut]
+        inside = answers[cut + 1 :]
         if inside.endswith(")") and (inside == f"{name})" or inside.startswith(f"{name}/")):
             return tuple(dict.fromkeys(part for part in inside[:-1].split("/") if part))
     return (answers,)
@@ -126,7 +133,9 @@ def _in_brackets(answers: str) -> tuple[str, ...]:
 
 def _of_json(asked: _EntityQuestion, names: Set[str]) -> Question:
     return Question(
-        text=asked.question, answers=_known(asked.answers, names), topics=_known(asked.topics, names)
+        text=asked.question,
+        answers=_known(asked.answers, names),
+        topics=_known(asked.topics, names),
     )
 
 

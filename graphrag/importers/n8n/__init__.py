@@ -22,7 +22,8 @@ _READ = frozenset({"name", "nodes", "connections", "id", "description", "created
 
 
 def _read(document: Json, target: ImportTarget, tally: Tally) -> WorkflowDraft:
-    name, listed = as_text(document.get("name")), as_list(document.get("nodes")) or []
+    name = as_text(document.get("name"))
+    listed = as_list(document.get("nodes")) or []
     foreign_id = as_id(document.get("id"))
     check_size("nodes", len(listed), MAX_NODES)
     draft = WorkflowDraft(
@@ -39,9 +40,13 @@ def _read(document: Json, target: ImportTarget, tally: Tally) -> WorkflowDraft:
     )
     read_nodes(draft, listed)
     if not draft.nodes:
-        raise UnreadableWorkflow(reason="it has no node that can be read; export the workflow from n8n again")
+        raise UnreadableWorkflow(
+            reason="it has no node that can be read; export the workflow from n8n again"
+        )
     read_connections(draft, document.get("connections"))
-    kept = {name: value for name, value in rest(document, _READ).items() if value not in (None, {}, [])}
+    kept = {
+        name: value for name, value in rest(document, _READ).items() if value not in (None, {}, [])
+    }
     draft.metadata = {"n8n": kept}
     if foreign_id is not None:
         draft.metadata["n8n"]["id"] = foreign_id

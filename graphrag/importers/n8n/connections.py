@@ -27,7 +27,9 @@ class Slot:
 
     @property
     def input_port(self) -> Port:
-        into = as_text(self.target.get("type")) or (self.kind if self.kind.startswith("ai_") else "main")
+        into = as_text(self.target.get("type")) or (
+            self.kind if self.kind.startswith("ai_") else "main"
+        )
         return input_port(into, as_index(self.target.get("index", 0)) or 0)
 
 
@@ -59,7 +61,9 @@ def read_connections(draft: WorkflowDraft, raw: Any) -> None:
     by_source = as_dict(raw)
     if by_source is None:
         if raw:
-            draft.tally.drop("edge", "the connections are not an object", count=max(1, count_targets(raw)))
+            draft.tally.drop(
+                "edge", "the connections are not an object", count=max(1, count_targets(raw))
+            )
         return
     ends = ConnectionEnds(draft)
     for slot in slots(draft, by_source):
@@ -132,15 +136,19 @@ def count_targets(value: Any) -> int:
 def _connect(draft: WorkflowDraft, ends: ConnectionEnds, slot: Slot) -> None:
     target_name = str(slot.target["node"])
     shown = f"{slot.source} → {target_name}"
-    source, target = ends.find(slot.source), ends.find(target_name)
+    source = ends.find(slot.source)
+    target = ends.find(target_name)
     if source is None or target is None:
         why = "its source is not in the file" if source is None else "its target is not in the file"
         draft.tally.drop("edge", why, shown)
         return
     if as_index(slot.target.get("index", 0)) is None:
         draft.tally.repair("edge", "its input could not be read and is the first", shown)
-    out, inlet = source.take_out(slot.output_port), target.take_in(slot.input_port)
+    out = source.take_out(slot.output_port)
+    inlet = target.take_in(slot.input_port)
     label = out.display or kind_label(slot.kind)
-    edge = DraftEdge(source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label)
+    edge = DraftEdge(
+        source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label
+    )
     if not draft.connect(edge):
         draft.tally.drop("edge", "it is there twice", shown)

@@ -1,6 +1,7 @@
 """Recognises the documents that hold n8n workflows: files, clipboards, answers of its API, backups.
 
-Decision: a document is n8n's only where it shows it, by nodes or connections as n8n alone writes them.
+Decision: a document is n8n's only where it shows it, by nodes or connections as n8n
+alone writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ MAX_KEPT_BYTES = 20_000
 
 _BULKY = ("pinData", "staticData")
 _OF_PEOPLE = (
-    *("shared", "homeProject", "sharedWithProjects", "ownedBy", "createdBy", "updatedBy", "lastUpdatedBy"),
+    *(
+        "shared",
+        "homeProject",
+        "sharedWithProjects",
+        "ownedBy",
+        "createdBy",
+        "updatedBy",
+        "lastUpdatedBy",
+    ),
     *("authors", "usedCredentials", "scopes"),
 )
 _COPIES = ("activeVersion",)
@@ -28,7 +37,8 @@ _WRAPPERS = ("workflow", "data")
 
 
 def recognise(document: Any, tally: Tally) -> Json | None:
-    """Return the workflow that a document holds, without what only its server needs; None for others.
+    """Return the workflow that a document holds, without what only its server needs;
+    None for others.
 
     Raises: UnreadableWorkflow for several workflows.
     """
@@ -89,9 +99,16 @@ def is_node(value: Any) -> bool:
     fields = as_dict(value)
     if fields is None or "wires" in fields:
         return False
-    if is_n8n_type(as_text(fields.get("type")) or "") or as_number(fields.get("typeVersion")) is not None:
+    if (
+        is_n8n_type(as_text(fields.get("type")) or "")
+        or as_number(fields.get("typeVersion")) is not None
+    ):
         return True
-    read = (as_dict(fields.get("parameters")), as_list(fields.get("position")), as_text(fields.get("name")))
+    read = (
+        as_dict(fields.get("parameters")),
+        as_list(fields.get("position")),
+        as_text(fields.get("name")),
+    )
     return None not in read
 
 
@@ -100,7 +117,9 @@ def _is_connection(held: Any) -> bool:
 
 
 def _without_server_fields(workflow: Json, tally: Tally) -> Json:
-    """Return a workflow as it may be kept: without persons, copies of itself, and large test data."""
+    """Return a workflow as it may be kept: without persons, copies of itself, and
+    large test data.
+    """
     kept = {**workflow}
     for field in (*_OF_PEOPLE, *_COPIES, *_BULKY):
         value = kept.get(field)

@@ -1,4 +1,6 @@
-"""What is known of n8n node types: their inputs and outputs, what these are called, and what a type does."""
+"""What is known of n8n node types: their inputs and outputs, what these are called, and what
+a type does.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,13 @@ def is_trigger(type_name: str) -> bool:
 
 
 def subnode_kind(type_name: str) -> str | None:
-    """Return the kind of connection by which a type serves AI nodes, or None for a step of the flow."""
+    """Return the kind of connection by which a type serves AI nodes, or None for a
+    step of the flow.
+    """
     short = short_type(type_name)
-    return next((kind for pattern, kind in _known("subnodes").items() if re.match(pattern, short)), None)
+    return next(
+        (kind for pattern, kind in _known("subnodes").items() if re.match(pattern, short)), None
+    )
 
 
 def kind_label(kind: str) -> str | None:
@@ -133,17 +139,21 @@ def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
 
 def n8n_facts(type_name: str) -> TypeFacts:
     """Return what is known of an n8n type."""
-    short, subnode = short_type(type_name), subnode_kind(type_name)
-    known, described = known_type(_PACKAGE, short), read_type_file(_PACKAGE)
+    short = short_type(type_name)
+    subnode = subnode_kind(type_name)
+    known = known_type(_PACKAGE, short)
+    described = read_type_file(_PACKAGE)
     kinds: dict[str, str] = described["kinds"]
     if known:
         category, text = known
     elif subnode:
-        category, text = "ai", kinds.get(subnode, "A part of an AI node.")
+        category = "ai"
+        text = kinds.get(subnode, "A part of an AI node.")
     elif is_trigger(type_name):
         category, text = "trigger", "Starts the workflow when something happens there."
     elif short.startswith("vectorStore"):
-        category, text = "ai", kinds["ai_vectorStore"]
+        category = "ai"
+        text = kinds["ai_vectorStore"]
     elif "langchain" in type_name:
         category, text = "ai", "A step of AI processing."
     else:
@@ -153,7 +163,9 @@ def n8n_facts(type_name: str) -> TypeFacts:
 
 
 def _part_name(short: str) -> str | None:
-    """Return the name of a part of an AI node as n8n shows it: `toolWikipedia` is `Wikipedia Tool`."""
+    """Return the name of a part of an AI node as n8n shows it:
+    `toolWikipedia` is `Wikipedia Tool`.
+    """
     for prefix, noun in read_type_file(_PACKAGE)["parts"].items():
         kind = short.removeprefix(prefix)
         if kind != short and kind[:1].isupper():

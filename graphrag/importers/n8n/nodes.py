@@ -23,7 +23,17 @@ from graphrag.importers.workflow_draft import NOTE_TYPE, DraftNode, WorkflowDraf
 
 _RETRIES = ("retryOnFail", "maxTries", "waitBetweenTries")
 OPTIONS = ("onError", *_RETRIES, "executeOnce", "alwaysOutputData", "continueOnFail")
-_FRAME = ("id", "name", "type", "typeVersion", "position", "parameters", "credentials", "disabled", "notes")
+_FRAME = (
+    "id",
+    "name",
+    "type",
+    "typeVersion",
+    "position",
+    "parameters",
+    "credentials",
+    "disabled",
+    "notes",
+)
 _READ = frozenset({*_FRAME, *OPTIONS})
 CODE_FIELDS = {"jsCode": "javascript", "functionCode": "javascript", "pythonCode": "python"}
 _BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, "group"})
@@ -33,7 +43,9 @@ def read_nodes(draft: WorkflowDraft, listed: list[Any]) -> None:
     """Add every node that can be read; the others are counted."""
     for place, item in enumerate(listed, start=1):
         raw = as_dict(item)
-        if raw is None or not (as_text(raw.get("name")) or as_text(raw.get("type")) or as_id(raw.get("id"))):
+        if raw is None or not (
+            as_text(raw.get("name")) or as_text(raw.get("type")) or as_id(raw.get("id"))
+        ):
             draft.tally.drop("node", "it has no name, no type and no id", f"number {place}")
             continue
         draft.nodes.append(_read_node(draft, raw, place))
@@ -48,7 +60,9 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
         draft.tally.repair("node", "no name; called by its type or place", name)
     if foreign_type is None:
         draft.tally.repair("node", "no type; it is called unknown", name)
-    origin = without_empty(format="n8n", id=as_id(raw.get("id")), name=name, fields=rest(raw, _READ))
+    origin = without_empty(
+        format="n8n", id=as_id(raw.get("id")), name=name, fields=rest(raw, _READ)
+    )
     version = as_number(raw.get("typeVersion"))
     node = DraftNode(
         name=name,
@@ -81,11 +95,16 @@ def _place(draft: WorkflowDraft, node: DraftNode, position: Any) -> None:
     pair = as_list(position)
     if pair is None and (point := as_dict(position)) is not None:
         pair = [point.get("x"), point.get("y")]
-    x, y = (as_number(pair[0]), as_number(pair[1])) if pair is not None and len(pair) >= 2 else (None, None)
+    x, y = (
+        (as_number(pair[0]), as_number(pair[1]))
+        if pair is not None and len(pair) >= 2
+        else (None, None)
+    )
     if x is None or y is None:
         draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
     else:
-        node.x, node.y = x, y
+        node.x = x
+        node.y = y
 
 
 def _fill_note(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Json) -> None:
@@ -119,11 +138,16 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
     short = node_types.short_type(node.type)
     options = {option: raw[option] for option in OPTIONS if raw.get(option) not in (None, False)}
     subnode = node_types.subnode_kind(node.type)
-    node.width, node.height = (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
+    node.width, node.height = (
+        (80, 80) if subnode else (240, 100) if short == "agent" else (100, 100)
+    )
     left, code, language = _take_code(parameters)
     node.process = code
     names = node_types.output_names(
-        node.type, node.type_version, parameters, error_output=raw.get("onError") == "continueErrorOutput"
+        node.type,
+        node.type_version,
+        parameters,
+        error_output=raw.get("onError") == "continueErrorOutput",
     )
     node.data = {
         "name": node.name,
@@ -164,12 +188,17 @@ def _say_duplicates(draft: WorkflowDraft) -> None:
     names: dict[str, DraftNode] = {}
     ids: set[str] = set()
     for node in draft.nodes:
-        name, foreign_id = node.origin.get("name"), node.origin.get("id")
+        name = node.origin.get("name")
+        foreign_id = node.origin.get("id")
         if name is not None and names.setdefault(name, node) is not node:
             draft.tally.repair(
-                "node", "another has the same name; connections go to the first that is no note", name
+                "node",
+                "another has the same name; connections go to the first that is no note",
+                name,
             )
         if foreign_id is not None:
             if foreign_id in ids:
-                draft.tally.repair("node", "another has the same id; it is told apart by its name", node.name)
+                draft.tally.repair(
+                    "node", "another has the same id; it is told apart by its name", node.name
+                )
             ids.add(foreign_id)

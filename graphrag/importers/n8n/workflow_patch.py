@@ -1,4 +1,5 @@
-"""Brings what people changed into the n8n workflow that a graph was read from, or into an empty one.
+"""Brings what people changed into the n8n workflow that a graph was read from, or
+into an empty one.
 
 What did not change stays as it was written. n8n knows nodes by their names: a name is there once.
 """
@@ -22,18 +23,24 @@ from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, F
 from tools.checks.checked_graph import data_of
 
 _HANDLE = re.compile(r"([A-Za-z]\w*?)(?:-(\d{1,3}))?$")
-_SAID = frozenset({"name", "parameters", "notes", "disabled", "credentials", "options", "text", "language"})
+_SAID = frozenset(
+    {"name", "parameters", "notes", "disabled", "credentials", "options", "text", "language"}
+)
 _CODE_OF = {"code": "jsCode", "function": "functionCode", "functionItem": "functionCode"}
 
 
 def patch_workflow(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
-    """Changes the file in place and returns its nodes by key; what n8n has no place for is counted."""
+    """Changes the file in place and returns its nodes by key; what n8n has no place
+    for is counted.
+    """
     if document.get("name") and changed.graph.name != changed.before.name:
         document["name"] = changed.graph.name
     if changed.graph.description != changed.before.description:
         set_or_remove(document, "description", changed.graph.description)
     if len(sheets := {c.node.sheet for c in changed.nodes.values()}) > 1:
-        tally.repair("sheet", "an n8n workflow has one canvas; all nodes stand on it", count=len(sheets) - 1)
+        tally.repair(
+            "sheet", "an n8n workflow has one canvas; all nodes stand on it", count=len(sheets) - 1
+        )
     raws = _nodes(document, changed, tally)
     connections = as_dict(document.get("connections"))
     if connections is None:
@@ -46,7 +53,12 @@ def patch_workflow(document: Json, changed: Changed, tally: Tally) -> dict[str, 
 
 
 def _empty(graph: Graph) -> Json:
-    return {"name": graph.name, "nodes": [], "connections": {}, "settings": {"executionOrder": "v1"}}
+    return {
+        "name": graph.name,
+        "nodes": [],
+        "connections": {},
+        "settings": {"executionOrder": "v1"},
+    }
 
 
 def _finish(document: Json, is_part: bool) -> Json:
@@ -54,7 +66,8 @@ def _finish(document: Json, is_part: bool) -> Json:
     for node in map(as_dict, as_list(document.get("nodes")) or ()):
         held = as_dict((node or {}).get("credentials")) or {}
         named = {
-            kind: {"id": None, "name": one} if isinstance(one, str) else one for kind, one in held.items()
+            kind: {"id": None, "name": one} if isinstance(one, str) else one
+            for kind, one in held.items()
         }
         if node and named:
             node["credentials"] = named
@@ -92,7 +105,9 @@ def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
 
 
 def _new(node: Node, taken: Set[str | None]) -> Json:
-    """Returns the entry of a node that the file lacks. A copy does not get the id of its original."""
+    """Returns the entry of a node that the file lacks. A copy does not get the id
+    of its original.
+    """
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     is_ours = origin.get("format") == "n8n"
     foreign = re.sub(r"^n8n\.(?=\w+$)", "", node.type)
@@ -106,23 +121,31 @@ def _new(node: Node, taken: Set[str | None]) -> Json:
 
 
 def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
-    node, old = one.node, one.before
-    now, was = data_of(node), data_of(old)
+    node = one.node
+    old = one.before
+    now = data_of(node)
+    was = data_of(old)
     if old is None or (node.pos_x, node.pos_y) != (old.pos_x, old.pos_y):
         raw["position"] = [node.pos_x, node.pos_y]
     if old is None or node.type_version != old.type_version:
         raw["typeVersion"] = node.type_version
     if node.type == NOTE_TYPE:
         _patch_note(raw, one)
-    elif old is None or (now.get("parameters"), node.process) != (was.get("parameters"), old.process):
+    elif old is None or (now.get("parameters"), node.process) != (
+        was.get("parameters"),
+        old.process,
+    ):
         raw["parameters"] = _parameters(raw, one, tally)
     if now.get("notes") != was.get("notes"):
         set_or_remove(raw, "notes", now.get("notes"))
     if now.get("disabled") != was.get("disabled"):
         set_or_remove(raw, "disabled", True if now.get("disabled") else None)
     if now.get("credentials") != was.get("credentials"):
-        set_or_remove(raw, "credentials", _credentials(raw.get("credentials"), now.get("credentials")))
-    options, before = as_dict(now.get("options")) or {}, as_dict(was.get("options")) or {}
+        set_or_remove(
+            raw, "credentials", _credentials(raw.get("credentials"), now.get("credentials"))
+        )
+    options = as_dict(now.get("options")) or {}
+    before = as_dict(was.get("options")) or {}
     for option in OPTIONS:
         if options.get(option) != before.get(option):
             set_or_remove(raw, option, options.get(option))
@@ -130,11 +153,15 @@ def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
 
 
 def _patch_note(raw: Json, one: ChangedNode) -> None:
-    node, old = one.node, one.before
-    now, was = data_of(node), data_of(old)
+    node = one.node
+    old = one.before
+    now = data_of(node)
+    was = data_of(old)
     parameters = as_dict(raw.get("parameters")) or {}
     if old is None or now.get("parameters") != was.get("parameters"):
-        kept = {name: parameters[name] for name in ("content", "width", "height") if name in parameters}
+        kept = {
+            name: parameters[name] for name in ("content", "width", "height") if name in parameters
+        }
         parameters = {**(as_dict(now.get("parameters")) or {}), **kept}
     if old is None or now.get("text") != was.get("text"):
         parameters["content"] = str(now.get("text") or "")
@@ -146,7 +173,8 @@ def _patch_note(raw: Json, one: ChangedNode) -> None:
 
 def _parameters(raw: Json, one: ChangedNode, tally: Tally) -> Json:
     """Return the parameters with the code, which stands in the field that it was read from."""
-    data, held = data_of(one.node), as_dict(raw.get("parameters")) or {}
+    data = data_of(one.node)
+    held = as_dict(raw.get("parameters")) or {}
     parameters = dict(as_dict(data.get("parameters")) or {})
     if one.node.process is None:
         return parameters
@@ -163,7 +191,9 @@ def _parameters(raw: Json, one: ChangedNode, tally: Tally) -> Json:
 
 
 def _credentials(held: Any, named: Any) -> Json:
-    """Return credentials by kind: the one that is there where its name is the same, else without an id."""
+    """Return credentials by kind: the one that is there where its name is the same, else
+    without an id.
+    """
     found: Json = {}
     for kind, name in (as_dict(named) or {}).items():
         there = as_dict((as_dict(held) or {}).get(kind)) or {}
@@ -173,12 +203,19 @@ def _credentials(held: Any, named: Any) -> Json:
 
 def _cut(connections: Json, changed: Changed) -> None:
     """Take out the connections that are gone, and all that lead to a node that is gone."""
-    ends, gone = ConnectionEnds(changed.draft), set(changed.gone)
+    ends = ConnectionEnds(changed.draft)
+    gone = set(changed.gone)
     for slot in list(slots(changed.draft, connections)):
-        source, target = ends.find(slot.source), ends.find(str(slot.target["node"]))
+        source = ends.find(slot.source)
+        target = ends.find(str(slot.target["node"]))
         if source is None or target is None:
             continue
-        joined = (changed.keys[source], slot.output_port.id, changed.keys[target], slot.input_port.id)
+        joined = (
+            changed.keys[source],
+            slot.output_port.id,
+            changed.keys[target],
+            slot.input_port.id,
+        )
         if joined in changed.removed or source in gone or target in gone:
             place = next(n for n, item in enumerate(slot.holder) if item is slot.target)
             is_list = slot.holder is connections[slot.source][slot.kind]
@@ -195,14 +232,19 @@ def _rename(
     document: Json, connections: Json, raws: Mapping[str, Json], changed: Changed, tally: Tally
 ) -> dict[str, str]:
     """Give nodes the names they have now, each once; return the names by key."""
-    ends, renamed = ConnectionEnds(changed.draft), dict[str, str]()
+    ends = ConnectionEnds(changed.draft)
+    renamed = dict[str, str]()
     joined = {key for source, _, target, _ in changed.added for key in (source, target)}
     names: dict[str, str] = {}
     waiting: list[str] = []
     for key, raw in raws.items():
         one = changed.nodes[key]
-        is_same = one.draft is not None and data_of(one.node).get("name") == data_of(one.before).get("name")
-        if is_same and one.draft and key in joined:  # a connection is to mean it, not another of its name
+        is_same = one.draft is not None and data_of(one.node).get("name") == data_of(
+            one.before
+        ).get("name")
+        if (
+            is_same and one.draft and key in joined
+        ):  # a connection is to mean it, not another of its name
             is_same = ends.find(one.draft.origin.get("name", one.draft.name)) is one.draft
         if is_same and isinstance(raw.get("name"), str):
             names[key] = raw["name"]
@@ -212,7 +254,8 @@ def _rename(
             waiting.append(key)
     maker = KeyMaker(names.values())
     for key in waiting:
-        one, raw = changed.nodes[key], raws[key]
+        one = changed.nodes[key]
+        raw = raws[key]
         old = str(one.draft.origin.get("name", one.draft.name)) if one.draft is not None else None
         wanted = raw.get("name") if one.draft is None and one.node.type == NOTE_TYPE else None
         wanted = str(wanted or data_of(one.node).get("name") or key)

@@ -44,7 +44,9 @@ class _FlowParts:
 def _read(document: Json, target: ImportTarget, tally: Tally) -> WorkflowDraft:
     listed = as_list(document.get("flows")) or []
     check_size("nodes", len(listed), MAX_NODES)
-    draft = WorkflowDraft(format="node-red", name=file_stem(target.file_name) or "flow", tally=tally)
+    draft = WorkflowDraft(
+        format="node-red", name=file_stem(target.file_name) or "flow", tally=tally
+    )
     parts = _sort(draft, listed)
     if not any((parts.tabs, parts.subflows, parts.groups, parts.configs, parts.steps)):
         reason = "it has no node that can be read; export the flow from Node-RED again"
@@ -81,7 +83,11 @@ def _sort(draft: WorkflowDraft, listed: list[Any]) -> _FlowParts:
         named = {"tab": parts.tabs, "subflow": parts.subflows, "group": parts.groups}
         if (found := named.get(str(raw.get("type")))) is not None:
             found.append(raw)
-        elif as_number(raw.get("x")) is None and as_number(raw.get("y")) is None and not raw.get("wires"):
+        elif (
+            as_number(raw.get("x")) is None
+            and as_number(raw.get("y")) is None
+            and not raw.get("wires")
+        ):
             parts.configs.append(raw)
         else:
             parts.steps.append(raw)
@@ -112,7 +118,9 @@ def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
             draft.tally.repair("tab", "another has the same id; both share one sheet", ref)
             continue
         add(ref, as_text(tab.get("label")) or f"flow {place}", _details(tab, "label"))
-    subflow_ids = {as_id(subflow.get("id")) or f"subflow {n}" for n, subflow in enumerate(parts.subflows, 1)}
+    subflow_ids = {
+        as_id(subflow.get("id")) or f"subflow {n}" for n, subflow in enumerate(parts.subflows, 1)
+    }
     for raw in (*parts.steps, *parts.groups):
         ref = as_id(raw.get("z")) or ""
         if ref in known or ref in subflow_ids:
@@ -166,7 +174,8 @@ def _add_nodes(draft: WorkflowDraft, parts: _FlowParts) -> None:
         add(node, raw)
     for place, raw in enumerate(parts.configs):
         node = start_node(draft, raw, CONFIG_SHEET)
-        node.x, node.y = place % _CONFIG_COLUMNS * 200, place // _CONFIG_COLUMNS * 80
+        node.x = place % _CONFIG_COLUMNS * 200
+        node.y = place // _CONFIG_COLUMNS * 80
         fill_config(draft, node, raw)
         add(node, raw)
     _join_groups(draft, by_id, wired)

@@ -1,7 +1,7 @@
 """Recognises the documents that hold Node-RED flows: files, clipboards, answers of its API.
 
-Decision: a list is Node-RED's only where a node shows it, by its wires, its place on a tab, or a type that is
-known to be Node-RED's. Many tools list `{id, type}`.
+Decision: a list is Node-RED's only where a node shows it, by its wires, its place on a tab, or a
+type that is known to be Node-RED's. Many tools list `{id, type}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _OTHERS = frozenset({"connections", "edges", "links"})
 
 def recognise(document: Any, _tally: Tally) -> Json | None:
     """Return `{flows: [...]}` and what stands beside it; None for a document of another tool."""
-    fields, listed = as_dict(document), as_list(document)
+    fields = as_dict(document)
+    listed = as_list(document)
     if fields is not None and (flows := as_list(fields.get("flows"))) is not None:
         return fields if "rev" in fields or _is_flow(flows) else None
     if fields is not None:
@@ -35,7 +36,9 @@ def recognise(document: Any, _tally: Tally) -> Json | None:
 
 def _is_single(fields: Json) -> bool:
     """Say whether an object is one flow with its nodes, as `GET /flow/:id` answers."""
-    is_flow = as_id(fields.get("id")) is not None and _OTHERS.isdisjoint(fields) and "type" not in fields
+    is_flow = (
+        as_id(fields.get("id")) is not None and _OTHERS.isdisjoint(fields) and "type" not in fields
+    )
     return is_flow and any(as_list(fields.get(part)) is not None for part in _PARTS)
 
 
@@ -67,7 +70,8 @@ def _shows_another(item: Json) -> bool:
 
 
 def _shows_it(item: Json) -> bool:
-    kind, foreign_id = as_text(item.get("type")), as_id(item.get("id"))
+    kind = as_text(item.get("type"))
+    foreign_id = as_id(item.get("id"))
     if kind is None and foreign_id is None:
         return False
     if as_list(item.get("wires")) is not None or (kind or "").startswith("subflow:"):

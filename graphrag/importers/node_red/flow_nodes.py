@@ -16,8 +16,22 @@ from graphrag.importers.json_values import (
     without_empty,
 )
 from graphrag.importers.readable_keys import clean
-from graphrag.importers.type_facts import GROUP_FACTS, NOTE_FACTS, TypeFacts, facts, humanise, known_type
-from graphrag.importers.workflow_draft import GROUP_TYPE, MAIN_IN, NOTE_TYPE, DraftNode, Port, WorkflowDraft
+from graphrag.importers.type_facts import (
+    GROUP_FACTS,
+    NOTE_FACTS,
+    TypeFacts,
+    facts,
+    humanise,
+    known_type,
+)
+from graphrag.importers.workflow_draft import (
+    GROUP_TYPE,
+    MAIN_IN,
+    NOTE_TYPE,
+    DraftNode,
+    Port,
+    WorkflowDraft,
+)
 
 STEP_WIDTH, STEP_HEIGHT = 160, 40
 JUNCTION_EXTENT = 20
@@ -28,7 +42,17 @@ MAX_OUTPUTS = 256
 FRAME = frozenset({"id", "type", "z", "g", "x", "y", "wires", "name", "info", "d", "links"})
 _LOOKS = frozenset({"l", "icon", "color", "outputs", "inputs", "outputLabels", "inputLabels"})
 _SOURCES = frozenset(
-    {"inject", "http in", "mqtt in", "link in", "catch", "status", "complete", "websocket in", "tcp in"}
+    {
+        "inject",
+        "http in",
+        "mqtt in",
+        "link in",
+        "catch",
+        "status",
+        "complete",
+        "websocket in",
+        "tcp in",
+    }
     | {"udp in", "watch", "server-state-changed"}
 )
 CODE = {
@@ -66,7 +90,9 @@ def _stand_in_name(foreign_type: str, raw: Json) -> str:
     """Return what an unnamed node is shown as: its type and what tells it apart."""
     if foreign_type == "http in":
         return (
-            " ".join(filter(None, (str(raw.get("method", "")).upper(), as_text(raw.get("url")))))[:80]
+            " ".join(filter(None, (str(raw.get("method", "")).upper(), as_text(raw.get("url")))))[
+                :80
+            ]
             or "http in"
         )
     if foreign_type.startswith("subflow:"):
@@ -87,14 +113,18 @@ def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
     node.width, node.height = as_extent(raw.get("w"), 200), as_extent(raw.get("h"), 100)
     others = rest(raw, FRAME | {"w", "h", "nodes"})
-    node.data = {"name": node.name, **without_empty(notes=as_text(raw.get("info")), parameters=others)}
+    node.data = {
+        "name": node.name,
+        **without_empty(notes=as_text(raw.get("info")), parameters=others),
+    }
     draft.types.setdefault(GROUP_TYPE, GROUP_FACTS)
 
 
 def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a note of a comment: its title is its name, its text the description behind it."""
     node.type = NOTE_TYPE
-    node.width, node.height = STEP_WIDTH, STEP_HEIGHT
+    node.width = STEP_WIDTH
+    node.height = STEP_HEIGHT
     _place(draft, node, raw)
     title = as_text(raw.get("name")) or ""
     info = as_text(raw.get("info"))
@@ -113,12 +143,15 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 
 def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     """Make a node of settings that other nodes share; secrets stay behind."""
-    node.width, node.height = STEP_WIDTH, STEP_HEIGHT
+    node.width = STEP_WIDTH
+    node.height = STEP_HEIGHT
     _fill_data(node, raw, rest(raw, FRAME | _LOOKS))
     draft.types.setdefault(node.type, red_facts(str(raw.get("type") or node.type), config=True))
 
 
-def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]) -> None:
+def fill_step(
+    draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]
+) -> None:
     """Make a step: its code, its settings and a port for each of its outputs."""
     kind = as_text(raw.get("type")) or node.type
     node.width, node.height = (
@@ -133,7 +166,9 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
         node.process = code
         language = (as_text(raw.get("format")) or usual) if kind == "template" else usual
     _fill_data(node, raw, settings, language)
-    definition = subflows.get(kind.removeprefix("subflow:")) if kind.startswith("subflow:") else None
+    definition = (
+        subflows.get(kind.removeprefix("subflow:")) if kind.startswith("subflow:") else None
+    )
     if definition is not None:
         name = as_text(definition.get("name")) or kind
         node.name = node.origin.get("name") or name
@@ -142,7 +177,9 @@ def fill_step(draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mappin
         said = first or "Runs a flow that is drawn on its own sheet."
         draft.types.setdefault(node.type, facts(f"Subflow: {name}", said, "subflow"))
     draft.types.setdefault(node.type, red_facts(kind))
-    takes_input = bool(as_list(definition.get("in"))) if definition is not None else kind not in _SOURCES
+    takes_input = (
+        bool(as_list(definition.get("in"))) if definition is not None else kind not in _SOURCES
+    )
     if takes_input:
         node.take_in(MAIN_IN)
     _add_outputs(node, raw)
@@ -157,7 +194,9 @@ def _fill_data(node: DraftNode, raw: Json, settings: Json, language: str | None 
         "name": node.name,
         "parameters": settings,
         **without_empty(
-            notes=as_text(raw.get("info")), disabled=True if raw.get("d") is True else None, language=language
+            notes=as_text(raw.get("info")),
+            disabled=True if raw.get("d") is True else None,
+            language=language,
         ),
     }
     _keep_looks(node, raw)
@@ -170,11 +209,13 @@ def _keep_looks(node: DraftNode, raw: Json) -> None:
 
 
 def _place(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
-    x, y = as_number(raw.get("x")), as_number(raw.get("y"))
+    x = as_number(raw.get("x"))
+    y = as_number(raw.get("y"))
     if x is None or y is None:
         draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
         return
-    node.x, node.y = x - node.width // 2, y - node.height // 2
+    node.x = x - node.width // 2
+    node.y = y - node.height // 2
 
 
 def _add_outputs(node: DraftNode, raw: Json) -> None:
@@ -201,7 +242,9 @@ def _rule_name(rule: Json) -> str | None:
     if kind == "else":
         return "otherwise"
     value = rule.get("v")
-    shown = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    shown = (
+        str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    )
     return clean(f"{kind} {shown}", limit=80) or None
 
 

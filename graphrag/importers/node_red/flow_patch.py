@@ -1,7 +1,8 @@
-"""Brings what people changed into the Node-RED flow that a graph was read from, or into an empty one.
+"""Brings what people changed into the Node-RED flow that a graph was read from, or into
+an empty one.
 
-What did not change stays as it was written. The ends of a subflow are no entries of a file: they stand in the
-entry of their subflow.
+What did not change stays as it was written. The ends of a subflow are no entries of a file: they
+stand in the entry of their subflow.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ _LINKS = ("link in", "link out", "link call")
 
 
 def _has_type(name: str) -> bool:
-    return name == GROUP_TYPE or name in _ENDS or known_type("graphrag.importers.node_red", name) is not None
+    return (
+        name == GROUP_TYPE
+        or name in _ENDS
+        or known_type("graphrag.importers.node_red", name) is not None
+    )
 
 
 FLOW_WRITER = FileWriter(
@@ -57,10 +62,13 @@ class _FlowPatch:
     """Changes a file in place; what Node-RED has no place for is counted."""
 
     def __init__(self, document: Json, changed: Changed, tally: Tally) -> None:
-        self._changed, self._tally = changed, tally
+        self._changed = changed
+        self._tally = tally
         listed = as_list(document.get("flows"))
         self._flows: list[Any] = document.setdefault("flows", []) if listed is None else listed
-        self._subflows = [raw for raw in self._flows if as_dict(raw) and raw.get("type") == "subflow"]
+        self._subflows = [
+            raw for raw in self._flows if as_dict(raw) and raw.get("type") == "subflow"
+        ]
         self._raws: dict[str, Json] = {}
         self._taken = {as_id(raw.get("id")) for raw in map(as_dict, self._flows) if raw is not None}
         self._sheets: dict[str, str] = {}
@@ -71,7 +79,9 @@ class _FlowPatch:
         for ends in sorted(self._changed.removed):
             self._cut(ends)
         self._take_out()
-        for key, one in sorted(self._changed.nodes.items(), key=lambda item: _end_place(item[1].node)):
+        for key, one in sorted(
+            self._changed.nodes.items(), key=lambda item: _end_place(item[1].node)
+        ):
             if one.draft is not None:
                 self._raws[key] = one.draft.raw
             elif one.node.type in _ENDS:
@@ -90,9 +100,12 @@ class _FlowPatch:
     # Sheets
 
     def _patch_sheets(self) -> None:
-        before, now = self._changed.before, self._changed.graph
+        before = self._changed.before
+        now = self._changed.graph
         refs = _refs(before.metadata) | _refs(now.metadata)
-        entries = {as_id(raw.get("id")): raw for raw in map(as_dict, self._flows) if raw is not None}
+        entries = {
+            as_id(raw.get("id")): raw for raw in map(as_dict, self._flows) if raw is not None
+        }
         new: list[Json] = []
         for sheet, label in now.sheets_list.items():
             ref = self._sheets[sheet] = refs.get(sheet) or _new_id(now.key, sheet)
@@ -102,14 +115,20 @@ class _FlowPatch:
                     new.append(self._new_sheet(sheet, ref, label))
             elif raw is not None and label != before.sheets_list.get(sheet, label):
                 is_tab = raw.get("type") == "tab"
-                raw["label" if is_tab else "name"] = label if is_tab else label.removeprefix("subflow ")
+                raw["label" if is_tab else "name"] = (
+                    label if is_tab else label.removeprefix("subflow ")
+                )
         self._flows[:0] = new
         self._subflows += [raw for raw in new if raw["type"] == "subflow"]
         gone = {refs.get(sheet) for sheet in before.sheets_list.keys() - now.sheets_list.keys()}
         self._flows[:] = [
             raw
             for raw in self._flows
-            if not (as_dict(raw) and raw.get("type") in ("tab", "subflow") and as_id(raw.get("id")) in gone)
+            if not (
+                as_dict(raw)
+                and raw.get("type") in ("tab", "subflow")
+                and as_id(raw.get("id")) in gone
+            )
         ]
 
     def _new_sheet(self, sheet: str, ref: str, label: str) -> Json:
@@ -118,7 +137,8 @@ class _FlowPatch:
         details = as_dict((as_dict(kept.get("sheets")) or {}).get(ref)) or {}
         nodes = [one.node for one in self._changed.nodes.values()]
         is_subflow = details.get("type") == "subflow" or any(
-            node.type == f"subflow:{ref}" or (node.sheet == sheet and node.type in _ENDS) for node in nodes
+            node.type == f"subflow:{ref}" or (node.sheet == sheet and node.type in _ENDS)
+            for node in nodes
         )
         if is_subflow:
             name = label.removeprefix("subflow ")
@@ -126,7 +146,9 @@ class _FlowPatch:
         return {**details, "id": ref, "type": "tab", "label": label}
 
     def _has_steps(self, sheet: str) -> bool:
-        return any(one.node.sheet == sheet and _is_step(one.node) for one in self._changed.nodes.values())
+        return any(
+            one.node.sheet == sheet and _is_step(one.node) for one in self._changed.nodes.values()
+        )
 
     # Nodes
 
@@ -157,10 +179,13 @@ class _FlowPatch:
 
     def _new(self, node: Node) -> Json:
         origin = as_dict((node.model_extra or {}).get("origin")) or {}
-        is_ours, own = origin.get("format") == "node-red", origin.get("id")
+        is_ours = origin.get("format") == "node-red"
+        own = origin.get("id")
         kind = {NOTE_TYPE: "comment"}.get(node.type, node.type.removeprefix("node-red."))
         raw: Json = {
-            "id": own if is_ours and own and own not in self._taken else _new_id(node.graph_key, node.key),
+            "id": own
+            if is_ours and own and own not in self._taken
+            else _new_id(node.graph_key, node.key),
             "type": kind,
             **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
             **(dict.fromkeys(as_list(origin.get("empty")) or (), "") if is_ours else {}),
@@ -177,8 +202,10 @@ class _FlowPatch:
         return self._sheets.get(node.sheet) == CONFIG_SHEET and not _is_step(node)
 
     def _patch_node(self, raw: Json, one: ChangedNode) -> None:
-        node, old = one.node, one.before
-        now, was = data_of(node), data_of(old)
+        node = one.node
+        old = one.before
+        now = data_of(node)
+        was = data_of(old)
         self._place(raw, one)
         if node.type in _ENDS:
             return
@@ -196,7 +223,8 @@ class _FlowPatch:
         one.note_unsaid(_SAID, self._tally)
 
     def _place(self, raw: Json, one: ChangedNode) -> None:
-        node, old = one.node, one.before
+        node = one.node
+        old = one.before
         if old is None and self._is_config(node):
             return
         if node.type not in _ENDS and (old is None or node.sheet != old.sheet):
@@ -241,7 +269,8 @@ class _FlowPatch:
                     _remove(as_list(raw.get("nodes")), draft.origin.get("id"))
         for key, raw in self._raws.items():
             one = self._changed.nodes[key]
-            group, old = data_of(one.node).get("group"), data_of(one.before).get("group")
+            group = data_of(one.node).get("group")
+            old = data_of(one.before).get("group")
             if group == old:
                 continue
             for name in (group, old):
@@ -260,7 +289,8 @@ class _FlowPatch:
 
     def _cut(self, ends: EdgeEnds) -> None:
         drafts = {key: draft for draft, key in self._changed.keys.items()}
-        source, target = drafts[ends[0]], drafts[ends[2]]
+        source = drafts[ends[0]]
+        target = drafts[ends[2]]
         if ends[1] == LINK:
             for one, other in ((source, target), (target, source)):
                 _remove(as_list(one.raw.get("links")), other.origin.get("id"))
@@ -281,16 +311,23 @@ class _FlowPatch:
         if source not in self._raws or target not in self._raws:
             self._tally.drop("edge", "one of its ends is not in the file", f"{source} → {target}")
             return
-        one, other = self._changed.nodes[source].node, self._changed.nodes[target].node
+        one = self._changed.nodes[source].node
+        other = self._changed.nodes[target].node
         if output == LINK or inlet == LINK:
             self._link(source, target)
         elif other.type in ("subflow-out", "subflow-status"):
-            name = self._sheets.get(one.sheet, "") if one.type == "subflow-in" else self._id_of(source)
-            self._raws[target].setdefault("wires", []).append({"id": name, "port": _output(output) or 0})
+            name = (
+                self._sheets.get(one.sheet, "") if one.type == "subflow-in" else self._id_of(source)
+            )
+            self._raws[target].setdefault("wires", []).append(
+                {"id": name, "port": _output(output) or 0}
+            )
         elif one.type == "subflow-in":
             self._raws[source].setdefault("wires", []).append({"id": self._id_of(target)})
         elif (place := _output(output)) is None or inlet != "0":
-            self._tally.drop("edge", "the format has no such output or input", f"{source} → {target}")
+            self._tally.drop(
+                "edge", "the format has no such output or input", f"{source} → {target}"
+            )
         else:
             wires = as_list(self._raws[source].get("wires")) or []
             wires += [[] for _ in range(place + 1 - len(wires))]
@@ -324,7 +361,9 @@ def _extent(node: Node) -> tuple[int, int]:
 
 
 def _end_place(node: Node) -> int:
-    """Returns which end of its kind an end of a subflow was in the file; those made here come last."""
+    """Returns which end of its kind an end of a subflow was in the file; those made
+    here come last.
+    """
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     number = str(origin.get("id")).rsplit(" ", 1)[-1]
     is_known = node.type in _ENDS and number.isdecimal() and len(number) < 10
@@ -337,7 +376,9 @@ def _output(handle: str) -> int | None:
 
 
 def _remove(listed: list[Any] | None, name: Any, *, port: str | None = None) -> None:
-    """Take an id out of a list of ids, or of objects that have one, and this port if one is named."""
+    """Take an id out of a list of ids, or of objects that have one, and this port if
+    one is named.
+    """
 
     def is_meant(item: Any) -> bool:
         fields = as_dict(item) or {"id": item}
@@ -352,7 +393,8 @@ def _patch_comment(raw: Json, now: Mapping[str, Any], was: Mapping[str, Any]) ->
     if now.get("text") != was.get("text"):
         title, _, info = str(now.get("text") or "").partition("\n\n")
         if "\n" in title:
-            title, info = str(now.get("name") or "comment"), str(now["text"])
+            title = str(now.get("name") or "comment")
+            info = str(now["text"])
         raw["name"], raw["info"] = title, info
     elif now.get("name") != was.get("name"):
         raw["name"] = str(now.get("name") or "")

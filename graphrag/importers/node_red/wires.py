@@ -61,13 +61,16 @@ class _Wires:
     def draw(self, source: DraftNode, out: Port, target_id: Any) -> None:
         target = self.by_id.get(as_id(target_id) or "")
         if target is None:
-            self.draft.tally.drop("edge", "its target is not in the file", f"{source.name} → {target_id}")
+            self.draft.tally.drop(
+                "edge", "its target is not in the file", f"{source.name} → {target_id}"
+            )
             return
         self.join(source, out, target, MAIN_IN)
 
     def join(self, source: DraftNode, out: Port, target: DraftNode, inlet: Port) -> None:
         """Draw one edge; a second one is counted unless it is a link, which both ends list."""
-        out, inlet = source.take_out(out), target.take_in(inlet)
+        out = source.take_out(out)
+        inlet = target.take_in(inlet)
         label = LINK if out.id == LINK else out.display
         edge = DraftEdge(
             source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label
@@ -86,10 +89,14 @@ def _read_links(wires: _Wires, node: DraftNode, raw: Json) -> None:
     for listed in as_list(raw.get("links")) or ():
         other = wires.by_id.get(as_id(listed) or "")
         if other is None:
-            wires.draft.tally.drop("link", "its other end is not in the file", f"{node.name} → {listed}")
+            wires.draft.tally.drop(
+                "link", "its other end is not in the file", f"{node.name} → {listed}"
+            )
             continue
         source, target = (other, node) if kind == "link in" else (node, other)
-        wires.join(source, Port(LINK, "R", order=1000, display=LINK), target, Port(LINK, "L", order=1000))
+        wires.join(
+            source, Port(LINK, "R", order=1000, display=LINK), target, Port(LINK, "L", order=1000)
+        )
 
 
 def _read_ends(wires: _Wires, subflow: Json, sheet: str) -> None:
@@ -115,7 +122,9 @@ def _end_wires(wires: _Wires, end: DraftNode, item: Any, inlet: DraftNode | None
         port = as_index(fields.get("port", 0))
         if port is None:
             port = 0
-            wires.draft.tally.repair("edge", "its output could not be read and is the first", end.name)
+            wires.draft.tally.repair(
+                "edge", "its output could not be read and is the first", end.name
+            )
         if source is None and fields.get("id") == end.sheet:
             source = inlet  # a subflow may lead its input straight to its output
         if source is None:
@@ -131,7 +140,8 @@ def _end(
 ) -> DraftNode:
     fields = as_dict(item) or {}
     name = f"subflow {kind}" if kind == "status" else f"subflow {kind} {place + 1}"
-    x, y = as_number(fields.get("x")) or 0, as_number(fields.get("y")) or 0
+    x = as_number(fields.get("x")) or 0
+    y = as_number(fields.get("y")) or 0
     node = DraftNode(
         name=name,
         type=f"subflow-{kind}",

@@ -1,7 +1,7 @@
 """A double of OpenAI's Realtime server: a real WebSocket server on loopback, for tests and demos.
 
-It recognizes no words: each segment of speech takes the next of the lines that `hear` was given ("scripted
-recognition").
+It recognizes no words: each segment of speech takes the next of the lines that `hear` was
+given ("scripted recognition").
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from graphrag.voice.realtime.double_session import LIFETIME_S, MAX_WAITING, DoubleSession, DoubleSetup, Start
+from graphrag.voice.realtime.double_session import (
+    LIFETIME_S,
+    MAX_WAITING,
+    DoubleSession,
+    DoubleSetup,
+    Start,
+)
 from graphrag.voice.realtime.minds import Mind
 from graphrag.voice.simulation.speech import speech
 
@@ -32,7 +38,9 @@ _QUIET.setLevel(logging.ERROR)
 
 
 class RealtimeDouble:
-    """The server. `sessions`: the last 200, in order. `key`: the only one that is taken, None for any."""
+    """The server. `sessions`: the last 200, in order. `key`: the only one that is taken,
+    None for any.
+    """
 
     def __init__(
         self,
@@ -42,7 +50,8 @@ class RealtimeDouble:
         rate: float | None = None,
         key: str | None = None,
     ) -> None:
-        self._key, self._port = key, 0
+        self._key = key
+        self._port = 0
         self._lines = deque[str]()
         self.setup = DoubleSetup(
             mind=mind,
@@ -59,7 +68,9 @@ class RealtimeDouble:
         return f"ws://{HOST}:{self._port}/v1/realtime"
 
     def hear(self, lines: Iterable[str]) -> None:
-        """Give what the next segments of speech say, in order; a segment without a line is not understood."""
+        """Give what the next segments of speech say, in order; a segment without a
+        line is not understood.
+        """
         self._lines.extend(lines)
 
     async def __aenter__(self) -> Self:
@@ -83,9 +94,14 @@ class RealtimeDouble:
             await self._server.wait_closed()
 
     async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
-        """Refuse a handshake as the server does: no key, a key it does not know, headers of the beta."""
+        """Refuse a handshake as the server does: no key, a key it does not know, headers
+        of the beta.
+        """
         given = request.headers.get("Authorization", "")
-        if not given.startswith("Bearer ") or self._key not in (None, given.removeprefix("Bearer ")):
+        if not given.startswith("Bearer ") or self._key not in (
+            None,
+            given.removeprefix("Bearer "),
+        ):
             return socket.respond(HTTPStatus.UNAUTHORIZED, "invalid_api_key\n")
         if "OpenAI-Beta" in request.headers:
             return socket.respond(HTTPStatus.BAD_REQUEST, "beta_api_shape_disabled\n")
@@ -101,7 +117,9 @@ class RealtimeDouble:
             running: list[asyncio.Task[None]] = []
 
             def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                running[:] = [task for task in running if not task.done()] + [tasks.create_task(work)]
+                running[:] = [task for task in running if not task.done()] + [
+                    tasks.create_task(work)
+                ]
                 return running[-1]
 
             session = self.new_session(socket, start)

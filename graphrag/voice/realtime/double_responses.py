@@ -43,10 +43,13 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Event:
 
 
 class DoubleResponse:
-    """A response that is being made. `asked`: what `response.create` said; `is_beside`: out of band."""
+    """A response that is being made. `asked`: what `response.create` said; `is_beside`:
+    out of band.
+    """
 
     def __init__(self, state: DoubleSession, asked: Mapping[str, Any]) -> None:
-        self.state, self.asked = state, asked
+        self.state = state
+        self.asked = asked
         self.id = new_id("resp")
         self.is_beside = asked.get("conversation") == "none"
         self.output: list[Event] = []
@@ -75,7 +78,9 @@ class DoubleResponse:
             reply = await self._reply()
         except ModelError:
             why = "The server had an error while processing your request."
-            self._end("failed", error={"type": "server_error", "code": "server_error", "message": why})
+            self._end(
+                "failed", error={"type": "server_error", "code": "server_error", "message": why}
+            )
             return
         for part in reply:
             if isinstance(part, CallsTool):
@@ -93,19 +98,35 @@ class DoubleResponse:
         items = self.state.items if given is None else given
         offered = self._settings["tool_choice"] != "none"
         tools = cast(Sequence[Event], self._settings["tools"] if offered else ())
-        return await self.state.setup.mind.reply(self._settings["instructions"], tuple(items), tools)
+        return await self.state.setup.mind.reply(
+            self._settings["instructions"], tuple(items), tools
+        )
 
     async def _say(self, part: Says) -> None:
-        """Make a message: words in as many pieces as they have, with their sound unless texts are wanted."""
-        state, sound, kind = self.state, b"", "text"
+        """Make a message: words in as many pieces as they have, with their sound unless
+        texts are wanted.
+        """
+        state = self.state
+        sound = b""
+        kind = "text"
         if self._settings["output_modalities"] != ["text"]:
-            sound, kind = await state.setup.voice(part.text, state.language), "audio"
+            sound = await state.setup.voice(part.text, state.language)
+            kind = "audio"
         words = "transcript" if kind == "audio" else "text"
-        message: Event = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
+        message: Event = {
+            "type": "message",
+            "status": "in_progress",
+            "role": "assistant",
+            "content": [],
+        }
         item = self._begin({"id": new_id("item"), **message})
         item["content"].append({"type": f"output_{kind}", words: ""})
         self._emit("response.content_part.added", part={"type": kind, words: ""})
-        said = "response.output_audio_transcript.delta" if kind == "audio" else "response.output_text.delta"
+        said = (
+            "response.output_audio_transcript.delta"
+            if kind == "audio"
+            else "response.output_text.delta"
+        )
         pieces = [sound[at : at + DELTA_BYTES] for at in range(0, len(sound), DELTA_BYTES)]
         for word, piece in zip_longest(_WORD.findall(part.text), pieces):
             if word:
@@ -113,7 +134,9 @@ class DoubleResponse:
                 self._emit(said, delta=word)
             if piece:
                 self.sound_ms += len(piece) / BYTES_A_MS
-                state.sound_ms[item["id"]] = state.sound_ms.get(item["id"], 0) + len(piece) / BYTES_A_MS
+                state.sound_ms[item["id"]] = (
+                    state.sound_ms.get(item["id"], 0) + len(piece) / BYTES_A_MS
+                )
                 delta = base64.b64encode(piece).decode("ascii")
                 self._emit("response.output_audio.delta", delta=delta)
             await self._pause(len(piece or b"") / BYTES_A_MS)
@@ -121,11 +144,15 @@ class DoubleResponse:
 
     async def _call(self, part: CallsTool) -> None:
         call = {"name": part.name, "call_id": new_id("call"), "arguments": ""}
-        item = self._begin({"id": new_id("item"), "type": "function_call", "status": "in_progress", **call})
+        item = self._begin(
+            {"id": new_id("item"), "type": "function_call", "status": "in_progress", **call}
+        )
         for at in range(0, len(part.arguments), 16):
             piece = part.arguments[at : at + 16]
             item["arguments"] += piece
-            self._emit("response.function_call_arguments.delta", call_id=item["call_id"], delta=piece)
+            self._emit(
+                "response.function_call_arguments.delta", call_id=item["call_id"], delta=piece
+            )
             await self._pause(0)
         self._close("completed")
 
@@ -171,12 +198,18 @@ class DoubleResponse:
     def _emit(self, kind: str, **fields: Any) -> None:
         """Send an event about the open item."""
         item = cast(Event, self._open)
-        where: Event = {"response_id": self.id, "item_id": item["id"], "output_index": len(self.output) - 1}
+        where: Event = {
+            "response_id": self.id,
+            "item_id": item["id"],
+            "output_index": len(self.output) - 1,
+        }
         if item["type"] == "message":
             where["content_index"] = 0
         self.state.emit(kind, **where, **fields)
 
-    def _end(self, status: Literal["completed", "cancelled", "failed", "incomplete"], **details: Any) -> None:
+    def _end(
+        self, status: Literal["completed", "cancelled", "failed", "incomplete"], **details: Any
+    ) -> None:
         self._close("incomplete")
         self.is_over = True
         known = {"type": status, **details} if details else None
@@ -201,15 +234,24 @@ class DoubleResponse:
         }
 
     def _usage(self) -> Event:
-        """Return about what a server would count: a token for four characters, 100 ms heard, 50 ms said."""
+        """Return about what a server would count: a token for four characters, 100 ms heard,
+        50 ms said.
+        """
         read = [self._settings["instructions"], *(words_of(item) for item in self.state.items)]
         texts_in = sum(len(text) for text in read) // 4
-        texts_out = sum(len(words_of(item) or item.get("arguments", "")) for item in self.output) // 4
-        heard, said = self.state.activity.heard_ms // 100, round(self.sound_ms / 50)
+        texts_out = (
+            sum(len(words_of(item) or item.get("arguments", "")) for item in self.output) // 4
+        )
+        heard = self.state.activity.heard_ms // 100
+        said = round(self.sound_ms / 50)
         return {
             "total_tokens": texts_in + heard + texts_out + said,
             "input_tokens": texts_in + heard,
             "output_tokens": texts_out + said,
-            "input_token_details": {"text_tokens": texts_in, "audio_tokens": heard, "cached_tokens": 0},
+            "input_token_details": {
+                "text_tokens": texts_in,
+                "audio_tokens": heard,
+                "cached_tokens": 0,
+            },
             "output_token_details": {"text_tokens": texts_out, "audio_tokens": said},
         }

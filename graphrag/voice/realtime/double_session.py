@@ -1,7 +1,7 @@
 """One session of the double: its conversation, and what it does about each event of the client.
 
-Nothing here waits. Source: OpenAI API reference, "Realtime"; recorded sessions for the order of events; codes
-and texts of errors as seen in public reports.
+Nothing here waits. Source: OpenAI API reference, "Realtime"; recorded sessions for the order of
+events; codes and texts of errors as seen in public reports.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 class DoubleSetup:
     """What the sessions of a double share.
 
-    `voice` gives μ-law sound of a text in a language; `hear` the words of the next segment of speech. `rate`:
-    how much faster than it is played sound is sent, None for as fast as it is read.
+    `voice` gives μ-law sound of a text in a language; `hear` the words of the next segment of
+    speech. `rate`: how much faster than it is played sound is sent, None for as fast as it is read.
     """
 
     mind: Mind
@@ -58,13 +58,15 @@ class EventRefused(Exception):
 class DoubleSession:
     """A session.
 
-    `active`: the response of the conversation that is being made, `beside`: one out of band. `received`: the
-    client's events but its sound, the last 2,000; `errors`: how often each code was sent; `sound_ms`: what
-    was sent of each item. `refusal`: the code for which the connection is closed once its events are sent.
+    `active`: the response of the conversation that is being made, `beside`: one out of band.
+    `received`: the client's events but its sound, the last 2,000; `errors`: how often each code was
+    sent; `sound_ms`: what was sent of each item. `refusal`: the code for which the connection is
+    closed once its events are sent.
     """
 
     def __init__(self, model: str, setup: DoubleSetup, start: Start) -> None:
-        self.setup, self.start = setup, start
+        self.setup = setup
+        self.start = start
         self.out = asyncio.Queue[bytes]()
         self.has_room = asyncio.Event()
         self.has_room.set()
@@ -111,7 +113,13 @@ class DoubleSession:
     def _emit_error(self, code: str, message: str, caused_by: Any = None) -> None:
         self.errors[code] += 1
         kind = "server_error" if code == "server_error" else "invalid_request_error"
-        error = {"type": kind, "code": code, "message": message, "param": None, "event_id": caused_by}
+        error = {
+            "type": kind,
+            "code": code,
+            "message": message,
+            "param": None,
+            "event_id": caused_by,
+        }
         self.emit("error", error=error)
 
     def add_item(self, item: Event) -> str | None:
@@ -148,7 +156,9 @@ class DoubleSession:
         for side in ("input", "output"):
             wanted = changed["audio"][side]["format"].get("type")
             if wanted != FORMAT["type"]:
-                raise EventRefused("invalid_value", f"Invalid value: '{wanted}'. Expected 'audio/pcmu'.")
+                raise EventRefused(
+                    "invalid_value", f"Invalid value: '{wanted}'. Expected 'audio/pcmu'."
+                )
         self.session = changed
         self.emit("session.updated", session=changed)
 
@@ -187,7 +197,8 @@ class DoubleSession:
         self.emit("conversation.item.done", previous_item_id=before, item=item)
 
     def on_truncate(self, event: Event) -> None:
-        item, wanted = self._known(event["item_id"], "truncate"), int(event["audio_end_ms"])
+        item = self._known(event["item_id"], "truncate")
+        wanted = int(event["audio_end_ms"])
         if not any(part["type"] == "output_audio" for part in item.get("content", ())):
             why = "Only model output audio messages can be truncated"
             raise EventRefused("unsupported_content_type", why)
@@ -195,10 +206,15 @@ class DoubleSession:
         if wanted > length:
             why = f"Audio content of {length}ms is already shorter than {wanted}ms"
             raise EventRefused("invalid_value", why)
-        words, part = words_of(item), item["content"][0]
+        words = words_of(item)
+        part = item["content"][0]
         part["transcript"] = words[: len(words) * wanted // max(1, length)]
         self.sound_ms[item["id"]] = wanted
-        where = {"item_id": item["id"], "content_index": event["content_index"], "audio_end_ms": wanted}
+        where = {
+            "item_id": item["id"],
+            "content_index": event["content_index"],
+            "audio_end_ms": wanted,
+        }
         self.emit("conversation.item.truncated", **where)
 
     def on_delete(self, event: Event) -> None:
@@ -224,21 +240,32 @@ class DoubleSession:
 
     def on_cancel(self, event: Event) -> None:
         wanted = event.get("response_id")
-        running = [run for run in (self.active, self.beside) if run is not None and wanted in (None, run.id)]
+        running = [
+            run
+            for run in (self.active, self.beside)
+            if run is not None and wanted in (None, run.id)
+        ]
         if not running:
-            raise EventRefused("response_cancel_not_active", "Cancellation failed: no active response found")
+            raise EventRefused(
+                "response_cancel_not_active", "Cancellation failed: no active response found"
+            )
         running[0].cancel("client_cancelled")
 
     # -- turns
 
     def _speech_started(self, at_ms: int, *, interrupts: bool) -> None:
-        self._speech_id, self._speech_ms, self._silent_since_ms = new_id("item"), at_ms, None
-        self.emit("input_audio_buffer.speech_started", audio_start_ms=at_ms, item_id=self._speech_id)
+        self._speech_id = new_id("item")
+        self._speech_ms = at_ms
+        self._silent_since_ms = None
+        self.emit(
+            "input_audio_buffer.speech_started", audio_start_ms=at_ms, item_id=self._speech_id
+        )
         if self.active is not None and interrupts:
             self.active.cancel("turn_detected")
 
     def _look_for_silence(self, idle_ms: int | None) -> None:
-        since, now = self._silent_since_ms, self.activity.heard_ms
+        since = self._silent_since_ms
+        now = self.activity.heard_ms
         if since is None or idle_ms is None or self.active is not None or self.activity.is_speaking:
             return
         if now < since + idle_ms:
@@ -300,7 +327,12 @@ def _new_session(model: str) -> Event:
         "create_response": True,
         "interrupt_response": True,
     }
-    sound_in = {"format": FORMAT, "transcription": None, "noise_reduction": None, "turn_detection": detection}
+    sound_in = {
+        "format": FORMAT,
+        "transcription": None,
+        "noise_reduction": None,
+        "turn_detection": detection,
+    }
     return {
         "type": "realtime",
         "object": "realtime.session",
@@ -328,7 +360,9 @@ def _parsed(raw: str | bytes) -> Event:
     event = cast(Event, parsed)
     kind = event.get("type")
     if not isinstance(kind, str) or kind not in _HANDLERS:
-        raise EventRefused("invalid_value", f"Invalid value: '{kind}'. Supported: {', '.join(_HANDLERS)}.")
+        raise EventRefused(
+            "invalid_value", f"Invalid value: '{kind}'. Supported: {', '.join(_HANDLERS)}."
+        )
     return event
 
 

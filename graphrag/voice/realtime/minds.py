@@ -33,7 +33,9 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class CallsTool:
-    """An item of the response that calls a function. `arguments` is JSON, or what a bad model writes."""
+    """An item of the response that calls a function. `arguments` is JSON, or what a
+    bad model writes.
+    """
 
     name: str
     arguments: str = "{}"
@@ -60,9 +62,9 @@ GREETS: Final = "Hello, how can I help you?"
 class RulesMind:
     """Answers by a provider, with the tools that the session declares.
 
-    A provider by rules follows no instructions. So notes of the service and the words that a greeting quotes
-    are said as they stand (`quoted`); a caller who says nothing, and one who is to be greeted in no words of
-    the document, get sentences of our own.
+    A provider by rules follows no instructions. So notes of the service and the words that a
+    greeting quotes are said as they stand (`quoted`); a caller who says nothing, and one who is to
+    be greeted in no words of the document, get sentences of our own.
     """
 
     def __init__(self, provider: llm.LLMProvider) -> None:
@@ -92,7 +94,9 @@ class RulesMind:
 
 
 def quoted(instruction: str) -> str:
-    """Return what an instruction wants said: its longest quotation, what follows a colon, or all of it."""
+    """Return what an instruction wants said: its longest quotation, what follows a colon, or
+    all of it.
+    """
     quotations = _QUOTED.findall(instruction)
     if quotations:
         return max(quotations, key=len).strip()
@@ -100,7 +104,9 @@ def quoted(instruction: str) -> str:
 
 
 def read_aloud(text: str) -> str:
-    """Return an answer as it is read aloud: without markup and code, lists as sentences, cut in time."""
+    """Return an answer as it is read aloud: without markup and code, lists as sentences,
+    cut in time.
+    """
     head, _, rest = text.partition("\n\n")
     plain = _LINK.sub(r"\1", _CODE.sub("", rest if _NOTICE in head else text))
     plain = _MARKS.sub("", plain).strip()
@@ -128,17 +134,23 @@ def _messages(instructions: str, items: Sequence[Item]) -> list[llm.Message]:
     for item in items:
         match item.get("type"), item.get("role"):
             case "function_call", _:
-                call = llm.ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
+                call = llm.ToolCall(
+                    id=item["call_id"], name=item["name"], arguments=item["arguments"]
+                )
                 names[call.id] = call.name
                 before = made[-1]
-                if isinstance(before, llm.AssistantMessage):  # calls of one response are one message
+                if isinstance(
+                    before, llm.AssistantMessage
+                ):  # calls of one response are one message
                     calls = (*before.tool_calls, call)
                     made[-1] = llm.AssistantMessage(content=before.content, tool_calls=calls)
                 else:
                     made.append(llm.AssistantMessage(tool_calls=(call,)))
             case "function_call_output", _:
                 name = names.get(item["call_id"], "")
-                made.append(llm.ToolMessage(call_id=item["call_id"], name=name, content=item["output"]))
+                made.append(
+                    llm.ToolMessage(call_id=item["call_id"], name=name, content=item["output"])
+                )
             case _, "assistant":
                 made.append(llm.AssistantMessage(content=words_of(item)))
             case _, "system":

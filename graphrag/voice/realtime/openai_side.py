@@ -1,7 +1,7 @@
 """Connects to a server of OpenAI's Realtime interface.
 
-Source: OpenAI API reference, "Realtime", connections over WebSocket; close code 3000 and its reasons as seen
-in public reports, as "invalid_request_error.invalid_model" with 4000.
+Source: OpenAI API reference, "Realtime", connections over WebSocket; close code 3000 and its
+reasons as seen in public reports, as "invalid_request_error.invalid_model" with 4000.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class OpenAISide:
     """One connection to a Realtime server. The key is in no error, log or repr."""
 
     def __init__(self, url: str, key: str, model: str, *, open_s: float = OPEN_S) -> None:
-        self._url, self._key, self._model, self._open_s = urlsplit(url), key, model, open_s
+        self._url = urlsplit(url)
+        self._key = key
+        self._model = model
+        self._open_s = open_s
         self._socket: ClientConnection | None = None
         self._first: dict[str, Any] | None = None
 
@@ -76,9 +79,12 @@ class OpenAISide:
             await self.close()
             raise self._failed(f"no answer within {self._open_s:g} s") from error
         except InvalidStatus as error:
-            status, said = error.response.status_code, _refusal_in(error.response)
+            status = error.response.status_code
+            said = _refusal_in(error.response)
             is_refused = status in _REFUSED_STATUS or said.is_final
-            raise self._failed(f"the server answers HTTP {status}", said, is_refused=is_refused) from error
+            raise self._failed(
+                f"the server answers HTTP {status}", said, is_refused=is_refused
+            ) from error
         except ConnectionClosed as error:
             code = 0 if error.rcvd is None else error.rcvd.code
             why = f"the server closes with code {code}" if code else "the connection was lost"
@@ -94,12 +100,16 @@ class OpenAISide:
                 raise self._failed(f"the server says {said.code}", said, is_refused=True)
 
     async def send(self, text: str) -> None:
-        """Send a frame; a server that takes none for five seconds is gone. Raises: RealtimeUnreachable."""
+        """Send a frame; a server that takes none for five seconds is
+        gone. Raises: RealtimeUnreachable.
+        """
         if self._socket is None:
             raise self._failed("not connected")
         try:
             if len(text) < SMALL_CHARS and not self._socket.transport.get_write_buffer_size():
-                await self._socket.send(text)  # it cannot wait, and a time limit costs a tenth of sending it
+                await self._socket.send(
+                    text
+                )  # it cannot wait, and a time limit costs a tenth of sending it
                 return
             async with asyncio.timeout(SEND_S):
                 await self._socket.send(text)
@@ -112,9 +122,12 @@ class OpenAISide:
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """Yields the events in order, without what is none; ends when the connection is gone.
 
-        Raises: RealtimeRefused where the server closes it for a reason that holds for every other one.
+        Raises: RealtimeRefused where the server closes it for a reason that holds for
+        every other one.
         """
-        socket, first, self._first = self._socket, self._first, None
+        socket = self._socket
+        first = self._first
+        self._first = None
         if first is not None:
             yield first
         if socket is None:
@@ -127,7 +140,9 @@ class OpenAISide:
         except ConnectionClosed as error:
             said = _refusal_of_close(error)
             if said is not None and said.is_final:
-                raise self._failed(f"the server closes: {said.code}", said, is_refused=True) from error
+                raise self._failed(
+                    f"the server closes: {said.code}", said, is_refused=True
+                ) from error
 
     async def close(self) -> None:
         if self._socket is not None:
@@ -156,7 +171,9 @@ class OpenAISide:
         if self._url.scheme not in ("ws", "wss") or not self._url.hostname:
             why = "the address must begin with wss:// (NODIUS_REALTIME_URL)"
         elif self._url.scheme == "ws" and not _is_private(self._url):
-            why = "ws:// is for this machine and private hosts only: use wss:// (NODIUS_REALTIME_URL)"
+            why = (
+                "ws:// is for this machine and private hosts only: use wss:// (NODIUS_REALTIME_URL)"
+            )
         elif not self._key.isascii() or not self._key.isprintable() or not self._key.strip():
             why = "the key holds nothing, or characters that no key has (NODIUS_REALTIME_API_KEY)"
         if why is not None:
@@ -167,13 +184,17 @@ class OpenAISide:
     ) -> RealtimeRefused | RealtimeUnreachable:
         error = RealtimeRefused if is_refused else RealtimeUnreachable
         if is_refused and (said is None or not said.message):
-            known = {} if said is None else {"code": said.code, "param": said.param, "type": said.type}
+            known = (
+                {} if said is None else {"code": said.code, "param": said.param, "type": said.type}
+            )
             said = refusal_of({**known, "message": why}, code="refused")
         return error(place=self._place, model=self._model, why=why, refusal=said)
 
 
 def _refusal_in(response: Response) -> ModelRefusal:
-    """Returns what an answer to the handshake says, its status as the code where its body says nothing."""
+    """Returns what an answer to the handshake says, its status as the code where its
+    body says nothing.
+    """
     try:
         body: Any = orjson.loads(response.body or b"")
     except ValueError:

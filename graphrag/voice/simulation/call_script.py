@@ -58,11 +58,14 @@ class Expected(DocumentPart):
 
 
 class CallStep(DocumentPart):
-    """One thing a caller does; exactly one of `say`, `wait`, `dtmf`, `decide`, `hangup` and `expect`.
+    """One thing a caller does; exactly one of `say`, `wait`, `dtmf`, `decide`,
+    `hangup` and `expect`.
 
-    `wav`: a file that is played for the words of `say`. `interrupt_after_s`: they are said when the agent has
-    been heard for so long. `wait`: seconds, or until the agent has answered, or has made a proposal.
-    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to it, or to `say`.
+    `wav`: a file that is played for the words of `say`. `interrupt_after_s`: they are said when
+    the agent has been heard for so long. `wait`: seconds, or until the agent has answered, or
+    has made a proposal.
+    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to it,
+    or to `say`.
     """
 
     say: str | None = Field(default=None, min_length=1, max_length=1000)
@@ -94,10 +97,11 @@ ACTIONS = ("say", "wait", "dtmf", "decide", "hangup", "expect")
 
 
 class CallScript(DocumentPart):
-    """A caller. `caller`: their number, null where it is withheld. `api`: the demo API is served for them.
+    """A caller. `caller`: their number, null where it is withheld. `api`: the demo API is
+    served for them.
 
-    `sample`: the sample agent that answers where none of its id is stored. `greeting`: what the double says
-    first. `wait_s`: so long an answer is waited for.
+    `sample`: the sample agent that answers where none of its id is stored. `greeting`: what the
+    double says first. `wait_s`: so long an answer is waited for.
     """
 
     name: str = Field(min_length=1, max_length=100)
@@ -134,8 +138,11 @@ def read_script(named: str, raw: bytes) -> CallScript:
         raise InvalidScript(named, _problems(exc)) from None
 
 
-def said_script(texts: Sequence[str], *, barge_in_at_s: float | None, language: str = "en") -> CallScript:
-    """Return the script of somebody who says texts one after the other, each once the agent has answered.
+def said_script(
+    texts: Sequence[str], *, barge_in_at_s: float | None, language: str = "en"
+) -> CallScript:
+    """Return the script of somebody who says texts one after the other, each once the
+    agent has answered.
 
     The second text interrupts the first answer where `barge_in_at_s` says when.
     """
@@ -158,21 +165,32 @@ def _problems(exc: ValidationError) -> list[DocumentProblem]:
         what = error["msg"].removeprefix("Value error, ")
         if error["type"] == "extra_forbidden":
             parts = {"steps": CallStep, "expect": Expected, "replies": ScriptReply}
-            owner = next((parts[part] for part in reversed(place[:-1]) if part in parts), CallScript)
+            owner = next(
+                (parts[part] for part in reversed(place[:-1]) if part in parts), CallScript
+            )
             what = f"{place[-1]} is no field here, but {', '.join(owner.model_fields)}"
         found.setdefault(".".join(place), []).append(what)
-    return [DocumentProblem(where=at, code="script", what="; or: ".join(what)) for at, what in found.items()]
+    return [
+        DocumentProblem(where=at, code="script", what="; or: ".join(what))
+        for at, what in found.items()
+    ]
 
 
 class ScriptMind:
-    """Answers the lines of a script as it says, in order; `otherwise` answers what it says nothing about."""
+    """Answers the lines of a script as it says, in order; `otherwise` answers what it
+    says nothing about.
+    """
 
     def __init__(self, script: CallScript, otherwise: Mind) -> None:
-        self._script, self._otherwise = script, otherwise
+        self._script = script
+        self._otherwise = otherwise
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
-        greeting, lines = self._script.greeting, self._script.lines
-        is_first = not any(item.get("role") == "assistant" or words_of(item) in lines for item in items)
+        greeting = self._script.greeting
+        lines = self._script.lines
+        is_first = not any(
+            item.get("role") == "assistant" or words_of(item) in lines for item in items
+        )
         if greeting is not None and is_first:
             return (Says(greeting),)
         step, answered = self._place(items)
@@ -181,16 +199,24 @@ class ScriptMind:
         return await self._otherwise.reply(instructions, items, tools)
 
     def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
-        """Return the step that is to be answered, None for what the script does not know, and how many
-        answers it has had. A note of the service belongs to the next decision."""
-        left = [step for step in self._script.steps if step.say is not None or step.decide is not None]
+        """Return the step that is to be answered, None for what the script does not know, and how
+        many answers it has had. A note of the service belongs to the next decision.
+        """
+        left = [
+            step for step in self._script.steps if step.say is not None or step.decide is not None
+        ]
         last, answered = None, 0
         for item in items:
             role = item.get("role")
             if role in ("user", "system"):
                 words = words_of(item)
-                fits = [s for s in left if (s.decide is not None if role == "system" else s.say == words)]
-                last, answered = (fits[0] if fits else None), 0
+                fits = [
+                    s
+                    for s in left
+                    if (s.decide is not None if role == "system" else s.say == words)
+                ]
+                last = fits[0] if fits else None
+                answered = 0
                 if last is not None:
                     del left[: left.index(last) + 1]
             elif item.get("type") == "function_call" or role == "assistant":

@@ -1,8 +1,8 @@
 """An event loop with shortened waits, so that a simulated call takes less time than a real one.
 
-What is in one process - phone, service, model side - keeps its proportions: every wait by `asyncio` and
-every `loop.time()` follows the same clock. Work takes the time that it takes, and a machine that wakes the
-loop too late does not make it late.
+What is in one process - phone, service, model side - keeps its proportions: every wait by `asyncio`
+and every `loop.time()` follows the same clock. Work takes the time that it takes, and a machine
+that wakes the loop too late does not make it late.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ T = TypeVar("T")
 
 
 class _FastSelector(selectors.SelectSelector):
-    """Waits a fraction of the time; by `select`, which knows microseconds. `ahead_s`: what it has saved."""
+    """Waits a fraction of the time; by `select`, which knows microseconds. `ahead_s`: what
+    it has saved.
+    """
 
     def __init__(self, speed: float) -> None:
         super().__init__()

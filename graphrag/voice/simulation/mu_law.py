@@ -33,7 +33,8 @@ def _encoding() -> NDArray[np.uint8]:
     return (~code & 0xFF).astype(np.uint8)
 
 
-_DECODED, _ENCODED = _decoding(), _encoding()
+_DECODED = _decoding()
+_ENCODED = _encoding()
 
 
 def decode(data: bytes) -> NDArray[np.int16]:

@@ -1,7 +1,8 @@
 """Simulates a telephone: opens the stream of a call as Twilio does, speaks, and plays what it gets.
 
-Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both directions, so that
-what was said and what was heard lie on one line of time. Times are seconds of the event loop's clock.
+Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both
+directions, so that what was said and what was heard lie on one line of time. Times are
+seconds of the event loop's clock.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ QUIET_FRAME = bytes([SILENCE]) * FRAME
 class PhoneSimulator:
     """The telephone of one call; an async context.
 
-    `heard`, `said`: both directions in μ-law, from one moment. `answers`: how often the agent began to be
-    heard. `strange`: messages Twilio would end the stream for.
+    `heard`, `said`: both directions in μ-law, from one moment. `answers`: how often the agent began
+    to be heard. `strange`: messages Twilio would end the stream for.
     """
 
     def __init__(self, place: StreamPlace) -> None:
@@ -64,7 +65,8 @@ class PhoneSimulator:
     async def __aenter__(self) -> Self:
         """Open the stream and begin to hold the line. Raises: LineRefused."""
         place = self._place
-        key, origin = place.signing_key, place.origin
+        key = place.signing_key
+        origin = place.origin
         headers = None if key is None else {SIGNATURE_HEADER: signature_of(place.url, {}, key)}
         try:
             self._connection = await connect(
@@ -122,7 +124,9 @@ class PhoneSimulator:
     def press(self, digits: str) -> None:
         """Press keys of the telephone."""
         for digit in digits:
-            self._put({"event": "dtmf", "dtmf": {"track": "inbound_track", "digit": digit}}, numbered=True)
+            self._put(
+                {"event": "dtmf", "dtmf": {"track": "inbound_track", "digit": digit}}, numbered=True
+            )
 
     async def hang_up(self) -> None:
         """End the call as a caller does."""
@@ -163,7 +167,9 @@ class PhoneSimulator:
             message = cast(dict[str, Any], orjson.loads(text))
             match message["streamSid"] == self.stream_sid and message["event"]:
                 case "media":
-                    self._to_play.append(base64.b64decode(message["media"]["payload"], validate=True))
+                    self._to_play.append(
+                        base64.b64decode(message["media"]["payload"], validate=True)
+                    )
                 case "mark":
                     self._to_play.append(str(message["mark"]["name"]))
                 case "clear":
@@ -174,7 +180,8 @@ class PhoneSimulator:
             self.strange.append(text[:200])
 
     def _clear(self) -> None:
-        left, self._to_play = self._to_play, deque()
+        left = self._to_play
+        self._to_play = deque()
         self._run_ms = 0
         for part in left:
             if isinstance(part, str):
@@ -184,7 +191,9 @@ class PhoneSimulator:
         self._put({"event": "mark", "mark": {"name": name}}, numbered=True)
 
     async def _hold_the_line(self) -> None:
-        """Play and speak a frame each 20 ms until the stream ends. A clock that was late catches up."""
+        """Play and speak a frame each 20 ms until the stream ends. A clock that was
+        late catches up.
+        """
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self.ended.is_set():
@@ -223,7 +232,8 @@ class PhoneSimulator:
         frame = QUIET_FRAME
         if self._to_say:
             sound, said = self._to_say.popleft()
-            frame, rest = sound[:FRAME].ljust(FRAME, bytes([SILENCE])), sound[FRAME:]
+            frame = sound[:FRAME].ljust(FRAME, bytes([SILENCE]))
+            rest = sound[FRAME:]
             if rest:
                 self._to_say.appendleft((rest, said))
             elif not said.done():

@@ -1,4 +1,6 @@
-"""Plays a script on a telephone: says, waits, interrupts, decides, and compares what is expected."""
+"""Plays a script on a telephone: says, waits, interrupts, decides, and compares
+what is expected.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class CheckedExpectation:
     found: str = ""
 
 
-def check_call(expected: Expected, call: Json, approvals: Sequence[Json]) -> list[CheckedExpectation]:
+def check_call(
+    expected: Expected, call: Json, approvals: Sequence[Json]
+) -> list[CheckedExpectation]:
     """Return each thing that is expected and whether the record of the call shows it."""
     return [
         CheckedExpectation(what=what, holds=holds, found="" if holds else found)
@@ -39,23 +43,35 @@ def check_call(expected: Expected, call: Json, approvals: Sequence[Json]) -> lis
     ]
 
 
-def _checked(expected: Expected, call: Json, approvals: Sequence[Json]) -> Iterator[tuple[str, bool, str]]:
+def _checked(
+    expected: Expected, call: Json, approvals: Sequence[Json]
+) -> Iterator[tuple[str, bool, str]]:
     if expected.tool is not None:
-        tools = [f"{tool['name']} {'ok' if tool.get('ok') else 'failed'}" for tool in call.get("tools", ())]
+        tools = [
+            f"{tool['name']} {'ok' if tool.get('ok') else 'failed'}"
+            for tool in call.get("tools", ())
+        ]
         yield f"tool {expected.tool}", f"{expected.tool} ok" in tools, ", ".join(tools) or "no tool"
     entries = call.get("transcript", ())
     words = " ".join(entry["content"] for entry in entries if entry.get("role") == "assistant")
     for wanted in expected.words:
         yield f"words “{wanted}”", wanted.casefold() in words.casefold(), words[-300:] or "no words"
-    nodes = [node_key(node) for source in call.get("sources", ()) for node in source.get("nodes", ())]
+    nodes = [
+        node_key(node) for source in call.get("sources", ()) for node in source.get("nodes", ())
+    ]
     for wanted in expected.sources:
         yield f"source {wanted}", wanted in nodes, ", ".join(dict.fromkeys(nodes)) or "no source"
     if expected.approval is not None:
         states = [str(approval.get("status")) for approval in approvals]
-        yield f"approval {expected.approval}", expected.approval in states, ", ".join(states) or "none"
+        yield (
+            f"approval {expected.approval}",
+            expected.approval in states,
+            ", ".join(states) or "none",
+        )
     for name, key in (("outcome", "outcome"), ("reason", "endReason")):
         if name in expected.model_fields_set:
-            wanted, is_there = getattr(expected, name), call.get(key)
+            wanted = getattr(expected, name)
+            is_there = call.get(key)
             yield f"{name} {wanted}", wanted == is_there, str(is_there)
 
 
@@ -68,7 +84,8 @@ class PlayedCall:
     """A call on the service, by REST."""
 
     def __init__(self, client: NodiusClient, call_id: str) -> None:
-        self._client, self._call_id = client, call_id
+        self._client = client
+        self._call_id = call_id
 
     async def document(self) -> dict[str, Any]:
         """Return the record of the call."""
@@ -87,7 +104,9 @@ class ScriptPlayer:
     """Plays one script. `checked`: what was expected, as far as it was looked at."""
 
     def __init__(self, script: CallScript, call: PlayedCall, sounds: dict[str, bytes]) -> None:
-        self._script, self._call, self._sounds = script, call, sounds
+        self._script = script
+        self._call = call
+        self._sounds = sounds
         self._answers = 0
         self.checked: list[CheckedExpectation] = []
 
@@ -163,14 +182,18 @@ class ScriptPlayer:
         found: list[CheckedExpectation] = []
 
         async def holds() -> bool:
-            found[:] = check_call(expected, await self._call.document(), await self._call.approvals())
+            found[:] = check_call(
+                expected, await self._call.document(), await self._call.approvals()
+            )
             return all(one.holds for one in found)
 
         await self._until(holds)
         self.checked += found
         return True
 
-    async def _until(self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None) -> bool:
+    async def _until(
+        self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None
+    ) -> bool:
         """Wait until something holds; False: it does not in time.
 
         With a `phone` it is looked each 20 ms, and an ended call is not waited for.
@@ -185,7 +208,9 @@ class ScriptPlayer:
         return False
 
 
-async def sounds_of(script: CallScript, speech: Speech, beside: Path | None = None) -> dict[str, bytes]:
+async def sounds_of(
+    script: CallScript, speech: Speech, beside: Path | None = None
+) -> dict[str, bytes]:
     """Return what is heard of each line: by a WAV file `beside` the script, or by `speech`.
 
     Raises: OSError, UnreadableWav.

@@ -18,7 +18,12 @@ from graphrag.client.rest import NodiusClient
 from graphrag.voice.simulation import mu_law
 from graphrag.voice.simulation.call_script import CallScript
 from graphrag.voice.simulation.phone_simulator import PhoneSimulator
-from graphrag.voice.simulation.script_player import CheckedExpectation, PlayedCall, ScriptPlayer, check_call
+from graphrag.voice.simulation.script_player import (
+    CheckedExpectation,
+    PlayedCall,
+    ScriptPlayer,
+    check_call,
+)
 from graphrag.voice.simulation.twilio_line import CallAnswer, StreamPlace
 
 BYTES_A_MS = mu_law.RATE_HZ // 1000
@@ -28,7 +33,9 @@ RECORDED_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecording:
-    """Both directions of a call in μ-law, from the same moment: what the caller and the agent said."""
+    """Both directions of a call in μ-law, from the same moment: what the caller and
+    the agent said.
+    """
 
     caller: bytes = b""
     agent: bytes = b""
@@ -39,7 +46,8 @@ class CallRecording:
 
     def wav(self) -> bytes:
         """Return a WAV file: the caller on the left, the agent on the right."""
-        size, silence = max(len(self.caller), len(self.agent)), bytes([mu_law.SILENCE])
+        size = max(len(self.caller), len(self.agent))
+        silence = bytes([mu_law.SILENCE])
         both = [mu_law.decode(side.ljust(size, silence)) for side in (self.caller, self.agent)]
         made = io.BytesIO()
         with wave.open(made, "wb") as file:
@@ -50,8 +58,9 @@ class CallRecording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedCall:
-    """What became of a call. `said`: by the telephone service in place of an agent. `document`: the call's
-    record; `approvals`: what was proposed in it."""
+    """What became of a call. `said`: by the telephone service in place of an agent. `document`: the
+    call's record; `approvals`: what was proposed in it.
+    """
 
     call_id: str | None
     said: str
@@ -77,7 +86,9 @@ class SimulatedCall:
 
 
 async def talk(client: NodiusClient, address: str, agent_id: str, caller: str | None) -> CallAnswer:
-    """Begin a call by a token of the service at `address`, as its page does. Raises: ServiceError."""
+    """Begin a call by a token of the service at `address`, as its page
+    does. Raises: ServiceError.
+    """
     body = {"callerPhone": caller, "channel": "simulated"}
     made = await client.post("agents", agent_id, "talk", body=body)
     here = urlsplit(address)
@@ -102,7 +113,8 @@ async def simulate(
     player = ScriptPlayer(script, call, sounds)
     async with PhoneSimulator(first.stream) as phone:
         later = await player.play(phone)
-    document, approvals = await _recorded(call), await call.approvals()
+    document = await _recorded(call)
+    approvals = await call.approvals()
     checked = [*player.checked]
     for expected in later:
         checked += check_call(expected, document, approvals)

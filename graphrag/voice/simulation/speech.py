@@ -1,4 +1,6 @@
-"""Speaks texts as on a telephone: by espeak-ng where it is installed, by packaged clips, else by tones."""
+"""Speaks texts as on a telephone: by espeak-ng where it is installed, by packaged clips,
+else by tones.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class Speech:
     """Says texts, and keeps their sound. `program`: path of espeak-ng, None without it."""
 
     def __init__(self, program: str | None, clips: Mapping[str, bytes]) -> None:
-        self._program, self._clips = program, clips
+        self._program = program
+        self._clips = clips
         self._kept: dict[tuple[str, str], bytes] = {}
 
     @property
@@ -63,7 +66,11 @@ class Speech:
         """Return the same, at once: the program may take 20 ms for a sentence."""
         known = self._kept.get((text, language))
         if known is None:
-            said = b"" if self._program is None else _by_program(self._program, text[:MAX_CHARS], language)
+            said = (
+                b""
+                if self._program is None
+                else _by_program(self._program, text[:MAX_CHARS], language)
+            )
             known = said or self._clips.get(text) or tones(text[:MAX_CHARS])
             while len(self._kept) >= KEPT:
                 self._kept.pop(next(iter(self._kept)), None)
@@ -98,7 +105,9 @@ def _tone(pitch_hz: float, chars: int) -> NDArray[np.int16]:
 
 
 def _by_program(program: str, text: str, language: str) -> bytes:
-    """Return what espeak-ng says, empty where it cannot. The text goes by standard input: it is no option."""
+    """Return what espeak-ng says, empty where it cannot. The text goes by standard input: it
+    is no option.
+    """
     voice = language.lower() if _LANGUAGE.fullmatch(language) else "en"
     command = [program, "--stdin", "--stdout", "-s", str(WORDS_A_MINUTE), "-v", voice]
     try:
@@ -111,7 +120,9 @@ def _by_program(program: str, text: str, language: str) -> bytes:
 
 
 def from_wav(data: bytes) -> bytes:
-    """Return a WAV file (16 bits, any rate and channels) as μ-law of 8 kHz. Raises: UnreadableWav."""
+    """Return a WAV file (16 bits, any rate and channels) as μ-law of 8
+    kHz. Raises: UnreadableWav.
+    """
     return mu_law.encode(samples_of(data))
 
 
@@ -119,17 +130,24 @@ def samples_of(data: bytes) -> NDArray[np.int16]:
     """Return the samples of a WAV file at 8 kHz, its channels mixed. Raises: UnreadableWav."""
     try:
         with wave.open(io.BytesIO(data)) as file:
-            width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
+            width = file.getsampwidth()
+            channels = file.getnchannels()
+            rate = file.getframerate()
             raw = file.readframes(MAX_WAV_S * rate)
     except (wave.Error, EOFError) as exc:
         raise UnreadableWav(f"it is no WAV file of PCM samples: {exc}") from exc
     if width != 2 or not raw:
-        raise UnreadableWav("a WAV file of 16-bit samples is needed" if raw else "it holds no sound")
-    mixed = np.frombuffer(raw[: len(raw) - len(raw) % (2 * channels)], dtype="<i2").reshape(-1, channels)
+        raise UnreadableWav(
+            "a WAV file of 16-bit samples is needed" if raw else "it holds no sound"
+        )
+    mixed = np.frombuffer(raw[: len(raw) - len(raw) % (2 * channels)], dtype="<i2").reshape(
+        -1, channels
+    )
     samples = mixed.mean(axis=1)
     common = gcd(rate, mu_law.RATE_HZ)
     if rate != mu_law.RATE_HZ:
-        # Imported here: it takes as long as half of the service, which needs it for such a file alone.
+        # Imported here: it takes as long as half of the service, which needs it for such
+        # a file alone.
         from scipy.signal import resample_poly  # pyright: ignore[reportUnknownVariableType]
 
         samples = resample_poly(samples, mu_law.RATE_HZ // common, rate // common)

@@ -56,13 +56,16 @@ class LineRefused(Exception):
     """The service takes no call, or not its stream. `reason` is what it, or the network, said."""
 
     def __init__(self, *, address: str, reason: str) -> None:
-        self.address, self.reason = address, reason
+        self.address = address
+        self.reason = reason
         super().__init__(f"no call at {address}: {reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwilioLine:
-    """One call to the webhook at `url`. `key`: the account's auth token, None: nothing is signed."""
+    """One call to the webhook at `url`. `key`: the account's auth token, None:
+    nothing is signed.
+    """
 
     url: str
     key: str | None = None
@@ -87,7 +90,9 @@ class TwilioLine:
             "From": self.caller,
             "To": CALLED,
         }
-        headers = {} if self.key is None else {SIGNATURE_HEADER: signature_of(address, form, self.key)}
+        headers = (
+            {} if self.key is None else {SIGNATURE_HEADER: signature_of(address, form, self.key)}
+        )
         try:
             async with httpx2.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
                 answer = await client.post(address, data=form, headers=headers)
@@ -101,8 +106,11 @@ class TwilioLine:
             raise LineRefused(address=address, reason=f"no TwiML: {exc}") from exc
 
     def _read(self, root: ElementTree.Element) -> CallAnswer:
-        connect, stream, reject = root.find("Connect"), root.find("Connect/Stream"), root.find("Reject")
-        place, after = None, None if connect is None else connect.get("action")
+        connect = root.find("Connect")
+        stream = root.find("Connect/Stream")
+        reject = root.find("Reject")
+        place = None
+        after = None if connect is None else connect.get("action")
         if stream is not None:
             token = stream.find("Parameter[@name='token']")
             place = StreamPlace(
@@ -122,6 +130,10 @@ class TwilioLine:
 
 
 def signature_of(url: str, form: Mapping[str, str], key: str) -> str:
-    """Return the signature that Twilio sends with a form: of the address and all fields by their names."""
+    """Return the signature that Twilio sends with a form: of the address and all
+    fields by their names.
+    """
     signed = url + "".join(name + form[name] for name in sorted(form))
-    return base64.b64encode(hmac.new(key.encode(), signed.encode(), hashlib.sha1).digest()).decode("ascii")
+    return base64.b64encode(hmac.new(key.encode(), signed.encode(), hashlib.sha1).digest()).decode(
+        "ascii"
+    )

@@ -1,1 +1,3 @@
-"""Measures this service beside other ways of retrieving from a graph: same graphs, vectors and questions."""
+"""Measures this service beside other ways of retrieving from a graph: same graphs,
+vectors and questions.
+"""

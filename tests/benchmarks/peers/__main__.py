@@ -1,4 +1,5 @@
-"""Measures this service beside its peers; `make bench-peers`, or `python -m tests.benchmarks.peers`.
+"""Measures this service beside its peers; `make bench-peers`, or `python -m
+tests.benchmarks.peers`.
 
 One process a peer and data set, one after another, on the same data. Rows are stored as they come:
 a run that was stopped goes on with --resume, and sizes or peers may be measured one by one. No peer
@@ -40,11 +41,14 @@ def data_sets(sizes: Sequence[int], folder: Path) -> Iterator[Data]:
         _say(f"packages left out: {packages}")
     else:
         yield asyncio.run(fixtures.packages_data(packages))
-    queries, workflows = folder / "annotated_queries.json", folder / "workflows"
+    queries = folder / "annotated_queries.json"
+    workflows = folder / "workflows"
     if queries.is_file() and workflows.is_dir():
         yield asyncio.run(fixtures.real_data(queries, workflows))
     else:
-        _say(f"real workflows left out: no annotated_queries.json and workflows/ in {folder.name}/ (--data)")
+        _say(
+            f"real workflows left out: no annotated_queries.json and workflows/ in {folder.name}/ (--data)"
+        )
     facts = sorted(folder.glob("multihop/openie*.json"))
     questions = sorted(folder.glob("multihop/*questions.json"))
     if facts and questions:
@@ -55,7 +59,9 @@ def data_sets(sizes: Sequence[int], folder: Path) -> Iterator[Data]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How long a peer may ask and load, and when all is over. Units: seconds; `end` of time.monotonic()."""
+    """How long a peer may ask and load, and when all is over. Units: seconds;
+    `end` of time.monotonic().
+    """
 
     ask_s: float
     load_s: float
@@ -75,7 +81,14 @@ def run(data: Data, peers: Sequence[str], limits: Limits) -> Iterator[Row]:
             own = Path(folder) / f"peer-{number}"
             own.mkdir()
             command = [sys.executable, "-m", "tests.benchmarks.peers.measure", "--peer", name]
-            command += ["--data", str(file), "--folder", str(own), "--limit-seconds", str(limits.ask_s)]
+            command += [
+                "--data",
+                str(file),
+                "--folder",
+                str(own),
+                "--limit-seconds",
+                str(limits.ask_s),
+            ]
             _say(f"{data.title}: {name}")
             yield _measured(command, data, name, limits)
 
@@ -98,7 +111,9 @@ def _measured(command: Sequence[str], data: Data, name: str, limits: Limits) -> 
 
 
 def left_to_do(data: Data, peers: Sequence[str], rows: Sequence[Row], run_id: str) -> list[str]:
-    """Return the peers that have no figures of this data from this run; one that failed is tried again."""
+    """Return the peers that have no figures of this data from this run; one that
+    failed is tried again.
+    """
     done: Collection[str] = {
         row["peer"]
         for row in rows
@@ -112,9 +127,13 @@ def _say(line: str) -> None:
 
 
 def _measure(given: argparse.Namespace, rows: list[Row]) -> None:
-    run_id = (results.last_run(rows) if given.resume else None) or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    run_id = (
+        results.last_run(rows) if given.resume else None
+    ) or f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
     limits = Limits(
-        ask_s=given.limit_seconds, load_s=given.load_limit_seconds, end=time.monotonic() + given.minutes * 60
+        ask_s=given.limit_seconds,
+        load_s=given.load_limit_seconds,
+        end=time.monotonic() + given.minutes * 60,
     )
     for data in data_sets([int(size) for size in given.sizes.split(",") if size], given.data):
         for row in run(data, left_to_do(data, given.only or list(PEERS), rows, run_id), limits):
@@ -127,17 +146,28 @@ def main() -> None:
     parser.add_argument("--sizes", default=SIZES, help="nodes of the synthetic graphs; empty: none")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the real sets")
     parser.add_argument(
-        "--only", action="append", choices=PEERS, metavar="PEER", help="just this peer (may be repeated)"
+        "--only",
+        action="append",
+        choices=PEERS,
+        metavar="PEER",
+        help="just this peer (may be repeated)",
     )
-    parser.add_argument("--limit-seconds", type=float, default=40.0, help="stop asking a peer after so long")
     parser.add_argument(
-        "--load-limit-seconds", type=float, default=300.0, help="give a peer up that is not ready by then"
+        "--limit-seconds", type=float, default=40.0, help="stop asking a peer after so long"
+    )
+    parser.add_argument(
+        "--load-limit-seconds",
+        type=float,
+        default=300.0,
+        help="give a peer up that is not ready by then",
     )
     parser.add_argument("--minutes", type=float, default=45.0, help="what all of it may take")
     parser.add_argument(
         "--resume", action="store_true", help="go on with the last run: leave out what it has"
     )
-    parser.add_argument("--report", action="store_true", help="measure nothing; print what is stored")
+    parser.add_argument(
+        "--report", action="store_true", help="measure nothing; print what is stored"
+    )
     given = parser.parse_args()
     rows = results.read()
     if not given.report:

@@ -1,7 +1,7 @@
 """Chroma, vectors only: a persistent client, one collection a graph, cosine space.
 
-Source: Chroma documentation, "Persistent Client", "Add Data" and "Configure Collections"; batches as
-`get_max_batch_size` allows ("Add Data").
+Source: Chroma documentation, "Persistent Client", "Add Data" and "Configure Collections"; batches
+as `get_max_batch_size` allows ("Add Data").
 """
 
 from __future__ import annotations

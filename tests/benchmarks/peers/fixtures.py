@@ -1,7 +1,7 @@
 """The graphs and questions that every peer is given: synthetic ones of a size, and two real sets.
 
-A synthetic question looks for one node: five words of its text among three more of its topic, so the
-answer is known without asking anybody. Its edges mean nothing, so it shows speed and finding by
+A synthetic question looks for one node: five words of its text among three more of its topic, so
+the answer is known without asking anybody. Its edges mean nothing, so it shows speed and finding by
 words and vectors, not what a graph is worth. The real questions are notes that people wrote beside
 workflow nodes, and multi-hop questions about passages joined by facts.
 """
@@ -63,7 +63,9 @@ async def synthetic_data(size: int) -> Data:
 
 
 async def real_data(queries_file: Path, workflows: Path) -> Data:
-    """Return every workflow that is asked about, without its notes: they are what the questions say."""
+    """Return every workflow that is asked about, without its notes: they are what
+    the questions say.
+    """
     embedder = _embedder()
     graphs: dict[str, GraphData] = {}
     questions: list[Question] = []
@@ -74,24 +76,35 @@ async def real_data(queries_file: Path, workflows: Path) -> Data:
             raw = await asyncio.to_thread((workflows / query.workflow).read_bytes)
             try:
                 key = f"w{len(graphs)}"
-                made = import_workflow(raw, file_name=query.workflow, workspace="bench", graph_key=key)
+                made = import_workflow(
+                    raw, file_name=query.workflow, workspace="bench", graph_key=key
+                )
             except UnreadableWorkflow:
                 continue
             nodes = [node for node in made.nodes if node.type != NOTE_TYPE]
-            graphs[query.workflow] = await _graph(key, nodes, list(made.edges), made.configs, embedder)
+            graphs[query.workflow] = await _graph(
+                key, nodes, list(made.edges), made.configs, embedder
+            )
         graph = graphs[query.workflow]
         wanted = set(query.relevant)
         relevant = frozenset(node.key for node in graph.nodes if node_name(node) in wanted)
         if relevant:
-            questions.append(Question(graph=graph.key, text=query.query, vector=vector, relevant=relevant))
+            questions.append(
+                Question(graph=graph.key, text=query.query, vector=vector, relevant=relevant)
+            )
     title = f"{len(graphs)} workflows"
-    return Data(title=title, model=embedder.model, graphs=list(graphs.values()), questions=questions)
+    return Data(
+        title=title, model=embedder.model, graphs=list(graphs.values()), questions=questions
+    )
 
 
 async def packages_data(packages: Packages) -> Data:
-    """Return the graph of packages; each question is the description of one, or of several alike."""
+    """Return the graph of packages; each question is the description of one, or
+    of several alike.
+    """
     embedder = _embedder()
-    nodes, edges = list(packages.nodes("packages")), list(packages.edges("packages"))
+    nodes = list(packages.nodes("packages"))
+    edges = list(packages.edges("packages"))
     graph = await _graph("packages", nodes, edges, (package_type(),), embedder)
     described: dict[str, list[str]] = {}
     for name, fields in packages.found.items():
@@ -126,7 +139,9 @@ async def multihop_data(facts: Path, questions: Path) -> Data:
         for question, vector in zip(read.questions, vectors, strict=True)
     ]
     title = f"{len(read.passages):,} passages"
-    return Data(title=title, model=embedder.model, graphs=(graph,), questions=asked, answer_type=PASSAGE)
+    return Data(
+        title=title, model=embedder.model, graphs=(graph,), questions=asked, answer_type=PASSAGE
+    )
 
 
 def save(data: Data, file: Path) -> None:
@@ -160,12 +175,16 @@ async def _graph(
     return GraphData(
         key=key,
         nodes=nodes,
-        edges=[e for e in edges if e.source in there and e.target in there and e.source != e.target],
+        edges=[
+            e for e in edges if e.source in there and e.target in there and e.source != e.target
+        ],
         configs=configs,
         names=_unique([node_label(node, types.get(node.type)) for node in nodes]),
         texts=[text[:SHOWN_CHARS] for text in texts],
         content=await embedder.embed(texts),
-        name_vectors=await embedder.embed([name_text(node, types.get(node.type)) for node in nodes]),
+        name_vectors=await embedder.embed(
+            [name_text(node, types.get(node.type)) for node in nodes]
+        ),
         hashes=[embedding_hash(node, types.get(node.type)) for node in nodes],
     )
 
@@ -175,7 +194,8 @@ def _unique(names: Sequence[str]) -> list[str]:
     seen: set[str] = set()
     made: list[str] = []
     for wanted in names:
-        name, number = " ".join(wanted.replace('"', " ").split()), 1
+        name = " ".join(wanted.replace('"', " ").split())
+        number = 1
         while name.casefold() in seen:
             number += 1
             name = f"{wanted} #{number}"

@@ -1,7 +1,8 @@
-"""LightRAG with its default storages (NetworkX, nano-vectordb, JSON), local mode, keywords given: no model.
+"""LightRAG with its default storages (NetworkX, nano-vectordb, JSON), local mode, keywords
+given: no model.
 
-Source: LightRAG README, "Insert Custom KG", "Query Param" (`mode`, `ll_keywords`, `only_need_context`) and
-"LightRAG init parameters"; top_k and token budgets are its defaults.
+Source: LightRAG README, "Insert Custom KG", "Query Param" (`mode`, `ll_keywords`,
+`only_need_context`) and "LightRAG init parameters"; top_k and token budgets are its defaults.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tests.benchmarks.peers.peer import Answer, Data, GraphData, Question
 
 
 class LightRag:
-    """One LightRAG a graph; nodes are entities described by their text, without chunks to repeat it."""
+    """One LightRAG a graph; nodes are entities described by their text, without chunks
+    to repeat it.
+    """
 
     def __init__(self) -> None:
         self._rags: dict[str, Any] = {}
@@ -48,7 +51,12 @@ class LightRag:
         names = _normalized(graph)
         self._keys[graph.key] = {name: key for key, name in names.items()}
         entities = [
-            {"entity_name": names[node.key], "entity_type": node.type, "description": text, "source_id": ""}
+            {
+                "entity_name": names[node.key],
+                "entity_type": node.type,
+                "description": text,
+                "source_id": "",
+            }
             for node, text in zip(graph.nodes, graph.texts, strict=True)
         ]
         for entity, vector in zip(entities, graph.content, strict=True):
@@ -77,7 +85,8 @@ class LightRag:
 
     def ranking(self, question: Question, answer: Answer) -> list[str]:
         """Return its entities in their order, then the ends of its relationships."""
-        data, keys = cast("dict[str, Any]", answer.found), self._keys[question.graph]
+        data = cast("dict[str, Any]", answer.found)
+        keys = self._keys[question.graph]
         names = [entity["entity_name"] for entity in data.get("entities", [])]
         names += [end for r in data.get("relationships", []) for end in (r["src_id"], r["tgt_id"])]
         return [keys[name] for name in dict.fromkeys(names) if name in keys]
@@ -88,7 +97,9 @@ class LightRag:
 
 
 def _normalized(graph: GraphData) -> dict[str, str]:
-    """Return names by key as LightRAG will write them; one that it empties or has already gets the key."""
+    """Return names by key as LightRAG will write them; one that it empties or has already
+    gets the key.
+    """
     names: dict[str, str] = {}
     taken: set[str] = set()
     for node, given in zip(graph.nodes, graph.names, strict=True):
@@ -101,7 +112,9 @@ def _normalized(graph: GraphData) -> dict[str, str]:
 
 
 class _Vectors:
-    """Gives the vectors that every peer has; relations, which no other peer embeds, get their own."""
+    """Gives the vectors that every peer has; relations, which no other peer embeds,
+    get their own.
+    """
 
     def __init__(self) -> None:
         self.known: dict[str, Vector] = {}

@@ -1,8 +1,9 @@
-"""LlamaIndex: SimplePropertyGraphStore, the default vector store, vector-context retriever of path depth 2.
+"""LlamaIndex: SimplePropertyGraphStore, the default vector store, vector-context retriever of
+path depth 2.
 
-Source: LlamaIndex documentation, "Using a Property Graph Index", sections "Construction", "(default)
-VectorContextRetriever" and "Loading from existing graph"; `PropertyGraphIndex._insert_nodes_to_vector_index`
-for how an entity gets into the vector store.
+Source: LlamaIndex documentation, "Using a Property Graph Index", sections "Construction",
+"(default) VectorContextRetriever" and "Loading from existing graph";
+`PropertyGraphIndex._insert_nodes_to_vector_index` for how an entity gets into the vector store.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class _Retriever(VectorContextRetriever):
 
 
 class LlamaIndexGraph:
-    """A property graph in memory for each graph; nodes are entities with their text as a property."""
+    """A property graph in memory for each graph; nodes are entities with their
+    text as a property.
+    """
 
     def __init__(self) -> None:
         self._retrievers: dict[str, _Retriever] = {}
@@ -50,7 +53,8 @@ class LlamaIndexGraph:
             self._load(graph)
 
     def _load(self, graph: GraphData) -> None:
-        store, vectors = SimplePropertyGraphStore(), SimpleVectorStore()
+        store = SimplePropertyGraphStore()
+        vectors = SimpleVectorStore()
         entities = [
             EntityNode(name=name, label=node.type, properties={"text": text})
             for node, name, text in zip(graph.nodes, graph.names, graph.texts, strict=True)
@@ -59,7 +63,11 @@ class LlamaIndexGraph:
         ids = {node.key: entity.id for node, entity in zip(graph.nodes, entities, strict=True)}
         store.upsert_relations(
             [
-                Relation(label=edge.label or "next", source_id=ids[edge.source], target_id=ids[edge.target])
+                Relation(
+                    label=edge.label or "next",
+                    source_id=ids[edge.source],
+                    target_id=ids[edge.target],
+                )
                 for edge in graph.edges
             ]
         )
@@ -79,7 +87,9 @@ class LlamaIndexGraph:
         self._retrievers[graph.key] = _Retriever(
             store,
             vector_store=vectors,
-            embed_model=MockEmbedding(embed_dim=graph.content.shape[1]),  # questions bring their vector
+            embed_model=MockEmbedding(
+                embed_dim=graph.content.shape[1]
+            ),  # questions bring their vector
             include_text=False,  # no chunks: a node's text is its property
             include_properties=True,
             similarity_top_k=SIMILARITY_TOP_K,
@@ -91,13 +101,21 @@ class LlamaIndexGraph:
         retriever.triplets = []
         bundle = QueryBundle(question.text, embedding=question.vector.tolist())
         found = retriever.retrieve(bundle)
-        return Answer(found=retriever.triplets, write=lambda: "\n".join(hit.get_content() for hit in found))
+        return Answer(
+            found=retriever.triplets, write=lambda: "\n".join(hit.get_content() for hit in found)
+        )
 
     def ranking(self, question: Question, answer: Answer) -> list[str]:
-        """Return the nodes of the triplets: those nearest by vector first, then as they stand in the text."""
+        """Return the nodes of the triplets: those nearest by vector first, then as they stand
+        in the text.
+        """
         triplets = cast("list[tuple[Any, Any, Any]]", answer.found)
-        shown = list(dict.fromkeys(end.id for triplet in triplets for end in (triplet[0], triplet[2])))
-        query = VectorStoreQuery(query_embedding=question.vector.tolist(), similarity_top_k=SIMILARITY_TOP_K)
+        shown = list(
+            dict.fromkeys(end.id for triplet in triplets for end in (triplet[0], triplet[2]))
+        )
+        query = VectorStoreQuery(
+            query_embedding=question.vector.tolist(), similarity_top_k=SIMILARITY_TOP_K
+        )
         nearest = self._vectors[question.graph].query(query).ids or []
         keys = self._keys[question.graph]
         first: Iterable[str] = (entity for entity in nearest if entity in set(shown))

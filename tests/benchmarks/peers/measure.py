@@ -1,4 +1,5 @@
-"""Measures one peer on one data set in a process of its own; `python -m tests.benchmarks.peers.measure`.
+"""Measures one peer on one data set in a process of its own; `python -m
+tests.benchmarks.peers.measure`.
 
 Prints one JSON object. Asking is timed from a question with its vector to the text for a model;
 counting tokens and ranking are not. Memory is the growth of the resident set since the data, which
@@ -42,7 +43,9 @@ PEERS: Mapping[str, tuple[str, str, tuple[Any, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
-    """One question asked. Units: milliseconds until the nodes were found, and until the text stood."""
+    """One question asked. Units: milliseconds until the nodes were found, and until
+    the text stood.
+    """
 
     question: Question
     answer: Answer
@@ -77,7 +80,8 @@ async def measure(name: str, data: Data, folder: Path, limit_s: float) -> dict[s
     await peer.aclose()
     recall5, recall10, mrr = (float(value) for value in np.mean(rows, axis=0))
     timed = asked[WARM_UP:] if len(asked) > 2 * WARM_UP else asked[1:] or asked
-    found, written = [a.found_ms for a in timed], [a.written_ms for a in timed]
+    found = [a.found_ms for a in timed]
+    written = [a.written_ms for a in timed]
     return {
         "peer": name,
         "data": data.title,
@@ -99,7 +103,9 @@ async def measure(name: str, data: Data, folder: Path, limit_s: float) -> dict[s
 
 
 async def _ask(peer: Peer, questions: Sequence[Question], limit_s: float) -> list[ScoredQuestion]:
-    """Ask until all is asked or the time is over. The first questions warm up; their answers count."""
+    """Ask until all is asked or the time is over. The first questions warm up;
+    their answers count.
+    """
     asked: list[ScoredQuestion] = []
     began = time.process_time()  # not of a clock on the wall: others may hold the machine
     for question in questions:
@@ -124,7 +130,9 @@ async def _ask(peer: Peer, questions: Sequence[Question], limit_s: float) -> lis
 
 def _counted(data: Data) -> set[str]:
     wanted = data.answer_type
-    return {n.key for graph in data.graphs for n in graph.nodes if wanted is None or n.type == wanted}
+    return {
+        n.key for graph in data.graphs for n in graph.nodes if wanted is None or n.type == wanted
+    }
 
 
 def _resident() -> int:
@@ -137,9 +145,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peer", required=True, choices=PEERS)
     parser.add_argument("--data", required=True, type=Path, help="a data set that the runner wrote")
-    parser.add_argument("--folder", required=True, type=Path, help="where the peer may keep its files")
     parser.add_argument(
-        "--limit-seconds", type=float, default=60.0, help="stop asking after so long (of its own time)"
+        "--folder", required=True, type=Path, help="where the peer may keep its files"
+    )
+    parser.add_argument(
+        "--limit-seconds",
+        type=float,
+        default=60.0,
+        help="stop asking after so long (of its own time)",
     )
     given = parser.parse_args()
     data = fixtures.load(given.data)

@@ -1,6 +1,8 @@
-"""The plain baseline: a NetworkX graph, a NumPy matrix, nearest vectors and breadth-first neighbours.
+"""The plain baseline: a NetworkX graph, a NumPy matrix, nearest vectors
+and breadth-first neighbours.
 
-Source: what many start with; NetworkX reference, "Breadth First Search"; NumPy reference, `argpartition`.
+Source: what many start with; NetworkX reference, "Breadth First Search";
+NumPy reference, `argpartition`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ class Ours:
         self._retriever: Retriever | None = None
 
     async def load(self, data: Data, folder: Path) -> None:
-        settings = load_settings(db=f"sqlite:{folder}/peers.db", workspace="bench", embeddings="none")
+        settings = load_settings(
+            db=f"sqlite:{folder}/peers.db", workspace="bench", embeddings="none"
+        )
         services = await self._open.enter_async_context(open_services(settings))
         source = services.source
         for graph in data.graphs:
@@ -39,20 +41,26 @@ class Ours:
             for start in range(0, len(graph.nodes), BATCH):
                 nodes = graph.nodes[start : start + BATCH]
                 await source.apply(Mutation(graph_key=graph.key, put_nodes=nodes))
-                await source.put_embeddings(graph.key, _vectors(graph, start, len(nodes), data.model))
+                await source.put_embeddings(
+                    graph.key, _vectors(graph, start, len(nodes), data.model)
+                )
             for start in range(0, len(graph.edges), BATCH):
                 edges = graph.edges[start : start + BATCH]
                 await source.apply(Mutation(graph_key=graph.key, put_edges=edges))
             if isinstance(source, IndexBuilder):
                 await source.build_indexes(graph.key)
         options = RetrievalOptions(mode=self._mode)
-        known = KnownVectors(data.model, {" ".join(q.text.split()): q.vector for q in data.questions})
+        known = KnownVectors(
+            data.model, {" ".join(q.text.split()): q.vector for q in data.questions}
+        )
         self._retriever = Retriever(source, known, options=options, cache_ttl_s=0)
 
     async def ask(self, question: Question) -> Answer:
         assert self._retriever is not None
         found = await self._retriever.retrieve(question.graph, question.text)
-        return Answer(found=found, write=lambda: build_context(found, ContextOptions(), count_tokens).text)
+        return Answer(
+            found=found, write=lambda: build_context(found, ContextOptions(), count_tokens).text
+        )
 
     def ranking(self, question: Question, answer: Answer) -> list[str]:
         return [scored.node.key for scored in cast(Retrieval, answer.found).nodes]

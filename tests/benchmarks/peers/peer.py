@@ -35,7 +35,9 @@ class GraphData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question of a graph, its vector (float32[dim]), and the keys of the nodes that answer it."""
+    """A question of a graph, its vector (float32[dim]), and the keys of the nodes
+    that answer it.
+    """
 
     graph: str
     text: str
@@ -61,7 +63,8 @@ class Data:
 class Answer:
     """What a peer found, in its own shape, and how its text for a model is written.
 
-    Both the finding and the writing are timed; a peer that writes while it finds has done so already.
+    Both the finding and the writing are timed; a peer that writes while it finds has
+    done so already.
     """
 
     found: object = field(repr=False)

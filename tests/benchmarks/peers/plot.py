@@ -20,7 +20,9 @@ SHOWN = (
 
 def plot(rows: Sequence[Row], file: Path) -> None:
     """Write the plot; only synthetic graphs have sizes to compare."""
-    sized = [row for row in rows if row["data"].replace(",", "").isdigit() and not row.get("failed")]
+    sized = [
+        row for row in rows if row["data"].replace(",", "").isdigit() and not row.get("failed")
+    ]
     sized.sort(key=lambda row: row["nodes"])
     names = list(dict.fromkeys(row["peer"] for row in sized))
     draw(
@@ -42,4 +44,6 @@ def plot(rows: Sequence[Row], file: Path) -> None:
 
 def _line(rows: Sequence[Row], name: str, figure: str) -> list[tuple[float, float]]:
     most = 0 if figure == "p50_ms" else ASKED_AT_LEAST
-    return [(row["nodes"], row[figure]) for row in rows if row["peer"] == name and row["asked"] >= most]
+    return [
+        (row["nodes"], row[figure]) for row in rows if row["peer"] == name and row["asked"] >= most
+    ]

@@ -1,4 +1,6 @@
-"""Writes what was measured of peers as Markdown: a table a data set, and where a peer wins and why."""
+"""Writes what was measured of peers as Markdown: a table a data set, and where a peer
+wins and why.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,19 @@ HEADS = (
 )
 
 WHY: Mapping[tuple[str, str], str] = {
-    ("NetworkX + NumPy", "speed"): "one product of matrix and vector in memory; it keeps nothing on disk, "
+    (
+        "NetworkX + NumPy",
+        "speed",
+    ): "one product of matrix and vector in memory; it keeps nothing on disk, "
     "searches no words, counts no tokens and has no budget to keep",
-    ("Chroma, vectors only", "speed"): "one look-up in a vector index, without words, edges, types or budget",
-    ("LlamaIndex property graph", "speed"): "small enough that its walks through all triplets cost nothing",
+    (
+        "Chroma, vectors only",
+        "speed",
+    ): "one look-up in a vector index, without words, edges, types or budget",
+    (
+        "LlamaIndex property graph",
+        "speed",
+    ): "small enough that its walks through all triplets cost nothing",
     ("LightRAG, local mode", "speed"): "vectors alone, in memory",
     (
         "*",
@@ -36,7 +47,10 @@ WHY: Mapping[tuple[str, str], str] = {
     ): "a node's name weighs most in hybrid retrieval, and the names of these graphs "
     "are words drawn at random, as their edges are: vectors of the whole text are all there is to go by",
     ("*", "quality"): "it hands over more nodes, and more of them are passages",
-    ("*", "memory"): "it keeps only vectors and texts in memory; ours keeps a page cache, a word index, "
+    (
+        "*",
+        "memory",
+    ): "it keeps only vectors and texts in memory; ours keeps a page cache, a word index, "
     "vectors of names and a service's libraries",
     ("*", "load"): "nothing is written to disk, or no word index and no vectors of names are built",
     ("*", "tokens"): "it gives less: fewer nodes, or their texts without types, handles and edges",
@@ -49,14 +63,20 @@ def stored_report() -> str:
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """Return a Markdown table for each data set and who is ahead in it; the reasons once, at the end."""
+    """Return a Markdown table for each data set and who is ahead in it; the reasons once,
+    at the end.
+    """
     parts: list[str] = []
     reasons: dict[str, None] = {}
     for title in dict.fromkeys(row["data"] for row in _ordered(rows)):
         chosen = [row for row in rows if row["data"] == title]
-        parts.append(f"**{_title(chosen[0])}**\n\n{_table(chosen)}\n\n{_winners(chosen, reasons)}".rstrip())
+        parts.append(
+            f"**{_title(chosen[0])}**\n\n{_table(chosen)}\n\n{_winners(chosen, reasons)}".rstrip()
+        )
     if reasons:
-        parts.append("\n".join(["Why they are ahead:", "", *(f"- {reason}." for reason in reasons)]))
+        parts.append(
+            "\n".join(["Why they are ahead:", "", *(f"- {reason}." for reason in reasons)])
+        )
     return "\n\n".join(parts)
 
 
@@ -82,7 +102,11 @@ def _table(rows: Sequence[Row]) -> str:
         if row.get("failed"):
             lines.append(f"| {row['peer']} | {row['failed']} |" + " |" * (len(HEADS) - 1))
             continue
-        name = row["peer"] if row["asked"] == row["questions"] else f"{row['peer']} ({row['asked']} asked)"
+        name = (
+            row["peer"]
+            if row["asked"] == row["questions"]
+            else f"{row['peer']} ({row['asked']} asked)"
+        )
         ratio = _times(row["p50_ms"] / base["p50_ms"]) if base else ""
         times = f"{row['search_p50_ms']:.2f} | {row['p50_ms']:.2f} | {row['p95_ms']:.2f} | {ratio}"
         quality = f"{row['recall_5']:.3f} | {row['recall_10']:.3f} | {row['mrr']:.3f}"
@@ -100,7 +124,9 @@ def _base(rows: Sequence[Row]) -> Row | None:
 
 
 def _winners(rows: Sequence[Row], reasons: dict[str, None]) -> str:
-    """Name the peers that are ahead of the default mode, by kind of figure; add why to `reasons`."""
+    """Name the peers that are ahead of the default mode, by kind of figure; add
+    why to `reasons`.
+    """
     base = _base(rows)
     if base is None:
         return ""
@@ -121,15 +147,26 @@ def _winners(rows: Sequence[Row], reasons: dict[str, None]) -> str:
             ahead.sort(key=lambda row: -sign * row[field])
             about = "synthetic quality" if kind == "quality" and _synthetic(base) else kind
             for row in ahead:
-                who, why = row["peer"], WHY.get((row["peer"], about))
-                found = f"{who}, {_WORDS[kind]}: {why}" if why else f"{_label(kind, base)}: {WHY['*', about]}"
+                who = row["peer"]
+                why = WHY.get((row["peer"], about))
+                found = (
+                    f"{who}, {_WORDS[kind]}: {why}"
+                    if why
+                    else f"{_label(kind, base)}: {WHY['*', about]}"
+                )
                 reasons.setdefault(found)
             sentences.append(f"{_WORDS[kind]}: {'; '.join(row['peer'] for row in ahead)}")
-    return f"Ahead of ours in {'. In '.join(sentences)}." if sentences else "No peer is ahead in any figure."
+    return (
+        f"Ahead of ours in {'. In '.join(sentences)}."
+        if sentences
+        else "No peer is ahead in any figure."
+    )
 
 
 def _label(kind: str, base: Row) -> str:
-    return f"{_WORDS[kind]}{' on synthetic graphs' if kind == 'quality' and _synthetic(base) else ''}"
+    return (
+        f"{_WORDS[kind]}{' on synthetic graphs' if kind == 'quality' and _synthetic(base) else ''}"
+    )
 
 
 _WORDS = {

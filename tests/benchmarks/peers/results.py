@@ -1,4 +1,6 @@
-"""The stored figures of peers: rows by peer and data set, the machine and the versions they are of."""
+"""The stored figures of peers: rows by peer and data set, the machine and the versions
+they are of.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def conditions(rows: Sequence[Row]) -> str:
     of_runs = "one run" if len(runs) == 1 and None not in runs else "several runs"
     if len(known) < len(rows) or not known:
         return f"{of_runs}, how busy the machine was is not known of all"
-    return f"{of_runs}; other work took at most {max(known):.0%} of the cores before each measurement"
+    return (
+        f"{of_runs}; other work took at most {max(known):.0%} of the cores before each measurement"
+    )
 
 
 def read(file: Path = FILE) -> list[Row]:

@@ -1,4 +1,6 @@
-"""The way to a server: no write is sent twice, waits are bounded, errors are ours and say no secret."""
+"""The way to a server: no write is sent twice, waits are bounded, errors are ours and
+say no secret.
+"""
 
 import datetime
 import inspect
@@ -62,7 +64,9 @@ async def test_a_read_is_asked_again_a_write_is_not(
         assert cursors(arango_faults) == 1
 
 
-async def test_reading_is_given_up_after_a_few_times(arango_faults: ArangoServer, one_database: str) -> None:
+async def test_reading_is_given_up_after_a_few_times(
+    arango_faults: ArangoServer, one_database: str
+) -> None:
     async with connected(arango_faults.address(one_database)) as connection:
         arango_faults.inject("_api/cursor", "drop", times=50)
         with pytest.raises(errors.SourceUnavailable, match="broke before an answer came"):
@@ -81,7 +85,9 @@ async def test_a_slow_answer_is_a_timeout_and_not_asked_for_again(
         assert cursors(arango_faults) == 1
 
 
-async def test_a_write_that_lost_a_race_runs_again(arango_faults: ArangoServer, one_database: str) -> None:
+async def test_a_write_that_lost_a_race_runs_again(
+    arango_faults: ArangoServer, one_database: str
+) -> None:
     async with connected(arango_faults.address(one_database)) as connection:
         arango_faults.inject("_api/cursor", "error:1200", times=3)
         assert await connection.query(SET_VERSION, version=1) == [1]
@@ -91,7 +97,9 @@ async def test_a_write_that_lost_a_race_runs_again(arango_faults: ArangoServer, 
             await connection.query(SET_VERSION, version=1)
 
 
-async def test_a_lost_cursor_is_opened_again(arango_faults: ArangoServer, one_database: str) -> None:
+async def test_a_lost_cursor_is_opened_again(
+    arango_faults: ArangoServer, one_database: str
+) -> None:
     async with connected(arango_faults.address(one_database)) as connection:
         arango_faults.inject("_api/cursor", "error:1600")
         assert await connection.query(PING) == [1]
@@ -122,7 +130,9 @@ async def test_a_server_that_never_answers_is_left(silent: str) -> None:
             await connection.query(PING)
 
 
-async def test_wrong_passwords_and_missing_databases_are_distinguished(arango: ArangoServer) -> None:
+async def test_wrong_passwords_and_missing_databases_are_distinguished(
+    arango: ArangoServer,
+) -> None:
     wrong = replace(arango, password="wrong-password").address("nodius")
     async with connected(wrong) as connection:
         with pytest.raises(ServerRefused, match="refuses the sign-in"):
@@ -157,7 +167,11 @@ async def test_a_closed_connection_says_so(arango: ArangoServer, one_database: s
 
 
 def their_exceptions() -> list[type[BaseException]]:
-    found = [kind for _, kind in inspect.getmembers(theirs, inspect.isclass) if issubclass(kind, ArangoError)]
+    found = [
+        kind
+        for _, kind in inspect.getmembers(theirs, inspect.isclass)
+        if issubclass(kind, ArangoError)
+    ]
     requested = [kind for _, kind in inspect.getmembers(requests.exceptions, inspect.isclass)]
     return [*found, *(kind for kind in requested if issubclass(kind, requests.RequestException))]
 
@@ -170,7 +184,9 @@ def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Excepti
     ours = translate(exc, source="arango+http://u@h/db", timeout_s=3)
     assert isinstance(ours, errors.SourceError)
     assert "arango+http://u@h/db" in str(ours)
-    assert isinstance(ours, errors.SourceTimeout) == issubclass(kind, requests.Timeout | TimeoutError)
+    assert isinstance(ours, errors.SourceTimeout) == issubclass(
+        kind, requests.Timeout | TimeoutError
+    )
 
 
 def test_an_address_says_where_and_who() -> None:
@@ -191,7 +207,8 @@ def test_several_hosts_are_one_deployment() -> None:
 
 
 def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
-    file, authority = tmp_path / "secret", tmp_path / "ca.pem"
+    file = tmp_path / "secret"
+    authority = tmp_path / "ca.pem"
     authority.touch()
     file.write_text("p%40 ss\n")
     address = parse_address(f"arango+http://u@h/db?password_file={file}&verify={authority}")
@@ -276,9 +293,13 @@ async def test_a_server_is_trusted_by_its_authority_or_unchecked_on_request(
         assert ("certificate_not_checked" in caplog.messages) == options.endswith("no")
 
 
-async def test_a_server_that_nobody_vouches_for_is_refused_and_gets_no_password(address: str) -> None:
+async def test_a_server_that_nobody_vouches_for_is_refused_and_gets_no_password(
+    address: str,
+) -> None:
     for options in ("", "?verify=yes"):
-        with pytest.raises(errors.SourceUnavailable, match=r"not trusted.*\?verify=PATH") as refused:
+        with pytest.raises(
+            errors.SourceUnavailable, match=r"not trusted.*\?verify=PATH"
+        ) as refused:
             await version_at(address + options)  # the greeting fails: nothing was sent
         assert "hidden" not in str(refused.value)
 

@@ -1,4 +1,6 @@
-"""Whatever a server does to a request, a change is made once or not at all, and its maker knows which."""
+"""Whatever a server does to a request, a change is made once or not at all, and its
+maker knows which.
+"""
 
 import asyncio
 import random
@@ -52,7 +54,8 @@ async def test_a_change_is_applied_once_whichever_request_fails(
 ) -> None:
     late = action == TOO_LATE
     async with opened(address, impatient=late) as database:
-        source, before = database.source(WORKSPACE), await revision(database)
+        source = database.source(WORKSPACE)
+        before = await revision(database)
         for number in range(0, REQUESTS, 3 if late else 1):
             key = f"{action.replace(':', '')}-{times}-{number}"
             mutation, records = a_change(key)
@@ -98,7 +101,9 @@ async def test_a_server_that_always_fails_is_given_up_with_nothing_half_done(
         hit(arango_faults, 2, action, 1_000_000)
         arango_faults.forget_counts()
         with pytest.raises(SourceError) as given_up:
-            await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
+            await database.source(WORKSPACE).apply(
+                mutation, expected_revision=before, records=records
+            )
         assert sum(arango_faults.count().values()) < 100
         arango_faults.heal()
         assert "arango+http://root@" in str(given_up.value)
@@ -117,7 +122,8 @@ async def test_after_a_time_out_the_late_first_try_changes_nothing_more(
         arango_faults.inject("/_api/transaction/", f"delay:{TOO_LONG_MS}")  # the commit
         mutation, records = a_change("late")
         await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
-        # Whatever is asked next waits in line behind the late request: the double does one at a time.
+        # Whatever is asked next waits in line behind the late request: the double does
+        # one at a time.
         assert await applied(database, "late")
         assert await revision(database) == before + 1
 
@@ -135,21 +141,28 @@ async def test_a_server_that_goes_during_a_commit_leaves_it_open_and_says_so(
         arango_faults.inject("/_api/transaction/", action)
         arango_faults.inject("/_api/transaction/", "drop", 1_000_000)
         with pytest.raises(CommitUnknown, match="look whether it was made"):
-            await database.source(WORKSPACE).apply(mutation, expected_revision=before, records=records)
+            await database.source(WORKSPACE).apply(
+                mutation, expected_revision=before, records=records
+            )
         arango_faults.heal()
         assert await applied(database, "unknown") == done
         assert await revision(database) == before + done
 
 
 @pytest.mark.slow
-async def test_writers_amid_faults_lose_and_double_nothing(address: str, arango_faults: ArangoServer) -> None:
+async def test_writers_amid_faults_lose_and_double_nothing(
+    address: str, arango_faults: ArangoServer
+) -> None:
     chance = random.Random(7)
     async with opened(address) as database:
-        source, before = database.source(WORKSPACE), await revision(database)
+        source = database.source(WORKSPACE)
+        before = await revision(database)
 
         async def write(number: int) -> int | None:
             try:
-                return await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"many{number}")]))
+                return await source.apply(
+                    Mutation(graph_key=FLOW, put_nodes=[a_node(f"many{number}")])
+                )
             except SourceError:
                 return None
 
@@ -167,9 +180,12 @@ async def test_writers_amid_faults_lose_and_double_nothing(address: str, arango_
         assert await revision(database) == before + len(there)
 
 
-async def test_a_change_waits_for_locks_of_a_dead_process(address: str, arango_faults: ArangoServer) -> None:
+async def test_a_change_waits_for_locks_of_a_dead_process(
+    address: str, arango_faults: ArangoServer
+) -> None:
     async with opened(address) as database:
-        run, before = database.state.connection.run, await revision(database)
+        run = database.state.connection.run
+        before = await revision(database)
 
         def lock(server: StandardDatabase) -> TransactionDatabase:
             transaction = server.begin_transaction(write=[GRAPHS])

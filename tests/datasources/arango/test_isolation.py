@@ -1,4 +1,6 @@
-"""Another workspace's graph does not exist, whatever key is tried: documents of both share collections."""
+"""Another workspace's graph does not exist, whatever key is tried: documents of
+both share collections.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -33,7 +35,11 @@ async def database(arango_address: str, request: pytest.FixtureRequest) -> Async
         victim = await samples.make_flow(database, samples.WORKSPACE, VICTIM)
         secret = samples.a_node("n", VICTIM, data=SECRET, type=SECRET)
         await victim.apply(
-            Mutation(graph_key=VICTIM, put_nodes=[secret], put_edges=[samples.an_edge("e", "n", "a", VICTIM)])
+            Mutation(
+                graph_key=VICTIM,
+                put_nodes=[secret],
+                put_edges=[samples.an_edge("e", "n", "a", VICTIM)],
+            )
         )
         await victim.put_node_config(samples.a_type(SECRET, display_name=SECRET))
         await victim.put_embeddings(VICTIM, [samples.a_vector("n", 1, 0, hash=SECRET)])
@@ -42,7 +48,9 @@ async def database(arango_address: str, request: pytest.FixtureRequest) -> Async
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-async def test_whatever_is_asked_a_stranger_finds_nothing(database: Database, data: st.DataObject) -> None:
+async def test_whatever_is_asked_a_stranger_finds_nothing(
+    database: Database, data: st.DataObject
+) -> None:
     graph = data.draw(graphs)
     method = data.draw(st.sampled_from(sorted(CALLS)))
     stranger = database.source(samples.OTHER)
@@ -52,8 +60,11 @@ async def test_whatever_is_asked_a_stranger_finds_nothing(database: Database, da
     assert await stranger.get_node_configs() == []
 
 
-async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(database: Database) -> None:
-    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(
+    database: Database,
+) -> None:
+    victim = database.source(samples.WORKSPACE)
+    stranger = database.source(samples.OTHER)
     before = await samples.snapshot(victim, VICTIM)
     await stranger.create_graph(samples.a_graph("a", samples.OTHER))
     await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
@@ -91,7 +102,8 @@ async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(d
 async def test_what_would_write_to_another_graphs_documents_is_refused(
     database: Database, change: dict[str, Any]
 ) -> None:
-    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+    victim = database.source(samples.WORKSPACE)
+    stranger = database.source(samples.OTHER)
     await stranger.create_graph(samples.a_graph("a", samples.OTHER))
     await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
     before = await samples.snapshot(victim, VICTIM), await samples.snapshot(stranger, "a")
@@ -101,7 +113,8 @@ async def test_what_would_write_to_another_graphs_documents_is_refused(
 
 
 async def test_deleting_such_a_graph_spares_the_other(database: Database) -> None:
-    victim, stranger = database.source(samples.WORKSPACE), database.source(samples.OTHER)
+    victim = database.source(samples.WORKSPACE)
+    stranger = database.source(samples.OTHER)
     await stranger.create_graph(samples.a_graph("a", samples.OTHER))
     await stranger.apply(Mutation(graph_key="a", put_nodes=[samples.a_node("mine", "a")]))
     before = await samples.snapshot(victim, VICTIM)

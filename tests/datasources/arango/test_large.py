@@ -1,4 +1,6 @@
-"""Large graphs and changes: indexes answer where they are ready, words are all found, a change is one."""
+"""Large graphs and changes: indexes answer where they are ready, words are all found, a
+change is one.
+"""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -59,7 +61,9 @@ class Place:
             source = await make_flow(database)
             keys = [f"n{i:02}" for i in range(30)]
             await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
-            vectors = [a_vector(k, *row, name=tuple(row[::-1])) for k, row in zip(keys, rows, strict=True)]
+            vectors = [
+                a_vector(k, *row, name=tuple(row[::-1])) for k, row in zip(keys, rows, strict=True)
+            ]
             await source.put_embeddings(FLOW, vectors)
         return rows
 
@@ -142,7 +146,10 @@ async def test_an_index_that_was_not_trained_is_noticed_and_made_again(
     assert len(await nearest(place, query)) == 5  # exact meanwhile
     async with place.opened() as database:
         findings = {finding.name: finding for finding in await database.check()}
-        assert (findings["vectors"].status, "not trained" in findings["vectors"].detail) == ("warning", True)
+        assert (findings["vectors"].status, "not trained" in findings["vectors"].detail) == (
+            "warning",
+            True,
+        )
         assert "nodius db init" in findings["vectors"].fix
         done = await database.set_up()
         assert done == [f"made the vector index of {f}, {DIM} dimensions" for f in VECTOR_FIELDS]
@@ -157,9 +164,14 @@ async def test_vectors_that_an_index_would_refuse_are_stored_and_found(place: Pl
     place.index("nameEmbedding")
     async with place.opened() as database:
         source = database.source("acme")
-        other = [a_vector("n00", 1, 0, model="model-b"), a_vector("n01", 1, 2, name=(0, 1), model="model-b")]
+        other = [
+            a_vector("n00", 1, 0, model="model-b"),
+            a_vector("n01", 1, 2, name=(0, 1), model="model-b"),
+        ]
         assert await source.put_embeddings(FLOW, other) == 2
-        await source.apply(Mutation(graph_key=FLOW, put_vectors=[a_vector("n02", 0, 1, model="model-b")]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_vectors=[a_vector("n02", 0, 1, model="model-b")])
+        )
         hits = await source.search_vectors(
             FLOW, VectorQuery(vector=floats(1, 0), model="model-b", limit=5, min_score=-1)
         )
@@ -183,7 +195,9 @@ async def test_without_the_view_words_are_found_all_the_same(place: Place) -> No
 async def test_a_graph_is_large_beyond_so_many_nodes(place: Place) -> None:
     await place.fill()
     for exact_nodes, is_large in ((35, False), (34, True)):
-        async with ArangoDatabase(parse_address(place.address), exact_nodes=exact_nodes) as database:
+        async with ArangoDatabase(
+            parse_address(place.address), exact_nodes=exact_nodes
+        ) as database:
             for _ in range(2):
                 place.server.forget_counts()
                 hits = await database.source("acme").search_text(FLOW, "sort invoices", limit=5)
@@ -197,7 +211,9 @@ async def test_pages_are_whole_on_a_server_that_orders_text_otherwise(place: Pla
     async with place.opened() as database:
         source = await make_flow(database)
         database.state.by_code_point = False
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in ("B", "é", "x y")]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in ("B", "é", "x y")])
+        )
         seen: list[str] = []
         after = None
         while found := await source.get_nodes(FLOW, after=after, limit=2):
@@ -214,7 +230,9 @@ async def test_code_of_a_type_counts_for_the_nodes_without_code_of_their_own(pla
         a_node("other", type="task", process="notify()"),
         a_node("elsewhere", type="log", data={"name": "refund"}),
     ]
-    nodes = [node.replace(process=None) if node.key in ("bare", "plain") else node for node in nodes]
+    nodes = [
+        node.replace(process=None) if node.key in ("bare", "plain") else node for node in nodes
+    ]
     task = a_type("task").replace(node=TypeTemplate(type="task", process="refund(order)"))
     async with place.opened() as database, MemoryDatabase() as memory:
         for source in (memory.source("acme"), database.source("acme")):
@@ -223,7 +241,9 @@ async def test_code_of_a_type_counts_for_the_nodes_without_code_of_their_own(pla
             await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         for query in ("refund", "refund order notify", "customer"):
             exact = await memory.source("acme").search_text(FLOW, query, limit=9)
-            assert_found(await database.source("acme").search_text(FLOW, query, limit=9), exact, limit=9)
+            assert_found(
+                await database.source("acme").search_text(FLOW, query, limit=9), exact, limit=9
+            )
 
 
 KEYS = [f"many{number}" for number in range(7)]
@@ -250,12 +270,17 @@ def cursors(server: ArangoServer) -> int:
     return sum(count for path, count in server.count().items() if path.endswith("/_api/cursor"))
 
 
-async def test_all_of_it_is_there_after_one_revision(address: str, arango_faults: ArangoServer) -> None:
+async def test_all_of_it_is_there_after_one_revision(
+    address: str, arango_faults: ArangoServer
+) -> None:
     async with opened(address) as database:
-        source, before = database.source(WORKSPACE), await revision(database)
+        source = database.source(WORKSPACE)
+        before = await revision(database)
         arango_faults.forget_counts()
         assert await source.apply(a_large_change()) == before + 1
-        assert cursors(arango_faults) == 1 + 3 * 3 + 1  # look; nodes, edges, vectors in three each; graph
+        assert (
+            cursors(arango_faults) == 1 + 3 * 3 + 1
+        )  # look; nodes, edges, vectors in three each; graph
         assert {node.key for node in await source.get_nodes_by_key(FLOW, KEYS)} == set(KEYS)
         edges = {edge.key for edge in await source.get_edges(FLOW)}
         assert edges >= {f"to {key}" for key in KEYS}
@@ -265,7 +290,8 @@ async def test_nothing_of_it_is_there_where_a_later_part_fails(
     address: str, arango_faults: ArangoServer
 ) -> None:
     async with opened(address) as database:
-        source, before = database.source(WORKSPACE), await revision(database)
+        source = database.source(WORKSPACE)
+        before = await revision(database)
         arango_faults.inject("_api/cursor", "delay:0", 6)
         arango_faults.inject("_api/cursor", "error:1501")
         with pytest.raises(SourceError):
@@ -275,7 +301,8 @@ async def test_nothing_of_it_is_there_where_a_later_part_fails(
 
 
 words = st.lists(
-    st.sampled_from(["Sort", "invoices", "Écrire", "文字列", "fetchUser", "x2", "", "log-node"]), max_size=3
+    st.sampled_from(["Sort", "invoices", "Écrire", "文字列", "fetchUser", "x2", "", "log-node"]),
+    max_size=3,
 ).map(" ".join)
 texts = words | st.none()
 
@@ -289,7 +316,12 @@ texts = words | st.none()
     type_process=texts,
 )
 def test_own_and_inherited_words_are_those_of_the_whole_text(
-    key: str, name: str | None, process: str | None, display: str, description: str, type_process: str | None
+    key: str,
+    name: str | None,
+    process: str | None,
+    display: str,
+    description: str,
+    type_process: str | None,
 ) -> None:
     data: dict[str, Any] = {"rule": "sort 7"} if name is None else {"name": name, "rule": "sort 7"}
     node = a_node(key, data=data, process=process, type="task")
@@ -298,7 +330,8 @@ def test_own_and_inherited_words_are_those_of_the_whole_text(
         key="t", workspace="w", display_name=display, description=description, node=template
     )
     text = node_text(node, config)
-    own, kind = own_words(node, None), TypeWords.of(config)
+    own = own_words(node, None)
+    kind = TypeWords.of(config)
     unnamed = own["unnamed"] is not None and own["unnamed"] != kind.letters
     for field, length, whole in (
         ("content", "contentLength", tokenize(text.content)),

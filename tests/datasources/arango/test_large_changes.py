@@ -1,4 +1,6 @@
-"""Changes larger than a transaction: whole or absent, and finished by others where their process is gone."""
+"""Changes larger than a transaction: whole or absent, and finished by others where their
+process is gone.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def small_server() -> Iterator[ArangoServer]:
 
 
 @pytest.fixture
-async def address(small_server: ArangoServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+async def address(
+    small_server: ArangoServer, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[str]:
     monkeypatch.setattr(applying, "MAX_TRANSACTION_BYTES", 20_000)
     monkeypatch.setattr(applying, "VECTORS_AT_ONCE", 20)
     monkeypatch.setattr(large_changes, "STEP_BYTES", 20_000)
@@ -53,7 +57,9 @@ def contents(words: str = "first", count: int = COUNT, **more: Any) -> Mutation:
 
 
 def joined(key: str) -> list[RecordWrite]:
-    return [RecordWrite(kind="approval", key=key, data={"status": "applied"}, expected_version=None)]
+    return [
+        RecordWrite(kind="approval", key=key, data={"status": "applied"}, expected_version=None)
+    ]
 
 
 async def names_of(database: ArangoDatabase) -> set[str]:
@@ -64,7 +70,8 @@ async def names_of(database: ArangoDatabase) -> set[str]:
 def counts(server: ArangoServer, address: str) -> dict[str, int]:
     place = f"/_db/{address.rpartition('/')[2]}/_api/collection"
     return {
-        name: server.call("GET", f"{place}/{name}/count")["count"] for name in (GRAPHS, NODES, EDGES, STEPS)
+        name: server.call("GET", f"{place}/{name}/count")["count"]
+        for name in (GRAPHS, NODES, EDGES, STEPS)
     }
 
 
@@ -79,7 +86,9 @@ async def test_a_change_larger_than_a_transaction_is_made_whole(
         assert len(await graphs.get_edges(BIG)) == COUNT - 1
         assert len(await graphs.get_vectors(BIG, ["n000", "n119"])) == 2
         assert await database.records(WORKSPACE).get("approval", "made") is not None
-        change = contents("second", COUNT - 20, delete_nodes=[f"n{n:03}" for n in range(COUNT - 20, COUNT)])
+        change = contents(
+            "second", COUNT - 20, delete_nodes=[f"n{n:03}" for n in range(COUNT - 20, COUNT)]
+        )
         with pytest.raises(RevisionConflict):
             await graphs.apply(change, expected_revision=7)
         assert await graphs.apply(change, expected_revision=1, records=joined("changed")) == 2
@@ -105,7 +114,9 @@ async def killed_after(server: ArangoServer, address: str, requests: int, work: 
     server.end_transactions(address.rpartition("/")[2])  # as the server does after a minute
 
 
-@pytest.mark.parametrize("requests", [2, 30, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 45, 60))])
+@pytest.mark.parametrize(
+    "requests", [2, 30, *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 45, 60))]
+)
 async def test_of_a_killed_import_all_is_there_or_nothing(
     small_server: ArangoServer, address: str, monkeypatch: pytest.MonkeyPatch, requests: int
 ) -> None:
@@ -147,7 +158,9 @@ async def test_a_killed_replacement_or_deletion_is_finished_by_who_asks_for_the_
         ArangoDatabase(parse_address(address)) as other,
     ):
         await database.source(WORKSPACE).create_graph(a_graph(BIG, WORKSPACE), contents())
-        await killed_after(small_server, address, 60, lambda graphs: graphs.apply(contents("second")))
+        await killed_after(
+            small_server, address, 60, lambda graphs: graphs.apply(contents("second"))
+        )
         with pytest.raises(SourceBusy, match="is being replaced"):  # it is not gone
             await database.source(WORKSPACE).get_graph(BIG)
         with pytest.raises(GraphNotFound):

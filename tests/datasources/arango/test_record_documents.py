@@ -37,7 +37,9 @@ names = st.sampled_from(
 )
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 keys = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
@@ -48,16 +50,27 @@ def test_data_of_any_names_comes_back_as_it_went_in(data: dict[str, Any], key: s
     document = to_document("acme", "approval", key, data, write="w")
     assert not {name for name in document if name.startswith("_") or name == ""}
     stored = {**document, "_key": names_of("acme", "approval", key)[0], "_id": "c/k", "_rev": "r"}
-    assert from_document("approval", stored) == Record(kind="approval", key=key, data=data, version="r")
+    assert from_document("approval", stored) == Record(
+        kind="approval", key=key, data=data, version="r"
+    )
 
 
 @given(
-    one=st.tuples(st.sampled_from(["acme", "a", "a:b", "é"]), st.sampled_from(["audit", "odd"]), keys),
-    other=st.tuples(st.sampled_from(["acme", "a", "a:b", "é"]), st.sampled_from(["audit", "odd"]), keys),
+    one=st.tuples(
+        st.sampled_from(["acme", "a", "a:b", "é"]), st.sampled_from(["audit", "odd"]), keys
+    ),
+    other=st.tuples(
+        st.sampled_from(["acme", "a", "a:b", "é"]), st.sampled_from(["audit", "odd"]), keys
+    ),
 )
-def test_two_records_never_share_a_name(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
-    ours, theirs = names_of(*one), names_of(*other)
-    assert all(set(name) <= set(string.ascii_letters + string.digits + "_-.@()+,=;$!*':%") for name in ours)
+def test_two_records_never_share_a_name(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
+    ours = names_of(*one)
+    theirs = names_of(*other)
+    assert all(
+        set(name) <= set(string.ascii_letters + string.digits + "_-.@()+,=;$!*':%") for name in ours
+    )
     assert all(len(name) <= 254 for name in ours)
     same = one == other or (one[1:] == other[1:] and one[0] == other[0])
     if {one[1], other[1]} == {"audit", "odd"}:
@@ -79,7 +92,9 @@ def test_what_cannot_be_stored_is_refused() -> None:
         to_document("acme", "approval", "\ud800", {}, write="w")
 
 
-async def test_a_thread_of_the_editor_goes_on_and_keeps_what_we_do_not_know(arango_address: str) -> None:
+async def test_a_thread_of_the_editor_goes_on_and_keeps_what_we_do_not_know(
+    arango_address: str,
+) -> None:
     document = {**editor_thread(PLAIN), "_key": PLAIN, "futureField": {"kept": True}}
     async with ArangoDatabase(parse_address(arango_address)) as database:
         run = database.state.connection.run
@@ -97,7 +112,11 @@ async def test_a_thread_of_the_editor_goes_on_and_keeps_what_we_do_not_know(aran
         await threads.save(stored, stored.thread.messages)
         kept: Any = await run(lambda server: server.collection(THREADS).get(PLAIN))
         assert kept["futureField"] == {"kept": True}
-        assert (kept["title"], kept["userId"], kept["workspace"]) == (document["title"], USER, WORKSPACE)
+        assert (kept["title"], kept["userId"], kept["workspace"]) == (
+            document["title"],
+            USER,
+            WORKSPACE,
+        )
         assert kept["conversationHistory"][0]["role"] == "user"
         count: Any = await run(lambda server: server.collection(THREADS).count())
         assert count == 1
@@ -144,7 +163,8 @@ def test_the_digest_of_a_long_key_is_no_other_key(long: str, short: str) -> None
 
 
 @given(
-    st.text("abcdefgh0123456789_.", min_size=1, max_size=40), st.text("abc019_-.:@", min_size=1, max_size=40)
+    st.text("abcdefgh0123456789_.", min_size=1, max_size=40),
+    st.text("abc019_-.:@", min_size=1, max_size=40),
 )
 def test_what_nodius_writes_is_written_the_same(graph: str, local: str) -> None:
     assert is_plain(graph)
@@ -154,7 +174,9 @@ def test_what_nodius_writes_is_written_the_same(graph: str, local: str) -> None:
 @given(any_keys, any_keys, any_keys)
 def test_documents_come_back_as_they_went_in(graph: str, key: str, other: str) -> None:
     node = a_node(key, graph, data={"a": 1})
-    assert read_document(Node, {**node_document(node, None), "_id": "x", "_rev": "y"}, graph) == node
+    assert (
+        read_document(Node, {**node_document(node, None), "_id": "x", "_rev": "y"}, graph) == node
+    )
     edge = an_edge(key, other, key, graph, label="l")
     assert read_document(Edge, {**edge_document(edge), "_id": "x", "_rev": "y"}, graph) == edge
 

@@ -70,7 +70,9 @@ def test_a_user_who_may_make_no_database_is_told_so_and_nothing_else_is_tried(
 ) -> None:
     before = databases(arango_double)
     arango_double.inject("/_db/_system/_api/database", "error:11")
-    report = printed(invoke("db", "rehearse", "--db", arango_double.address("x"), "--json", exits=1))
+    report = printed(
+        invoke("db", "rehearse", "--db", arango_double.address("x"), "--json", exits=1)
+    )
     assert outcome(report) == {"server": "ok", "rights and set-up": "failed", "clean-up": "ok"}
     assert "a user who may make databases" in report["steps"][1]["detail"]
     assert report["passed"] is False
@@ -83,21 +85,26 @@ def test_where_nothing_can_be_written_that_is_named_and_the_database_is_removed(
     before = databases(arango_double)
     arango_double.inject("/_api/transaction/begin", "error:32", times=1_000)
     report = printed(invoke("db", "rehearse", arango_double.address("x"), "--json", exits=1))
-    assert [name for name, status in outcome(report).items() if status == "failed"] == ["write and read"]
+    assert [name for name, status in outcome(report).items() if status == "failed"] == [
+        "write and read"
+    ]
     assert "exceeds a limit" in report["steps"][3]["detail"]
     assert outcome(report)["clean-up"] == "ok"
     assert databases(arango_double) == before
 
 
 @pytest.mark.slow
-def test_a_part_that_fails_is_named_and_the_others_are_still_tried(arango_double: ArangoServer) -> None:
+def test_a_part_that_fails_is_named_and_the_others_are_still_tried(
+    arango_double: ArangoServer,
+) -> None:
     arango_double.inject("/_api/explain", "error:1501", times=1)
     report = printed(invoke("db", "rehearse", arango_double.address("x"), "--json", exits=1))
     assert outcome(report) == dict.fromkeys(STEPS, "ok") | {"statements": "failed"}
 
 
 async def test_a_rehearsal_that_is_stopped_removes_its_database(arango: ArangoServer) -> None:
-    before, steps = databases(arango), list[str]()
+    before = databases(arango)
+    steps = list[str]()
 
     def said(step: RehearsalStep) -> None:
         steps.append(step.name)

@@ -1,4 +1,6 @@
-"""Whatever goes wrong on the way to a server: no password is said, logged or left in an error's causes."""
+"""Whatever goes wrong on the way to a server: no password is said, logged or left in
+an error's causes.
+"""
 
 import base64
 import logging
@@ -49,7 +51,9 @@ async def test_no_fault_brings_the_password_to_light(
         for fault in FAULTS:
             for work in (
                 database.source(WORKSPACE).get_nodes(FLOW),
-                database.source(WORKSPACE).apply(Mutation(graph_key=FLOW, put_nodes=[a_node(fault)])),
+                database.source(WORKSPACE).apply(
+                    Mutation(graph_key=FLOW, put_nodes=[a_node(fault)])
+                ),
                 database.records(WORKSPACE).put(
                     Record(kind="lease", key=fault, data={}), expected_version=None
                 ),
@@ -63,7 +67,9 @@ async def test_no_fault_brings_the_password_to_light(
     assert len(said) > len(FAULTS)
     assert "transaction_again" in caplog.text
     assert secrets_in("".join(said)) == []
-    assert secrets_in(caplog.text + "".join(repr(record.__dict__) for record in caplog.records)) == []
+    assert (
+        secrets_in(caplog.text + "".join(repr(record.__dict__) for record in caplog.records)) == []
+    )
 
 
 @each_row(

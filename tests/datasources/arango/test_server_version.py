@@ -24,7 +24,9 @@ from tests.support.each_row import each_row
 
 @contextmanager
 def a_server(version: str | None, context: ssl.SSLContext | None = None) -> Iterator[str]:
-    """Yield where a server answers `/_api/version` as ArangoDB does; a hardened one tells no version."""
+    """Yield where a server answers `/_api/version` as ArangoDB does; a hardened one
+    tells no version.
+    """
     answer: dict[str, Any] = {"server": "arango", "license": "community"}
     if version is not None:
         answer |= {"version": version, "details": {}}
@@ -102,12 +104,20 @@ async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_serv
     async with ArangoDatabase(address, exact_nodes=1) as database:
         source = database.source("acme")
         await source.create_graph(Graph(key="flow", name="Flow", workspace="acme"))
-        nodes = [Node(key=key, graph_key="flow", type="task", data={"name": "refund"}) for key in "aBc"]
+        nodes = [
+            Node(key=key, graph_key="flow", type="task", data={"name": "refund"}) for key in "aBc"
+        ]
         await source.apply(Mutation(graph_key="flow", put_nodes=nodes))
         arango.forget_counts()
-        assert [hit.key for hit in await source.search_text("flow", "refund", limit=3)] == ["B", "a", "c"]
+        assert [hit.key for hit in await source.search_text("flow", "refund", limit=3)] == [
+            "B",
+            "a",
+            "c",
+        ]
         if arango.is_double:
-            assert not any("@@view" in text for text in arango.call("GET", "/_double/stats")["queries"])
+            assert not any(
+                "@@view" in text for text in arango.call("GET", "/_double/stats")["queries"]
+            )
         page = await source.get_nodes("flow", limit=2)
         assert [node.key for node in page] == ["B", "a"]
         assert [node.key for node in await source.get_nodes("flow", after="a", limit=2)] == ["c"]

@@ -46,7 +46,9 @@ class Place:
     def documents(self) -> dict[str, list[dict[str, Any]]]:
         query = "FOR d IN @@c SORT d._key RETURN UNSET(d, '_rev', '_id', 'nodiusText')"
         return {
-            name: self.call("POST", "/_api/cursor", {"query": query, "bindVars": {"@c": name}})["result"]
+            name: self.call("POST", "/_api/cursor", {"query": query, "bindVars": {"@c": name}})[
+                "result"
+            ]
             for name in STORED
         }
 
@@ -115,7 +117,9 @@ async def test_a_database_spread_over_servers_is_refused(
     assert (finding.status, "OneShard" in finding.detail) == ("error", True)
     with pytest.raises(SourceUnavailable, match="OneShard"):
         await place.opened().__aenter__()
-    monkeypatch.setattr(StandardDatabase, "properties", lambda _: {"name": place.name, "sharding": "single"})
+    monkeypatch.setattr(
+        StandardDatabase, "properties", lambda _: {"name": place.name, "sharding": "single"}
+    )
     async with place.opened() as database:
         assert await database.set_up() == []
 
@@ -138,7 +142,11 @@ async def test_what_was_removed_is_made_again(place: Place) -> None:
     place.call("DELETE", "/_api/index/nodius_nodes/ix_rag_key")
     place.call("DELETE", "/_api/collection/nodius_ai_leases")
     done = "\n".join(await place.set_up())
-    for part in (f"the View {VIEW}", "the index ix_rag_key of nodius_nodes", "collection nodius_ai_leases"):
+    for part in (
+        f"the View {VIEW}",
+        "the index ix_rag_key of nodius_nodes",
+        "collection nodius_ai_leases",
+    ):
         assert part in done
     assert await place.set_up() == []
 
@@ -201,12 +209,19 @@ async def test_a_graph_of_the_editor_is_read_searched_and_changed(place: Place) 
         (root,) = await source.get_nodes_by_key(GRAPH, ["root2"])
         assert root.to_document()["futureField"] == {"kept": True}
         assert "embedding" not in root.to_document()
-        assert keys_of(await source.search_text(GRAPH, "league's players", limit=1)) == ["fetch-api"]
-        assert "fetch-api" in keys_of(await source.search_text(GRAPH, "HTTP request", limit=5))  # of its type
+        assert keys_of(await source.search_text(GRAPH, "league's players", limit=1)) == [
+            "fetch-api"
+        ]
+        assert "fetch-api" in keys_of(
+            await source.search_text(GRAPH, "HTTP request", limit=5)
+        )  # of its type
         around = await source.get_neighborhood(GRAPH, ["root2"], max_depth=1, limit=5)
         assert sorted(keys_of(around.nodes)) == ["entry-form", "fetch-api", "root2"]
         assert await source.apply(Mutation(graph_key=GRAPH, put_nodes=[root.replace(pos_x=9)])) == 1
-        assert keys_of(await source.get_edges_of(GRAPH, ["root2"])) == ["edge-entry-root", "edge-root-fetch"]
+        assert keys_of(await source.get_edges_of(GRAPH, ["root2"])) == [
+            "edge-entry-root",
+            "edge-root-fetch",
+        ]
     stored = place.call("GET", f"/_api/document/{NODES}/{GRAPH}-root2")
     assert (stored["posX"], stored["futureField"]) == (9, {"kept": True})
     assert stored["embedding"] == before["embedding"]

@@ -1,4 +1,6 @@
-"""Every AQL text is one the server's grammar takes, with just its bind variables; a question takes few."""
+"""Every AQL text is one the server's grammar takes, with just its bind variables; a
+question takes few.
+"""
 
 import ast
 import re
@@ -94,7 +96,11 @@ def test_what_is_run_is_the_text_of_a_statement() -> None:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
             target = node.func.value
-            if node.func.attr in RUNNERS and isinstance(target, ast.Attribute) and target.attr == "aql":
+            if (
+                node.func.attr in RUNNERS
+                and isinstance(target, ast.Attribute)
+                and target.attr == "aql"
+            ):
                 runs += 1
                 text = node.args[0]
                 where = f"{path.name}:{node.lineno} runs what is not a statement's text"

@@ -56,7 +56,9 @@ def files_in(folder: Path) -> list[str]:
 
 
 def start(function: Callable[..., Any], *arguments: object) -> subprocess.Popen[str]:
-    """Run a function of a module in a process of its own, async or not; its prints are read line by line."""
+    """Run a function of a module in a process of its own, async or not; its prints are read
+    line by line.
+    """
     of = f"from {function.__module__} import {function.__name__} as of"
     code = f"import asyncio, sys; {of}; done = of(*sys.argv[1:]); done and asyncio.run(done)"
     return subprocess.Popen(

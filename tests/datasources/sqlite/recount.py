@@ -1,4 +1,6 @@
-"""Counts again, from the stored documents alone, everything the embedded database derives from them."""
+"""Counts again, from the stored documents alone, everything the embedded database
+derives from them.
+"""
 
 import sqlite3
 from collections import Counter
@@ -39,7 +41,8 @@ def _faults(connection: sqlite3.Connection) -> Iterator[str]:
     rids: set[int] = set()
     for values in graphs:
         row = dict(zip(names, values, strict=True))
-        low, high = row["id"] << 32, (row["id"] + 1 << 32) - 1
+        low = row["id"] << 32
+        high = (row["id"] + 1 << 32) - 1
         nodes = connection.execute("SELECT * FROM nodes WHERE graph = ?", (row["id"],)).fetchall()
         edges = connection.execute("SELECT * FROM edges WHERE graph = ?", (row["id"],)).fetchall()
         numbers = [found[0] for found in nodes + edges]
@@ -91,7 +94,8 @@ def _of_words(connection: sqlite3.Connection, row: dict[str, Any], nodes: Rows) 
         stored = connection.execute(select, (rid,)).fetchone()
         if stored != expected:
             yield f"words of node {key!r} are {stored}, should be {expected}"
-        names, whole = " ".join(expected[:4]).split(), " ".join(expected).split()
+        names = " ".join(expected[:4]).split()
+        whole = " ".join(expected).split()
         totals[0] += len(whole)
         totals[1] += len(names)
         yield from _not_found(connection, rid, set(whole), set(names))
@@ -99,7 +103,9 @@ def _of_words(connection: sqlite3.Connection, row: dict[str, Any], nodes: Rows) 
         yield f"{row['key']}: {row['content_words']}, {row['name_words']} words, counted {totals}"
 
 
-def _not_found(connection: sqlite3.Connection, rid: int, content: set[str], name: set[str]) -> Iterator[str]:
+def _not_found(
+    connection: sqlite3.Connection, rid: int, content: set[str], name: set[str]
+) -> Iterator[str]:
     """Ask the full-text index itself, not only the text it keeps, for every word of a node."""
     for words, columns in ((content, ""), (name, "{key name type type_name} : ")):
         query = " AND ".join(f'{columns}"{word}"' for word in sorted(words))
@@ -108,13 +114,17 @@ def _not_found(connection: sqlite3.Connection, rid: int, content: set[str], name
             yield f"the full-text index does not find row {rid} by {query}"
 
 
-def _of_vectors(connection: sqlite3.Connection, row: dict[str, Any], rids: list[int]) -> Iterator[str]:
+def _of_vectors(
+    connection: sqlite3.Connection, row: dict[str, Any], rids: list[int]
+) -> Iterator[str]:
     counted: Counter[tuple[str, int]] = Counter()
     select = (
         "SELECT v.rid, v.model, v.dim, length(v.content), length(v.name), l.number FROM json_each(?) j "
         "JOIN vectors v ON v.rid = j.value LEFT JOIN vector_log l ON l.rid = v.rid"
     )
-    for rid, model, dim, content, name, number in connection.execute(select, (orjson.dumps(rids).decode(),)):
+    for rid, model, dim, content, name, number in connection.execute(
+        select, (orjson.dumps(rids).decode(),)
+    ):
         counted[model, dim] += 1
         if content != 4 * dim or name not in (None, 4 * dim):
             yield f"the vector of row {rid} has {content} and {name} bytes for {dim} dimensions"
@@ -122,7 +132,9 @@ def _of_vectors(connection: sqlite3.Connection, row: dict[str, Any], rids: list[
             yield f"the vector of row {rid} is not in the log of changes"
         if number is not None and number > row["vector_version"]:
             yield f"the vector of row {rid} is logged at {number}, the graph is at {row['vector_version']}"
-    found = connection.execute("SELECT model, dim, count FROM vector_counts WHERE graph = ?", (row["id"],))
+    found = connection.execute(
+        "SELECT model, dim, count FROM vector_counts WHERE graph = ?", (row["id"],)
+    )
     stored = {(model, dim): count for model, dim, count in found}
     if stored != dict(counted):
         yield f"{row['key']}: vectors {stored}, counted {dict(counted)}"

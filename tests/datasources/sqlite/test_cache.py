@@ -1,4 +1,6 @@
-"""A graph that is asked for often is held in memory, and what is held, words too, is the graph as it is."""
+"""A graph that is asked for often is held in memory, and what is held, words too, is the graph
+as it is.
+"""
 
 import random
 import threading
@@ -59,14 +61,19 @@ async def test_each_write_begins_the_count_again(tmp_path: Path) -> None:
     async with opened(tmp_path / "graphs.db", MIDDLING) as source:
         await made(source)
         for i in range(8):
-            await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"step{i}")]))
+            await source.apply(
+                Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"step{i}")])
+            )
             for _ in range(2):
-                assert [n.process for n in await source.get_nodes_by_key(FLOW, ["n1"])] == [f"step{i}"]
+                assert [n.process for n in await source.get_nodes_by_key(FLOW, ["n1"])] == [
+                    f"step{i}"
+                ]
             assert not is_held(source)
 
 
 def test_what_many_ask_for_at_once_is_loaded_once() -> None:
-    held, loads = Cache(100), list[int]()
+    held = Cache(100)
+    loads = list[int]()
 
     def load(_: object) -> Part:
         loads.append(1)
@@ -115,7 +122,9 @@ def test_what_loading_a_large_part_needed_goes_back_to_the_system(
     assert len(calls) == given
 
 
-def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cache, "MAX_ASKED", 3)
     held = Cache(100)
     for graph in range(9):
@@ -133,22 +142,31 @@ def an_edit(chance: random.Random, keys: set[str]) -> Mutation:
     put = {f"n{chance.randrange(60)}" for _ in range(chance.randrange(1, 4))} - gone
     keys -= gone
     keys |= put
-    nodes = [a_node(key, data={"name": " ".join(chance.choices(WORDS, k=4))}) for key in sorted(put)]
+    nodes = [
+        a_node(key, data={"name": " ".join(chance.choices(WORDS, k=4))}) for key in sorted(put)
+    ]
     return Mutation(graph_key=FLOW, delete_nodes=sorted(gone), put_nodes=nodes)
 
 
 async def searches(source: SqliteSource) -> list[object]:
-    return [await source.search_text(FLOW, word, limit=9, field=field) for word in WORDS for field in FIELDS]
+    return [
+        await source.search_text(FLOW, word, limit=9, field=field)
+        for word in WORDS
+        for field in FIELDS
+    ]
 
 
 @pytest.mark.slow
 async def test_words_are_true_after_whatever_another_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance, keys = random.Random(4), set[str]()
+    chance = random.Random(4)
+    keys = set[str]()
     builds: list[int] = []
     build = LexicalIndex.build
-    monkeypatch.setattr(LexicalIndex, "build", staticmethod(lambda *a: (builds.append(0), build(*a))[1]))
+    monkeypatch.setattr(
+        LexicalIndex, "build", staticmethod(lambda *a: (builds.append(0), build(*a))[1])
+    )
     file = tmp_path / "graphs.db"
     async with opened(file) as writer, opened(file) as reader:
         await writer.create_graph(a_graph())
@@ -162,7 +180,9 @@ async def test_words_are_true_after_whatever_another_wrote(
 
 
 async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWords:
-    return await source._read(FLOW, lambda at: CachedWords.of(at.connection, at.row, "content", older))
+    return await source._read(
+        FLOW, lambda at: CachedWords.of(at.connection, at.row, "content", older)
+    )
 
 
 async def test_what_changed_too_much_or_is_forgotten_is_read_again(
@@ -171,12 +191,15 @@ async def test_what_changed_too_much_or_is_forgotten_is_read_again(
     monkeypatch.setattr(rows, "MAX_BEHIND", 5)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)]))
+        await source.apply(
+            Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(100)])
+        )
         held = await words_now(source, None)
         for count in (1, 8):
             nodes = [a_node(f"n{i}", process=f"season {count}") for i in range(count)]
             await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
-            fresh, held = await words_now(source, None), await words_now(source, held)
+            fresh = await words_now(source, None)
+            held = await words_now(source, held)
             assert (held.number, held.keys) == (fresh.number, fresh.keys)
             assert held.index.search(["season"], 10) == fresh.index.search(["season"], 10)
             assert len(held.index.search(["season"], 10)) == count
@@ -189,7 +212,8 @@ async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))
-        held, most = await words_now(source, None), 0
+        held = await words_now(source, None)
+        most = 0
         for i in range(60):
             node = a_node("n1", process=f"passing{i:03}x")
             await source.apply(Mutation(graph_key=FLOW, put_nodes=[node]))

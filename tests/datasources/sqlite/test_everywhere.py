@@ -1,4 +1,6 @@
-"""All graphs of a workspace that share a file with those of another: scores are as if they had their own."""
+"""All graphs of a workspace that share a file with those of another: scores are as if they
+had their own.
+"""
 
 from pathlib import Path
 
@@ -27,7 +29,9 @@ async def _found(path: Path, *, others: bool) -> tuple[WideHits, list[str]]:
         source = database.source(WORKSPACE)
         await source.delete_graph("g9")
         found = await source.search_everywhere(BatchRequest(query="green bills", limit=100))
-        some = await source.search_everywhere(BatchRequest(query="green", limit=100), ["g2", "g6", "g4"])
+        some = await source.search_everywhere(
+            BatchRequest(query="green", limit=100), ["g2", "g6", "g4"]
+        )
         return found, sorted({graph for graph, _ in some.names})
 
 

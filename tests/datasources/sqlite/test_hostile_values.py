@@ -1,4 +1,6 @@
-"""Values that SQLite could not compare or bind: nothing is found by them, and nothing else breaks."""
+"""Values that SQLite could not compare or bind: nothing is found by them, and
+nothing else breaks.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -58,7 +60,8 @@ async def test_what_cannot_be_stored_finds_no_record(database: Database, value: 
 
 
 async def test_a_limit_may_be_as_great_as_one_likes(database: Database) -> None:
-    source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+    source = database.source(WORKSPACE)
+    records = database.records(WORKSPACE)
     await records.put(a_record("k"), expected_version=None)
     await source.put_embeddings(FLOW, [a_vector("a", 1.0, 0.0)])
     assert len(await records.query("approval", limit=HUGE)) == 1
@@ -68,7 +71,12 @@ async def test_a_limit_may_be_as_great_as_one_likes(database: Database) -> None:
     assert len(around.nodes) == 4
     assert len(await source.search_text(FLOW, "invoices", limit=HUGE)) == 2
     assert (
-        len(await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=HUGE))) == 1
+        len(
+            await source.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=HUGE)
+            )
+        )
+        == 1
     )
 
 

@@ -1,4 +1,6 @@
-"""Index files beside the database are never trusted: missing, damaged or stale, answers stay right."""
+"""Index files beside the database are never trusted: missing, damaged or stale,
+answers stay right.
+"""
 
 import asyncio
 import os
@@ -74,7 +76,8 @@ async def answers(source: SqliteSource, limit: int) -> list[list[Hit]]:
     ]
     vectors = [
         await source.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, at), model=MODEL, limit=limit, min_score=-1, field=field)
+            FLOW,
+            VectorQuery(vector=floats(1, at), model=MODEL, limit=limit, min_score=-1, field=field),
         )
         for at in (0, 30, -5)
         for field in ("content", "name")
@@ -85,7 +88,8 @@ async def answers(source: SqliteSource, limit: int) -> list[list[Hit]]:
 async def assert_right(path: Path, source: SqliteSource, *, stale: bool = False) -> None:
     """Compare what large graphs answer with what is found exactly, in memory.
 
-    A `stale` text index finds every node that has a word, and no other; it weighs words as they were.
+    A `stale` text index finds every node that has a word, and no other; it weighs words
+    as they were.
     """
     async with opened(path) as exact:
         limit = 999 if stale else 9
@@ -157,12 +161,16 @@ def test_writing_the_same_index_twice_at_once_spoils_neither(tmp_path: Path) -> 
 
     for _ in range(2):  # the very same again changes nothing
         files.place(1, "text", 5, slow)
-        placed = {(path / "a").read_bytes() for _, path in files.versions(1, "text") if is_whole(path)}
+        placed = {
+            (path / "a").read_bytes() for _, path in files.versions(1, "text") if is_whole(path)
+        }
         assert placed == {b"half of it", b"another's"}
         assert len(files_in(files.folder)) == 2
 
 
-def test_an_index_that_is_older_than_another_by_the_time_it_is_written_does_not_stay(tmp_path: Path) -> None:
+def test_an_index_that_is_older_than_another_by_the_time_it_is_written_does_not_stay(
+    tmp_path: Path,
+) -> None:
     files = IndexFiles(tmp_path / "graphs.db", "identity")
 
     def overtaken(path: Path) -> None:
@@ -175,8 +183,15 @@ def test_an_index_that_is_older_than_another_by_the_time_it_is_written_does_not_
 
 
 async def test_files_with_strange_names_do_no_harm(indexed: Path) -> None:
-    folder, identity = index_files(indexed)[0].parent, identity_of(indexed)[:12]
-    of_ours = ["-.index", "-1.index", "-1-text.index", "-1-text-x-y.index", "-9-text-1-00000000.index"]
+    folder = index_files(indexed)[0].parent
+    identity = identity_of(indexed)[:12]
+    of_ours = [
+        "-.index",
+        "-1.index",
+        "-1-text.index",
+        "-1-text-x-y.index",
+        "-9-text-1-00000000.index",
+    ]
     strange = ["x.index", "-1-text-1-0.index", *(identity + name for name in of_ours)]
     for name in strange:
         (folder / name).write_bytes(b"strange")
@@ -202,14 +217,22 @@ async def test_changes_after_the_build_are_found(indexed: Path) -> None:
         await source.apply(
             Mutation(
                 graph_key=FLOW,
-                put_nodes=[a_node("n007", data="changed"), a_node("new", data=f"changed {word(7)}")],
-                put_vectors=[a_vector("n007", -1.0, 5.0, name=(-1.0, 0.0)), a_vector("new", 1.0, 30.0)],
+                put_nodes=[
+                    a_node("n007", data="changed"),
+                    a_node("new", data=f"changed {word(7)}"),
+                ],
+                put_vectors=[
+                    a_vector("n007", -1.0, 5.0, name=(-1.0, 0.0)),
+                    a_vector("new", 1.0, 30.0),
+                ],
                 delete_nodes=["n030", "n031"],
             )
         )
         await assert_right(indexed, source, stale=True)
         assert keys_of(await source.search_text(FLOW, word(7), limit=5)) == ["new"]
-        found = await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=1))
+        found = await source.search_vectors(
+            FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=1)
+        )
         assert keys_of(found) == ["new"]
         for _ in range(2):
             await source.build_indexes(FLOW)
@@ -251,7 +274,8 @@ async def test_older_files_go_when_newer_are_in_place(indexed: Path) -> None:
 
 async def test_what_a_killed_process_left_is_removed_once_it_is_old(indexed: Path) -> None:
     folder = index_files(indexed)[0].parent
-    old, fresh = folder / "any-1.999.tmp", folder / "any-2.999.tmp"
+    old = folder / "any-1.999.tmp"
+    fresh = folder / "any-2.999.tmp"
     for folder_left in (old, fresh):
         folder_left.mkdir()
         (folder_left / "a").write_bytes(b"half")
@@ -285,19 +309,25 @@ async def test_a_graph_deleted_while_its_index_is_built_leaves_no_file(indexed: 
 
 
 async def test_files_of_another_database_are_not_taken(indexed: Path) -> None:
-    """A database put in place of another one under its name finds the other's files, and leaves them."""
+    """A database put in place of another one under its name finds the other's files,
+    and leaves them.
+    """
     theirs = index_files(indexed)
     shutil.move(indexed, indexed.with_name("elsewhere.db"))
     async with opened(indexed, NOTHING_IS_SMALL) as source:
         await source.create_graph(a_graph())
         await source.apply(
             Mutation(
-                graph_key=FLOW, put_nodes=[a_node("n", data="common")], put_vectors=[a_vector("n", 1.0, 0.0)]
+                graph_key=FLOW,
+                put_nodes=[a_node("n", data="common")],
+                put_vectors=[a_vector("n", 1.0, 0.0)],
             )
         )
         assert keys_of(await source.search_text(FLOW, "common", limit=5)) == ["n"]
         assert keys_of(
-            await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5))
+            await source.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            )
         ) == ["n"]
         await source.build_indexes(FLOW)
         assert set(theirs) < set(index_files(indexed))

@@ -1,4 +1,6 @@
-"""Opening, closing, cancelling and power cuts: work ends whole or not at all, and stays once it is done."""
+"""Opening, closing, cancelling and power cuts: work ends whole or not at all, and stays once
+it is done.
+"""
 
 import asyncio
 import os
@@ -16,9 +18,24 @@ from datasources.errors import InvalidMutation, SourceUnavailable
 from datasources.sqlite import SqliteDatabase
 from datasources.sqlite.pool import Pool
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_type, an_edge, keys_of, make_flow
+from tests.contracts.samples import (
+    FLOW,
+    WORKSPACE,
+    a_graph,
+    a_node,
+    a_type,
+    an_edge,
+    keys_of,
+    make_flow,
+)
 from tests.contracts.workspaces import CALLS
-from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, files_in, make_numbered, numbered, opened
+from tests.datasources.sqlite.helpers import (
+    NOTHING_IS_SMALL,
+    files_in,
+    make_numbered,
+    numbered,
+    opened,
+)
 from tests.datasources.sqlite.recount import faults
 
 Source = MutableGraphDataSource
@@ -48,7 +65,9 @@ async def test_a_source_of_a_closed_database_is_unavailable(path: Path, limits: 
 
 RECORD_CALLS: dict[str, Callable[[RecordStore], Awaitable[Any]]] = {
     "get": lambda records: records.get("audit", "k"),
-    "put": lambda records: records.put(Record(kind="audit", key="k", data={}), expected_version=None),
+    "put": lambda records: records.put(
+        Record(kind="audit", key="k", data={}), expected_version=None
+    ),
     "delete": lambda records: records.delete("audit", "k", expected_version="1"),
     "query": lambda records: records.query("audit"),
 }
@@ -92,7 +111,9 @@ async def test_closing_ends_every_thread(path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_cancelled_write_is_in_whole_or_not_at_all(path: Path) -> None:
-    """Cancelled at every stage from "not begun" to "done"; whatever came of it, the next write goes on."""
+    """Cancelled at every stage from "not begun" to "done"; whatever came of it, the next
+    write goes on.
+    """
     async with opened(path) as source:
         await source.create_graph(a_graph())
         for turn in range(30):
@@ -115,7 +136,8 @@ async def test_a_write_cancelled_while_it_runs_goes_on_to_its_end(path: Path) ->
     async with SqliteDatabase(path) as database:
         source = await make_flow(database)
         pool = source.engine.pool  # pyright: ignore[reportAttributeAccessIssue]
-        begun, go_on = threading.Event(), threading.Event()
+        begun = threading.Event()
+        go_on = threading.Event()
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM edges")
@@ -147,7 +169,9 @@ async def test_closing_waits_for_a_write_under_way(path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_closing_while_indexes_are_built_ends_and_leaves_nothing_half_done(path: Path) -> None:
+async def test_closing_while_indexes_are_built_ends_and_leaves_nothing_half_done(
+    path: Path,
+) -> None:
     await make_numbered(path, 400, NOTHING_IS_SMALL)
     for turn in range(8):
         async with opened(path, NOTHING_IS_SMALL) as source:
@@ -197,7 +221,9 @@ async def test_rows_are_tied_to_each_other_after_writes_that_only_add(path: Path
             await pool.write(lambda c: c.execute("UPDATE edges SET source = 1 << 40"))
         assert await pool.read(lambda c: c.execute("PRAGMA foreign_key_check").fetchall()) == []
         await source.delete_graph(FLOW)
-        assert await pool.read(lambda c: c.execute("SELECT count(*) FROM vectors").fetchone()) == (0,)
+        assert await pool.read(lambda c: c.execute("SELECT count(*) FROM vectors").fetchone()) == (
+            0,
+        )
     assert faults(path) == []
 
 
@@ -263,7 +289,9 @@ async def test_decisions_audit_and_journal_are_synced_and_what_passes_is_not(
             assert syncs[-1] == (tmp_path / "n.db-wal").stat().st_size
 
 
-async def test_writes_at_once_share_a_sync_begun_after_the_last(tmp_path: Path, syncs: list[int]) -> None:
+async def test_writes_at_once_share_a_sync_begun_after_the_last(
+    tmp_path: Path, syncs: list[int]
+) -> None:
     async with SqliteDatabase(tmp_path / "n.db") as database:
         records = database.records("w")
         put = (records.put(a_record("audit", str(i)), expected_version=None) for i in range(64))

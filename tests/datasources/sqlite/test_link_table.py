@@ -140,19 +140,30 @@ async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) 
         {"title": "Send", "aliases": "Mail"},
         None,
     ]
-    nodes = [a_node(key).model_copy(update={"data": data}) for key, data in zip(KEYS, called, strict=False)]
+    nodes = [
+        a_node(key).model_copy(update={"data": data})
+        for key, data in zip(KEYS, called, strict=False)
+    ]
     async with opened(tmp_path / "graphs.db", limits) as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         asked = [*KEYS[:3], "no such node", KEYS[0]]
         for _ in range(5):  # read from the file, then held
-            found = await source.search_hits(FLOW, BatchRequest(query="fetch", limit=5), lambda *_: asked)
+            found = await source.search_hits(
+                FLOW, BatchRequest(query="fetch", limit=5), lambda *_: asked
+            )
             assert [hit.key for hit in (*found.text, *found.name)] == [KEYS[0]] * 2
-            assert found.names == {KEYS[0]: ["Fetch", "Get"], KEYS[1]: ["Send", "Mail"], KEYS[2]: [KEYS[2]]}
+            assert found.names == {
+                KEYS[0]: ["Fetch", "Get"],
+                KEYS[1]: ["Send", "Mail"],
+                KEYS[2]: [KEYS[2]],
+            }
 
 
 @pytest.mark.parametrize(
-    "limits", [Limits(), NOTHING_IS_SMALL, Limits(at_once=0)], ids=["held", "large", "beside each other"]
+    "limits",
+    [Limits(), NOTHING_IS_SMALL, Limits(at_once=0)],
+    ids=["held", "large", "beside each other"],
 )
 async def test_searches_together_find_what_each_finds(tmp_path: Path, limits: Limits) -> None:
     vector = np.array([1.0, 2.5], dtype=np.float32)
@@ -160,11 +171,17 @@ async def test_searches_together_find_what_each_finds(tmp_path: Path, limits: Li
     async with opened(tmp_path / "graphs.db", limits) as source:
         await source.create_graph(a_graph())
         await source.apply(numbered(range(30)))
-        await source.build_indexes(FLOW)  # else one may be there for the second search and not for the first
+        await source.build_indexes(
+            FLOW
+        )  # else one may be there for the second search and not for the first
         for _ in range(3):
             for asked in (for_words, replace(for_words, vector=(MODEL, vector), min_score=0.9)):
-                found = await source.search_hits(FLOW, asked, lambda *hits: [hit.key for hit in hits[0]])
-                assert found == await search_hits(source, FLOW, asked, lambda *hits: [h.key for h in hits[0]])
+                found = await source.search_hits(
+                    FLOW, asked, lambda *hits: [hit.key for hit in hits[0]]
+                )
+                assert found == await search_hits(
+                    source, FLOW, asked, lambda *hits: [h.key for h in hits[0]]
+                )
                 assert len(found.text) == 7
                 assert bool(found.vector and found.name_vector) == (asked is not for_words)
         with pytest.raises(GraphNotFound):

@@ -1,4 +1,6 @@
-"""Opening a file: what is not ours is refused with a clear error and left as it was, byte for byte."""
+"""Opening a file: what is not ours is refused with a clear error and left as it was,
+byte for byte.
+"""
 
 import os
 import shutil
@@ -27,7 +29,8 @@ from tests.datasources.sqlite.recount import faults
 
 async def refused(path: Path) -> SourceError:
     """Open a file that cannot be opened, and look that nothing was changed or left beside it."""
-    before, others = digest(path), files_in(path.parent)
+    before = digest(path)
+    others = files_in(path.parent)
     with pytest.raises(SourceError) as caught:
         async with SqliteDatabase(path):
             pass
@@ -45,7 +48,9 @@ async def test_a_directory_is_refused(tmp_path: Path) -> None:
     assert files_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("content", [b"hello", b"SQLite format 3\0" + b"x" * 2000, os.urandom(5000)])
+@pytest.mark.parametrize(
+    "content", [b"hello", b"SQLite format 3\0" + b"x" * 2000, os.urandom(5000)]
+)
 async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
@@ -78,7 +83,11 @@ async def test_a_new_database_is_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / "made" / "a.db"
     async with SqliteDatabase(path) as database:
         await make_flow(database)
-        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir() if file.is_file()}
+        modes = {
+            file.name: file.stat().st_mode & 0o777
+            for file in path.parent.iterdir()
+            if file.is_file()
+        }
         assert modes.pop("a.db") == 0o600
         assert set(modes.values()) == {0o600}  # what SQLite puts beside it
         assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -101,7 +110,9 @@ async def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "content"
 
 
-@pytest.mark.parametrize("name", ["with space.db", "100%.db", "a?mode=ro.db", "#.db", "é'\".db", "[x].db"])
+@pytest.mark.parametrize(
+    "name", ["with space.db", "100%.db", "a?mode=ro.db", "#.db", "é'\".db", "[x].db"]
+)
 async def test_any_file_name_works(tmp_path: Path, name: str) -> None:
     await make_numbered(tmp_path / name, 2)
     assert {file.partition(name)[0] for file in files_in(tmp_path)} == {""}
@@ -258,7 +269,9 @@ async def test_a_file_without_the_count_of_changes_gets_it(tmp_path: Path) -> No
     older.close()
 
 
-async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(tmp_path: Path) -> None:
+async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(
+    tmp_path: Path,
+) -> None:
     """As a program made it that knew fewer kinds."""
     path = tmp_path / "graphs.db"
     async with SqliteDatabase(path) as database:
@@ -281,7 +294,8 @@ async def test_a_file_without_an_index_of_records_gets_it_and_keeps_its_records(
 
 async def test_the_first_write_ahead_log_is_read_by_the_next_opening(tmp_path: Path) -> None:
     """A copy taken with its log, as a crash leaves them, holds what was acknowledged."""
-    path, copy = tmp_path / "graphs.db", tmp_path / "copy" / "graphs.db"
+    path = tmp_path / "graphs.db"
+    copy = tmp_path / "copy" / "graphs.db"
     copy.parent.mkdir()
     async with SqliteDatabase(path) as database:
         await make_flow(database)
@@ -302,7 +316,8 @@ async def test_words_that_an_older_version_made_are_made_anew_once(tmp_path: Pat
     older = sqlite3.connect(path)
     (rid,) = older.execute("SELECT rid FROM nodes WHERE key = 'street'").fetchone()
     older.execute(
-        "UPDATE words SET name = 'stra ß e prufen', data = 'name stra ß e prufen' WHERE rowid = ?", (rid,)
+        "UPDATE words SET name = 'stra ß e prufen', data = 'name stra ß e prufen' WHERE rowid = ?",
+        (rid,),
     )
     older.execute("UPDATE graphs SET text_version = text_version + 1")
     older.execute("DELETE FROM meta WHERE name = 'words'")
@@ -312,4 +327,6 @@ async def test_words_that_an_older_version_made_are_made_anew_once(tmp_path: Pat
         async with SqliteDatabase(path) as database:
             hits = await database.source(WORKSPACE).search_text(FLOW, "strasse", limit=3)
             assert [hit.key for hit in hits] == ["street"]
-    assert sqlite3.connect(path).execute("SELECT value FROM meta WHERE name = 'words'").fetchall() == [("2",)]
+    assert sqlite3.connect(path).execute(
+        "SELECT value FROM meta WHERE name = 'words'"
+    ).fetchall() == [("2",)]

@@ -18,7 +18,11 @@ STATEMENTS = (
         for name, text in vars(statements).items()
         if name.isupper() and name[0] != "_" and isinstance(text, str)
     }
-    | {f"{of[name]} {name}": of[name] for of in (statements.VECTORS, statements.VECTORS_OF) for name in of}
+    | {
+        f"{of[name]} {name}": of[name]
+        for of in (statements.VECTORS, statements.VECTORS_OF)
+        for name in of
+    }
     | {f"log {text}": text for log in (TEXT_LOG, VECTOR_LOG) for text in vars(log).values()}
 )
 MEANT_TO_READ_ALL = {
@@ -79,7 +83,9 @@ def test_pages_come_sorted_from_an_index(connection: sqlite3.Connection, name: s
     assert not [step for step in plan if "TEMP B-TREE" in step], plan
 
 
-@each_row("kind, field", *[(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields])
+@each_row(
+    "kind, field", *[(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields]
+)
 @each_row("asked", "equal", "order", "descending", "equal and order")
 def test_every_record_query_uses_the_index_of_its_field(
     connection: sqlite3.Connection, kind: str, field: str, asked: str
@@ -111,7 +117,9 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
         descending=descending,
     )
     statement, values = query_statement("acme", query)
-    (search, *sorting) = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+    (search, *sorting) = [
+        row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)
+    ]
     assert (
         search
         == "SEARCH records USING INDEX records_automation_nextTime (workspace=? AND <expr>>? AND <expr><?)"
@@ -120,7 +128,9 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
 
 
 @each_row("kind", *RECORD_INDEXES, "no such kind")
-def test_records_without_a_condition_come_by_their_key(connection: sqlite3.Connection, kind: str) -> None:
+def test_records_without_a_condition_come_by_their_key(
+    connection: sqlite3.Connection, kind: str
+) -> None:
     query = RecordQuery(kind=kind, where={})
     statement, values = query_statement("acme", query)
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]

@@ -65,7 +65,9 @@ async def test_who_goes_away_at_any_moment_leaves_the_others_their_answers(pool:
         assert len(kept) >= 4
 
 
-async def test_reads_asked_for_in_the_step_that_closes_are_refused_or_answered(tmp_path: Path) -> None:
+async def test_reads_asked_for_in_the_step_that_closes_are_refused_or_answered(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "graphs.db"
     prepare(path)
     for turn in range(6):
@@ -84,14 +86,18 @@ async def test_what_a_large_write_leaves_in_the_log_is_moved_to_the_file(pool: P
         connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", rows)
 
     before = pool.path.stat().st_size
-    with closing(sqlite3.connect(pool.path)) as other:  # the last one to close would move it in any case
+    with closing(
+        sqlite3.connect(pool.path)
+    ) as other:  # the last one to close would move it in any case
         assert _count(other) == 0
         await pool.write(write)
         await asyncio.to_thread(pool.close)
         assert pool.path.stat().st_size > before + MANY_ROWS * 100
 
 
-async def test_index_builds_hold_up_neither_reads_nor_the_build_of_another_graph(pool: Pool) -> None:
+async def test_index_builds_hold_up_neither_reads_nor_the_build_of_another_graph(
+    pool: Pool,
+) -> None:
     may_end = threading.Event()
     huge = pool.background(lambda _: may_end.wait())
     try:

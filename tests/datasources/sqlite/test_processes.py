@@ -1,4 +1,6 @@
-"""Several processes on one file: each read sees one moment, no write is lost, also of a killed one."""
+"""Several processes on one file: each read sees one moment, no write is lost, also of
+a killed one.
+"""
 
 import asyncio
 import random
@@ -32,7 +34,15 @@ from tests.contracts.samples import (
     keys_of,
 )
 from tests.datasources.sqlite import workers
-from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, finish, line_of, numbered, opened, start, word
+from tests.datasources.sqlite.helpers import (
+    NOTHING_IS_SMALL,
+    finish,
+    line_of,
+    numbered,
+    opened,
+    start,
+    word,
+)
 from tests.datasources.sqlite.recount import faults
 
 
@@ -94,7 +104,9 @@ async def test_two_processes_never_get_the_same_lease(
         pass
     processes.extend(start(workers.claim_records, path, who, 60) for who in ("ann", "bob"))
     await all_ready(processes)
-    got = await asyncio.gather(*(asyncio.to_thread(_output_after_stop, process) for process in processes))
+    got = await asyncio.gather(
+        *(asyncio.to_thread(_output_after_stop, process) for process in processes)
+    )
     claimed = [output.split() for output in got]
     assert sorted(claimed[0] + claimed[1]) == sorted(f"k{i}" for i in range(60))
     async with SqliteDatabase(path) as database:
@@ -140,7 +152,10 @@ async def test_opening_waits_no_longer_for_a_file_that_is_held_whole(
 
 @pytest.mark.parametrize(
     "limits",
-    [pytest.param(None, id="held", marks=pytest.mark.slow), pytest.param(NOTHING_IS_SMALL, id="large")],
+    [
+        pytest.param(None, id="held", marks=pytest.mark.slow),
+        pytest.param(NOTHING_IS_SMALL, id="large"),
+    ],
 )
 async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_event_loop(
     path: Path, monkeypatch: pytest.MonkeyPatch, limits: object
@@ -167,10 +182,12 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
             source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
         ]
         waiting = asyncio.gather(*reads, return_exceptions=True)
-        longest, last = 0.0, time.perf_counter()
+        longest = 0.0
+        last = time.perf_counter()
         while not waiting.done():
             await asyncio.sleep(0.005)
-            longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
+            longest = max(longest, time.perf_counter() - last)
+            last = time.perf_counter()
         assert all(isinstance(outcome, DatabaseBusy) for outcome in await waiting)
         assert longest < 0.6
         pool._watch.close()
@@ -201,7 +218,9 @@ async def test_what_another_connection_writes_is_seen_at_once(path: Path, limits
 
 
 @pytest.mark.parametrize("limits", [None, NOTHING_IS_SMALL], ids=["held", "large"])
-async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(path: Path, limits: object) -> None:
+async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(
+    path: Path, limits: object
+) -> None:
     """The other process deletes and makes the graph again up to the very revision that was read."""
     async with opened(path, limits) as reader, opened(path) as writer:  # pyright: ignore[reportArgumentType]
         for turn in range(4):
@@ -214,7 +233,9 @@ async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(path: Pa
                 )
             )
             assert (await reader.get_graph(FLOW)).description == f"turn {turn}"
-            (node, other) = await reader.get_nodes_by_key(FLOW, ["n", "only0", "only1", "only2", "only3"])
+            (node, other) = await reader.get_nodes_by_key(
+                FLOW, ["n", "only0", "only1", "only2", "only3"]
+            )
             assert (node.data, other.key) == (word(turn), f"only{turn}")
             for old in range(4):
                 found = keys_of(await reader.search_text(FLOW, word(old), limit=5))
@@ -238,14 +259,20 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
         await source.apply(numbered(range(9)))
         asked: list[object] = []
         read = source.engine.pool.read
-        monkeypatch.setattr(source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1])
+        monkeypatch.setattr(
+            source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1]
+        )
 
         async def ask() -> int:
             before = len(asked)
             (hit,) = await source.search_text(FLOW, word(3), limit=1)
             assert hit.key == "n003"
             assert (
-                len(await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 3), model=MODEL, limit=9)))
+                len(
+                    await source.search_vectors(
+                        FLOW, VectorQuery(vector=floats(1, 3), model=MODEL, limit=9)
+                    )
+                )
                 == 9
             )
             assert (await source.get_graph(FLOW)).workspace == WORKSPACE
@@ -270,7 +297,9 @@ async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_
         assert await ask() > 0
 
 
-@pytest.mark.parametrize(("components", "threads"), [(9 * 2, [1, 1, 1, 0, 0]), (9 * 2 - 1, [1] * 5)])
+@pytest.mark.parametrize(
+    ("components", "threads"), [(9 * 2, [1, 1, 1, 0, 0]), (9 * 2 - 1, [1] * 5)]
+)
 async def test_vectors_of_few_numbers_are_held_however_many_edges_there_are_until_they_change(
     path: Path, monkeypatch: pytest.MonkeyPatch, components: int, threads: list[int]
 ) -> None:
@@ -280,7 +309,9 @@ async def test_vectors_of_few_numbers_are_held_however_many_edges_there_are_unti
         await source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("e", "n000", "n001")]))
         asked: list[object] = []
         read = source.engine.pool.read
-        monkeypatch.setattr(source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1])
+        monkeypatch.setattr(
+            source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1]
+        )
 
         near = VectorQuery(vector=floats(0, 1), model=MODEL, limit=1)
 
@@ -315,7 +346,9 @@ async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_
         for _ in range(4):  # held from now on
             await source.get_nodes_by_key(FLOW, ["n5"])
             await source.get_neighborhood(FLOW, ["n5"], max_depth=0, limit=9)
-        monkeypatch.setattr(source.engine.pool, "read", lambda work: (threads.append(work), read(work))[1])
+        monkeypatch.setattr(
+            source.engine.pool, "read", lambda work: (threads.append(work), read(work))[1]
+        )
         assert await around("n3", "n4") == (0, 0)
         assert await around("n0", "n1") == (60, 1)
         assert await around("n0", "n1") == (60, 0)
@@ -339,7 +372,8 @@ ROUNDS = 12
 
 @pytest.mark.slow
 async def test_a_writer_killed_at_any_moment_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    path, seed = tmp_path / "graphs.db", 7
+    path = tmp_path / "graphs.db"
+    seed = 7
     chance = random.Random(seed)
     async with opened(path) as source:
         await source.create_graph(a_graph())
@@ -360,14 +394,18 @@ async def test_a_writer_killed_at_any_moment_loses_nothing_acknowledged(tmp_path
         acknowledged = max([acknowledged, *(int(line) for line in rest.split("\n")[:-1] if line)])
         assert faults(path) == []
         revision = await _as_replayed(path, seed)
-        assert revision - acknowledged in (0, 1)  # the last one may be in without having been acknowledged
+        assert revision - acknowledged in (
+            0,
+            1,
+        )  # the last one may be in without having been acknowledged
     assert revision > ROUNDS
 
 
 async def _as_replayed(path: Path, seed: int) -> int:
     """Compare the graph with what its steps lead to, document by document; return its revision."""
     async with SqliteDatabase(path, limits=NOTHING_IS_SMALL) as database:
-        source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+        source = database.source(WORKSPACE)
+        records = database.records(WORKSPACE)
         revision = (await source.get_graph(FLOW)).revision
         keys: list[str] = []
         nodes: dict[str, object] = {}
@@ -383,10 +421,14 @@ async def _as_replayed(path: Path, seed: int) -> int:
         assert [record.data["sequence"] for record in audit] == list(range(1, revision + 1))
         async with opened(path) as exact:
             query = floats(1, 0.5)
-            hits = await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=10))
+            hits = await source.search_vectors(
+                FLOW, VectorQuery(vector=query, model=MODEL, limit=10)
+            )
             assert_same_hits(
                 hits,
-                await exact.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)),
+                await exact.search_vectors(
+                    FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)
+                ),
                 limit=10,
             )
             asked = word(revision)

@@ -1,4 +1,6 @@
-"""Codes of vectors and guesses of scores only spare work: what they find is what comparing all finds."""
+"""Codes of vectors and guesses of scores only spare work: what they find is what
+comparing all finds.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,13 @@ from numpy.typing import NDArray
 from datasources.hits import Hit, Vector, VectorQuery
 from datasources.sqlite.index_manager import NodeTable
 from datasources.sqlite.rows import MAX_TIES, SAMPLE, best_of, best_rows
-from datasources.sqlite.vector_index import CODED_FROM, LEAST_DIM, PackedCodes, VectorIndex, int4_codes
+from datasources.sqlite.vector_index import (
+    CODED_FROM,
+    LEAST_DIM,
+    PackedCodes,
+    VectorIndex,
+    int4_codes,
+)
 from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
@@ -35,13 +43,17 @@ def clustered(count: int, dim: int) -> Vector:
     random = np.random.default_rng(dim)
     centres = random.normal(size=(count // 30, dim))
     return normalize(
-        (centres[np.arange(count) % len(centres)] + random.normal(size=(count, dim))).astype(np.float32)
+        (centres[np.arange(count) % len(centres)] + random.normal(size=(count, dim))).astype(
+            np.float32
+        )
     )
 
 
 def decoded(codes: NDArray[np.uint8], dim: int) -> NDArray[np.int8]:
     """Return the codes that were put two in a byte."""
-    both = np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)[:, :dim].astype(np.int8)
+    both = (
+        np.stack([codes & 15, codes >> 4], axis=2).reshape(len(codes), -1)[:, :dim].astype(np.int8)
+    )
     return np.where(both > 7, both - 16, both)
 
 
@@ -92,13 +104,16 @@ def test_vectors_of_zeros_and_of_one_component_are_scored() -> None:
 async def test_a_search_finds_what_comparing_all_vectors_finds(
     tmp_path: Path, limits: object, count: int, dim: int
 ) -> None:
-    unit, keys = clustered(count, dim), [f"n{i:05}" for i in range(count)]
+    unit = clustered(count, dim)
+    keys = [f"n{i:05}" for i in range(count)]
     unit[10:40] = unit[9]  # equal ones come in the order of their keys
     whole = dict(zip(keys, unit, strict=True))
     async with opened(tmp_path / "graphs.db", limits) as source:  # pyright: ignore[reportArgumentType]
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(key) for key in keys]))
-        await source.put_embeddings(FLOW, [a_vector(k, *row) for k, row in zip(keys, unit, strict=True)])
+        await source.put_embeddings(
+            FLOW, [a_vector(k, *row) for k, row in zip(keys, unit, strict=True)]
+        )
         await source.build_indexes(FLOW)
         for question in (unit[9], *clustered(count + 60, dim)[-20:]):
             for least in (0.1, 0.99):
@@ -106,13 +121,18 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
                     FLOW, VectorQuery(vector=question, model=MODEL, limit=25, min_score=least)
                 )
                 exact = nearest(whole, question, 25, least)
-                assert [hit.score for hit in found] == pytest.approx([h.score for h in exact], abs=1e-5)
-        found = await source.search_vectors(FLOW, VectorQuery(vector=unit[9], model=MODEL, limit=31))
+                assert [hit.score for hit in found] == pytest.approx(
+                    [h.score for h in exact], abs=1e-5
+                )
+        found = await source.search_vectors(
+            FLOW, VectorQuery(vector=unit[9], model=MODEL, limit=31)
+        )
         assert [hit.key for hit in found] == keys[9:40]
 
 
 @given(
-    st.lists(st.text(min_size=1).filter(lambda key: key.isprintable()), unique=True, max_size=20), st.data()
+    st.lists(st.text(min_size=1).filter(lambda key: key.isprintable()), unique=True, max_size=20),
+    st.data(),
 )
 def test_a_node_table_gives_back_every_key(
     tmp_path_factory: pytest.TempPathFactory, keys: list[str], data: st.DataObject
@@ -138,7 +158,9 @@ def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None
         rows = best_rows(scores, count)
         assert (np.diff(rows) > 0).all()
         assert len(rows) <= count + MAX_TIES
-        assert np.sort(scores[rows])[::-1][:count].tolist() == np.sort(scores)[::-1][:count].tolist()
+        assert (
+            np.sort(scores[rows])[::-1][:count].tolist() == np.sort(scores)[::-1][:count].tolist()
+        )
 
 
 def test_what_is_better_is_not_lost_among_many_that_tie() -> None:

@@ -10,12 +10,23 @@ from datasources.errors import RecordConflict, RevisionConflict
 from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_node, a_type, a_vector, an_edge, floats
+from tests.contracts.samples import (
+    FLOW,
+    MODEL,
+    WORKSPACE,
+    a_node,
+    a_type,
+    a_vector,
+    an_edge,
+    floats,
+)
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened, word
 
 
 def a_step(revision: int, seed: int, old: list[str]) -> tuple[Mutation, list[str]]:
-    """Return the mutation that makes a revision, and the node keys then there: the same for all who ask."""
+    """Return the mutation that makes a revision, and the node keys then there: the same for
+    all who ask.
+    """
     chance = random.Random(f"{seed}-{revision}")
     gone = chance.sample(old, min(len(old), chance.randrange(3))) if len(old) > 12 else []
     new = [f"r{revision:05}-{i}" for i in range(3)]
@@ -24,12 +35,22 @@ def a_step(revision: int, seed: int, old: list[str]) -> tuple[Mutation, list[str
     mutation = Mutation(
         graph_key=FLOW,
         put_nodes=[
-            a_node(key, type=chance.choice(["task", "log"]), data=f"{word(revision)} {chance.choice('abc')}")
+            a_node(
+                key,
+                type=chance.choice(["task", "log"]),
+                data=f"{word(revision)} {chance.choice('abc')}",
+            )
             for key in (*new, *changed)
         ],
-        put_edges=[an_edge(f"e{revision:05}-{i}", new[i], chance.choice([*kept, *new])) for i in range(3)],
-        put_vectors=[a_vector(key, 1.0, chance.random(), name=(1.0, 1.0)) for key in (*new, *changed)],
-        put_configs=[a_type("log", display_name=f"Log {word(revision)}")] if revision % 5 == 0 else [],
+        put_edges=[
+            an_edge(f"e{revision:05}-{i}", new[i], chance.choice([*kept, *new])) for i in range(3)
+        ],
+        put_vectors=[
+            a_vector(key, 1.0, chance.random(), name=(1.0, 1.0)) for key in (*new, *changed)
+        ],
+        put_configs=[a_type("log", display_name=f"Log {word(revision)}")]
+        if revision % 5 == 0
+        else [],
         delete_nodes=gone,
     )
     return mutation, kept + new
@@ -44,7 +65,10 @@ async def write_until_killed(path: str, seed: str) -> None:
             revision += 1
             mutation, keys = a_step(revision, int(seed), sorted(keys))
             write = RecordWrite(
-                kind="audit", key=f"{revision:05}", data={"sequence": revision}, expected_version=None
+                kind="audit",
+                key=f"{revision:05}",
+                data={"sequence": revision},
+                expected_version=None,
             )
             await source.apply(mutation, expected_revision=revision - 1, records=[write])
             print(revision, flush=True)
@@ -53,9 +77,12 @@ async def write_until_killed(path: str, seed: str) -> None:
 
 
 async def write_whole_revisions(path: str, count: str) -> None:
-    """Write revisions in each of which every node, edge, vector and record tells the same number."""
+    """Write revisions in each of which every node, edge, vector and record tells
+    the same number.
+    """
     async with SqliteDatabase(Path(path)) as database:
-        source, records = database.source(WORKSPACE), database.records(WORKSPACE)
+        source = database.source(WORKSPACE)
+        records = database.records(WORKSPACE)
         for number in range(1, int(count) + 1):
             stored = await records.get("audit", "now")
             write = RecordWrite(
@@ -69,20 +96,26 @@ async def write_whole_revisions(path: str, count: str) -> None:
 
 
 def whole_revision(number: int) -> Mutation:
-    """A mutation after which the graph has 5 or 7 nodes, a ring of as many edges, all of this number."""
+    """A mutation after which the graph has 5 or 7 nodes, a ring of as many edges, all
+    of this number.
+    """
     size = 5 + number % 2 * 2
     keys = [f"n{i}" for i in range(size)]
     return Mutation(
         graph_key=FLOW,
         put_nodes=[a_node(key, data=word(number)) for key in keys],
-        put_edges=[an_edge(f"e{i}", keys[i], keys[(i + 1) % size], label=str(number)) for i in range(size)],
+        put_edges=[
+            an_edge(f"e{i}", keys[i], keys[(i + 1) % size], label=str(number)) for i in range(size)
+        ],
         put_vectors=[a_vector(key, 1.0, 1.0, hash=str(number)) for key in keys],
         delete_nodes=[f"n{i}" for i in range(5, 7)] if size == 5 and number > 1 else [],
     )
 
 
 async def read_whole_revisions(path: str, large: str) -> None:
-    """Read until a line comes in; complain of any answer that mixes two revisions. Prints how many."""
+    """Read until a line comes in; complain of any answer that mixes two revisions.
+    Prints how many.
+    """
     limits = NOTHING_IS_SMALL if large == "large" else None
     stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     reads, last = 0, 0
@@ -99,7 +132,12 @@ async def read_whole_revisions(path: str, large: str) -> None:
             assert len(edges) in (0, 5, 7)
             assert len(around.nodes) == len(around.edges)
             assert len({str(node.data) for node in around.nodes}) <= 1
-            assert stats.nodes == stats.edges == sum(stats.types.values()) == sum(stats.vectors.values())
+            assert (
+                stats.nodes
+                == stats.edges
+                == sum(stats.types.values())
+                == sum(stats.vectors.values())
+            )
             hashes = await source.get_vector_info(FLOW, [f"n{i}" for i in range(7)])
             assert len({info.hash for info in hashes.values()}) <= 1
             revision = (await source.get_graph(FLOW)).revision
@@ -112,7 +150,9 @@ async def read_whole_revisions(path: str, large: str) -> None:
 
 
 async def add_to_a_sum(path: str, times: str) -> None:
-    """Add one to a number in a node, again and again, with expected revisions; print the conflicts."""
+    """Add one to a number in a node, again and again, with expected revisions;
+    print the conflicts.
+    """
     conflicts = 0
     async with opened(Path(path)) as source:
         print("ready", flush=True)
@@ -121,7 +161,9 @@ async def add_to_a_sum(path: str, times: str) -> None:
             while True:
                 graph = await source.get_graph(FLOW)
                 (node,) = await source.get_nodes_by_key(FLOW, ["sum"])
-                more = Mutation(graph_key=FLOW, put_nodes=[a_node("sum", data={"sum": node.data["sum"] + 1})])
+                more = Mutation(
+                    graph_key=FLOW, put_nodes=[a_node("sum", data={"sum": node.data["sum"] + 1})]
+                )
                 try:
                     await source.apply(more, expected_revision=graph.revision)
                 except RevisionConflict:
@@ -154,6 +196,8 @@ async def build_and_search(path: str, times: str) -> None:
         for _ in range(int(times)):
             await source.build_indexes(FLOW)
             assert len(await source.search_text(FLOW, "common", limit=99)) == 60
-            found = await source.search_vectors(FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5))
+            found = await source.search_vectors(
+                FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5)
+            )
             assert len(found) == 5
     print("done", flush=True)

@@ -26,7 +26,13 @@ def test_a_plain_question_asks_for_no_change(text: str) -> None:
 
 @each_row(
     "text",
-    *("Add a filter", "can you rename root?", "please delete it", "Could you fix the typo?", "undo that"),
+    *(
+        "Add a filter",
+        "can you rename root?",
+        "please delete it",
+        "Could you fix the typo?",
+        "undo that",
+    ),
     *("Is it possible to rename root?", "Which name should we set?", "What about adding a filter?"),
     *("How do I connect a and b?", "Where is root? Delete it.", "Is it wrong? Then fix it?"),
     *(
@@ -53,7 +59,11 @@ def test_in_doubt_and_in_any_other_language_a_message_may_ask_for_one(text: str)
 
 @each_row(
     "text",
-    *("Rename If to Has file?", "Set the timeout to 5000 ms.", "Forbid file uploads in the trigger."),
+    *(
+        "Rename If to Has file?",
+        "Set the timeout to 5000 ms.",
+        "Forbid file uploads in the trigger.",
+    ),
     *(
         "Let the clerk use gpt-4o instead of gpt-4o-mini.",
         "Could you delete root?",
@@ -85,10 +95,23 @@ def test_a_plain_request_for_a_change_is_one(text: str) -> None:
         "Can you explain how to connect a and b?",
         "Which name should we set?",
     ),
-    *("Would deleting root break the flow?", "Let me know how to rename it", "Changes of last week?"),
-    *("Connected nodes of root?", "Do not rename anything", "Don't delete root", "Ne supprime rien"),
+    *(
+        "Would deleting root break the flow?",
+        "Let me know how to rename it",
+        "Changes of last week?",
+    ),
+    *(
+        "Connected nodes of root?",
+        "Do not rename anything",
+        "Don't delete root",
+        "Ne supprime rien",
+    ),
     *("Comment renommer root ?", "Faut-il supprimer root ?", "Explique comment ajouter un filtre"),
-    *("Montre-moi comment relier a et b", "Que se passe-t-il si je supprime root ?", "N'efface rien"),
+    *(
+        "Montre-moi comment relier a et b",
+        "Que se passe-t-il si je supprime root ?",
+        "N'efface rien",
+    ),
 )
 def test_a_question_about_a_change_requests_none(text: str) -> None:
     assert not requests_change(text)
@@ -104,8 +127,18 @@ def test_a_conversation_that_was_about_a_change_still_is() -> None:
 
 @each_row(
     "answer",
-    *("Done! I have deleted it.", "I've added the node.", "I renamed root.", "The edge has been removed."),
-    *("Successfully updated.", "C’est fait.", "J’ai supprimé le node.", "Le node a bien été renommé."),
+    *(
+        "Done! I have deleted it.",
+        "I've added the node.",
+        "I renamed root.",
+        "The edge has been removed.",
+    ),
+    *(
+        "Successfully updated.",
+        "C’est fait.",
+        "J’ai supprimé le node.",
+        "Le node a bien été renommé.",
+    ),
     "It is now connected.",
 )
 async def test_a_change_that_nobody_proposed_is_denied_after_the_answer(answer: str) -> None:
@@ -129,7 +162,9 @@ async def test_other_answers_stay_as_they_are(message: str, answer: str) -> None
 
 async def test_a_change_that_was_approved_may_be_confirmed() -> None:
     change = {"nodeKey": "disconnected-note", "reason": "unused"}
-    async with scripted(Says(calls=[call("propose_delete_node", change)]), "I have deleted it.") as (
+    async with scripted(
+        Says(calls=[call("propose_delete_node", change)]), "I have deleted it."
+    ) as (
         setting,
         _,
     ):

@@ -1,4 +1,6 @@
-"""What an answer claims and the graph does not have is found; what it denies, suggests or quotes is not."""
+"""What an answer claims and the graph does not have is found; what it denies, suggests or
+quotes is not.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "workflows"
 
 
 def graph_of(nodes: Iterable[str], *edges: tuple[str, str]) -> NamedGraph:
-    made = [Node(key=name.split()[0].lower(), graph_key="g", type="t", data={"name": name}) for name in nodes]
+    made = [
+        Node(key=name.split()[0].lower(), graph_key="g", type="t", data={"name": name})
+        for name in nodes
+    ]
     joined = [
         Edge(key=f"{source}-{target}", graph_key="g", source=source, target=target)
         for source, target in edges
@@ -60,7 +65,9 @@ HELD = "Fetch it, Sort it, Mail it, Note it, If, Order not found, HTTP Request, 
     ("Il manque une arête : Note it → Sort it", []),
     ("the note leads to sort it", []),
 )
-def test_claimed_edges_that_the_graph_lacks_are_found(answer: str, claims: list[tuple[str, str]]) -> None:
+def test_claimed_edges_that_the_graph_lacks_are_found(
+    answer: str, claims: list[tuple[str, str]]
+) -> None:
     assert false_edges(answer, GRAPH) == claims
 
 
@@ -90,7 +97,9 @@ def test_named_nodes_that_the_graph_lacks_are_found(answer: str, nodes: list[str
 def test_what_the_person_supposes_and_what_was_proposed_is_no_claim() -> None:
     answer = "The node `Cache players` stores them: Note it → Sort it."
     assert not_in_graph(answer, GRAPH, held=HELD, asked="What does Cache players do?").nodes
-    assert not not_in_graph(answer, GRAPH, held=HELD, asked="What if I add a node Cache players?").nodes
+    assert not not_in_graph(
+        answer, GRAPH, held=HELD, asked="What if I add a node Cache players?"
+    ).nodes
     proposed = ['{"nodes": [{"name": "Cache players"}]}', '{"from": "note", "to": "Sort it"}']
     assert not not_in_graph(answer, GRAPH, held=HELD, proposed=proposed)
     assert not_in_graph("Fine.", GRAPH, held=HELD, linked=["ghost", "Sort it"]).nodes == ("ghost",)
@@ -116,7 +125,11 @@ def right_answers(asked: AskedQuestion) -> list[str]:
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published workflows are not here")
 def test_no_right_answer_to_the_written_cases_is_marked() -> None:
-    asked = [(case.file, case.asked) for case in read_cases(CASES) if isinstance(case.asked, AskedQuestion)]
+    asked = [
+        (case.file, case.asked)
+        for case in read_cases(CASES)
+        if isinstance(case.asked, AskedQuestion)
+    ]
     assert len(asked) == 60
     for file, question in asked:
         graph = read_graph(file, PUBLISHED, workspace="w", graph_key="g")

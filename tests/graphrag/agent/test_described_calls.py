@@ -1,4 +1,6 @@
-"""A proposal that an answer describes is made, where a person asked for a change and only one is meant."""
+"""A proposal that an answer describes is made, where a person asked for a change and only
+one is meant.
+"""
 
 import json
 
@@ -54,7 +56,9 @@ async def test_a_described_call_is_the_call_and_its_description_is_taken_back(na
         assert to_document(approval.action)["payload"]["changes"] == {"data.name": "Begin"}
         assert pending.text == ""
         assert len(of(events, TextTakenBack)) == 1
-        said = [m for m in await setting.messages(pending.thread_id) if isinstance(m, AssistantMessage)]
+        said = [
+            m for m in await setting.messages(pending.thread_id) if isinstance(m, AssistantMessage)
+        ]
         assert [(m.content, len(m.tool_calls)) for m in said] == [("", 1)]
 
 
@@ -73,7 +77,9 @@ async def test_a_list_of_several_calls_is_all_of_them() -> None:
     ]
     text = f"Both changes:\n```json\n{json.dumps(calls)}\n```\nA person decides."
     async with scripted(text) as (setting, _):
-        pending = only(await setting.ask("Rename root to Begin and delete the note."), ProposalPending)
+        pending = only(
+            await setting.ask("Rename root to Begin and delete the note."), ProposalPending
+        )
         assert len(pending.approvals) == 2
 
 
@@ -97,17 +103,23 @@ async def test_a_call_that_stands_in_the_graph_is_quoted_and_proposes_nothing() 
     async with scripted(Says(calls=[note]), "It waits.", quoted, "No.") as (setting, _):
         pending = only(await setting.ask("Write that into the note."), ProposalPending)
         await setting.resume(pending.thread_id, decision=Approve())
-        assert not of(await setting.ask("Add what the disconnected note says to it."), ProposalPending)
+        assert not of(
+            await setting.ask("Add what the disconnected note says to it."), ProposalPending
+        )
 
 
 async def test_a_change_that_was_proposed_is_not_proposed_again_by_words() -> None:
     rename = call("propose_update_node", ARGUMENTS)
     async with scripted(Says(calls=[rename]), TEXTS["arguments after the name"]) as (setting, _):
         pending = only(await setting.ask(ASKED), ProposalPending)
-        assert isinstance((await setting.resume(pending.thread_id, decision=Approve()))[-1], Completed)
+        assert isinstance(
+            (await setting.resume(pending.thread_id, decision=Approve()))[-1], Completed
+        )
 
 
 def test_thousands_of_blocks_are_read_at_most_to_the_bound() -> None:
     assert read_described_calls(f"{PROSE}\n{BLOCK}\n" * 5_000, ("propose_update_node",))
     assert not read_described_calls("```\n" * 100_000, ("propose_update_node",))
-    assert not read_described_calls("x" * 30_000 + TEXTS["twice the same"], ("propose_update_node",))
+    assert not read_described_calls(
+        "x" * 30_000 + TEXTS["twice the same"], ("propose_update_node",)
+    )

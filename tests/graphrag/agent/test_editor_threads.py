@@ -22,7 +22,9 @@ from tests.support.editor_database import (
 
 
 def stored(thread: dict[str, Any]) -> Record:
-    """A thread of the editor's, given to this test's person; the sample graph has the same nodes."""
+    """A thread of the editor's, given to this test's person; the sample graph has
+    the same nodes.
+    """
     own = {"graphKey": GRAPH, "workspace": "default", "userId": EDITOR.user_id}
     return Record(kind=KIND, key="theirs", data=thread | own)
 
@@ -45,10 +47,14 @@ async def test_the_editors_instructions_and_contexts_are_replaced_by_ours() -> N
 
 
 @each_row("approves", True, False)
-async def test_a_proposal_that_waits_in_the_editor_is_decided_and_the_turn_goes_on(approves: bool) -> None:
+async def test_a_proposal_that_waits_in_the_editor_is_decided_and_the_turn_goes_on(
+    approves: bool,
+) -> None:
     async with scripted("So be it.") as (setting, model):
         await put(setting, editor_thread(WAITING))
-        events = await setting.resume("theirs", decision=Approve() if approves else Reject("keep it"))
+        events = await setting.resume(
+            "theirs", decision=Approve() if approves else Reject("keep it")
+        )
         node = await setting.node("error-handler")
     assert text_of(events).endswith("So be it.")
     assert (node is None) == approves
@@ -75,7 +81,8 @@ async def test_the_calls_that_remain_are_run_before_the_turn_goes_on(listed: boo
         assert len(pending.approvals) == 1
         assert not model.requests
         events = await setting.resume("theirs", decision=Approve())
-        fetch, handler = await setting.node("fetch-api"), await setting.node("error-handler")
+        fetch = await setting.node("fetch-api")
+        handler = await setting.node("error-handler")
     assert text_of(events).endswith("Both are done.")
     assert fetch is not None
     assert (fetch.data or {})["name"] == "Load players"
@@ -88,7 +95,11 @@ async def test_the_calls_that_remain_are_run_before_the_turn_goes_on(listed: boo
 
 async def test_a_call_of_an_earlier_message_that_the_editor_gave_up_is_not_made_up_for() -> None:
     thread = editor_thread(WAITING)
-    lost = {"role": "assistant", "content": None, "tool_calls": [a_call("lost", "propose_move_node", MOVE)]}
+    lost = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [a_call("lost", "propose_move_node", MOVE)],
+    }
     thread["conversationHistory"][3:3] = [lost, {"role": "assistant", "content": "Moved."}]
     async with scripted("Done.") as (setting, _):
         await put(setting, thread)
@@ -137,22 +148,30 @@ EDITORS_PROPOSALS: tuple[tuple[str, dict[str, Any]], ...] = (
         ]},
     ),
 )  # fmt: skip
-"""A proposal of each kind in the editor's own arguments. Source: Nodius, `ai/tools/writeTools.ts`."""
+"""A proposal of each kind in the editor's own arguments. Source: Nodius,
+`ai/tools/writeTools.ts`.
+"""
 
 
 @each_row("name, arguments", *EDITORS_PROPOSALS)
-async def test_every_kind_of_proposal_of_the_editor_applies(name: str, arguments: dict[str, Any]) -> None:
+async def test_every_kind_of_proposal_of_the_editor_applies(
+    name: str, arguments: dict[str, Any]
+) -> None:
     async with scripted("Done.") as (setting, model):
         if "processPatches" in arguments:
             (config,) = await setting.source.get_node_configs(["filter"])
-            arguments = arguments | {"processPatches": [{"search": config.node.process, "replace": "next()"}]}
+            arguments = arguments | {
+                "processPatches": [{"search": config.node.process, "replace": "next()"}]
+            }
         await put(setting, waiting_thread(name, {**arguments, "reason": "asked"}))
         await setting.resume("theirs", decision=Approve())
     (answer,) = (m.content for m in model.requests[0].messages if isinstance(m, ToolMessage))
     assert answer.startswith("APPLIED"), answer
 
 
-async def test_a_proposal_of_the_editor_that_no_longer_fits_is_reported_to_the_model_instead() -> None:
+async def test_a_proposal_of_the_editor_that_no_longer_fits_is_reported_to_the_model_instead() -> (
+    None
+):
     gone = waiting_thread("propose_delete_node", {"nodeKey": "gone", "reason": "asked"})
     async with scripted("That node is gone.") as (setting, model):
         await put(setting, gone)

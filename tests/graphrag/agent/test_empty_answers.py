@@ -1,5 +1,6 @@
-"""An answer that holds nothing is paid and counted; the third in a row ends the turn or run. A call that is
-described in part is asked for once more."""
+"""An answer that holds nothing is paid and counted; the third in a row ends the turn or run. A call
+that is described in part is asked for once more.
+"""
 
 from typing import Any
 
@@ -20,10 +21,16 @@ ASKED = 110
 
 
 def notes(request: Any) -> list[str]:
-    return [m.content for m in request.messages if isinstance(m, SystemMessage) and "was empty" in m.content]
+    return [
+        m.content
+        for m in request.messages
+        if isinstance(m, SystemMessage) and "was empty" in m.content
+    ]
 
 
-async def test_the_third_empty_answer_in_a_row_ends_the_turn_with_the_reason_and_all_are_counted() -> None:
+async def test_the_third_empty_answer_in_a_row_ends_the_turn_with_the_reason_and_all_are_counted() -> (
+    None
+):
     async with scripted(NOTHING, NOTHING, NOTHING, "Here.") as (setting, model):
         events = await setting.ask()
         thread_id = only(events, TurnStarted).thread_id
@@ -51,8 +58,12 @@ async def test_three_empty_answers_end_a_run_with_the_reason() -> None:
         assert (len(model.requests), session.usage.tokens) == (3, 3 * ASKED)
 
 
-@each_row("first", NOTHING, READ, Says(text="I think."), Says(then=ModelFailed(provider="p", reason="r")))
-async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_call(first: Says) -> None:
+@each_row(
+    "first", NOTHING, READ, Says(text="I think."), Says(then=ModelFailed(provider="p", reason="r"))
+)
+async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_call(
+    first: Says,
+) -> None:
     async with scripted_night(first) as (night, model):
         made = await night.ran(budget={"tokens": ASKED})
         for hour in range(1, 26):
@@ -62,9 +73,13 @@ async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_c
         assert (len(model.requests), session.usage.tokens) == (1, ASKED)
 
 
-DESCRIBED = 'To rename it, call `propose_update_node`:\n```json\n{"nodeKey": "root", "colour": "red"}\n```'
+DESCRIBED = (
+    'To rename it, call `propose_update_node`:\n```json\n{"nodeKey": "root", "colour": "red"}\n```'
+)
 """No call: the tool has no such argument."""
-RENAME = call("propose_update_node", {"nodeKey": "root", "changes": {"data.name": "Begin"}, "patches": []})
+RENAME = call(
+    "propose_update_node", {"nodeKey": "root", "changes": {"data.name": "Begin"}, "patches": []}
+)
 
 
 async def test_a_description_that_is_no_whole_call_is_asked_for_once() -> None:
@@ -75,9 +90,13 @@ async def test_a_description_that_is_no_whole_call_is_asked_for_once() -> None:
         assert any("described the call" in note for note in noted)
 
 
-async def test_a_second_description_is_the_answer_and_a_question_about_a_tool_is_answered_at_once() -> None:
+async def test_a_second_description_is_the_answer_and_a_question_about_a_tool_is_answered_at_once() -> (
+    None
+):
     async with scripted(DESCRIBED, DESCRIBED) as (setting, _):
         assert isinstance((await setting.ask("Rename root to Begin"))[-1], Completed)
     async with scripted(DESCRIBED) as (setting, model):
-        assert isinstance((await setting.ask("Which of your tools give a node a name?"))[-1], Completed)
+        assert isinstance(
+            (await setting.ask("Which of your tools give a node a name?"))[-1], Completed
+        )
         assert len(model.requests) == 1

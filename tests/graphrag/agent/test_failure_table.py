@@ -1,6 +1,7 @@
-"""The table of faults of models: what a person sees of each, and that the thread stays valid for both
-wire formats. The real client packages talk to a scripted server; all faults of the transport stand in
-tests/graphrag/llm/test_faults_on_the_wire.py."""
+"""The table of faults of models: what a person sees of each, and that the thread stays valid for
+both wire formats. The real client packages talk to a scripted server; all faults of the transport
+stand in tests/graphrag/llm/test_faults_on_the_wire.py.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -45,7 +46,8 @@ ONCE = RetryPolicy(attempts=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`answers` are what the server does in the first turn; `reported` what the model gets of each call.
+    """`answers` are what the server does in the first turn; `reported` what the model
+    gets of each call.
 
     `text` is what the person has read at the end of the turn, `fault` and `says` what failed.
     """
@@ -79,7 +81,9 @@ def calls(*made: Call, cut: bool = False) -> Any:
 NODE = "read_node_detail"
 
 ROWS = {
-    "429": Row(answers=[refused(429)], fault="rate_limit", retryable=True, says="Too many requests"),
+    "429": Row(
+        answers=[refused(429)], fault="rate_limit", retryable=True, says="Too many requests"
+    ),
     "timeout": Row(
         answers=[body(*BEGUN, fault="hang")],
         fault="timeout",
@@ -89,7 +93,11 @@ ROWS = {
         settings={"timeouts": AnswerTimeouts(first_s=60, silence_s=0.2)},
     ),
     "reset mid-stream": Row(
-        answers=[body(*BEGUN, fault="reset")], fault="network", retryable=True, says="interrupted", text="Hel"
+        answers=[body(*BEGUN, fault="reset")],
+        fault="network",
+        retryable=True,
+        says="interrupted",
+        text="Hel",
     ),
     "content filter": Row(
         answers=[
@@ -157,7 +165,9 @@ APIS = ("openai", "anthropic")
 
 @pytest.mark.slow
 @each_row("name, api", *[(name, APIS[i % 2]) for i, name in enumerate(ROWS)])
-async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(name: str, api: str) -> None:
+async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(
+    name: str, api: str
+) -> None:
     await check_row(name, api)
 
 
@@ -170,12 +180,18 @@ async def test_it_is_so_with_the_other_wire_format(name: str, api: str) -> None:
 async def check_row(name: str, api: str) -> None:
     row = ROWS[name]
     with ScriptedServer() as server:
-        read = threading.Event()  # a reset may overtake what was sent before it: it waits until that is read
-        server.play(*(replace(answer(api), fault_when=read) for answer in row.answers), says("Next.")(api))
+        read = (
+            threading.Event()
+        )  # a reset may overtake what was sent before it: it waits until that is read
+        server.play(
+            *(replace(answer(api), fault_when=read) for answer in row.answers), says("Next.")(api)
+        )
         async with open_nba("default") as database:
             faulty = provider_of(api, server.url, **row.settings)
             happened: list[Event] = []
-            turn = setting_on(database, faulty).agent.run(None, GRAPH, "Where are errors logged?", EDITOR)
+            turn = setting_on(database, faulty).agent.run(
+                None, GRAPH, "Where are errors logged?", EDITOR
+            )
             async for event in turn:
                 happened.append(event)
                 if isinstance(event, Token | Failed):

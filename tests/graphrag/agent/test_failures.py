@@ -1,4 +1,6 @@
-"""Faults: every error of a model has a code, two sentences and no secret, and client errors are all known."""
+"""Faults: every error of a model has a code, two sentences and no secret, and client errors
+are all known.
+"""
 
 import inspect
 from collections.abc import Iterable
@@ -44,7 +46,9 @@ def made(kind: type[ModelError], reason: str) -> ModelError:
 
 
 @each_row("kind", *model_errors())
-def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(kind: type[ModelError]) -> None:
+def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(
+    kind: type[ModelError],
+) -> None:
     fault = classify(made(kind, "key sk-abcdef123456 at http://me:pw@host/?key=hush"))
     assert fault.code in FAULT_CODES
     assert fault.message("en") == fault.en != fault.fr == fault.message("fr")
@@ -110,7 +114,8 @@ def example(kind: type[Exception], package: Any) -> Exception:
 
 
 def exceptions_of(package: Any, base: type[Exception]) -> list[type[Exception]]:
-    # Neither `inspect.getmembers` nor `isinstance`: they load what the package loads when it is asked for.
+    # Neither `inspect.getmembers` nor `isinstance`: they load what the package loads when it
+    # is asked for.
     kinds = (kind for kind in [*vars(package).values()] if issubclass(type(kind), type))
     return [kind for kind in kinds if issubclass(kind, base)]
 
@@ -123,10 +128,13 @@ def test_every_exception_of_the_openai_package_is_translated(kind: type[Exceptio
 def test_every_exception_of_the_anthropic_package_is_translated() -> None:
     import anthropic  # a second to load
 
-    provider, kinds = anthropic_provider(NOWHERE), exceptions_of(anthropic, anthropic.AnthropicError)
+    provider = anthropic_provider(NOWHERE)
+    kinds = exceptions_of(anthropic, anthropic.AnthropicError)
     assert kinds
     for kind in kinds:
-        assert type(provider.translated(example(kind, anthropic), begun=False)) in model_errors(), kind
+        assert type(provider.translated(example(kind, anthropic), begun=False)) in model_errors(), (
+            kind
+        )
 
 
 @each_row("kind", *exceptions_of(httpx2, httpx2.HTTPError))
@@ -159,14 +167,17 @@ def blocks(asked: Asked) -> list[str]:
 
 @each_row("text", *ORDERS)
 async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text: str) -> None:
-    quiet, loud = ScriptedProvider("fine"), ScriptedProvider("fine")
+    quiet = ScriptedProvider("fine")
+    loud = ScriptedProvider("fine")
     async with setting_of(quiet) as setting:
         await write_orders(setting, "x" * len(text))
         await setting.ask("what does fetch-api do?")
     async with setting_of(loud) as setting:
         await write_orders(setting, text)
         await setting.ask("what does fetch-api do?")
-    assert text.split()[-1].strip('"}.') in "".join(blocks(loud.requests[0]))  # it is reported, as data
+    assert text.split()[-1].strip('"}.') in "".join(
+        blocks(loud.requests[0])
+    )  # it is reported, as data
     for one, other in zip(blocks(quiet.requests[0]), blocks(loud.requests[0]), strict=True):
         assert other.count(f"\n{CONTEXT_MARKER}") == 0
         assert len(other.splitlines()) == len(one.splitlines())
@@ -180,7 +191,10 @@ async def test_a_model_that_obeys_a_node_changes_nothing(text: str) -> None:
         before = await setting.source.get_nodes(GRAPH), await setting.source.get_edges(GRAPH)
         events = await setting.ask("what does fetch-api do?")
         assert len(of(events, ProposalPending)) == 1
-        assert (await setting.source.get_nodes(GRAPH), await setting.source.get_edges(GRAPH)) == before
+        assert (
+            await setting.source.get_nodes(GRAPH),
+            await setting.source.get_edges(GRAPH),
+        ) == before
 
 
 async def test_a_model_that_obeys_a_node_for_a_viewer_cannot_even_propose() -> None:
@@ -227,7 +241,16 @@ def test_a_call_that_never_closes_takes_the_rest_with_it(block: str, marker: str
 
 
 @each_row(
-    "text", "a < b", "<", "x <tool", "<function", "<｜DSM", "if (a<|b|>c)", "<tool_box>", "<toolbox>", ""
+    "text",
+    "a < b",
+    "<",
+    "x <tool",
+    "<function",
+    "<｜DSM",
+    "if (a<|b|>c)",
+    "<tool_box>",
+    "<toolbox>",
+    "",
 )
 def test_text_that_only_begins_like_a_marker_is_shown(text: str) -> None:
     assert filtered([text]) == (text, False)

@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[3]
 ROOMS = [str(ROOT / room) for room in ("graphrag", "server", "tools", "cli")]
 MOVE = json.dumps({"node_key": "root", "pos_x": 5, "pos_y": 5, "reason": "r"})
 ROUND = wire.sse(
-    wire.call_delta(0, "c1", "propose_move_node", MOVE), wire.delta("tool_calls"), wire.usage_chunk(5, 2)
+    wire.call_delta(0, "c1", "propose_move_node", MOVE),
+    wire.delta("tool_calls"),
+    wire.usage_chunk(5, 2),
 )
 
 
@@ -32,7 +34,9 @@ def generators() -> list[str]:
         ours = frame.f_code.co_filename.startswith(tuple(ROOMS))
         if ours and frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
             found.append(
-                frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
+                frame.f_code.co_qualname
+                if hasattr(frame.f_code, "co_qualname")
+                else frame.f_code.co_name
             )
         frame = frame.f_back
     return found
@@ -40,7 +44,9 @@ def generators() -> list[str]:
 
 @pytest.fixture
 def passed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The generators that each piece of an answer has before it, as it comes out of the SDK's stream."""
+    """The generators that each piece of an answer has before it, as it comes out of
+    the SDK's stream.
+    """
     seen: list[list[str]] = []
     for reader in (ChatReader, MessageReader):
         feed = reader.feed
@@ -55,7 +61,10 @@ def passed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("make", "answer"),
-    [(wire.openai_provider, wire.openai_text("hi")), (wire.anthropic_provider, wire.anthropic_text("hi"))],
+    [
+        (wire.openai_provider, wire.openai_text("hi")),
+        (wire.anthropic_provider, wire.anthropic_text("hi")),
+    ],
 )
 async def test_a_token_passes_at_most_six_generators_to_the_websocket(
     make: Any, answer: bytes, passed: list[list[str]]

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from graphrag.agent import history
 from graphrag.agent.prompt_budget import prompt_room
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from graphrag.llm.tokens import prompt_tokens
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.valid_history import check_valid
@@ -86,7 +93,13 @@ def test_messages_for_people_change_nothing_of_what_a_model_is_sent(
 
 def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() -> None:
     asked = AssistantMessage(tool_calls=(call("a"), call("b"), call("c")))
-    broken = [UserMessage(content="q"), asked, answer("c"), UserMessage(content="again"), answer("a")]
+    broken = [
+        UserMessage(content="q"),
+        asked,
+        answer("c"),
+        UserMessage(content="again"),
+        answer("a"),
+    ]
     none = ToolMessage(call_id="b", name="search_nodes", content="stopped", is_error=True)
     made = history.repaired(broken, missing="stopped")
     assert made == [*broken[:2], answer("a"), none, answer("c"), UserMessage(content="again")]
@@ -94,7 +107,9 @@ def test_a_call_without_answer_is_answered_and_a_late_answer_put_in_its_place() 
 
 def test_an_answer_to_no_call_is_dropped_and_of_two_answers_the_first_counts() -> None:
     asked = AssistantMessage(tool_calls=(call("a"),))
-    made = history.repaired([answer("x"), asked, answer("a", "first"), answer("a", "second")], missing="")
+    made = history.repaired(
+        [answer("x"), asked, answer("a", "first"), answer("a", "second")], missing=""
+    )
     assert made == [asked, answer("a", "first")]
 
 
@@ -123,12 +138,16 @@ def test_only_the_last_context_is_sent_and_the_rules_once() -> None:
     sent = history.shortened(conversation(4))
     assert [m for m in sent if history.is_context(m)] == [context("context 4")]
     assert sent.count(RULES) == 1
-    assert [m.content for m in sent if isinstance(m, UserMessage)] == [f"question {i}" for i in range(1, 5)]
+    assert [m.content for m in sent if isinstance(m, UserMessage)] == [
+        f"question {i}" for i in range(1, 5)
+    ]
 
 
 def test_results_of_earlier_turns_are_cut_and_those_of_this_one_are_whole() -> None:
     long = "y" * 9_000
-    results = [m.content for m in history.shortened(conversation(3, long)) if isinstance(m, ToolMessage)]
+    results = [
+        m.content for m in history.shortened(conversation(3, long)) if isinstance(m, ToolMessage)
+    ]
     assert [len(text) < history.OLD_RESULT_CHARS + 20 for text in results] == [True, True, False]
     assert results[0].endswith("…+7000 chars")
     assert results[2] == long
@@ -175,8 +194,14 @@ def test_an_outcome_of_a_proposal_is_in_the_summary() -> None:
 # windows
 
 
-@given(turns=st.integers(1, 20), result=st.sampled_from([10, 3_000, 20_000]), limit=st.integers(200, 6_000))
-def test_what_is_sent_fits_or_is_refused_before_the_model_does(turns: int, result: int, limit: int) -> None:
+@given(
+    turns=st.integers(1, 20),
+    result=st.sampled_from([10, 3_000, 20_000]),
+    limit=st.integers(200, 6_000),
+)
+def test_what_is_sent_fits_or_is_refused_before_the_model_does(
+    turns: int, result: int, limit: int
+) -> None:
     whole = conversation(turns, "z w " * (result // 4))
     try:
         sent = history.fitted(whole, limit)

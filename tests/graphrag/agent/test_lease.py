@@ -1,4 +1,6 @@
-"""Holds on conversations: one owner a turn, renewed, taken over when it lapses, stopped from elsewhere."""
+"""Holds on conversations: one owner a turn, renewed, taken over when it lapses,
+stopped from elsewhere.
+"""
 
 import asyncio
 import os
@@ -18,7 +20,16 @@ from graphrag.agent.thread_store import ThreadBusy, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLeases, effective_status
 from graphrag.leases import HELD_MS, KIND, new_owner
 from graphrag.llm.base import AssistantMessage
-from tests.support.agents import EDITOR, GRAPH, REVIEWER, Setting, scripted, setting_on, shown, up_to
+from tests.support.agents import (
+    EDITOR,
+    GRAPH,
+    REVIEWER,
+    Setting,
+    scripted,
+    setting_on,
+    shown,
+    up_to,
+)
 from tests.support.clock import Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE
@@ -28,7 +39,9 @@ from tests.support.waiting import until
 PATIENCE_S = 10
 
 
-def leases(records: RecordStore, clock: Clock, *, look_s: float = 60, owner: str | None = None) -> TurnLeases:
+def leases(
+    records: RecordStore, clock: Clock, *, look_s: float = 60, owner: str | None = None
+) -> TurnLeases:
     return TurnLeases(records, clock=clock, look_s=look_s, owner=owner)
 
 
@@ -48,7 +61,8 @@ async def end_of(records: RecordStore) -> int:
 
 async def test_of_many_that_want_a_thread_at_once_one_gets_it() -> None:
     async with open_nba("default") as database:
-        records, clock = database.records("default"), Clock()
+        records = database.records("default")
+        clock = Clock()
         got: list[int] = []
         all_tried = asyncio.Event()
 
@@ -71,7 +85,8 @@ async def test_of_many_that_want_a_thread_at_once_one_gets_it() -> None:
 
 async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
     async with open_nba("default") as database:
-        records, clock = database.records("default"), Clock()
+        records = database.records("default")
+        clock = Clock()
         async with leases(records, clock, look_s=0.001).held("t") as hold:
             for _ in range(5):
                 clock.now += HELD_MS // 2
@@ -89,7 +104,8 @@ async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
 
 
 async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_took_over() -> None:
-    held, clock = asyncio.Event(), Clock()
+    held = asyncio.Event()
+    clock = Clock()
     async with scripted(Says(text="slow", held=held), "theirs") as (other, model):
         setting = process_on(other, model, clock)
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
@@ -101,15 +117,24 @@ async def test_a_late_owner_stores_nothing_more_and_the_thread_stays_theirs_who_
             last = [event async for event in turn][-1]
         assert isinstance(last, Failed)
         assert (last.fault.code, last.fault.retryable) == ("busy", True)
-        texts = [m.content for m in await other.messages(thread_id) if isinstance(m, AssistantMessage)]
+        texts = [
+            m.content for m in await other.messages(thread_id) if isinstance(m, AssistantMessage)
+        ]
         assert texts == ["(This turn ended without an answer.)", "theirs"]
 
 
 async def test_a_late_owner_is_refused_by_the_store_even_if_its_clock_stands_still() -> None:
-    """Its hold was taken over between two looks: the version of the thread refuses what it writes."""
-    held, late, now = asyncio.Event(), Clock(), Clock()
+    """Its hold was taken over between two looks: the version of the thread refuses
+    what it writes.
+    """
+    held = asyncio.Event()
+    late = Clock()
+    now = Clock()
     now.now += HELD_MS
-    async with scripted(Says(text="slow", held=held), Says(text="mine", held=held)) as (base, model):
+    async with scripted(Says(text="slow", held=held), Says(text="mine", held=held)) as (
+        base,
+        model,
+    ):
         setting = process_on(base, model, late)
         async with AsyncExitStack() as stack:
             first = setting.agent.run(None, GRAPH, "first", EDITOR)
@@ -122,7 +147,9 @@ async def test_a_late_owner_is_refused_by_the_store_even_if_its_clock_stands_sti
             held.set()
             assert isinstance([event async for event in turn][-1], Failed)
             assert isinstance([event async for event in theirs][-1], Completed)
-        texts = [m.content for m in await base.messages(thread_id) if isinstance(m, AssistantMessage)]
+        texts = [
+            m.content for m in await base.messages(thread_id) if isinstance(m, AssistantMessage)
+        ]
         assert texts == ["(This turn ended without an answer.)", "mine"]
 
 
@@ -154,7 +181,8 @@ def dead_process() -> int:
 
 async def test_who_died_on_this_machine_is_not_waited_for_and_who_is_elsewhere_is() -> None:
     async with open_nba("default") as database:
-        records, clock = database.records("default"), Clock()
+        records = database.records("default")
+        clock = Clock()
         here = new_owner().partition("/")[0]
         for owner, is_free in [
             (f"{here}/{dead_process()}/a", True),
@@ -222,7 +250,8 @@ class Sleeping:
     """Records of a process that was stopped just before it wrote several of them."""
 
     def __init__(self, records: RecordStore, meanwhile: Callable[[], Awaitable[object]]) -> None:
-        self._records, self._meanwhile = records, meanwhile
+        self._records = records
+        self._meanwhile = meanwhile
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._records, name)
@@ -233,10 +262,16 @@ class Sleeping:
         return await self._records.write(writes)
 
 
-async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> None:
-    now, thread_ids = Clock(), list[str]()
+async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the_thread_is_anothers() -> (
+    None
+):
+    now = Clock()
+    thread_ids = list[str]()
     now.now += HELD_MS
-    async with scripted(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as (base, model):
+    async with scripted(Says(calls=[call("propose_update_node", CHANGE)]), "theirs") as (
+        base,
+        model,
+    ):
 
         async def taken_by_another() -> None:
             await process_on(base, model, now).ask("second", thread_ids[0])
@@ -255,7 +290,8 @@ async def test_an_owner_that_wakes_while_it_proposes_leaves_no_proposal_once_the
 async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_meanwhile() -> None:
     async with open_nba("default") as database:
         records = database.records("default")
-        elsewhere, meanwhile = leases(records, Clock()), list[bool]()
+        elsewhere = leases(records, Clock())
+        meanwhile = list[bool]()
 
         async def unwanted() -> None:
             if len(meanwhile) < 2:  # the first try meets another version of the lease
@@ -266,21 +302,27 @@ async def test_a_proposal_is_stored_though_the_hold_was_renewed_or_unwanted_mean
             await hold.write(RecordWrite(kind="approval", key="k", data={}, expected_version=None))
             assert await records.get("approval", "k") is not None
             with pytest.raises(RecordConflict):  # the write's own conflict is not the lease's
-                await hold.write(RecordWrite(kind="approval", key="k", data={}, expected_version=None))
+                await hold.write(
+                    RecordWrite(kind="approval", key="k", data={}, expected_version=None)
+                )
         assert meanwhile == [True, True]
         assert await records.get(KIND, "turn/t") is None
 
 
 async def test_a_turn_whose_owner_is_gone_is_shown_as_failed_though_nothing_is_stored() -> None:
-    held, clock = asyncio.Event(), Clock()
+    held = asyncio.Event()
+    clock = Clock()
     async with scripted(Says(text="slow", held=held)) as (base, model):
-        setting, here = process_on(base, model, clock), leases(base.database.records("default"), clock)
+        setting = process_on(base, model, clock)
+        here = leases(base.database.records("default"), clock)
         async with aclosing(setting.agent.run(None, GRAPH, "first", EDITOR)) as turn:
             thread_id = (await up_to(turn, TurnStarted)).thread_id
             await up_to(turn, Token)
             stored = await base.threads.get(thread_id, EDITOR)
             assert stored.thread.turn.status == "running"
-            assert await effective_status(base.threads, here, stored.thread, EDITOR) == stored.thread
+            assert (
+                await effective_status(base.threads, here, stored.thread, EDITOR) == stored.thread
+            )
             clock.now += HELD_MS  # as if its process slept
             seen = await effective_status(base.threads, here, stored.thread, EDITOR)
             assert (seen.turn.status, seen.messages) == ("failed", stored.thread.messages)

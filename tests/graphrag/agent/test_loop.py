@@ -48,13 +48,19 @@ async def test_an_answer_streams_and_is_stored_with_the_question() -> None:
         stored = (await setting.threads.get(thread_id, EDITOR)).thread
         kinds = [type(message) for message in stored.messages]
         assert kinds == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
-        assert (stored.title, stored.message_count, stored.turn.status) == ("What does it do?", 2, "idle")
+        assert (stored.title, stored.message_count, stored.turn.status) == (
+            "What does it do?",
+            2,
+            "idle",
+        )
         assert (stored.total_tokens, stored.model, stored.provider) == (110, "script-1", "scripted")
 
 
 async def test_the_same_failing_call_twice_ends_with_its_error_shown() -> None:
     wrong = {"keys": "nothing-here", "field": "no-such-field"}
-    fails = [Says(calls=[call("read_node_detail", wrong, call_id=f"c{number}")]) for number in range(2)]
+    fails = [
+        Says(calls=[call("read_node_detail", wrong, call_id=f"c{number}")]) for number in range(2)
+    ]
     async with scripted(*fails, "I did it.") as (setting, model):
         events = await setting.ask("What is in it?")
     results = of(events, ToolFinished)
@@ -73,7 +79,9 @@ INVENTED = "**Sort by points** is connected to `Player table`, after the node `C
 NOTE = "Not in the graph: “Cache players”, Sort by points → Player table."
 
 
-async def test_what_an_answer_claims_and_the_graph_lacks_is_kept_with_it_and_no_model_is_sent_it() -> None:
+async def test_what_an_answer_claims_and_the_graph_lacks_is_kept_with_it_and_no_model_is_sent_it() -> (
+    None
+):
     async with scripted(INVENTED, "Well.") as (setting, model):
         first = (await setting.ask("Is Sort by points connected to Player table?"))[-1]
         assert isinstance(first, Completed)
@@ -94,7 +102,10 @@ async def test_what_an_answer_claims_and_the_graph_lacks_is_kept_with_it_and_no_
 
 
 async def test_links_to_nodes_that_do_not_exist_and_claims_in_french_are_marked_in_french() -> None:
-    async with scripted("Voyez {{node:cache-players}}.", "Voyez {{node:Sort by points}}.") as (setting, _):
+    async with scripted("Voyez {{node:cache-players}}.", "Voyez {{node:Sort by points}}.") as (
+        setting,
+        _,
+    ):
         ending = (await setting.ask("Où ?", language="fr"))[-1]
         assert isinstance(ending, Completed)
         assert ending.not_in_graph is not None
@@ -136,7 +147,10 @@ async def test_a_second_question_keeps_the_instructions_and_replaces_the_context
 
 async def test_reads_are_run_and_their_results_go_to_the_model_and_the_client() -> None:
     detail = call("read_node_detail", {"key": "fetch-api"})
-    async with scripted(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as (setting, model):
+    async with scripted(Says(text="Let me look. ", calls=[detail]), "It calls an API.") as (
+        setting,
+        model,
+    ):
         events = await setting.ask()
     finished = only(events, ToolFinished)
     assert (finished.call_id, finished.name, finished.is_error) == (detail.id, detail.name, False)
@@ -167,9 +181,15 @@ async def test_an_empty_message_begins_nothing(message: str) -> None:
 
 async def test_usage_is_reported_for_each_call_and_summed_in_the_thread() -> None:
     steps = [
-        Says(calls=[call("search_nodes", SEARCH)], usage=UsageReport(prompt=50, completion=5, cached=40))
+        Says(
+            calls=[call("search_nodes", SEARCH)],
+            usage=UsageReport(prompt=50, completion=5, cached=40),
+        )
     ]
-    async with scripted(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as (setting, _):
+    async with scripted(*steps, Says(text="ok", usage=UsageReport(prompt=70, completion=7))) as (
+        setting,
+        _,
+    ):
         events = await setting.ask()
         thread = (await setting.threads.get(only(events, TurnStarted).thread_id, EDITOR)).thread
     assert [(u.prompt, u.completion, u.cached) for u in of(events, UsageReported)] == [
@@ -192,7 +212,9 @@ async def test_an_error_of_a_call_goes_back_to_the_model_which_keeps_its_tools()
     assert isinstance(events[-1], Completed)
 
 
-async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> None:
+async def test_a_model_that_only_leaks_is_asked_twice_and_the_person_gets_that_there_is_no_answer() -> (
+    None
+):
     async with scripted(*["<function_calls>x"] * 3) as (setting, model):
         events = await setting.ask()
         check_valid(await setting.messages(only(events, TurnStarted).thread_id))
@@ -223,8 +245,11 @@ async def test_after_five_rounds_a_person_is_asked_and_grants_five_more() -> Non
 
 
 async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -> None:
-    batch = call("propose_batch", {"actions": [{"type": "delete_node", "payload": {"nodeKey": "root"}}]})
-    again, read = search(1), search(2)
+    batch = call(
+        "propose_batch", {"actions": [{"type": "delete_node", "payload": {"nodeKey": "root"}}]}
+    )
+    again = search(1)
+    read = search(2)
     earlier = again.calls[0]
     script = [Says(calls=[earlier]), Says(calls=[earlier, *read.calls], cut=[batch]), "Enough."]
     async with scripted(*script, limits=AgentLimits(rounds=1, max_rounds=3)) as (setting, _):
@@ -260,7 +285,9 @@ async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_i
     assert [one["phrase"] for one in built] == [None, "after_reads", "after_error", None]
     assert [one["calls"]["count"] for one in built] == [0, 1, 2, 2]
     assert [one["results"]["count"] for one in built] == [0, 1, 2, 2]
-    assert all(one[kind]["tokens"] > 0 for one in built[1:] for kind in ("system", "history", "calls"))
+    assert all(
+        one[kind]["tokens"] > 0 for one in built[1:] for kind in ("system", "history", "calls")
+    )
 
 
 async def test_calls_in_a_final_answer_are_neither_run_nor_shown() -> None:
@@ -299,7 +326,9 @@ async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() ->
         assert only(events, Failed).fault.code == "network"
         check_valid(await setting.messages(thread_id))
         await setting.resume(thread_id)
-        texts = [m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)]
+        texts = [
+            m.content for m in await setting.messages(thread_id) if isinstance(m, AssistantMessage)
+        ]
         assert texts == ["The answer."]
 
 

@@ -1,4 +1,6 @@
-"""A larger window never shows less, and little of a window stays empty while something is left out."""
+"""A larger window never shows less, and little of a window stays empty while something
+is left out.
+"""
 
 from collections.abc import Sequence
 
@@ -100,9 +102,13 @@ async def test_every_window_shows_at_least_as_many_nodes_as_a_smaller_one() -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", ["How is the fan switched?", "Rename the fan node to Ventilator"])
+@pytest.mark.parametrize(
+    "question", ["How is the fan switched?", "Rename the fan node to Ventilator"]
+)
 async def test_so_it_is_for_a_flow_of_several_sheets_and_for_a_change(question: str) -> None:
-    shown = [shown_nodes(await sent(window, question, "greenhouse_climate.json")) for window in SWEEP]
+    shown = [
+        shown_nodes(await sent(window, question, "greenhouse_climate.json")) for window in SWEEP
+    ]
     assert shown == sorted(shown)
 
 
@@ -113,7 +119,9 @@ def names(request: Asked) -> Sequence[str]:
 async def test_a_small_window_has_few_tools_with_examples_and_reads_what_it_does_not_see() -> None:
     asked = await sent(2_500, "When does a person approve a refund?", "order_refund.json")
     assert names(asked) == ["search_nodes", "explore_neighborhood", "read_node_detail"]
-    assert names(await sent(8_192, "When does a person approve a refund?", "order_refund.json")) == []
+    assert (
+        names(await sent(8_192, "When does a person approve a refund?", "order_refund.json")) == []
+    )
     changing = await sent(8_192, "Rename look-up-order to Find order", "order_refund.json")
     assert len(changing.tools) == 5
     assert names(changing)[0] == "propose_update_node"

@@ -26,7 +26,9 @@ from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 async def always_send(setting: Setting, *keys: Any) -> None:
     graph = await setting.source.get_graph(GRAPH)
-    changed = graph.model_copy(update={"metadata": {**(graph.metadata or {}), "alwaysSend": list(keys)}})
+    changed = graph.model_copy(
+        update={"metadata": {**(graph.metadata or {}), "alwaysSend": list(keys)}}
+    )
     await setting.source.apply(Mutation(graph_key=GRAPH, graph=changed))
 
 
@@ -34,7 +36,9 @@ def prefix(messages: list[Message]) -> list[str]:
     return [m.content for m in messages if isinstance(m, SystemMessage) and m.stable]
 
 
-async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_and_are_not_stored() -> None:
+async def test_nodes_that_are_always_sent_stand_whole_behind_the_instructions_and_are_not_stored() -> (
+    None
+):
     reads = Says(calls=[call("read_node_detail", {"nodeKey": "filter-active"})])
     async with scripted(reads, "One.", "Two.") as (setting, model):
         await always_send(setting, "fetch-api", "gone", "fetch-api", 7)
@@ -63,7 +67,10 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
             found = await write_always_sent(setting.source, graph, language=language, **more)
             return "" if found is None else found.content
 
-        first, again, french, tight = await made(), await made(), await made("fr"), await made(budget=10)
+        first = await made()
+        again = await made()
+        french = await made("fr")
+        tight = await made(budget=10)
         node = await setting.node("fetch-api")
         renamed = node.model_copy(update={"data": {"name": "Other"}})
         await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[renamed]))
@@ -84,11 +91,15 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
 async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> None:
     async with scripted() as (setting, _):
         graph = await setting.source.get_graph(GRAPH)
-        assert always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
+        assert (
+            always_sent_keys(graph.model_copy(update={"metadata": {"alwaysSend": given}})) == keys
+        )
 
 
 @each_row("language", "en", "fr")
-async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(language: Language) -> None:
+async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(
+    language: Language,
+) -> None:
     async with scripted() as (setting, _):
 
         async def written(kind: Any) -> str:
@@ -98,7 +109,8 @@ async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(langu
             )
             return made.content
 
-        run, chat = await written("automation"), await written("chat")
+        run = await written("automation")
+        chat = await written("chat")
         node = await setting.node("fetch-api")
         copy = node.model_copy(update={"key": "fetch-again"})
         await setting.source.apply(Mutation(graph_key=GRAPH, put_nodes=[copy]))
@@ -110,7 +122,18 @@ async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(langu
 
 
 WINDOW = 4_096
-KINDS = ("set", "httpRequest", "if", "switch", "code", "merge", "slack", "gmail", "filter", "webhook")
+KINDS = (
+    "set",
+    "httpRequest",
+    "if",
+    "switch",
+    "code",
+    "merge",
+    "slack",
+    "gmail",
+    "filter",
+    "webhook",
+)
 PEOPLE = [EDITOR, VIEWER]
 
 
@@ -120,18 +143,22 @@ async def big_workflow(source: MutableGraphDataSource) -> str:
         n8n_node(
             f"Step {number} of the order desk",
             f"n8n-nodes-base.{KINDS[number % 10]}{number % 3 or ''}",
-            parameters={"jsCode": f"// Handles case {number}.\n" + "return items.map(i => i.json);\n" * 30},
+            parameters={
+                "jsCode": f"// Handles case {number}.\n" + "return items.map(i => i.json);\n" * 30
+            },
         )
         for number in range(60)
     ]
     links = {
-        nodes[number]["name"]: {"main": [[to(nodes[number + 1]["name"])]]} for number in range(len(nodes) - 1)
+        nodes[number]["name"]: {"main": [[to(nodes[number + 1]["name"])]]}
+        for number in range(len(nodes) - 1)
     }
     result = read_n8n(n8n(nodes, links), workspace="default")
     for config in result.configs:
         await source.put_node_config(config)
     await source.create_graph(
-        result.graph, Mutation(graph_key=result.graph.key, put_nodes=result.nodes, put_edges=result.edges)
+        result.graph,
+        Mutation(graph_key=result.graph.key, put_nodes=result.nodes, put_edges=result.edges),
     )
     return result.graph.key
 
@@ -187,7 +214,10 @@ async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
 
 
 async def test_tools_go_before_the_question_is_refused() -> None:
-    async with ScriptedProvider("Yes.", context_window=2_100) as model, open_nba("default") as database:
+    async with (
+        ScriptedProvider("Yes.", context_window=2_100) as model,
+        open_nba("default") as database,
+    ):
         setting = setting_on(database, model)
         ending = (await asked(setting, GRAPH, "What does it do? " + "really " * 1_020, EDITOR))[-1]
     assert isinstance(ending, Completed)
@@ -198,7 +228,9 @@ async def test_a_server_that_refuses_all_the_same_is_asked_with_less() -> None:
     refused = ModelContextTooLong(provider="scripted", reason="too many tokens")
     with ScriptedProvider(refused, "Yes.", context_window=WINDOW) as model:
         async with open_nba("default") as database:
-            ending = (await asked(setting_on(database, model), GRAPH, "What does it do?", EDITOR))[-1]
+            ending = (await asked(setting_on(database, model), GRAPH, "What does it do?", EDITOR))[
+                -1
+            ]
     assert isinstance(ending, Completed)
     first, second = (prompt_tokens(request.messages, request.tools) for request in model.requests)
     assert second < first * 0.6

@@ -46,7 +46,9 @@ ROOT = Path(__file__).parents[3]
 
 
 def move(key: str, x: int = 10, y: int = 20, **more: Any) -> Any:
-    return call("propose_move_node", {"nodeKey": key, "posX": x, "posY": y, "reason": "tidier", **more})
+    return call(
+        "propose_move_node", {"nodeKey": key, "posX": x, "posY": y, "reason": "tidier", **more}
+    )
 
 
 def results(messages: tuple[Message, ...] | list[Message]) -> list[str]:
@@ -63,7 +65,10 @@ async def position(setting: Setting, key: str) -> tuple[float, float]:
 
 async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
     moving = move("root", 11, 22)
-    async with scripted(Says(text="Moving. ", calls=[moving]), "It stands at 11, 22.") as (setting, model):
+    async with scripted(Says(text="Moving. ", calls=[moving]), "It stands at 11, 22.") as (
+        setting,
+        model,
+    ):
         pending = only(await setting.ask("move it"), ProposalPending)
         assert pending.text == "Moving. "
         waits = (await setting.threads.get(pending.thread_id, EDITOR)).thread
@@ -74,7 +79,9 @@ async def test_an_approved_proposal_is_applied_and_the_model_gets_so() -> None:
         assert only(events, ActionApplied).approval.id == pending.approvals[0].id
         finished = only(events, ToolFinished)
         assert (finished.call_id, finished.is_error) == (moving.id, False)
-        assert events[-1] == Completed(thread_id=pending.thread_id, text="Moving. It stands at 11, 22.")
+        assert events[-1] == Completed(
+            thread_id=pending.thread_id, text="Moving. It stands at 11, 22."
+        )
         check_valid(await setting.messages(pending.thread_id))
     sent = model.requests[-1].messages
     assert results(sent)[-1].startswith("APPLIED")
@@ -129,12 +136,17 @@ async def test_several_proposals_are_decided_in_any_order_each_on_its_own() -> N
         assert await position(setting, "filter-active") == (3, 3)
         assert await position(setting, "fetch-api") == (2, 2)
     reported = results(model.requests[-1].messages)
-    assert [text.split(":")[0].split()[0] for text in reported] == ["REJECTED", "APPLIED", "APPLIED"]
+    assert [text.split(":")[0].split()[0] for text in reported] == [
+        "REJECTED",
+        "APPLIED",
+        "APPLIED",
+    ]
 
 
 async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
     create = call(
-        "propose_create_node", {"typeKey": "log-node", "key": "$log", "sheet": "0", "reason": "needed"}
+        "propose_create_node",
+        {"typeKey": "log-node", "key": "$log", "sheet": "0", "reason": "needed"},
     )
     edge = {"sourceKey": "fetch-api", "sourceHandle": "1", "targetKey": "$log", "targetHandle": "0"}
     connect = call("propose_create_edge", {**edge, "reason": "needed"})
@@ -144,7 +156,9 @@ async def test_a_later_proposal_of_a_turn_may_build_on_an_earlier_one() -> None:
         with ScriptedProvider(Says(calls=[create, connect]), "Both done.") as model:
             setting = setting_on(database, model)
             pending = only(await setting.ask(), ProposalPending)
-            assert [a.tool_call_id for a in pending.approvals] == [create.id, connect.id], model.requests
+            assert [a.tool_call_id for a in pending.approvals] == [create.id, connect.id], (
+                model.requests
+            )
             assert pending.approvals[1].depends_on == (pending.approvals[0].id,)
             await setting.resume(pending.thread_id, decision=Approve())
             events = await setting.resume(pending.thread_id, decision=Approve())
@@ -170,7 +184,9 @@ async def test_a_stale_proposal_is_reported_as_stale() -> None:
     async with scripted(Says(calls=[move("root", 7, 7)]), "Too late.") as (setting, model):
         pending = only(await setting.ask(), ProposalPending)
         node = await setting.node("root")
-        moved = Mutation(graph_key=GRAPH, put_nodes=[node.replace(pos_x=900, data={"name": "other"})])
+        moved = Mutation(
+            graph_key=GRAPH, put_nodes=[node.replace(pos_x=900, data={"name": "other"})]
+        )
         await setting.source.apply(moved)
         events = await setting.resume(pending.thread_id, decision=Approve())
         assert not of(events, ActionApplied)
@@ -179,7 +195,9 @@ async def test_a_stale_proposal_is_reported_as_stale() -> None:
     assert "OUT OF DATE" in results(model.requests[-1].messages)[-1]
 
 
-async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_is_reported_later() -> None:
+async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_is_reported_later() -> (
+    None
+):
     async with scripted(Says(calls=[move("root", 7, 7)]), "About that.", "Seen.", "Later.") as (
         setting,
         model,
@@ -198,7 +216,9 @@ async def test_a_message_while_a_proposal_waits_leaves_it_open_and_its_outcome_i
         check_valid(await setting.messages(thread_id))
 
 
-async def test_a_proposal_that_seemed_not_stored_is_found_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proposal_that_seemed_not_stored_is_found_next_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with scripted(
         Says(calls=[move("root")]),
         "It could not be stored.",
@@ -227,7 +247,10 @@ async def test_a_proposal_that_seemed_not_stored_is_found_next_turn(monkeypatch:
 
 
 async def test_a_forged_or_foreign_approval_leaves_the_turn_waiting() -> None:
-    async with scripted(Says(calls=[move("root")]), Says(calls=[move("fetch-api")])) as (setting, _):
+    async with scripted(Says(calls=[move("root")]), Says(calls=[move("fetch-api")])) as (
+        setting,
+        _,
+    ):
         mine = only(await setting.ask(), ProposalPending)
         other = only(await setting.ask(), ProposalPending)
         for approval_id in ("forged", other.approvals[0].id):
@@ -248,7 +271,9 @@ async def test_stopped_beside_a_proposal_the_thread_still_waits_for_it() -> None
         await turn.aclose()
         assert (await setting.threads.get(thread_id, EDITOR)).thread.turn.status == "stopped"
         pending = only(await setting.resume(thread_id), ProposalPending)
-        events = await setting.resume(thread_id, decision=Approve(), approval_id=pending.approvals[0].id)
+        events = await setting.resume(
+            thread_id, decision=Approve(), approval_id=pending.approvals[0].id
+        )
         assert isinstance(events[-1], Completed)
 
 
@@ -263,10 +288,15 @@ async def on_file(path: Path, model: ScriptedProvider) -> AsyncGenerator[Setting
 
 
 @pytest.mark.slow
-async def test_a_restarted_turn_with_two_proposals_decided_elsewhere_completes(tmp_path: Path) -> None:
+async def test_a_restarted_turn_with_two_proposals_decided_elsewhere_completes(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "nodius.db"
     calls = [move("root", 1, 1), move("fetch-api", 2, 2)]
-    async with ScriptedProvider(Says(text="Both. ", calls=calls)) as model, on_file(path, model) as setting:
+    async with (
+        ScriptedProvider(Says(text="Both. ", calls=calls)) as model,
+        on_file(path, model) as setting,
+    ):
         pending = only(await setting.ask(), ProposalPending)
     ids = [approval.id for approval in pending.approvals]
     command = [sys.executable, "-m", "tests.support.decide_elsewhere", str(path), *ids]
@@ -285,7 +315,9 @@ async def test_a_restarted_turn_with_two_proposals_decided_elsewhere_completes(t
 
 
 @pytest.mark.parametrize("steps", range(1, 9))
-async def test_restarted_after_any_step_a_turn_goes_on_or_has_ended(tmp_path: Path, steps: int) -> None:
+async def test_restarted_after_any_step_a_turn_goes_on_or_has_ended(
+    tmp_path: Path, steps: int
+) -> None:
     """The process is as dead after so many stored steps: nothing more of it is written."""
 
     class Died(BaseException):
@@ -300,7 +332,8 @@ async def test_restarted_after_any_step_a_turn_goes_on_or_has_ended(tmp_path: Pa
     async with open_nba("default") as database:
         model = ScriptedProvider(*script)
         setting = setting_on(database, model)
-        put, saved = setting.threads.put, 0
+        put = setting.threads.put
+        saved = 0
 
         async def dying(thread: Any, version: Any) -> Any:
             nonlocal saved
@@ -351,7 +384,10 @@ async def test_a_freed_step_is_applied_and_the_model_goes_on_with_the_outcome() 
         Says(calls=[move("root"), move("filter-active")]), Says(text="Moved."), free=LAYOUT
     ) as (setting, model):
         events = await setting.ask("move them")
-        assert [event.approval.decision.by for event in of(events, ActionApplied)] == ["policy", "policy"]
+        assert [event.approval.decision.by for event in of(events, ActionApplied)] == [
+            "policy",
+            "policy",
+        ]
         assert [event.is_error for event in of(events, ToolFinished)] == [False, False]
         assert only(events, Completed).text == "Moved."
         answers = [m.content for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
@@ -385,7 +421,9 @@ async def test_what_a_crash_left_undecided_is_decided_when_the_turn_is_taken_up(
 
 
 async def test_the_same_change_again_is_answered_with_what_waits_or_with_the_rejection() -> None:
-    async with scripted(Says(calls=[move("root")]), Says(calls=[move("root")]), Says(text="Then not.")) as (
+    async with scripted(
+        Says(calls=[move("root")]), Says(calls=[move("root")]), Says(text="Then not.")
+    ) as (
         setting,
         _,
     ):

@@ -1,6 +1,8 @@
-"""Conversations with every provider whose rules about history are published, by the real client packages.
+"""Conversations with every provider whose rules about history are published, by the
+real client packages.
 
-The rules stand in `tests/data/provider_quirks.toml`, with their sources; a server of loopback keeps them.
+The rules stand in `tests/data/provider_quirks.toml`, with their sources; a server of
+loopback keeps them.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -31,7 +33,12 @@ PROPOSE: Step = (
     "propose_create_node",
     {"typeKey": "log-node", "key": "$log", "sheet": "0", "reason": "asked"},
 )
-QUICK = ("deepseek-reasoning", "gemini-signature", "mistral-order-and-ids", "anthropic-signed-thinking")
+QUICK = (
+    "deepseek-reasoning",
+    "gemini-signature",
+    "mistral-order-and-ids",
+    "anthropic-signed-thinking",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,9 @@ class Place:
     async def ask(self, thread_id: str | None, *steps: Step) -> list[Event]:
         self.model.steps.extend(steps)
         events = await self.setting.ask("Where are players?", thread_id)
-        assert not self.model.steps, f"never asked for: {self.model.steps}; refused: {self.model.refusals}"
+        assert not self.model.steps, (
+            f"never asked for: {self.model.steps}; refused: {self.model.refusals}"
+        )
         return events
 
     async def says(self, thread_id: str | None, *steps: Step) -> str:
@@ -93,7 +102,9 @@ def rows(*quick: str) -> Sequence[Any]:
 
 @pytest.mark.parametrize("name", rows(*QUICK))
 async def test_a_conversation_goes_on_by_the_rules_of_its_provider(name: str) -> None:
-    """Tool rounds, a decided proposal, an empty and a refused answer, one after the other, then a message."""
+    """Tool rounds, a decided proposal, an empty and a refused answer, one after the other,
+    then a message.
+    """
     async with open_nba("default") as database, place_of(name, database) as place:
         thread = await place.says(None, SEARCH, "text")
         await place.says(thread, SEARCH, ("search_nodes", {"query": "error"}), "text")
@@ -138,7 +149,15 @@ async def test_a_name_that_no_api_takes_makes_no_later_message_fail(name: str, b
 
 
 def check_refusals(place: Place) -> None:
-    """A known provider refuses nothing; a server known by its address alone teaches each rule once."""
-    is_known = place.model.quirk.provider not in ("compatible", "vllm", "anthropic", "groq", "openai")
+    """A known provider refuses nothing; a server known by its address alone teaches
+    each rule once.
+    """
+    is_known = place.model.quirk.provider not in (
+        "compatible",
+        "vllm",
+        "anthropic",
+        "groq",
+        "openai",
+    )
     assert len(place.model.refusals) <= (0 if is_known else 2), place.model.refusals
     assert len(set(place.model.refusals)) == len(place.model.refusals)

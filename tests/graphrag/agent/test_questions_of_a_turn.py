@@ -1,4 +1,6 @@
-"""Questions of a model to a person: asked where they can be shown, answered once, closed by a message."""
+"""Questions of a model to a person: asked where they can be shown, answered once, closed
+by a message.
+"""
 
 import asyncio
 from pathlib import Path
@@ -21,14 +23,26 @@ from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFo
 from graphrag.approvals import Approve
 from graphrag.llm.base import Message, SystemMessage, ToolMessage
 from tests.graphrag.agent.test_proposals_of_a_turn import move, on_file
-from tests.support.agents import EDITOR, REVIEWER, Setting, collected, of, only, scripted, setting_on
+from tests.support.agents import (
+    EDITOR,
+    REVIEWER,
+    Setting,
+    collected,
+    of,
+    only,
+    scripted,
+    setting_on,
+)
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 from tools.session_tools import QUESTIONS, Response, WrongResponse
 
 SHOWN = frozenset({QUESTIONS})
-CHOICE = {"type": "MultipleChoice", "data": {"question": "Which check?", "options": ["Amount", "Date"]}}
+CHOICE = {
+    "type": "MultipleChoice",
+    "data": {"question": "Which check?", "options": ["Amount", "Date"]},
+}
 SURE = {"type": "Validation", "data": {"message": "All of them?"}}
 
 
@@ -53,7 +67,9 @@ async def pending(setting: Setting, thread_id: str) -> Any:
     return (await setting.threads.get(thread_id, EDITOR)).thread.pending_interrupt
 
 
-@each_row("question, response, word", (CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no"))
+@each_row(
+    "question, response, word", (CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no")
+)
 async def test_a_question_waits_and_its_answer_goes_to_the_model(
     question: dict[str, Any], response: Response, word: str
 ) -> None:
@@ -126,7 +142,8 @@ async def test_a_response_that_is_none_leaves_the_question_as_it_was() -> None:
 
 
 async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it() -> None:
-    begun, held = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    held = asyncio.Event()
 
     def slowly(_: Asked) -> Says:
         begun.set()
@@ -160,7 +177,9 @@ async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
                 await asyncio.sleep(0)
             return await answer(other, thread_id, "Amount")
 
-        found = await asyncio.gather(answer(setting, thread_id, "Date"), late(rounds), return_exceptions=True)
+        found = await asyncio.gather(
+            answer(setting, thread_id, "Date"), late(rounds), return_exceptions=True
+        )
         assert isinstance(found[1], AlreadyAnswered | ThreadBusy)
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
@@ -177,7 +196,9 @@ async def test_text_typed_in_its_place_closes_a_question() -> None:
 
 
 async def test_a_yes_decides_no_proposal_and_an_open_one_does_not_hold_the_answer_up() -> None:
-    async with scripted(Says(calls=[move("root")]), asks(SURE), "Still to be decided.", "Moved.") as (
+    async with scripted(
+        Says(calls=[move("root")]), asks(SURE), "Still to be decided.", "Moved."
+    ) as (
         setting,
         model,
     ):
@@ -192,10 +213,15 @@ async def test_a_yes_decides_no_proposal_and_an_open_one_does_not_hold_the_answe
     assert any("APPLIED" in note for note in notes)
 
 
-async def test_a_question_outlives_a_restart_and_is_answered_from_another_device(tmp_path: Path) -> None:
+async def test_a_question_outlives_a_restart_and_is_answered_from_another_device(
+    tmp_path: Path,
+) -> None:
     async with ScriptedProvider(asks()) as model, on_file(tmp_path / "nodius.db", model) as setting:
         thread_id = await asked(setting)
-    async with ScriptedProvider("Good.") as model, on_file(tmp_path / "nodius.db", model) as setting:
+    async with (
+        ScriptedProvider("Good.") as model,
+        on_file(tmp_path / "nodius.db", model) as setting,
+    ):
         (again,) = of(await setting.resume(thread_id, features=SHOWN), QuestionAsked)
         assert again.asked.question.card["responses"] == ["Amount", "Date"]
         assert isinstance((await answer(setting, thread_id, "Date"))[-1], Completed)
@@ -214,6 +240,8 @@ async def test_a_question_after_more_rounds_than_allowed_is_asked_when_they_are_
     reads = [Says(calls=[call("search_nodes", {"query": f"x{i}"})]) for i in range(5)]
     async with scripted(*reads, asks(), "Good.") as (setting, _):
         thread_id = only(await setting.ask(features=SHOWN), TurnStarted).thread_id
-        events = await collected(setting.agent.resume(thread_id, EDITOR, grant_rounds=True, features=SHOWN))
+        events = await collected(
+            setting.agent.resume(thread_id, EDITOR, grant_rounds=True, features=SHOWN)
+        )
         assert only(events, QuestionAsked).asked.question.card["text"] == "Which check?"
         await answer(setting, thread_id, "Date")

@@ -14,7 +14,12 @@ from datasources.errors import GraphNotFound
 from graphrag.agent.events import Completed, Token, TurnStarted
 from graphrag.agent.history import repaired, unanswered
 from graphrag.agent.requested_calls import Requested
-from graphrag.agent.thread_store import NothingToResume, ThreadBusy, ThreadNotFound, ThreadOfOtherGraph
+from graphrag.agent.thread_store import (
+    NothingToResume,
+    ThreadBusy,
+    ThreadNotFound,
+    ThreadOfOtherGraph,
+)
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
@@ -56,7 +61,9 @@ async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_o
     held = asyncio.Event()
     async with agents.scripted("ok", Says(text="slow", held=held)) as (setting, _):
         thread_id = agents.only(await setting.ask(), TurnStarted).thread_id
-        async with aclosing(setting.agent.run(thread_id, agents.GRAPH, "again", agents.EDITOR)) as turn:
+        async with aclosing(
+            setting.agent.run(thread_id, agents.GRAPH, "again", agents.EDITOR)
+        ) as turn:
             await agents.up_to(turn, Token)
             with pytest.raises(ThreadBusy):
                 await setting.ask("and again", thread_id)
@@ -94,7 +101,9 @@ async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places
         stored = threads[0]
         check_valid(repaired(stored.messages, missing="-"))
         assert stored.turn.status in ("stopped", "waiting")
-        open_calls = {approval.tool_call_id for approval in await setting.approvals.list(by=agents.EDITOR)}
+        open_calls = {
+            approval.tool_call_id for approval in await setting.approvals.list(by=agents.EDITOR)
+        }
         assert {c.id for c in unanswered(stored.messages)} <= open_calls
         model.play_instead("On we go.")
         assert agents.shown(await setting.ask("next", stored.key)) == "On we go."
@@ -102,13 +111,25 @@ async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places
 
 
 async def order(port: int, stored: Path) -> list[str]:
-    """Run one order as a turn does; `stored` keeps the ids of calls that began and of those answered."""
-    values = ConversationValues(agent={"id": "a1"}, call_id="t1", base_url=f"http://127.0.0.1:{port}")
-    document = {"type": "http", "method": "POST", "url": "{{base_url}}/orders", "body": {}, "retries": 2}
+    """Run one order as a turn does; `stored` keeps the ids of calls that began
+    and of those answered.
+    """
+    values = ConversationValues(
+        agent={"id": "a1"}, call_id="t1", base_url=f"http://127.0.0.1:{port}"
+    )
+    document = {
+        "type": "http",
+        "method": "POST",
+        "url": "{{base_url}}/orders",
+        "body": {},
+        "retries": 2,
+    }
     tool = compile_tool("order", HttpTool.model_validate(document))
     client = HttpClient(AddressRules(allow=(f"127.0.0.1:{port}",)))
     executor = HttpExecutor(client, Secrets({}), lambda: 0, http_sentence)
-    made = http_tool(tool, Declaration(name="order", description="", parameters={}), executor, values)
+    made = http_tool(
+        tool, Declaration(name="order", description="", parameters={}), executor, values
+    )
     calls = ToolCalls(ToolBox([made]), cast(Approvals, None))
 
     async def begin(call_id: str) -> None:
@@ -134,7 +155,9 @@ def ids_in(file: Path) -> list[str]:
 
 
 @pytest.mark.slow
-async def test_an_act_killed_after_its_request_is_interrupted_and_not_sent_again(tmp_path: Path) -> None:
+async def test_an_act_killed_after_its_request_is_interrupted_and_not_sent_again(
+    tmp_path: Path,
+) -> None:
     stored = tmp_path / "started"
 
     async def never(writer: asyncio.StreamWriter) -> None:

@@ -15,7 +15,14 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_messages import from_stored, to_stored
 from graphrag.agent.thread_store import KIND, StoredThread, ThreadBusy, Threads, ThreadVersion
 from graphrag.approvals import Person
-from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from graphrag.llm.base import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from tests.support.agents import EDITOR, GRAPH
 
 
@@ -33,7 +40,9 @@ class Shelf:
         self, title: str, person: Person = EDITOR, graph: str = GRAPH, **more: Any
     ) -> StoredThread:
         self.now += 1
-        return await self.threads.save(self.threads.begin(graph, person, title=title, **more), hello())
+        return await self.threads.save(
+            self.threads.begin(graph, person, title=title, **more), hello()
+        )
 
 
 @pytest_asyncio.fixture
@@ -53,7 +62,14 @@ async def test_a_thread_is_stored_in_the_form_of_the_editors_chat(shelf: Shelf) 
     [said] = data["conversationHistory"]
     assert said.pop("id")
     assert said == {"role": "user", "content": "hello", "time": shelf.now}
-    for name in ("graphKey", "workspace", "userId", "totalPromptTokens", "totalCost", "createdTime"):
+    for name in (
+        "graphKey",
+        "workspace",
+        "userId",
+        "totalPromptTokens",
+        "totalCost",
+        "createdTime",
+    ):
         assert name in data
     assert (data["userId"], data["schemaVersion"], data["turn"]["status"]) == ("ed", 1, "idle")
 
@@ -68,17 +84,24 @@ async def test_of_two_who_write_the_second_is_reported(shelf: Shelf) -> None:
 
 
 async def test_threads_are_listed_newest_first_by_graph_and_kind(shelf: Shelf) -> None:
-    first, second = await shelf.keep("first"), await shelf.keep("second", context_type="home")
+    first = await shelf.keep("first")
+    second = await shelf.keep("second", context_type="home")
     other = await shelf.keep("other", graph="another")
     shelf.now += 1
     await shelf.threads.save(first, hello())
     assert [t.title for t in await shelf.threads.list(EDITOR)] == ["first", "other", "second"]
-    assert [t.key for t in await shelf.threads.list(EDITOR, graph_key="another")] == [other.thread.key]
-    assert [t.key for t in await shelf.threads.list(EDITOR, context_type="home")] == [second.thread.key]
+    assert [t.key for t in await shelf.threads.list(EDITOR, graph_key="another")] == [
+        other.thread.key
+    ]
+    assert [t.key for t in await shelf.threads.list(EDITOR, context_type="home")] == [
+        second.thread.key
+    ]
     assert len(await shelf.threads.list(EDITOR, limit=2)) == 2
 
 
-async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_list(shelf: Shelf) -> None:
+async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_list(
+    shelf: Shelf,
+) -> None:
     old = await shelf.keep("old")
     newer = await shelf.keep("newer")
     record = await shelf.records.get(KIND, newer.thread.key)
@@ -91,7 +114,9 @@ async def test_a_thread_of_a_newer_program_is_refused_and_does_not_spoil_the_lis
     assert [t.key for t in await shelf.threads.list(EDITOR)] == [old.thread.key]
 
 
-async def test_a_thread_of_another_program_is_read_and_keeps_what_we_do_not_know(shelf: Shelf) -> None:
+async def test_a_thread_of_another_program_is_read_and_keeps_what_we_do_not_know(
+    shelf: Shelf,
+) -> None:
     data: dict[str, Any] = {
         "graphKey": GRAPH,
         "workspace": "default",
@@ -128,7 +153,9 @@ async def test_a_thread_of_another_program_is_read_and_keeps_what_we_do_not_know
 
 
 words = st.text(max_size=30)
-extras = st.dictionaries(words, st.none() | st.integers(-9, 9) | st.lists(words, max_size=2), max_size=2)
+extras = st.dictionaries(
+    words, st.none() | st.integers(-9, 9) | st.lists(words, max_size=2), max_size=2
+)
 messages: st.SearchStrategy[list[Message]] = st.lists(
     st.one_of(
         st.builds(SystemMessage, content=words.map(lambda text: f"s{text}"), stable=st.booleans()),
@@ -188,7 +215,9 @@ async def test_a_thread_of_an_agent_is_found_by_it_and_read_as_it_was_stored(she
     stored = await shelf.threads.save(begun, hello(), [owed])
     read = await shelf.threads.get(stored.thread.key, EDITOR)
     assert (read.thread.agent, read.version) == (agent, stored.version)
-    (found,) = await shelf.records.query(KIND, {"agentId": "shop"}, order_by="agentIdleTime", at_most=7)
+    (found,) = await shelf.records.query(
+        KIND, {"agentId": "shop"}, order_by="agentIdleTime", at_most=7
+    )
     assert found.key == stored.thread.key
     ended = agent.model_copy(update={"ended_time": 9})
     again = replace(read, thread=read.thread.model_copy(update={"agent": ended}))

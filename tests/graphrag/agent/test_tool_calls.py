@@ -63,11 +63,19 @@ class Bench:
         return CallPlace(context=context, person=by, thread_id="t", turn=turn, model="m", **more)
 
     async def run(
-        self, guard: ToolCalls, calls: Sequence[ToolCall], by: Person = EDITOR, turn: int = 1, **more: Any
+        self,
+        guard: ToolCalls,
+        calls: Sequence[ToolCall],
+        by: Person = EDITOR,
+        turn: int = 1,
+        **more: Any,
     ) -> list[Answered]:
-        place, asked = self.place(by, turn), Requested(calls=calls, **more)
+        place = self.place(by, turn)
+        asked = Requested(calls=calls, **more)
         found = [answered async for answered in guard.run(asked, place)]
-        assert [answered.call for answered in found] == list(calls), "each call is answered, in order"
+        assert [answered.call for answered in found] == list(calls), (
+            "each call is answered, in order"
+        )
         return found
 
 
@@ -121,7 +129,8 @@ async def test_a_tool_that_breaks_is_answered_without_its_words(bench: Bench) ->
 
 
 async def test_stopping_a_step_stops_its_reads(bench: Bench) -> None:
-    begun, stopped = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    stopped = asyncio.Event()
 
     async def hang(arguments: Nothing, context: ToolContext) -> ToolResult:
         begun.set()
@@ -141,7 +150,11 @@ async def test_stopping_a_step_stops_its_reads(bench: Bench) -> None:
 
 async def test_the_same_call_in_one_step_runs_once_however_it_is_written(bench: Bench) -> None:
     bench.tool("count", fine)
-    same = [call("count", '{"number": 1}'), call("count", '{ "number":1 }'), call("count", '{"number": 2}')]
+    same = [
+        call("count", '{"number": 1}'),
+        call("count", '{ "number":1 }'),
+        call("count", '{"number": 2}'),
+    ]
     answers = await bench.run(bench.guard(), same)
     assert bench.ran == ["count", "count"]
     assert answers[1].result.text == f"The same as call {same[0].id} of this step: see its result."
@@ -149,7 +162,11 @@ async def test_the_same_call_in_one_step_runs_once_however_it_is_written(bench: 
 
 async def test_a_repeated_or_cut_off_call_never_runs(bench: Bench) -> None:
     bench.tool("count", fine)
-    calls = [call("count", call_id="a"), call("count", '{"number": 2}', call_id="a_2"), call("count", '{"nu')]
+    calls = [
+        call("count", call_id="a"),
+        call("count", '{"number": 2}', call_id="a_2"),
+        call("count", '{"nu'),
+    ]
     answers = await bench.run(bench.guard(), calls, repeated={"a_2"}, cut={calls[2].id})
     assert bench.ran == ["count"]
     assert "id that was used before" in answers[1].result.text
@@ -164,7 +181,9 @@ async def test_of_eleven_calls_ten_run_and_duplicates_do_not_count(bench: Bench)
     assert [i for i, a in enumerate(answers) if "only 10 calls" in a.result.text] == [10, 21]
 
 
-async def test_a_read_is_remembered_for_half_a_minute_and_by_thread_arguments_and_role(bench: Bench) -> None:
+async def test_a_read_is_remembered_for_half_a_minute_and_by_thread_arguments_and_role(
+    bench: Bench,
+) -> None:
     bench.tool("count", fine)
     guard = bench.guard()
     for now, expected in ((0, 1), (29.9, 1), (30, 2), (31, 2)):
@@ -200,7 +219,10 @@ async def test_a_long_result_is_cut_for_the_model_and_whole_for_the_client(bench
 
 async def test_proposals_are_kept_in_the_order_asked_with_their_reasons(bench: Bench) -> None:
     moves = [
-        call("propose_move_node", {"nodeKey": key, "posX": 1, "posY": 1, "reason": f"because of {key}"})
+        call(
+            "propose_move_node",
+            {"nodeKey": key, "posX": 1, "posY": 1, "reason": f"because of {key}"},
+        )
         for key in ("root", "fetch-api")
     ]
     answers = await bench.run(bench.guard(), moves)
@@ -214,7 +236,9 @@ class Slow:
     """Approvals whose store takes a while to answer; what it writes it has written."""
 
     def __init__(self, approvals: Approvals, *, hidden: bool = False) -> None:
-        self._approvals, self.hidden, self.writes = approvals, hidden, 0
+        self._approvals = approvals
+        self.hidden = hidden
+        self.writes = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._approvals, name)
@@ -231,7 +255,9 @@ class Slow:
 MOVE = {"nodeKey": "root", "posX": 1, "posY": 1, "reason": "tidy"}
 
 
-async def test_a_proposal_that_was_stored_although_storing_took_too_long_is_found(bench: Bench) -> None:
+async def test_a_proposal_that_was_stored_although_storing_took_too_long_is_found(
+    bench: Bench,
+) -> None:
     slow = Slow(bench.approvals)
     guard = ToolCalls(ToolBox(WRITE_TOOLS), cast(Approvals, slow), limits=CallLimits(timeout_s=0.3))
     move = call("propose_move_node", MOVE)
@@ -262,8 +288,12 @@ async def test_one_limit_holds_for_checking_and_storing_and_an_unsure_end_is_sai
     assert "may appear later" in answered.result.text
 
 
-async def test_the_same_failing_call_is_answered_shorter_until_its_error_is_another(bench: Bench) -> None:
-    reasons = iter(["no such node: a, b, c or d are there", "no such node: a, b, c or d are there", "gone"])
+async def test_the_same_failing_call_is_answered_shorter_until_its_error_is_another(
+    bench: Bench,
+) -> None:
+    reasons = iter(
+        ["no such node: a, b, c or d are there", "no such node: a, b, c or d are there", "gone"]
+    )
 
     async def failing(arguments: Nothing, context: ToolContext) -> ToolResult:
         return failure("not_found", Problem(what=next(reasons)))
@@ -328,11 +358,15 @@ class Shop:
         return [a async for a in guard.run(Requested(calls=calls), self.place(**more))]
 
 
-async def test_acts_run_in_order_each_stored_before_it_begins_and_none_from_memory(bench: Bench) -> None:
+async def test_acts_run_in_order_each_stored_before_it_begins_and_none_from_memory(
+    bench: Bench,
+) -> None:
     shop = Shop(bench)
     guard = bench.guard()
     answers = await shop.run(guard, "a", "b") + await shop.run(guard, "c")
-    assert [answered.outcome for answered in answers] == ["ok", "ok", "ok"], "the same act twice is two acts"
+    assert [answered.outcome for answered in answers] == ["ok", "ok", "ok"], (
+        "the same act twice is two acts"
+    )
     assert shop.done == ["begin a", "end a", "begin b", "end b", "begin c", "end c"]
     assert shop.stored == ["a", "b", "c"]
 
@@ -346,7 +380,9 @@ async def test_reads_that_may_not_be_reused_run_each_time(bench: Bench) -> None:
     assert shop.stored == [], "a read stores nothing"
 
 
-async def test_an_act_is_never_run_twice_for_one_call_id_here_or_after_a_crash(bench: Bench) -> None:
+async def test_an_act_is_never_run_twice_for_one_call_id_here_or_after_a_crash(
+    bench: Bench,
+) -> None:
     shop = Shop(bench)
     guard = bench.guard()
     await shop.run(guard, "a")
@@ -371,7 +407,9 @@ async def test_an_act_that_cannot_be_stored_as_begun_is_not_run(bench: Bench) ->
     assert shop.done == []
 
 
-async def test_an_act_that_began_is_finished_and_stored_before_a_cancelled_turn_ends(bench: Bench) -> None:
+async def test_an_act_that_began_is_finished_and_stored_before_a_cancelled_turn_ends(
+    bench: Bench,
+) -> None:
     shop = Shop(bench)
     shop.release.clear()
     turn = asyncio.create_task(shop.run(bench.guard(), "a", "b"))

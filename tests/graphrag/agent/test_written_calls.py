@@ -1,4 +1,6 @@
-"""What a model writes into its text: calls are run in every dialect, links lead to what there is."""
+"""What a model writes into its text: calls are run in every dialect, links lead to
+what there is.
+"""
 
 import json
 import random
@@ -34,7 +36,9 @@ DIALECTS = {
     "bare JSON, indented": json.dumps(json.loads(CALL), indent=2),
     "arguments first": json.dumps({"arguments": ARGUMENTS, "name": "search_nodes"}),
     "parameters": json.dumps({"name": "search_nodes", "parameters": ARGUMENTS}),
-    "with its type": json.dumps({"type": "function", "name": "search_nodes", "parameters": ARGUMENTS}),
+    "with its type": json.dumps(
+        {"type": "function", "name": "search_nodes", "parameters": ARGUMENTS}
+    ),
     "OpenAI's form": json.dumps(WHOLE),
     "arguments as text": json.dumps({"name": "search_nodes", "arguments": json.dumps(ARGUMENTS)}),
     "a list": f"[{CALL}]",
@@ -65,7 +69,8 @@ def filtered(pieces: Iterable[str]) -> tuple[str, Words]:
 
 
 def cuts(text: str, seed: int) -> list[str]:
-    chance, made = random.Random(seed), list[str]()
+    chance = random.Random(seed)
+    made = list[str]()
     while text:
         size = chance.randint(1, 9)
         made.append(text[:size])
@@ -105,7 +110,9 @@ def test_a_whole_answer_that_calls_an_unknown_tool_is_a_call_of_it(text: str) ->
     for pieces in ([text], list(text), cuts(text, 1)):
         seen, words = filtered(pieces)
         assert (seen.strip(), words.leaked) == ("", False)
-        assert [(call.name, json.loads(call.arguments)) for call in words.calls] == [("lookup", {"a": 1})]
+        assert [(call.name, json.loads(call.arguments)) for call in words.calls] == [
+            ("lookup", {"a": 1})
+        ]
 
 
 async def test_an_unknown_tool_is_answered_with_near_names_and_never_shown() -> None:
@@ -167,7 +174,9 @@ def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
     piece = '{"name": "search_nodes", "arguments": {"query": "' + "x" * 3
     for marker in ("", "<tool_call>", "[TOOL_CALLS]"):
         words = ModelText(TOOLS)
-        assert all(not words.feed(TextDelta(text=text)) for text in (marker, piece, *["xxxx"] * 500_000))
+        assert all(
+            not words.feed(TextDelta(text=text)) for text in (marker, piece, *["xxxx"] * 500_000)
+        )
         assert words.end() == []
         assert words.leaked
 
@@ -184,7 +193,10 @@ async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
 
 async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
     text = json.dumps(
-        {"name": "propose_delete_node", "arguments": {"nodeKey": "disconnected-note", "reason": "unused"}}
+        {
+            "name": "propose_delete_node",
+            "arguments": {"nodeKey": "disconnected-note", "reason": "unused"},
+        }
     )
     async with scripted(text) as (setting, _):
         events = await setting.ask("delete the note", by=EDITOR)
@@ -194,7 +206,10 @@ async def test_a_written_change_becomes_a_proposal_as_any_other() -> None:
 
 
 async def test_a_written_call_that_cannot_be_read_is_corrected() -> None:
-    async with scripted('{"name": "search_nodes", "arguments": {"query": ', "There.") as (setting, model):
+    async with scripted('{"name": "search_nodes", "arguments": {"query": ', "There.") as (
+        setting,
+        model,
+    ):
         events = await setting.ask("Where are errors logged?")
     assert shown(events) == "There."
     assert "tool call as text" in model.requests[1].messages[-1].content
@@ -239,15 +254,20 @@ async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
     ("a { b } {", "a { b } {"),
     ("{{", "{{"),
 )
-async def test_a_link_goes_out_only_with_a_target(source: GraphDataSource, text: str, shown: str) -> None:
+async def test_a_link_goes_out_only_with_a_target(
+    source: GraphDataSource, text: str, shown: str
+) -> None:
     assert await write_guard(source, [text]) == shown
     assert await write_guard(source, text) == shown
 
 
-async def test_a_type_is_linked_by_its_key_whichever_name_was_written(source: GraphDataSource) -> None:
+async def test_a_type_is_linked_by_its_key_whichever_name_was_written(
+    source: GraphDataSource,
+) -> None:
     config = (await source.get_node_configs())[0]
     assert (
-        await write_guard(source, [f"{{{{nodeConfig:{config.type}}}}}"]) == f"{{{{nodeConfig:{config.key}}}}}"
+        await write_guard(source, [f"{{{{nodeConfig:{config.type}}}}}"])
+        == f"{{{{nodeConfig:{config.key}}}}}"
     )
     assert await write_guard(source, ["{{nodeConfig:no-such-type}}"]) == "no-such-type"
 
@@ -270,7 +290,9 @@ async def test_text_is_not_held_back_longer_than_a_link_may_be(source: GraphData
     "{{select:{{,node:evil}}",
     "{{link:https://a.example|{{node:evil}}",
 )
-async def test_links_nested_in_links_make_no_link_to_nowhere(source: GraphDataSource, text: str) -> None:
+async def test_links_nested_in_links_make_no_link_to_nowhere(
+    source: GraphDataSource, text: str
+) -> None:
     shown = await write_guard(source, [text])
     assert "{{node:evil}}" not in shown
     assert shown == await write_guard(source, text)
@@ -278,7 +300,9 @@ async def test_links_nested_in_links_make_no_link_to_nowhere(source: GraphDataSo
 
 pieces = st.lists(
     st.one_of(
-        st.sampled_from(["{{", "}}", "{", "}", ":", ",", "|", "\n", " ", "fetch-api", "evil", "https://a.b"]),
+        st.sampled_from(
+            ["{{", "}}", "{", "}", ":", ",", "|", "\n", " ", "fetch-api", "evil", "https://a.b"]
+        ),
         st.sampled_from([f"{{{{{kind}:" for kind in KINDS]),
         st.text(max_size=4),
     ),
@@ -287,7 +311,9 @@ pieces = st.lists(
 
 
 @given(pieces)
-async def test_however_it_is_cut_the_same_is_shown_and_every_node_link_exists(written: list[str]) -> None:
+async def test_however_it_is_cut_the_same_is_shown_and_every_node_link_exists(
+    written: list[str],
+) -> None:
     async with open_nba("default") as database:
         source = database.source("default")
         shown = await write_guard(source, written)

@@ -1,4 +1,6 @@
-"""Leaves out the tests of published documents where those are not there; `test_own_documents.py` has ours."""
+"""Leaves out the tests of published documents where those are not there;
+`test_own_documents.py` has ours.
+"""
 
 from tests.support.data_files import PUBLISHED
 

@@ -84,9 +84,13 @@ class ManagerCase:
     def agents(self, workspace: str = "default") -> Agents:
         return Agents(self.database.records(workspace), workspace, clock=lambda: self.now)
 
-    def manager(self, workspace: str = "default", *, list_files: Sequence[str] = ()) -> AgentManager:
+    def manager(
+        self, workspace: str = "default", *, list_files: Sequence[str] = ()
+    ) -> AgentManager:
         agents = self.agents(workspace)
-        return AgentManager(agents, self.world, lambda: cast(HttpExecutor, self.api), list_files=list_files)
+        return AgentManager(
+            agents, self.world, lambda: cast(HttpExecutor, self.api), list_files=list_files
+        )
 
     async def conversation(self, agent_id: str, key: str, **agent: Any) -> None:
         """Store a conversation with an agent as its record looks."""

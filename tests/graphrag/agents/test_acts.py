@@ -92,7 +92,8 @@ async def test_an_act_and_a_read_of_a_graph_in_one_turn_and_the_outcome() -> Non
 
 
 async def test_what_a_stopped_turn_had_begun_to_do_is_finished_and_counts() -> None:
-    arrived, go_on = asyncio.Event(), asyncio.Event()
+    arrived = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def slowly(writer: asyncio.StreamWriter) -> None:
         arrived.set()
@@ -122,8 +123,9 @@ async def test_what_a_stopped_turn_had_begun_to_do_is_finished_and_counts() -> N
 async def killed_at(
     database: Database, api: RawApi, executor: HttpExecutor, write: int, *, after: bool
 ) -> tuple[int, bool]:
-    """Run a turn with an act, killed at a write; then take the conversation up. Returns the writes it took,
-    and whether its model heard that the act may have been carried out."""
+    """Run a turn with an act, killed at a write; then take the conversation up. Returns the writes
+    it took, and whether its model heard that the act may have been carried out.
+    """
     records = DyingRecords(database.records("default"), dies_at=write, after=after)
     documents = {"desk": shop(api)}
     with ScriptedProvider() as model:
@@ -152,8 +154,13 @@ async def killed_at(
             await two.say("so?", kept)
         model.play_instead()
         check_valid(model.requests[-1].messages)
-        messages, part = await two.messages(kept), await two.part(kept)
-    unsure = [m for m in messages if isinstance(m, ToolMessage) and "may have been carried out" in m.content]
+        messages = await two.messages(kept)
+        part = await two.part(kept)
+    unsure = [
+        m
+        for m in messages
+        if isinstance(m, ToolMessage) and "may have been carried out" in m.content
+    ]
     assert [tool.ok for tool in part.tools if tool.ok is None] == [None] * len(unsure)
     return records.writes, bool(unsure)
 
@@ -181,7 +188,8 @@ class Ticks:
     """A manager that has nothing to do."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.count, self._error = 0, error
+        self.count = 0
+        self._error = error
 
     async def tick(self, now: int) -> None:
         self.count += 1
@@ -228,7 +236,8 @@ async def test_an_api_that_hangs_holds_up_no_idle_end() -> None:
     async with MemoryDatabase() as database:
         api = Api(answers={"/calls": HttpAnswer(status=503)})
         server = server_on(database, api)
-        first, second = await server.begin(), await server.begin()
+        first = await server.begin()
+        second = await server.begin()
         await server.quiet()
         api.held = {"/calls": asyncio.Event()}
         work = work_of(server, database)
@@ -341,6 +350,10 @@ async def test_an_agent_of_another_workspace_does_not_exist(database: Database) 
     await case.agents().put(document(), None, ADMIN)
     elsewhere = case.agents("elsewhere")
     assert await elsewhere.list() == []
-    for asked in (elsewhere.get("helpdesk"), elsewhere.version("helpdesk", 1), elsewhere.delete("helpdesk")):
+    for asked in (
+        elsewhere.get("helpdesk"),
+        elsewhere.version("helpdesk", 1),
+        elsewhere.delete("helpdesk"),
+    ):
         with pytest.raises(AgentNotFound):
             await asked

@@ -67,7 +67,9 @@ async def test_a_blocked_caller_leaves_nothing_behind(database: Database) -> Non
     assert [each.path for each in api.sent] == ["/a"]  # and owes no request
 
 
-async def test_checks_run_side_by_side_and_the_first_in_order_that_blocks_decides(database: Database) -> None:
+async def test_checks_run_side_by_side_and_the_first_in_order_that_blocks_decides(
+    database: Database,
+) -> None:
     blocked = HttpAnswer(status=200, value={"blocked": True})
     api = Api(answers={"/a": HttpAnswer(status=200, value={}), "/b": blocked, "/c": blocked})
     api.held = {name: asyncio.Event() for name in ("/a", "/b", "/d")}
@@ -146,10 +148,18 @@ async def test_a_session_that_is_not_to_be_had_falls_back_or_refuses(
     else:
         stored = await server.begin()
         part = await server.part(stored)
-        assert (part.instructions, part.declarations, part.session) == ("Take a message for Shop.", [], None)
+        assert (part.instructions, part.declarations, part.session) == (
+            "Take a message for Shop.",
+            [],
+            None,
+        )
         assert [message.content for message in stored.thread.messages] == ["Greet them."]
         await server.quiet()
-    assert [each.path for each in api.sent] == ["/session", "/session", *(["/calls"] if fallback else [])]
+    assert [each.path for each in api.sent] == [
+        "/session",
+        "/session",
+        *(["/calls"] if fallback else []),
+    ]
 
 
 async def test_a_session_is_fetched_again_once(database: Database) -> None:
@@ -176,8 +186,12 @@ async def test_tools_of_a_session_that_are_not_in_order_are_left_out(database: D
         ORDER | {"name": "look", "parameters": "$.x"},
     ]
     for tools in ([*bad, ORDER, ORDER], ORDER, "order", {"a": ORDER}, [ORDER] * 5_000):
-        api = Api(answers={"/session": HttpAnswer(status=200, value={"prompt": "Sell.", "tools": tools})})
-        part = await (server := server_of(database, api, session=FETCHED)).part(await server.begin())
+        api = Api(
+            answers={"/session": HttpAnswer(status=200, value={"prompt": "Sell.", "tools": tools})}
+        )
+        part = await (server := server_of(database, api, session=FETCHED)).part(
+            await server.begin()
+        )
         names = [each["name"] for each in part.declarations or []]
         assert names == (["order"] if isinstance(tools, list) else [])
 
@@ -190,7 +204,9 @@ async def test_a_session_cannot_set_what_is_the_services(database: Database) -> 
     assert (part.ctx["should_hangup"], part.ctx["had_conversation"]) == (False, True)
 
 
-async def test_an_opening_was_read_already_and_takes_the_place_of_the_greeting(database: Database) -> None:
+async def test_an_opening_was_read_already_and_takes_the_place_of_the_greeting(
+    database: Database,
+) -> None:
     server = server_of(database, Api(), chat={"opening": "Hello {{ctx.x}}!"}, greeting=GREETING)
     stored = await server.begin()
     shown, note = stored.thread.messages

@@ -48,13 +48,16 @@ async def test_an_agent_without_graphs_has_its_own_prompt_and_tools_and_no_conte
         events = await setting.say("hello")
         thread_id = only(events, TurnStarted).thread_id
         await setting.say("and now?", thread_id)
-        part, thread = await setting.part(thread_id), await setting.thread(thread_id)
+        part = await setting.part(thread_id)
+        thread = await setting.thread(thread_id)
     assert shown(events) == "Good day."
     assert (thread.graph_key, part.agent_id, part.version) == ("", "desk", 1)
     assert names(model.requests[0]) == {"bye"}
     assert "You are at the desk of Desk." in prompt(model.requests[0])
     # Our rules come first, so that they hold whatever the document says.
-    assert prompt(model.requests[0]).index("# Rules") < prompt(model.requests[0]).index("# Instructions")
+    assert prompt(model.requests[0]).index("# Rules") < prompt(model.requests[0]).index(
+        "# Instructions"
+    )
     systems = [m for m in model.requests[1].messages if isinstance(m, SystemMessage)]
     assert len([m for m in systems if m.stable]) == 1
 
@@ -85,7 +88,9 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
         call("read_node_detail", {"nodeKey": "plan-a", "graph": "mine"}),
     ]
     with ScriptedProvider(Says(calls=reads), "There.") as model:
-        async with chats_of(model, agent_document(**TWO, graph_tools=["read_node_detail"])) as setting:
+        async with chats_of(
+            model, agent_document(**TWO, graph_tools=["read_node_detail"])
+        ) as setting:
             events = await setting.say(graph=OTHER)
     assert names(model.requests[0]) == {"bye", "read_node_detail"}
     found, other = of(events, ToolFinished)
@@ -95,15 +100,29 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
 
 
 @each_row("person, may", (VIEWER, False), (EDITOR, True), (REVIEWER, True))
-async def test_proposals_are_offered_for_the_lesser_of_both_roles(person: Person, may: bool) -> None:
-    async with ScriptedProvider("Hm.") as model, chats_of(model, agent_document(**PROPOSES)) as setting:
+async def test_proposals_are_offered_for_the_lesser_of_both_roles(
+    person: Person, may: bool
+) -> None:
+    async with (
+        ScriptedProvider("Hm.") as model,
+        chats_of(model, agent_document(**PROPOSES)) as setting,
+    ):
         await setting.say(graph=GRAPH, by=person)
     assert ("propose_update_node" in names(model.requests[0])) is may
 
 
-async def test_an_agent_proposes_to_the_graph_it_names_and_the_chat_goes_on_once_it_is_approved() -> None:
-    change = {"nodeKey": "plan-a", "changes": {"data.name": "Spring plan"}, "reason": "asked", "graph": OTHER}
-    with ScriptedProvider(Says(calls=[call("propose_update_node", change)]), "It is renamed.") as model:
+async def test_an_agent_proposes_to_the_graph_it_names_and_the_chat_goes_on_once_it_is_approved() -> (
+    None
+):
+    change = {
+        "nodeKey": "plan-a",
+        "changes": {"data.name": "Spring plan"},
+        "reason": "asked",
+        "graph": OTHER,
+    }
+    with ScriptedProvider(
+        Says(calls=[call("propose_update_node", change)]), "It is renamed."
+    ) as model:
         async with chats_of(model, agent_document(**PROPOSES)) as setting:
             pending = only(await setting.say("rename it", graph=GRAPH), ProposalPending)
             approval = pending.approvals[0]
@@ -117,14 +136,20 @@ async def test_an_agent_proposes_to_the_graph_it_names_and_the_chat_goes_on_once
 
 
 async def test_who_hangs_up_without_a_word_is_asked_for_one() -> None:
-    async with ScriptedProvider(Says(calls=[call("bye")]), "Take care.") as model, chats_of(model) as setting:
+    async with (
+        ScriptedProvider(Says(calls=[call("bye")]), "Take care.") as model,
+        chats_of(model) as setting,
+    ):
         ending = only(await setting.say("bye"), Completed)
     assert (ending.text, ending.end_reason) == ("Take care.", "agent_hung_up")
 
 
 async def test_a_person_ends_a_conversation_also_while_a_turn_of_it_runs() -> None:
     held = asyncio.Event()
-    async with ScriptedProvider(Says(text="Let me see", held=held)) as model, chats_of(model) as setting:
+    async with (
+        ScriptedProvider(Says(text="Let me see", held=held)) as model,
+        chats_of(model) as setting,
+    ):
         events = setting.chats.run(None, "", "hello", EDITOR, agent_id="desk")
         first = await anext(events)
         assert isinstance(first, TurnStarted)
@@ -145,7 +170,10 @@ async def test_the_calls_of_a_conversation_are_bounded_and_each_is_answered() ->
     many = Says(calls=[call("search_nodes", {"query": f"plan {n}"}) for n in range(1_000)])
     more = Says(calls=[call("search_nodes", {"query": "one more"})])
     document = agent_document(graphs=[GRAPH], limits={"max_tool_calls": 4})
-    async with ScriptedProvider(many, more, "Enough.") as model, chats_of(model, document) as setting:
+    async with (
+        ScriptedProvider(many, more, "Enough.") as model,
+        chats_of(model, document) as setting,
+    ):
         events = await setting.say(graph=GRAPH)
         part = await setting.part(only(events, TurnStarted).thread_id)
     assert only(events, Completed).text == "Enough."
@@ -159,7 +187,9 @@ async def test_half_arguments_and_one_id_twice_reach_no_tool() -> None:
     once = call("search_nodes", {"query": "plan"}, call_id="c1")
     again = call("search_nodes", {"query": "other"}, call_id="c1")
     cut = call("search_nodes", '{"query": "pl', call_id="c2")
-    with ScriptedProvider(Says(calls=[once, again], cut=[cut]), Says(calls=[once]), "Done.") as model:
+    with ScriptedProvider(
+        Says(calls=[once, again], cut=[cut]), Says(calls=[once]), "Done."
+    ) as model:
         async with chats_of(model, agent_document(graphs=[GRAPH])) as setting:
             found = of(await setting.say(graph=GRAPH), ToolFinished)
     assert [each.is_error for each in found] == [False, True, True, True]
@@ -203,7 +233,9 @@ async def test_what_cannot_begin_leaves_no_conversation(
 
 
 async def test_a_model_that_cannot_be_reached_is_noted_for_its_agent() -> None:
-    with ScriptedProvider(ModelUnreachable(provider="scripted", reason="down"), "Here again.") as model:
+    with ScriptedProvider(
+        ModelUnreachable(provider="scripted", reason="down"), "Here again."
+    ) as model:
         async with chats_of(model) as setting:
             events = await setting.say()
             assert only(events, Failed).fault.retryable

@@ -50,7 +50,9 @@ def put(path: str, value: Any) -> Change:
     return change
 
 
-def case(code: str, path: str, value: Any, *, where: str | None = None, column: int | None = None) -> Case:
+def case(
+    code: str, path: str, value: Any, *, where: str | None = None, column: int | None = None
+) -> Case:
     return Case(code, path if where is None else where, put(path, value), column)
 
 
@@ -70,7 +72,11 @@ CASES = [
     case("missing_field", "session.mode", MISSING),
     case("missing_field", "tools.end_call.type", MISSING),
     case("missing_field", "tools.order_status.url", MISSING),
-    Case("missing_field", "pre_call_checks.0.message", lambda d: d["pre_call_checks"][0].pop("message")),
+    Case(
+        "missing_field",
+        "pre_call_checks.0.message",
+        lambda d: d["pre_call_checks"][0].pop("message"),
+    ),
     case("missing_field", "greeting", {}, where="greeting.unknown_customer"),
     Case(
         "missing_field",
@@ -129,10 +135,14 @@ CASES = [
     case("unknown_namespace", "lifecycle.on_no_action.body.text", "{{outcome}}", column=3),
     case("unknown_namespace", "tools.order_status.params.phone", "{{error}}", column=3),
     case("unknown_namespace", "greeting.condition_field", "args.name", column=1),
-    case("unknown_namespace", "tools.order_status.url", "https://a.example.com/{{ x.y }}", column=26),
+    case(
+        "unknown_namespace", "tools.order_status.url", "https://a.example.com/{{ x.y }}", column=26
+    ),
     case("out_of_range", "secrets.0.hosts", ["https://a"], where="secrets.0.hosts.0"),
     case("unknown_filter", "greeting.known_customer", "{{ctx.a | upper}}", column=11),
-    case("secret_not_allowed_here", "lifecycle.on_end.body.outcome", "{{secret.API_KEY}}", column=3),
+    case(
+        "secret_not_allowed_here", "lifecycle.on_end.body.outcome", "{{secret.API_KEY}}", column=3
+    ),
     case(
         "secret_not_allowed_here",
         "secrets.0.hosts",
@@ -202,7 +212,11 @@ CASES = [
         {"model": "whisper-1"},
         where="openai.input_audio_transcription.model",
     ),
-    Case("no_fallback_outcome", "lifecycle.outcome_rules", lambda d: d["lifecycle"]["outcome_rules"].pop()),
+    Case(
+        "no_fallback_outcome",
+        "lifecycle.outcome_rules",
+        lambda d: d["lifecycle"]["outcome_rules"].pop(),
+    ),
     case("unused_secret", NO_SECRET, {}, where="secrets.0"),
     case("insecure_url", "base_url", "http://api.example.com"),
     case("insecure_url", "lifecycle.on_end.url", "http://198.51.100.7/x"),
@@ -228,7 +242,9 @@ def test_a_mistake_is_said_with_its_place(case: Case) -> None:
     case.change(document)
     checked = check_document(document)
     problems = [
-        p for p in (*checked.errors, *checked.warnings) if (p.code, p.where) == (case.code, case.where)
+        p
+        for p in (*checked.errors, *checked.warnings)
+        if (p.code, p.where) == (case.code, case.where)
     ]
     assert len(problems) == 1, found(checked)
     assert problems[0].what
@@ -242,9 +258,13 @@ def test_every_code_of_a_document_has_a_case() -> None:
     assert {case.code for case in CASES} == (ERRORS | WARNINGS) - needs_world
 
 
-def test_mistakes_of_the_shape_and_of_the_texts_are_said_at_once_and_nothing_that_follows_from_them() -> None:
+def test_mistakes_of_the_shape_and_of_the_texts_are_said_at_once_and_nothing_that_follows_from_them() -> (
+    None
+):
     document = agent_document()
-    put("tools.order_status.urll", "x")(document)  # takes away a handler, a flag and the use of a secret
+    put("tools.order_status.urll", "x")(
+        document
+    )  # takes away a handler, a flag and the use of a secret
     put("base_urll", document.pop("base_url"))(document)
     put("session.instructions", "{{args.x}}")(document)
     put("tools.cancel_order.pre_steps.0.fail_if", "a + 1")(document)
@@ -267,11 +287,15 @@ def test_there_are_fifty_errors_at_most_and_the_nearest_name_is_said() -> None:
 
 
 @pytest.mark.parametrize("count", [80, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_no_changed_document_raises_and_a_refusal_names_where_what_and_what_is_allowed(count: int) -> None:
+def test_no_changed_document_raises_and_a_refusal_names_where_what_and_what_is_allowed(
+    count: int,
+) -> None:
     chance = random.Random(count)
     refused = 0
     for _ in range(count):
-        checked = check_document(mutated(chance.choice((agent_document(), fetched_document())), chance))
+        checked = check_document(
+            mutated(chance.choice((agent_document(), fetched_document())), chance)
+        )
         refused += bool(checked.errors)
         assert (checked.agent is None) == bool(checked.errors)
         assert {p.code for p in checked.errors} <= ERRORS
@@ -285,7 +309,9 @@ def test_no_changed_document_raises_and_a_refusal_names_where_what_and_what_is_a
     assert count * 0.5 < refused < count
 
 
-def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages() -> None:
+def test_the_documents_of_the_manual_are_right_and_each_code_has_a_meaning_in_both_languages() -> (
+    None
+):
     manual = (Path(__file__).parents[3] / "docs" / "agents.md").read_text(encoding="utf-8")
     examples = re.findall(r"```(?:yaml|json)\n(.*?)```", manual, re.DOTALL)
     assert len(examples) == 2

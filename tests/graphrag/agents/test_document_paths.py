@@ -1,4 +1,6 @@
-"""Paths of a document are held against what can be there: arguments, stored values, fields, extracts."""
+"""Paths of a document are held against what can be there: arguments, stored
+values, fields, extracts.
+"""
 
 from typing import Any
 
@@ -10,7 +12,10 @@ from tests.support.agent_documents import agent_document, fetched_document
 from tests.support.each_row import each_row
 
 NUMBER: dict[str, Any] = {"type": "integer"}
-PERSON: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}, "age": NUMBER}}
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": NUMBER},
+}
 
 
 DEFS: dict[str, Any] = {"$defs": {"p": PERSON}}
@@ -61,7 +66,13 @@ def test_a_mistyped_path_is_an_error_with_what_is_meant(text: str, near: str) ->
         "{{ctx.asked}}",
         "{{ctx.transcript.0.role}}",
     ),
-    *("{{pre.target.what.ever}}", "{{target.id}}", "{{agent.timezone}}", "{{ctx.note}}", "{{caller_phone}}"),
+    *(
+        "{{pre.target.what.ever}}",
+        "{{target.id}}",
+        "{{agent.timezone}}",
+        "{{ctx.note}}",
+        "{{caller_phone}}",
+    ),
 )
 def test_what_can_be_there_is_none(text: str) -> None:
     assert paths(reading(text)) == []
@@ -70,7 +81,11 @@ def test_what_can_be_there_is_none(text: str) -> None:
 @each_row(
     "parameters, right, wrong",
     ({"properties": {"who": PERSON}}, ["args.who.name", "args.who"], ["args.who.nme", "args.name"]),
-    ({"properties": {"all": {"type": "array", "items": PERSON}}}, ["args.all.0.name"], ["args.all.0.nam"]),
+    (
+        {"properties": {"all": {"type": "array", "items": PERSON}}},
+        ["args.all.0.name"],
+        ["args.all.0.nam"],
+    ),
     (
         {"properties": {"who": {"$ref": "#/$defs/p"}}, "$defs": {"p": PERSON}},
         ["args.who.age"],
@@ -83,7 +98,11 @@ def test_what_can_be_there_is_none(text: str) -> None:
         ["args.a", "args.b"],
         ["args.c"],
     ),
-    ({"properties": {"a": NUMBER}, "allOf": [{"properties": {"b": PERSON}}]}, ["args.b.name"], ["args.b.x"]),
+    (
+        {"properties": {"a": NUMBER}, "allOf": [{"properties": {"b": PERSON}}]},
+        ["args.b.name"],
+        ["args.b.x"],
+    ),
     ({"properties": {"any": {}}}, ["args.any.thing.0"], ["args.all"]),
     ({"properties": {"tree": {"type": "object"}}}, ["args.tree.x.y"], []),
 )
@@ -161,7 +180,10 @@ def test_a_reference_that_leads_back_to_itself_is_refused(parameters: dict[str, 
 
 
 def test_references_that_end_are_taken_however_often_one_is_used() -> None:
-    defs = {"p": PERSON, **{f"r{i}": {"anyOf": [{"$ref": f"#/$defs/r{i + 1}"}] * 5} for i in range(6)}}
+    defs = {
+        "p": PERSON,
+        **{f"r{i}": {"anyOf": [{"$ref": f"#/$defs/r{i + 1}"}] * 5} for i in range(6)},
+    }
     defs["r6"] = {"$ref": "#/$defs/p"}
     both = {name: {"$ref": "#/$defs/r0"} for name in "abc"}
     assert parameters_problem({"type": "object", "properties": both, "$defs": defs}) is None

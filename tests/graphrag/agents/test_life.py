@@ -1,4 +1,6 @@
-"""Conversations with agents begin, end once whichever server finds it, and their API gets what it is owed."""
+"""Conversations with agents begin, end once whichever server finds it, and their API gets what
+it is owed.
+"""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +40,9 @@ async def begun(database: Database, api: Api) -> tuple[Server, StoredThread]:
     return server, stored
 
 
-async def test_a_conversation_lives_from_first_message_to_idle_end(database: Database, api: Api) -> None:
+async def test_a_conversation_lives_from_first_message_to_idle_end(
+    database: Database, api: Api
+) -> None:
     server = server_on(database, api)
     stored = await server.begin(caller_phone="+33612345678")
     await server.quiet()
@@ -46,7 +50,11 @@ async def test_a_conversation_lives_from_first_message_to_idle_end(database: Dat
     assert part.instructions == "You sell. Today is 2025-11-24."
     assert part.ctx["had_conversation"] is True
     (started,) = api.sent
-    assert started.body == {"agent": "shop", "phone": "+33612345678", "startedAt": "2025-11-24T00:00:00Z"}
+    assert started.body == {
+        "agent": "shop",
+        "phone": "+33612345678",
+        "startedAt": "2025-11-24T00:00:00Z",
+    }
     server.clock.now += 90 * SECOND
     await server.say(stored, "Is it\nopen?", "Yes.")
     server.clock.now = part.idle_time - 1
@@ -95,13 +103,16 @@ async def test_flags_decide_the_outcome_and_what_is_owed(memory: Database, api: 
 async def test_a_conversation_killed_at_any_write_ends_once_and_owes_nothing_in_the_end(
     kind: str, after: bool, tmp_path: Path
 ) -> None:
-    """Every write of a life, from the first message to the last delivery, is the last of its process."""
+    """Every write of a life, from the first message to the last delivery, is the last
+    of its process.
+    """
     at = 0
     while True:
         at += 1
         opened = MemoryDatabase() if kind == "memory" else SqliteDatabase(tmp_path / f"{at}.db")
         async with opened as database:
-            api, clock = Api(answers={"/calls": ids}), Clock()
+            api = Api(answers={"/calls": ids})
+            clock = Clock()
             dying = server_on(database, api, clock=clock, dies_at=at, after=after)
             key = None
             try:
@@ -130,7 +141,9 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_owes_nothing_in_
             found = await other.deliveries(thread.key)
             assert {each.status for each in found.values()} == {"done"}, f"killed at write {at}"
             keys = {each.key for each in api.sent}
-            assert keys == {f"{thread.key}:{event}" for event in ("on_start", "on_no_action", "on_end")}
+            assert keys == {
+                f"{thread.key}:{event}" for event in ("on_start", "on_no_action", "on_end")
+            }
             assert len(api.sent) <= 4  # one of them twice, at most
             (end,) = {repr(each.body) for each in api.sent if each.method == "PATCH"}
             assert "c-7" in end
@@ -140,24 +153,35 @@ async def test_a_conversation_killed_at_any_write_ends_once_and_owes_nothing_in_
     assert at > 8
 
 
-async def test_of_two_servers_that_find_an_end_one_stores_and_sends_it(database: Database, api: Api) -> None:
+async def test_of_two_servers_that_find_an_end_one_stores_and_sends_it(
+    database: Database, api: Api
+) -> None:
     clock = Clock()
     servers = [server_on(database, api, clock=clock) for _ in range(2)]
     stored = await servers[0].begin()
     await servers[0].quiet()
     clock.now += IDLE
     ends = await asyncio.gather(
-        *(each.life.endings.end(stored.thread.key, "idle") for each in servers), return_exceptions=True
+        *(each.life.endings.end(stored.thread.key, "idle") for each in servers),
+        return_exceptions=True,
     )
-    assert len([each for each in ends if each is not None and not isinstance(each, ThreadBusy)]) == 1
+    assert (
+        len([each for each in ends if each is not None and not isinstance(each, ThreadBusy)]) == 1
+    )
     await asyncio.gather(*(each.life.deliveries.send_due() for each in servers))
     for each in servers:
         await each.quiet()
     await asyncio.gather(*(each.tick() for each in servers))
-    assert sorted(each.key.partition(":")[2] for each in api.sent) == ["on_end", "on_no_action", "on_start"]
+    assert sorted(each.key.partition(":")[2] for each in api.sent) == [
+        "on_end",
+        "on_no_action",
+        "on_start",
+    ]
 
 
-async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(memory: Database, api: Api) -> None:
+async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(
+    memory: Database, api: Api
+) -> None:
     api.answers = {"/calls": DOWN, "/messages": DOWN}
     server, stored = await begun(memory, api)
     waits: list[int] = []
@@ -179,7 +203,9 @@ async def test_what_an_api_is_owed_while_down_arrives_later_with_its_key(memory:
     assert api.sent[-1].body["id"] == "c-7"
 
 
-async def test_a_delivery_ends_after_a_day_and_is_sent_again_by_a_person(memory: Database, api: Api) -> None:
+async def test_a_delivery_ends_after_a_day_and_is_sent_again_by_a_person(
+    memory: Database, api: Api
+) -> None:
     api.answers = {"/calls": HttpAnswer(status=503)}
     server, stored = await begun(memory, api)
     since = server.clock.now
@@ -222,7 +248,9 @@ async def test_the_status_of_an_answer_says_what_becomes_of_a_delivery(
     assert delivery.stored == ({"call_id": "c-1"} if 200 <= status < 300 else {})
 
 
-async def test_the_end_waits_a_minute_for_the_beginning_then_goes_without(memory: Database, api: Api) -> None:
+async def test_the_end_waits_a_minute_for_the_beginning_then_goes_without(
+    memory: Database, api: Api
+) -> None:
     api.answers = {"/calls": lambda sent: DOWN if sent.method == "POST" else CALLS["PATCH"]}
     server, stored = await begun(memory, api)
     await server.life.endings.end(stored.thread.key, "ended_by_person")
@@ -237,7 +265,9 @@ async def test_the_end_waits_a_minute_for_the_beginning_then_goes_without(memory
     assert (await server.deliveries())["on_end"].status == "done"
 
 
-async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(memory: Database, api: Api) -> None:
+async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(
+    memory: Database, api: Api
+) -> None:
     api.held = {"/calls": asyncio.Event()}
     server = server_on(memory, api)
     stored = await server.begin()
@@ -250,7 +280,9 @@ async def test_what_the_beginning_gave_is_waited_for_by_who_needs_it(memory: Dat
     assert await waiting == {"call_id": "c-7"}
 
 
-async def test_idleness_ends_no_running_turn_and_a_person_stops_it(memory: Database, api: Api) -> None:
+async def test_idleness_ends_no_running_turn_and_a_person_stops_it(
+    memory: Database, api: Api
+) -> None:
     server, stored = await begun(memory, api)
     key = stored.thread.key
     server.clock.now += IDLE
@@ -269,19 +301,27 @@ async def test_idleness_ends_no_running_turn_and_a_person_stops_it(memory: Datab
     assert (await server.part(stored)).end_reason == "ended_by_person"
 
 
-async def test_a_deleted_conversation_ends_first_and_its_api_gets_its_due(memory: Database, api: Api) -> None:
+async def test_a_deleted_conversation_ends_first_and_its_api_gets_its_due(
+    memory: Database, api: Api
+) -> None:
     server = server_on(memory, api)
     stored = await server.begin()
     key = stored.thread.key
     with pytest.raises(ThreadNotFound):
         await server.life.endings.forget(key, VIEWER)
     await server.life.endings.forget(key, EDITOR)
-    assert [each.key.partition(":")[2] for each in api.sent] == ["on_start", "on_no_action", "on_end"]
+    assert [each.key.partition(":")[2] for each in api.sent] == [
+        "on_start",
+        "on_no_action",
+        "on_end",
+    ]
     with pytest.raises(ThreadNotFound):
         await server.part(stored)
 
 
-async def test_conversations_end_with_their_agent_or_their_graph(memory: Database, api: Api) -> None:
+async def test_conversations_end_with_their_agent_or_their_graph(
+    memory: Database, api: Api
+) -> None:
     server = server_on(memory, api)
     for _ in range(3):
         await server.begin()

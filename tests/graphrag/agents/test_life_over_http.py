@@ -39,7 +39,9 @@ SESSION = {
 
 async def test_a_life_over_sockets_sends_keys_and_stores_no_secret() -> None:
     with ScriptedServer() as api:
-        raw = document(base_url=api.url, session=SESSION, secrets=[{"name": "KEY", "hosts": ["127.0.0.1"]}])
+        raw = document(
+            base_url=api.url, session=SESSION, secrets=[{"name": "KEY", "hosts": ["127.0.0.1"]}]
+        )
         raw["lifecycle"]["on_end"]["method"] = "POST"
         rules = AddressRules(allow=("127.0.0.1",))
         async with MemoryDatabase() as database:
@@ -51,7 +53,10 @@ async def test_a_life_over_sockets_sends_keys_and_stores_no_secret() -> None:
             )
             session: dict[str, Any] = {"prompt": f"Sell; {SECRET}", "echo": SECRET}
             api.play(
-                Answer(body=session), Answer(status=201, body={"id": "c-7"}), Answer(), Answer(status=204)
+                Answer(body=session),
+                Answer(status=201, body={"id": "c-7"}),
+                Answer(),
+                Answer(status=204),
             )
             stored = await server.begin()
             await server.quiet()
@@ -140,7 +145,9 @@ async def executor_for(api: RawApi) -> AsyncGenerator[HttpExecutor]:
     await client.aclose()
 
 
-async def test_what_an_api_sends_back_is_masked_for_the_model_the_thread_and_the_next_request() -> None:
+async def test_what_an_api_sends_back_is_masked_for_the_model_the_thread_and_the_next_request() -> (
+    None
+):
     steps = [
         Says(calls=[call("look", {})]),
         Says(calls=[call("look", {})]),
@@ -164,11 +171,15 @@ async def test_what_an_api_sends_back_is_masked_for_the_model_the_thread_and_the
             "neither the events, nor the model, nor a record holds the secret"
         )
         assert shown.count("[secret PLANTED]") > 6
-        assert [got.headers.get("authorization") for got in api.got] == [f"Bearer {PLANTED_SECRET}"] * 2 + [
-            None
-        ]
+        assert [got.headers.get("authorization") for got in api.got] == [
+            f"Bearer {PLANTED_SECRET}"
+        ] * 2 + [None]
         assert api.got[2].json == {"last": ORDER}, "what was rendered is not rendered again"
         assert part.is_open, "an order in an answer ends nothing"
         found = of(events, ToolFinished)
         assert [each.is_error for each in found] == [False, True, False]
-        assert {tool["function"]["name"] for tool in model.requests[0].tools} == {"look", "again", "bye"}
+        assert {tool["function"]["name"] for tool in model.requests[0].tools} == {
+            "look",
+            "again",
+            "bye",
+        }

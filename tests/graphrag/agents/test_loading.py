@@ -104,7 +104,9 @@ def test_what_is_no_document_is_refused_quickly(source: Any, code: str, where: s
     begin = time.perf_counter()
     problems = read_document(source).problems
     assert time.perf_counter() - begin < 2
-    assert [(problem.code, problem.where) for problem in problems] == ([(code, where)] if code else [])
+    assert [(problem.code, problem.where) for problem in problems] == (
+        [(code, where)] if code else []
+    )
     assert all(problem.what and problem.allowed for problem in problems)
 
 
@@ -168,21 +170,31 @@ def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
 async def test_declarations_of_the_catalogue_fit_its_document(client: httpx2.AsyncClient) -> None:
     document = load_json("agents/catalogue.json")
     config = (await client.get("/config", params={"phone": KNOWN_PHONE})).json()
-    document["session"] = {"mode": "inline", "instructions": config["systemPrompt"], "tools": config["tools"]}
+    document["session"] = {
+        "mode": "inline",
+        "instructions": config["systemPrompt"],
+        "tools": config["tools"],
+    }
     checked = check_document(document)
     assert checked.errors == ()
     assert {each.what for each in checked.warnings} == {"nothing sets session.customer: it is null"}
     assert config["customer"]["name"]
     assert (await client.get("/config")).json()["customer"] is None
-    assert (await client.get("/blocked", params={"phone": BLOCKED_PHONE})).json() == {"blocked": True}
+    assert (await client.get("/blocked", params={"phone": BLOCKED_PHONE})).json() == {
+        "blocked": True
+    }
 
 
-async def test_what_is_sent_is_kept_found_and_changed(api: DemoApi, client: httpx2.AsyncClient) -> None:
+async def test_what_is_sent_is_kept_found_and_changed(
+    api: DemoApi, client: httpx2.AsyncClient
+) -> None:
     made = await client.post(
         "/orders", json={"customerPhone": KNOWN_PHONE, "total": 9}, headers={"Idempotency-Key": "k"}
     )
     order = made.json()["id"]
-    assert (await client.patch("/orders", json={"id": order, "state": "cancelled"})).status_code == 200
+    assert (
+        await client.patch("/orders", json={"id": order, "state": "cancelled"})
+    ).status_code == 200
     found = (await client.get("/orders", params={"phone": KNOWN_PHONE})).json()["orders"]
     assert [(item["id"], item["state"]) for item in found] == [(order, "cancelled")]
     assert (await client.patch("/orders", json={"id": "none"})).status_code == 404

@@ -1,4 +1,6 @@
-"""What state an agent is in and why, seen by two servers of one database, and after a kill between."""
+"""What state an agent is in and why, seen by two servers of one database, and
+after a kill between.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +25,8 @@ async def case(tmp_path: Path) -> AsyncIterator[ManagerCase]:
 
 
 async def test_a_started_agent_runs_on_every_server_until_it_is_stopped(case: ManagerCase) -> None:
-    one, two = case.manager(), case.manager()
+    one = case.manager()
+    two = case.manager()
     await one.apply(document(), ADMIN)
     assert (await two.view("helpdesk")).state == "stopped"
     with pytest.raises(AgentNotRunning):
@@ -40,7 +43,9 @@ async def test_a_started_agent_runs_on_every_server_until_it_is_stopped(case: Ma
     with pytest.raises(AgentStateRefused):
         await one.delete("helpdesk")
     found = await case.database.records("default").get("thread", "t1")
-    await case.database.records("default").delete("thread", "t1", expected_version=found.version or "")
+    await case.database.records("default").delete(
+        "thread", "t1", expected_version=found.version or ""
+    )
     await one.delete("helpdesk")
     with pytest.raises(AgentNotFound):
         await two.view("helpdesk")
@@ -51,7 +56,9 @@ async def test_what_the_world_lacks_fails_the_agent_until_it_is_there(case: Mana
     await manager.apply(document(graphs=["flow", "gone"]), ADMIN)
     with pytest.raises(InvalidAgent) as refused:
         await manager.start("helpdesk")
-    assert [(each.where, each.code) for each in refused.value.errors] == [("graphs.1", "graph_not_found")]
+    assert [(each.where, each.code) for each in refused.value.errors] == [
+        ("graphs.1", "graph_not_found")
+    ]
     (view,) = await manager.list()
     assert (view.state, view.health, view.reasons) == ("failed", "failed", ("graph_not_found",))
     case.world.graphs.add("gone")
@@ -74,7 +81,9 @@ async def test_a_failed_agent_is_looked_at_again_each_minute(case: ManagerCase) 
     assert (await manager.view("helpdesk")).state == "running"
 
 
-async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: ManagerCase) -> None:
+async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(
+    case: ManagerCase,
+) -> None:
     manager = case.manager()
     case.world.secrets = Secrets({"KEY": "a-long-secret"})
     headers = {"Authorization": "{{secret.KEY}}"}
@@ -92,8 +101,11 @@ async def test_what_is_lost_while_it_runs_degrades_it_and_a_start_says_so(case: 
     assert (await manager.view("helpdesk")).state == "failed"
 
 
-async def test_a_new_version_is_for_new_conversations_and_the_old_stays_readable(case: ManagerCase) -> None:
-    one, two = case.manager(), case.manager()
+async def test_a_new_version_is_for_new_conversations_and_the_old_stays_readable(
+    case: ManagerCase,
+) -> None:
+    one = case.manager()
+    two = case.manager()
     await one.apply(document(name="One"), ADMIN)
     await one.start("helpdesk")
     assert (await two.running("helpdesk")).document.agent.name == "One"
@@ -109,7 +121,8 @@ async def test_a_new_version_is_for_new_conversations_and_the_old_stays_readable
 
 
 async def test_a_deleted_agent_that_comes_back_is_not_its_predecessor(case: ManagerCase) -> None:
-    one, two = case.manager(), case.manager()
+    one = case.manager()
+    two = case.manager()
     for name in ("Before", "After"):
         await one.apply(document(name=name), ADMIN)
         await one.start("helpdesk")
@@ -149,7 +162,9 @@ async def test_a_kill_while_applying_leaves_the_last_version(
 async def test_many_servers_starting_and_stopping_at_once_agree(case: ManagerCase) -> None:
     managers = [case.manager() for _ in range(4)]
     await managers[0].apply(document(), ADMIN)
-    await asyncio.gather(*(m.start("helpdesk") for m in managers), *(m.tick(case.now) for m in managers))
+    await asyncio.gather(
+        *(m.start("helpdesk") for m in managers), *(m.tick(case.now) for m in managers)
+    )
     assert {(await m.view("helpdesk")).state for m in managers} == {"running"}
     await asyncio.gather(*(m.stop("helpdesk") for m in managers))
     assert {(await m.view("helpdesk")).state for m in managers} == {"stopped"}
@@ -167,21 +182,30 @@ async def test_health_counts_what_all_servers_stored() -> None:
         (view,) = await case.manager().list()
         assert (view.calls, view.health, view.reasons) == (1, "degraded", ("tools_failing",))
         await manager.model_failed("helpdesk")
-        assert (await case.manager().view("helpdesk")).reasons == ("model_unreachable", "tools_failing")
+        assert (await case.manager().view("helpdesk")).reasons == (
+            "model_unreachable",
+            "tools_failing",
+        )
         case.now += 4_000_000
         assert (await case.manager().view("helpdesk")).health == "ok"
 
 
-async def test_the_voice_of_an_agent_is_tried_when_it_starts_and_not_every_minute(case: ManagerCase) -> None:
+async def test_the_voice_of_an_agent_is_tried_when_it_starts_and_not_every_minute(
+    case: ManagerCase,
+) -> None:
     manager = case.manager()
     await manager.apply(document(), ADMIN)
-    case.world.voice = DocumentProblem(where="openai", code="model_refused", what="insufficient_quota: …")
+    case.world.voice = DocumentProblem(
+        where="openai", code="model_refused", what="insufficient_quota: …"
+    )
     with pytest.raises(InvalidAgent):
         await manager.start("helpdesk")
     assert (await manager.view("helpdesk")).state == "failed"
     case.now += 61_000
     await manager.tick()
-    assert (await manager.view("helpdesk")).reasons == ("model_refused",), "it does not begin to run untried"
+    assert (await manager.view("helpdesk")).reasons == ("model_refused",), (
+        "it does not begin to run untried"
+    )
     case.world.voice = None
     case.now += 61_000
     await manager.tick()

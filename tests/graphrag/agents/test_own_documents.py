@@ -1,4 +1,6 @@
-"""An agent of our own, driven in chat by a scripted model; an API on loopback gets what its document says."""
+"""An agent of our own, driven in chat by a scripted model; an API on loopback gets what
+its document says.
+"""
 
 import json
 from typing import Any
@@ -63,7 +65,9 @@ async def test_a_repair_is_booked_from_the_first_word_to_the_last() -> None:
     assert run.bodies("POST /v1/talks") == [compact(phone=PHONE, rider=31, begun=AT)]
     assert run.bodies("POST /v1/slots") == [compact(work="brakes", hours=2)]
     assert run.bodies("POST /v1/repairs") == [compact(talk="t-9", rider=31, slot=4, bike="red")]
-    assert run.bodies("PATCH /v1/talks") == [compact(talk="t-9", seconds=90, result="repair_booked")]
+    assert run.bodies("PATCH /v1/talks") == [
+        compact(talk="t-9", seconds=90, result="repair_booked")
+    ]
     assert slot == WORKSHOP["POST /v1/slots"]
     assert booked == {"done": True, "repair": "r-5", "at": "Tuesday 9:00"}
     assert (part.outcome, part.ctx["bikes"]) == ("repair_booked", ["red", "folding"])
@@ -80,7 +84,9 @@ async def test_a_repair_is_booked_from_the_first_word_to_the_last() -> None:
     (7, {"done": False, "why": "no such ticket"}, []),
     ("71 || true", {"done": False, "why": "no such ticket"}, []),
 )
-async def test_only_a_repair_that_still_waits_is_cancelled(ticket: Any, result: Any, sent: Any) -> None:
+async def test_only_a_repair_that_still_waits_is_cancelled(
+    ticket: Any, result: Any, sent: Any
+) -> None:
     session = SESSION | {"functions": [declared("cancel_repair")]}
     async with drive("workshop", WORKSHOP | {"GET /v1/assistant": session}) as run:
         await run.begin("Cancel it", "Which ticket?")
@@ -96,7 +102,9 @@ async def test_what_an_unknown_person_leaves_is_sent_word_for_word() -> None:
         part = await run.end()
     assert run.api.arrived[0].line == "GET /v1/unpaid"
     assert run.bodies("POST /v1/talks") == [compact(begun=AT)]
-    assert run.bodies("POST /v1/notes") == [compact(talk="t-9", text="Call {{agent.id}} back", urgent=False)]
+    assert run.bodies("POST /v1/notes") == [
+        compact(talk="t-9", text="Call {{agent.id}} back", urgent=False)
+    ]
     assert "Somebody new is calling." in run.prompt()
     assert part.outcome == "note_left"
 

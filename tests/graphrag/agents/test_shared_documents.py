@@ -1,4 +1,5 @@
-"""The three documents that stand beside the repository, as they are: a scripted model drives them in chat.
+"""The three documents that stand beside the repository, as they are: a scripted model drives
+them in chat.
 
 A real API on loopback gets the requests, and each is compared byte for byte.
 """
@@ -19,12 +20,23 @@ PIZZA = "a1b2c3d4-e5f6-7890-abcd-ef1234567890"
 TOOLS = [
     declared("check_availability", mode="string", requested_time="string", party_size="integer"),
     declared("confirm_order", items="array", order_type="string", customer_name="string"),
-    declared("confirm_reservation", customer_name="string", party_size="integer", reservation_time="string"),
+    declared(
+        "confirm_reservation",
+        customer_name="string",
+        party_size="integer",
+        reservation_time="string",
+    ),
     declared("cancel_order", order_number="integer"),
     declared("cancel_reservation", reservation_id="string"),
     declared("lookup_reservation", customer_phone="string"),
     declared("check_order_status", customer_phone="string"),
-    declared("leave_message", caller_name="string", content="string", category="string", is_urgent="boolean"),
+    declared(
+        "leave_message",
+        caller_name="string",
+        content="string",
+        category="string",
+        is_urgent="boolean",
+    ),
     declared("save_customer_info", first_name="string", delivery_city="string"),
     declared("log_new_faq", question="string", category="string"),
 ]
@@ -85,7 +97,9 @@ async def test_an_order_from_the_first_word_to_the_last() -> None:
     async with drive("restaurant", RESTAURANT) as run:
         await run.begin("Une pizza", "Sur place ?")
         check = call("check_availability", {"mode": "pickup"})
-        checked, ordered = await run.tools(check, call("confirm_order", ORDERED, call_id="call_order"))
+        checked, ordered = await run.tools(
+            check, call("confirm_order", ORDERED, call_id="call_order")
+        )
         part = await run.end()
 
     assert [each.line for each in run.api.arrived] == [
@@ -98,7 +112,9 @@ async def test_an_order_from_the_first_word_to_the_last() -> None:
     ]
     begun = compact(restaurantId=PIZZA, callerNumber=PHONE, customerId="cus-1", startedAt=AT)
     assert run.bodies("POST /api/calls") == [begun]
-    assert run.bodies("POST /api/availability/check") == [compact(restaurantId=PIZZA, mode="pickup")]
+    assert run.bodies("POST /api/availability/check") == [
+        compact(restaurantId=PIZZA, mode="pickup")
+    ]
     sent = compact(
         restaurantId=PIZZA,
         callId="call-77",
@@ -120,14 +136,23 @@ async def test_an_order_from_the_first_word_to_the_last() -> None:
     assert ended.items() >= {
         ("id", "call-77"), ("endedAt", LATER), ("durationSec", 90), ("outcome", "order_placed"),
     }  # fmt: skip
-    said = [("user", "Une pizza"), ("assistant", "Sur place ?"), ("user", "Oui"), ("assistant", "Voilà.")]
+    said = [
+        ("user", "Une pizza"),
+        ("assistant", "Sur place ?"),
+        ("user", "Oui"),
+        ("assistant", "Voilà."),
+    ]
     assert [(entry["role"], entry["content"]) for entry in transcript] == said
     assert set(transcript[0]) == {"role", "content", "timestamp"}
 
     assert checked["estimatedTimeISO"] == "2025-01-15T19:30:00Z"
     message = {"message": "Commande enregistree", "heure_estimee": "20h30"}
     assert ordered == {"success": True, "order_id": "ord-9", **message}
-    assert (part.outcome, part.ctx["order_placed"], part.ctx["call_id"]) == ("order_placed", True, "call-77")
+    assert (part.outcome, part.ctx["order_placed"], part.ctx["call_id"]) == (
+        "order_placed",
+        True,
+        "call-77",
+    )
     assert part.ctx["item_map"] == SESSION["itemMap"]
     assert "Le client Jean vient d'appeler (client fidele, 4 commandes)" in run.prompt()
     assert "Tu prends les commandes de Pizza Bella. {{secret.X}}" in run.prompt()
@@ -137,9 +162,13 @@ async def test_a_reservation_keeps_its_whole_numbers() -> None:
     async with drive("restaurant", RESTAURANT) as run:
         await run.begin("Une table", "Pour combien ?")
         made = await run.tools(
-            call("check_availability", {"mode": "reservation", "requested_time": "20:30", "party_size": 4}),
             call(
-                "confirm_reservation", {"customer_name": "Jean", "party_size": 4, "reservation_time": "20:30"}
+                "check_availability",
+                {"mode": "reservation", "requested_time": "20:30", "party_size": 4},
+            ),
+            call(
+                "confirm_reservation",
+                {"customer_name": "Jean", "party_size": 4, "reservation_time": "20:30"},
             ),
         )
         part = await run.end()
@@ -164,17 +193,25 @@ async def test_a_reservation_keeps_its_whole_numbers() -> None:
 
 @each_row(
     "number, result, sent",
-    (42, {"success": True, "message": "Commande annulee"}, [compact(id="ord-42", status="cancelled")]),
+    (
+        42,
+        {"success": True, "message": "Commande annulee"},
+        [compact(id="ord-42", status="cancelled")],
+    ),
     (41, {"success": False, "error": "Annulation impossible"}, []),
     (7, {"success": False, "error": "Commande introuvable"}, []),
     ("42 || true", {"success": False, "error": "Commande introuvable"}, []),
 )
-async def test_only_an_order_that_can_still_be_cancelled_is(number: Any, result: Any, sent: Any) -> None:
+async def test_only_an_order_that_can_still_be_cancelled_is(
+    number: Any, result: Any, sent: Any
+) -> None:
     session = SESSION | {"tools": [declared("cancel_order")]}
     async with drive("restaurant", RESTAURANT | {"GET /api/ai": session}) as run:
         await run.begin("Annulez", "Laquelle ?")
         assert await run.tools(call("cancel_order", {"order_number": number})) == [result]
-    assert run.api.only("GET /api/orders/status").line.endswith(f"?restaurantId={PIZZA}&phone=%2B33612345678")
+    assert run.api.only("GET /api/orders/status").line.endswith(
+        f"?restaurantId={PIZZA}&phone=%2B33612345678"
+    )
     assert run.bodies("PATCH /api/orders") == sent
 
 
@@ -206,7 +243,12 @@ async def test_a_message_is_left_by_somebody_unknown_whose_number_is_withheld() 
     assert run.api.arrived[0].line == f"GET /api/blocked-phones/check?restaurantId={PIZZA}"
     assert run.bodies("POST /api/calls") == [compact(restaurantId=PIZZA, startedAt=AT)]
     assert run.bodies("POST /api/messages") == [
-        compact(restaurantId=PIZZA, callId="call-77", content="Rappelez-moi {{agent.id}}", isUrgent=False)
+        compact(
+            restaurantId=PIZZA,
+            callId="call-77",
+            content="Rappelez-moi {{agent.id}}",
+            isUrgent=False,
+        )
     ]
     assert run.bodies("POST /api/customers") == [compact(restaurantId=PIZZA, firstName="Zoé")]
     assert "Un nouveau client vient d'appeler." in run.prompt()
@@ -218,11 +260,23 @@ async def test_an_end_without_action_leaves_a_note_first() -> None:
     async with drive("restaurant", RESTAURANT) as run:
         await run.begin("Vous ouvrez quand ?", "À 18 h.")
         part = await run.end()
-    assert [each.what for each in run.api.arrived[-2:]] == ["POST /api/messages", "PATCH /api/calls"]
+    assert [each.what for each in run.api.arrived[-2:]] == [
+        "POST /api/messages",
+        "PATCH /api/calls",
+    ]
     note = json.loads(run.api.only("POST /api/messages").body)
-    assert list(note) == ["restaurantId", "callId", "callerPhone", "content", "category", "isUrgent"]
+    assert list(note) == [
+        "restaurantId",
+        "callId",
+        "callerPhone",
+        "content",
+        "category",
+        "isUrgent",
+    ]
     assert note["isUrgent"] is False
-    assert note["content"].startswith("Appel sans commande ni reservation.\n\nDernieres echanges:\n")
+    assert note["content"].startswith(
+        "Appel sans commande ni reservation.\n\nDernieres echanges:\n"
+    )
     assert note["content"].count("\n") == 4
     assert note["content"].endswith(": À 18 h.")
     assert part.outcome == "info_only"
@@ -245,7 +299,9 @@ async def test_an_api_that_goes_down_is_said_and_what_is_owed_arrives_later() ->
         await run.setting.all_sent(run.thread_id)
     assert checked["available"] is False
     assert order["success"] is False
-    assert len(run.api.of("POST /api/orders")) == 1  # an act that may have been carried out is not repeated
+    assert (
+        len(run.api.of("POST /api/orders")) == 1
+    )  # an act that may have been carried out is not repeated
     assert "secret" not in json.dumps([checked, order])
     sent = run.api.of("PATCH /api/calls")
     assert len({each.headers["idempotency-key"] for each in sent}) == 1
@@ -278,12 +334,16 @@ async def test_the_medical_practice_books_what_it_checked() -> None:
     async with drive("medical", MEDICAL, with_voice) as run:
         await run.begin("Un rendez-vous", "Quand ?")
         results = await run.tools(
-            call("check_availability", {"practitioner": "Martin", "date": "2025-01-20", "type": "suivi"}),
+            call(
+                "check_availability",
+                {"practitioner": "Martin", "date": "2025-01-20", "type": "suivi"},
+            ),
             call("confirm_appointment", {"practitioner": "Martin", "type": "suivi"}),
         )
         part = await run.end()
     assert (
-        run.api.arrived[0].line == "GET /api/ai-config?cabinetId=cabinet-dr-martin&callerPhone=%2B33612345678"
+        run.api.arrived[0].line
+        == "GET /api/ai-config?cabinetId=cabinet-dr-martin&callerPhone=%2B33612345678"
     )
     assert run.bodies("POST /api/slots/check") == [
         compact(
@@ -325,7 +385,9 @@ async def test_the_medical_practice_cancels_one_appointment_and_only_that() -> N
     assert results[0] == {"success": True, "message": "Rendez-vous annule"}
     assert [result["success"] for result in results[1:3]] == [False, False]
     assert "args.appointment_id" in results[2]["error"]
-    assert run.bodies("POST /api/messages") == [compact(callerPhone=PHONE, content="Merci", isUrgent=True)]
+    assert run.bodies("POST /api/messages") == [
+        compact(callerPhone=PHONE, content="Merci", isUrgent=True)
+    ]
     assert part.outcome == "message_left"
 
 
@@ -341,7 +403,8 @@ async def test_the_switchboard_transfers_and_hangs_up() -> None:
     async with drive("switchboard", SWITCHBOARD) as run:
         await run.begin("Le support", "Je vous transfère.")
         wrong, made = await run.tools(
-            call("transfer_call", {"department": "cuisine"}), call("transfer_call", {"department": "support"})
+            call("transfer_call", {"department": "cuisine"}),
+            call("transfer_call", {"department": "support"}),
         )
         run.model.play(Says(calls=[call("end_call", {})]), "Au revoir.")
         await run.setting.say("Merci", run.thread_id)

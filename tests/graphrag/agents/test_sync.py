@@ -1,4 +1,6 @@
-"""Five hundred agents from one list: changes, removals, a broken item, lists that fail, two servers."""
+"""Five hundred agents from one list: changes, removals, a broken item, lists that
+fail, two servers.
+"""
 
 import asyncio
 import time
@@ -74,7 +76,12 @@ async def test_a_list_becomes_agents_that_run_and_follow_it(case: ListCase) -> N
     )
     case.api.answer = customers(5, c1={"city": "Lyon"}, c3={"active": False})
     second = await case.sync()
-    assert (second.created, second.changed, second.stopped, second.unchanged) == (["c4"], ["c1"], ["c3"], 2)
+    assert (second.created, second.changed, second.stopped, second.unchanged) == (
+        ["c4"],
+        ["c1"],
+        ["c3"],
+        2,
+    )
     agents = case.agents()
     assert {each.agent_id: each.version for each in await agents.list()} == {
         **dict.fromkeys(("c0", "c2", "c3", "c4"), 1),
@@ -116,7 +123,10 @@ async def test_one_broken_item_touches_no_other(case: ListCase) -> None:
         ({"answer": {"all": []}}, "empty"),
         ({"answer": {"none": 1}}, "no list"),
         ({"answer": customers(4)}, "--allow-shrink"),
-        ({"answer": customers(10, **{f"c{i}": {"active": False} for i in range(10)})}, "--allow-shrink"),
+        (
+            {"answer": customers(10, **{f"c{i}": {"active": False} for i in range(10)})},
+            "--allow-shrink",
+        ),
     ],
 )
 async def test_a_list_that_fails_or_shrinks_changes_nothing_and_says_so(
@@ -136,7 +146,9 @@ async def test_a_list_that_fails_or_shrinks_changes_nothing_and_says_so(
         assert len(done.stopped) == 10 - len(customers(4)["all"]) or len(done.stopped) == 10
 
 
-async def test_what_somebody_made_by_hand_is_not_taken_over_and_keep_stops_nobody(case: ListCase) -> None:
+async def test_what_somebody_made_by_hand_is_not_taken_over_and_keep_stops_nobody(
+    case: ListCase,
+) -> None:
     await case.manager().apply(document("c0", name="Mine"), ADMIN)
     case.api.answer = customers(4)
     report = await case.sync()
@@ -149,9 +161,14 @@ async def test_what_somebody_made_by_hand_is_not_taken_over_and_keep_stops_nobod
 
 
 async def test_a_value_changes_no_shape_and_is_replaced_once(case: ListCase) -> None:
-    case.api.answer = customers(1, c0={"city": '${PHONE}", "channels": ["voice"], "x": "{{secret.CRM}}'})
+    case.api.answer = customers(
+        1, c0={"city": '${PHONE}", "channels": ["voice"], "x": "{{secret.CRM}}'}
+    )
     report = await case.sync()
-    assert (report.broken_total, await case.states()) == (1, {})  # secrets are no words of instructions
+    assert (report.broken_total, await case.states()) == (
+        1,
+        {},
+    )  # secrets are no words of instructions
     case.api.answer = customers(1, c0={"city": '${PHONE}", "channels": ["voice"]'})
     await case.sync()
     found = await case.manager().document("c0")
@@ -178,7 +195,9 @@ async def test_a_dry_run_stores_nothing(case: ListCase) -> None:
         ),
     ],
 )
-async def test_a_file_that_describes_no_list_says_what_is_wrong(case: ListCase, text: str, says: str) -> None:
+async def test_a_file_that_describes_no_list_says_what_is_wrong(
+    case: ListCase, text: str, says: str
+) -> None:
     (case.place / "customers.yaml").write_text(text)
     with pytest.raises(AgentListRefused) as refused:
         await case.sync()
@@ -220,7 +239,8 @@ async def test_a_kill_in_the_middle_is_made_good_by_the_next_round(
     case: ListCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case.api.answer = customers(6)
-    put, calls = Agents.put, 0
+    put = Agents.put
+    calls = 0
 
     async def killed(*args: Any, **more: Any) -> Any:
         nonlocal calls
@@ -247,4 +267,8 @@ async def test_five_hundred_agents_with_nothing_changed_take_seconds(case: ListC
     assert time.perf_counter() - began <= 5
     case.api.answer = {"all": customers(500, c7={"city": "Lyon"}, c9={"phone": None})["all"][:480]}
     changed = await case.sync()
-    assert (changed.changed, len(changed.stopped), [b["id"] for b in changed.broken]) == (["c7"], 20, ["c9"])
+    assert (changed.changed, len(changed.stopped), [b["id"] for b in changed.broken]) == (
+        ["c7"],
+        20,
+        ["c9"],
+    )

@@ -55,7 +55,9 @@ async def test_all_that_is_lacking_is_said_at_once() -> None:
     world = SmallWorld(
         refused={"api.example.com": "refused", "other.example.com": "unknown"}, secrets=Secrets({})
     )
-    tools = agent_document()["tools"] | {"other": {"type": "http", "url": "https://other.example.com:8443/x"}}
+    tools = agent_document()["tools"] | {
+        "other": {"type": "http", "url": "https://other.example.com:8443/x"}
+    }
     found = await lacking(world, graphs=["nba", "nfl"], tools=tools, chat={"provider": "anthropic"})
     assert found == [
         ("graph_not_found", "graphs.1"),
@@ -64,7 +66,9 @@ async def test_all_that_is_lacking_is_said_at_once() -> None:
         ("secret_missing", "secrets.0.name"),
         ("model_key_missing", "chat.provider"),
     ]
-    assert await lacking(SmallWorld(), chat={"provider": "openia"}) == [("provider_unknown", "chat.provider")]
+    assert await lacking(SmallWorld(), chat={"provider": "openia"}) == [
+        ("provider_unknown", "chat.provider")
+    ]
     when_started = {"model_refused"}
     assert {code for code, _ in found} | {"provider_unknown"} == (
         WORLD_ERRORS | {"host_unknown"}
@@ -88,12 +92,17 @@ def test_of_fetched_declarations_only_those_are_kept_that_a_document_could_have(
         function | {"strict": True},
         function | {"name": "tell", "parameters": nested},
         function
-        | {"name": "tell", "parameters": {"type": "object", "properties": {"a": {"$ref": "http://x"}}}},
+        | {
+            "name": "tell",
+            "parameters": {"type": "object", "properties": {"a": {"$ref": "http://x"}}},
+        },
         None,
         "ask",
     ]
     kept, dropped = checked_declarations(tools, {"ask", "tell"})
-    assert [(declaration.name, declaration.description) for declaration in kept] == [("ask", "First.")]
+    assert [(declaration.name, declaration.description) for declaration in kept] == [
+        ("ask", "First.")
+    ]
     assert [name for name, _ in dropped] == ["ask", "nobody", "ask", "tell", "tell", "None", "ask"]
     assert all(reason for _, reason in dropped)
     for hostile in (None, 3, "x", {"a": 1}, [[[]]] * 1_000):
@@ -120,7 +129,9 @@ def test_a_schema_that_is_taken_is_one_of_draft_2020_12() -> None:
     ]
     taken = 0
     for _ in range(150):
-        inner = {name: chance.choice(words) for name in chance.sample(KEYWORDS, chance.choice((1, 1, 2)))}
+        inner = {
+            name: chance.choice(words) for name in chance.sample(KEYWORDS, chance.choice((1, 1, 2)))
+        }
         schema = {"type": "object", "$defs": {"a": {}}, "properties": {"x": inner}}
         if parameters_problem(schema) is None:
             taken += 1
@@ -129,11 +140,55 @@ def test_a_schema_that_is_taken_is_one_of_draft_2020_12() -> None:
 
 
 KEYWORDS = (
-    *("type", "items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"),
-    *("allOf", "anyOf", "oneOf", "prefixItems", "enum", "examples", "required", "properties", "const"),
-    *("patternProperties", "dependentSchemas", "dependentRequired", "title", "description", "format"),
-    *("pattern", "$ref", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems", "default"),
+    *(
+        "type",
+        "items",
+        "additionalProperties",
+        "propertyNames",
+        "contains",
+        "not",
+        "if",
+        "then",
+        "else",
+    ),
+    *(
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "prefixItems",
+        "enum",
+        "examples",
+        "required",
+        "properties",
+        "const",
+    ),
+    *(
+        "patternProperties",
+        "dependentSchemas",
+        "dependentRequired",
+        "title",
+        "description",
+        "format",
+    ),
+    *(
+        "pattern",
+        "$ref",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "minProperties",
+        "maxProperties",
+    ),
+    *(
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "uniqueItems",
+        "default",
+    ),
 )
 
 
@@ -173,7 +228,9 @@ async def test_a_listed_builder_builds_the_bodies_of_documents(package: Path) ->
 
 
 @pytest.mark.parametrize("name", ["nobody_brings_it", "shop_broken"])
-async def test_a_listed_builder_that_cannot_be_loaded_is_a_wrong_setting(package: Path, name: str) -> None:
+async def test_a_listed_builder_that_cannot_be_loaded_is_a_wrong_setting(
+    package: Path, name: str
+) -> None:
     settings = Settings(db="memory:", embeddings="none", body_builders=(name,))
     with pytest.raises(SettingsError, match="NODIUS_BODY_BUILDERS"):
         async with open_shared(settings):

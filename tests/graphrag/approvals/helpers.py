@@ -10,7 +10,16 @@ from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from datasources.types import Mutation, NodeTypeConfig
 from graphrag.approvals import Approval, Approvals, Person, Policy
-from tests.contracts.samples import FLOW, WORKSPACE, a_node, a_type, a_vector, an_edge, make_flow, snapshot
+from tests.contracts.samples import (
+    FLOW,
+    WORKSPACE,
+    a_node,
+    a_type,
+    a_vector,
+    an_edge,
+    make_flow,
+    snapshot,
+)
 from tests.support.agents import an_ask
 from tests.support.clock import Clock
 
@@ -47,18 +56,28 @@ class Bench:
     ) -> Approval:
         return await self.approvals().propose(
             {"type": kind, "payload": payload},
-            an_ask(FLOW, by, thread_id=thread, tool_call_id=f"call-{next(self.calls)}", reason="because"),
+            an_ask(
+                FLOW,
+                by,
+                thread_id=thread,
+                tool_call_id=f"call-{next(self.calls)}",
+                reason="because",
+            ),
         )
 
     async def rename(self, key: str, name: str, **more: Any) -> None:
         """Change a node behind the proposals' back."""
         (node,) = await self.source.get_nodes_by_key(FLOW, [key])
         await self.source.apply(
-            Mutation(graph_key=FLOW, put_nodes=[node.replace(data={**node.data, "name": name}, **more)])
+            Mutation(
+                graph_key=FLOW, put_nodes=[node.replace(data={**node.data, "name": name}, **more)]
+            )
         )
 
     async def state(self) -> dict[str, Any]:
-        """Return all that can be seen of the graph, but for its revision and the time of its last change."""
+        """Return all that can be seen of the graph, but for its revision and the time of
+        its last change.
+        """
         found = await snapshot(self.source)
         for moving in ("revision", "lastUpdatedTime"):
             found["graph"].pop(moving, None)

@@ -75,7 +75,9 @@ def as_shown(state: dict[str, Any], preview: dict[str, Any]) -> dict[str, Any]:
         for change in [*preview.get(f"{name}Changed", ()), *preview.get(f"{name}Moved", ())]:
             for field in change["fields"]:
                 carry_out(kept[change["key"]], field)
-    return {name: sorted(kept.values(), key=lambda d: d["_key"]) for name, kept in documents.items()}
+    return {
+        name: sorted(kept.values(), key=lambda d: d["_key"]) for name, kept in documents.items()
+    }
 
 
 def plain(value: Any) -> Any:
@@ -83,11 +85,17 @@ def plain(value: Any) -> Any:
 
 
 def as_compared(preview: dict[str, Any]) -> Any:
-    """Leave out what makes no proposal stale: a type's name, and where a node stood that is deleted."""
+    """Leave out what makes no proposal stale: a type's name, and where a node stood
+    that is deleted.
+    """
     ignored = {"nodesRemoved": ("posX", "posY")}
     return {
         title: [
-            {name: value for name, value in item.items() if name not in ignored.get(title, ("name",))}
+            {
+                name: value
+                for name, value in item.items()
+                if name not in ignored.get(title, ("name",))
+            }
             for item in items
         ]
         for title, items in plain(preview).items()
@@ -106,7 +114,9 @@ def carry_out(document: dict[str, Any], field: dict[str, Any]) -> None:
 
 
 @given(actions)
-async def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: dict[str, Any]) -> None:
+async def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(
+    raw: dict[str, Any],
+) -> None:
     source = (await make_graph()).source(WORKSPACE)
     before = await seen(source)
     found, snapshot = await reviewed_on(source, raw)
@@ -116,7 +126,9 @@ async def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: di
         return
     event("reviewed")
     reviewed = found
-    inverse = inverse_mutation(await with_vectors(source, snapshot, reviewed.mutation), reviewed.mutation)
+    inverse = inverse_mutation(
+        await with_vectors(source, snapshot, reviewed.mutation), reviewed.mutation
+    )
     await source.apply(reviewed.mutation)
     after = await seen(source)
     shown = as_shown(before, dict(reviewed.preview))
@@ -126,7 +138,9 @@ async def test_what_is_shown_is_what_is_applied_and_undoing_restores_all(raw: di
         assert edge["source"] in nodes
         assert edge["target"] in nodes
         ends = (nodes[edge["source"]], nodes[edge["target"]])
-        assert {document.get("sheet", "0") for document in (edge, *ends)} == {edge.get("sheet", "0")}
+        assert {document.get("sheet", "0") for document in (edge, *ends)} == {
+            edge.get("sheet", "0")
+        }
     await source.apply(inverse)
     assert visible(await seen(source)) == visible(before)
 
@@ -160,7 +174,9 @@ async def test_a_finalized_action_comes_out_the_same_again(raw: dict[str, Any]) 
     assert again.touched == found.touched
 
 
-@example(update("c", "data.name"), update("c", "data.deep.a.b"))  # the object itself is made by either
+@example(
+    update("c", "data.name"), update("c", "data.deep.a.b")
+)  # the object itself is made by either
 @given(actions, actions)
 async def test_what_stays_valid_by_its_hashes_still_shows_the_same_after_another_change(
     raw: dict[str, Any], other: dict[str, Any]
@@ -220,7 +236,10 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
 
 @each_row(
     "raw, says",
-    ({"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}}, "changes nothing"),
+    (
+        {"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}},
+        "changes nothing",
+    ),
     ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),
     (
         {
@@ -228,7 +247,12 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
             "payload": {
                 "typeKey": "filter",
                 "edges": [
-                    {"direction": "in", "handleId": "0", "targetNodeKey": key, "targetHandleId": "0"}
+                    {
+                        "direction": "in",
+                        "handleId": "0",
+                        "targetNodeKey": key,
+                        "targetHandleId": "0",
+                    }
                     for key in ("fetch-api", "sort-stats")
                 ],
             },
@@ -251,7 +275,10 @@ async def test_a_batch_that_rewires_is_checked_as_a_whole() -> None:
         {"type": "delete_edge", "payload": {"edgeKey": "bc"}},
         {"type": "create_node_with_edges", "payload": created},
     ]
-    parts = [{"type": "create_edge", "payload": onward}, {"type": "batch", "payload": {"actions": inner}}]
+    parts = [
+        {"type": "create_edge", "payload": onward},
+        {"type": "batch", "payload": {"actions": inner}},
+    ]
     raw = {"type": "batch", "payload": {"actions": parts}}
     found, _ = await reviewed_on(source, raw)
     reviewed = sure(found)
@@ -264,13 +291,16 @@ async def test_a_batch_that_rewires_is_checked_as_a_whole() -> None:
 
 
 @given(st.sampled_from([0, 1, 2, 3]), actions)
-async def test_a_large_graph_read_in_part_gives_the_same_verdict(limit: int, raw: dict[str, Any]) -> None:
+async def test_a_large_graph_read_in_part_gives_the_same_verdict(
+    limit: int, raw: dict[str, Any]
+) -> None:
     database: MemoryDatabase = await make_graph()
     source = database.source(WORKSPACE)
     action = parse_action(raw)
     all_of_it = await load_snapshot(source, GRAPH, action)
     part_of_it = await load_snapshot(source, GRAPH, action, whole_graph_nodes=limit)
-    whole, part = tried(action, all_of_it), tried(action, part_of_it)
+    whole = tried(action, all_of_it)
+    part = tried(action, part_of_it)
     if isinstance(whole, ProposalRefused):
         assert isinstance(part, ProposalRefused)
         assert part.problems == whole.problems
@@ -330,7 +360,10 @@ async def test_each_action_says_what_it_does_and_who_asked_for_a_person(bench: B
 async def test_warnings_name_what_a_person_should_know(bench: Bench) -> None:
     graph = await bench.source.get_graph(FLOW)
     await bench.source.apply(
-        Mutation(graph_key=FLOW, graph=graph.replace(metadata={"alwaysSend": ["b"], "validation": ["code"]}))
+        Mutation(
+            graph_key=FLOW,
+            graph=graph.replace(metadata={"alwaysSend": ["b"], "validation": ["code"]}),
+        )
     )
     waiting = await propose(bench, ACTIONS["layout"], ask_first=True)
     code = await propose(bench, ACTIONS["code"])
@@ -343,7 +376,10 @@ async def test_warnings_name_what_a_person_should_know(bench: Bench) -> None:
     assert code.warnings[-1].facts == {"node": "Fetch invoices", "other": waiting.id}
     assert [(one.code, one.facts["n"]) for one in types.warnings] == [("warning_type_used", "3")]
     for language in LANGUAGES:
-        said: Any = [*review_words(code, language)["warnings"], *review_words(types, language)["warnings"]]
+        said: Any = [
+            *review_words(code, language)["warnings"],
+            *review_words(types, language)["warnings"],
+        ]
         assert all(said)
         assert len(said) == 4
 

@@ -35,7 +35,8 @@ WAYS: dict[str, Way] = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 async def test_every_end_of_a_proposal_is_announced_once(way: Way) -> None:
     bench = await a_bench()
-    approvals, announced = bench.approvals(), list[tuple[str, str]]()
+    approvals = bench.approvals()
+    announced = list[tuple[str, str]]()
     approvals.on_decided = lambda one: announced.append((one.id, one.status))
     made = await bench.propose("update_node", nodeKey="b", changes={"data.name": "N"})
     await way(bench, approvals, made)
@@ -44,7 +45,9 @@ async def test_every_end_of_a_proposal_is_announced_once(way: Way) -> None:
     assert announced == [(made.id, after.status)]
 
 
-async def test_what_a_policy_decided_is_not_announced_again_when_its_step_is_looked_at_again() -> None:
+async def test_what_a_policy_decided_is_not_announced_again_when_its_step_is_looked_at_again() -> (
+    None
+):
     bench = await a_bench()
     approvals = bench.approvals(require_validation=frozenset())
     announced = list[str]()

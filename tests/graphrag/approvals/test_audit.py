@@ -14,11 +14,16 @@ from tools.proposals import canonical_json
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2)
+    ),
     max_leaves=5,
 )
 facts = st.dictionaries(
-    st.sampled_from(["event", "graphKey", "userId", "why", "é"]), json_values, min_size=1, max_size=4
+    st.sampled_from(["event", "graphKey", "userId", "why", "é"]),
+    json_values,
+    min_size=1,
+    max_size=4,
 )
 chains = st.lists(facts, min_size=1, max_size=6)
 
@@ -48,7 +53,9 @@ async def test_a_chain_that_nobody_touched_is_sound(entries: list[dict[str, Any]
 
 
 @given(chains, st.data())
-async def test_any_edit_of_any_field_of_any_entry_shows(entries: list[dict[str, Any]], data: Any) -> None:
+async def test_any_edit_of_any_field_of_any_entry_shows(
+    entries: list[dict[str, Any]], data: Any
+) -> None:
     audit, records = await _chain(entries)
     key = data.draw(st.sampled_from([*(f"{n + 1:012}" for n in range(len(entries))), HEAD]))
     stored = dict((await records.get(KIND, key)).data)
@@ -76,7 +83,9 @@ async def test_the_removal_of_any_entry_shows(entries: list[dict[str, Any]], dat
 
 
 @given(st.lists(facts, min_size=2, max_size=6), st.data())
-async def test_the_exchange_of_any_two_entries_shows(entries: list[dict[str, Any]], data: Any) -> None:
+async def test_the_exchange_of_any_two_entries_shows(
+    entries: list[dict[str, Any]], data: Any
+) -> None:
     audit, records = await _chain(entries)
     one, other = data.draw(
         st.lists(st.integers(1, len(entries)), min_size=2, max_size=2, unique=True).map(sorted)
@@ -94,7 +103,9 @@ async def test_the_exchange_of_any_two_entries_shows(entries: list[dict[str, Any
 @given(chains, st.data())
 async def test_an_entry_added_by_hand_shows(entries: list[dict[str, Any]], data: Any) -> None:
     audit, records = await _chain(entries)
-    key = data.draw(st.sampled_from([f"{len(entries) + 1:012}", f"{len(entries) + 2:012}", "x", "0"]))
+    key = data.draw(
+        st.sampled_from([f"{len(entries) + 1:012}", f"{len(entries) + 2:012}", "x", "0"])
+    )
     await _put(records, key, {"event": "applied", "sequence": len(entries) + 1})
     assert not (await audit.verify()).is_sound
 
@@ -112,7 +123,10 @@ async def test_no_entry_is_lost_when_many_append_at_once() -> None:
     records = MemoryDatabase().records("acme")
     logs = [Audit(records, lambda: 7) for _ in range(10)]
     await asyncio.gather(
-        *(log.record({"event": "applied", "number": n}, records.write) for n, log in enumerate(logs * 5))
+        *(
+            log.record({"event": "applied", "number": n}, records.write)
+            for n, log in enumerate(logs * 5)
+        )
     )
     found = await logs[0].entries(limit=100)
     assert sorted(entry.facts["number"] for entry in found) == list(range(50))

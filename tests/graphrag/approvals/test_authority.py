@@ -19,7 +19,15 @@ from graphrag.approvals import (
     outcome_text,
 )
 from graphrag.approvals.policies import demands_of
-from graphrag.approvals.validation import CLASSES, FLOOR, Demand, Levels, classes_named, classes_of, required
+from graphrag.approvals.validation import (
+    CLASSES,
+    FLOOR,
+    Demand,
+    Levels,
+    classes_named,
+    classes_of,
+    required,
+)
 from tests.graphrag.approvals.helpers import (
     ADMIN,
     EDITOR,
@@ -35,7 +43,9 @@ from tests.support.each_row import each_row
 from tools.proposals import parse_action, single_actions
 from tools.write_tools import Snapshot
 
-OPEN, REVIEWED, STRICT = Policy.of("asker"), Policy.of("reviewer"), Policy.of("four-eyes")
+OPEN = Policy.of("asker")
+REVIEWED = Policy.of("reviewer")
+STRICT = Policy.of("four-eyes")
 
 ALLOWED = [
     (OPEN, EDITOR),
@@ -66,7 +76,9 @@ async def test_who_may_decide_decides(policy: Policy, by: Person) -> None:
 
 @each_row("decision", *DECISIONS)
 @each_row("policy, by, code", *REFUSED)
-async def test_who_may_not_decide_is_refused(policy: Policy, by: Person, code: str, decision: object) -> None:
+async def test_who_may_not_decide_is_refused(
+    policy: Policy, by: Person, code: str, decision: object
+) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
     before = await bench.state()
@@ -95,7 +107,8 @@ async def test_a_forged_id_does_not_exist(decision: object) -> None:
 
 
 async def test_another_workspace_sees_and_decides_nothing(bench: Bench) -> None:
-    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
     approvals = bench.approvals()
     for attempt in (
         approvals.decide(approval.id, Approve(), STRANGER),
@@ -109,7 +122,8 @@ async def test_another_workspace_sees_and_decides_nothing(bench: Bench) -> None:
 
 
 async def test_an_approval_of_another_thread_does_not_exist_for_this_one(bench: Bench) -> None:
-    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
     with pytest.raises(ApprovalNotFound):
         await bench.approvals().decide(approval.id, Approve(), EDITOR, thread_id="t2")
     await _still_pending(bench, approval.id, before)
@@ -143,7 +157,9 @@ async def test_a_proposal_expires_after_a_day_and_not_before(bench: Bench) -> No
         await bench.approvals().decide(late.id, Approve(), EDITOR)
 
 
-async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_background_task_alone() -> None:
+async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_background_task_alone() -> (
+    None
+):
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
     bench.clock.now += 24 * 3600 * 1000
@@ -151,7 +167,9 @@ async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_backgroun
 
     async def check() -> None:
         assert await bench.approvals().list(status="pending", by=VIEWER) == []
-        assert [a.id for a in await bench.approvals().list(status="expired", by=VIEWER)] == [approval.id]
+        assert [a.id for a in await bench.approvals().list(status="expired", by=VIEWER)] == [
+            approval.id
+        ]
         assert [a.status for a in await bench.approvals().list(by=VIEWER)] == ["expired"]
         assert (await bench.approvals().get(approval.id, VIEWER)).status == "expired"
 
@@ -182,14 +200,23 @@ EXAMPLES: list[tuple[dict[str, Any], set[str]]] = [
     ({"type": "configure_node_type", "payload": {"mode": "create", "typeKey": "t"}}, {"types"}),
     ({"type": "create_node", "payload": {"typeKey": "t"}}, {"structure"}),
     ({"type": "create_node", "payload": {"typeKey": "t", "process": "x"}}, {"structure", "code"}),
-    ({"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "n"}}}, {"content"}),
+    (
+        {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data.name": "n"}}},
+        {"content"},
+    ),
     ({"type": "update_node", "payload": {"nodeKey": "a", "changes": {"process": "n"}}}, {"code"}),
     (
-        {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"posX": 1, "handles.R": {}}}},
+        {
+            "type": "update_node",
+            "payload": {"nodeKey": "a", "changes": {"posX": 1, "handles.R": {}}},
+        },
         {"layout", "structure"},
     ),
     (
-        {"type": "update_node", "payload": {"nodeKey": "a", "patches": [{"search": "a", "replace": "b"}]}},
+        {
+            "type": "update_node",
+            "payload": {"nodeKey": "a", "patches": [{"search": "a", "replace": "b"}]},
+        },
         {"code"},
     ),
 ]
@@ -198,7 +225,9 @@ SOME = st.frozensets(st.sampled_from(sorted(CLASSES)))
 
 
 @each_row("raw, classes", *EXAMPLES)
-def test_an_action_has_the_classes_of_what_it_changes(raw: dict[str, Any], classes: set[str]) -> None:
+def test_an_action_has_the_classes_of_what_it_changes(
+    raw: dict[str, Any], classes: set[str]
+) -> None:
     action: Any = parse_action(raw)
     assert classes_of(action) == classes
 
@@ -210,7 +239,9 @@ def test_with_the_usual_settings_every_change_needs_a_person() -> None:
             assert [one.level for one in asked] == ["application"]
 
 
-@given(st.sampled_from(ACTIONS), SOME, SOME, SOME, SOME, st.booleans(), st.booleans(), st.booleans())
+@given(
+    st.sampled_from(ACTIONS), SOME, SOME, SOME, SOME, st.booleans(), st.booleans(), st.booleans()
+)
 def test_a_person_is_asked_when_any_level_demands_any_class(
     action: Any,
     application: Any,
@@ -238,8 +269,12 @@ def test_a_person_is_asked_when_any_level_demands_any_class(
 
 
 def test_each_part_of_a_batch_keeps_its_own_reasons() -> None:
-    batch = parse_action({"type": "batch", "payload": {"actions": [EXAMPLES[0][0], EXAMPLES[2][0]]}})
-    levels = Levels(application=frozenset(), graph=frozenset({"delete"}), node_types={}, unattended=True)
+    batch = parse_action(
+        {"type": "batch", "payload": {"actions": [EXAMPLES[0][0], EXAMPLES[2][0]]}}
+    )
+    levels = Levels(
+        application=frozenset(), graph=frozenset({"delete"}), node_types={}, unattended=True
+    )
     snapshot = Snapshot(graph=Graph(key="flow", name="One", workspace="acme"))
     assert list(demands_of(batch, levels, snapshot)) == [
         Demand(level="graph", classes=("delete",), where="actions.1"),

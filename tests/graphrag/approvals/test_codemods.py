@@ -1,4 +1,6 @@
-"""Replacements over many graphs: whole per graph, decided and undone together, never another workspace's."""
+"""Replacements over many graphs: whole per graph, decided and undone together,
+never another workspace's.
+"""
 
 import asyncio
 import os
@@ -48,7 +50,9 @@ def _data(number: int) -> dict[str, Any]:
     }
 
 
-async def _store(database: Database, count: int, workspace: str = WORKSPACE, prefix: str = "g") -> list[str]:
+async def _store(
+    database: Database, count: int, workspace: str = WORKSPACE, prefix: str = "g"
+) -> list[str]:
     keys = [f"{prefix}{number:03}" for number in range(count)]
     for number, key in enumerate(keys):
         nodes = [
@@ -56,7 +60,9 @@ async def _store(database: Database, count: int, workspace: str = WORKSPACE, pre
             a_node("other", key, data={"name": "Sorts", "text": "v1 of api.example.com"}),
         ]
         graph = a_graph(key, workspace)
-        await database.source(workspace).create_graph(graph, Mutation(graph_key=key, put_nodes=nodes))
+        await database.source(workspace).create_graph(
+            graph, Mutation(graph_key=key, put_nodes=nodes)
+        )
     return keys
 
 
@@ -70,13 +76,18 @@ async def _bytes(database: Database, keys: list[str], workspace: str = WORKSPACE
 
 
 def _states(codemod: Codemod) -> list[str]:
-    return [part.approval.status if part.approval else type(part.refused).__name__ for part in codemod.parts]
+    return [
+        part.approval.status if part.approval else type(part.refused).__name__
+        for part in codemod.parts
+    ]
 
 
 async def test_each_graph_is_decided_by_itself_and_all_are_undone_together() -> None:
     database = MemoryDatabase()
-    keys, theirs = await _store(database, 4), await _store(database, 2, OTHER, "their")
-    before, other = await _bytes(database, keys), await _bytes(database, theirs, OTHER)
+    keys = await _store(database, 4)
+    theirs = await _store(database, 2, OTHER, "their")
+    before = await _bytes(database, keys)
+    other = await _bytes(database, theirs, OTHER)
     codemods = _codemods(database)
     made = await codemods.propose(SWAP, EDITOR)
     assert [part.graph_key for part in made.parts] == keys
@@ -146,7 +157,8 @@ async def test_two_hundred_graphs_are_changed_and_undone_byte_for_byte(tmp_path:
         assert set(_states(await codemods.decide(made.id, Approve(), REVIEWER))) == {"applied"}
         changed = await _bytes(database, keys)
         assert all(
-            was != now and OLD.encode() + b"/" not in now for was, now in zip(before, changed, strict=True)
+            was != now and OLD.encode() + b"/" not in now
+            for was, now in zip(before, changed, strict=True)
         )
         await codemods.undo(made.id, REVIEWER)
         assert await _bytes(database, keys) == before
@@ -193,11 +205,15 @@ async def test_a_killed_decision_is_whole_per_graph_and_goes_on(tmp_path: Path) 
     async with SqliteDatabase(path) as database:
         codemods = _codemods(database)
         half = await codemods.get(made.id, REVIEWER)
-        applied = [part.approval is not None and part.approval.status == "applied" for part in half.parts]
+        applied = [
+            part.approval is not None and part.approval.status == "applied" for part in half.parts
+        ]
         assert 7 <= sum(applied) < 20
         now = await _bytes(database, keys)
         whole = _changed_whole(before)
-        assert now == [new if done else old for done, old, new in zip(applied, before, whole, strict=True)]
+        assert now == [
+            new if done else old for done, old, new in zip(applied, before, whole, strict=True)
+        ]
         assert set(_states(await codemods.decide(made.id, Approve(), REVIEWER))) == {"applied"}
         assert await _bytes(database, keys) == whole
         await codemods.undo(made.id, REVIEWER)
@@ -215,7 +231,10 @@ async def test_nobody_adds_another_replacement_to_a_codemod_that_people_decide_a
     codemods = _codemods(database)
     made = await codemods.propose(Replacement(old=OLD, new=NEW, graphs=(keys[0],)), EDITOR)
     colleague = Person("mallory", "editor", WORKSPACE)
-    for wanted, by in ((Replacement(old=OLD, new="https://evil.example"), EDITOR), (SWAP, colleague)):
+    for wanted, by in (
+        (Replacement(old=OLD, new="https://evil.example"), EDITOR),
+        (SWAP, colleague),
+    ):
         with pytest.raises(errors.CodemodRefused):
             await codemods.propose(wanted, by, made.id)
     assert len((await codemods.propose(SWAP, EDITOR, made.id)).parts) == 2
@@ -224,7 +243,10 @@ async def test_nobody_adds_another_replacement_to_a_codemod_that_people_decide_a
 def test_a_host_is_not_replaced_where_it_ends_the_name_of_another() -> None:
     text = "get('https://example.com/a'); get('https://api.example.com/b')"
     node = a_node("calls", "g", data={"name": "Calls"}, process=text)
-    for old, new in (("example.com", "example.org"), ("https://example.com", "https://example.org")):
+    for old, new in (
+        ("example.com", "example.org"),
+        ("https://example.com", "https://example.org"),
+    ):
         changed = changes_of(node, Replacement(old=old, new=new))
         assert changed == {"process": text.replace("//example.com", "//example.org")}
 
@@ -232,7 +254,9 @@ def test_a_host_is_not_replaced_where_it_ends_the_name_of_another() -> None:
 DAY_MS = 86_400_000
 
 
-def through(channel: Channel, name: str = "", key: str | None = None, person: Person = EDITOR) -> Person:
+def through(
+    channel: Channel, name: str = "", key: str | None = None, person: Person = EDITOR
+) -> Person:
     return replace(person, client=ClientInfo(channel=channel, name=name, version="1.0", key_id=key))
 
 
@@ -250,10 +274,20 @@ def test_a_program_is_known_by_its_key_else_by_its_name_else_by_its_channel() ->
 
 async def test_a_proposal_says_through_which_program_it_came(bench: Bench) -> None:
     made = await note(bench, through("mcp", "claude-code", "key_1"), "x")
-    assert made.client == {"channel": "mcp", "name": "claude-code", "version": "1.0", "keyId": "key_1"}
+    assert made.client == {
+        "channel": "mcp",
+        "name": "claude-code",
+        "version": "1.0",
+        "keyId": "key_1",
+    }
     assert made.program == "key:key_1"
     (seen,) = await bench.approvals().programs(ADMIN)
-    assert (seen.id, seen.proposed, seen.first, seen.last) == ("key:key_1", 1, bench.clock(), bench.clock())
+    assert (seen.id, seen.proposed, seen.first, seen.last) == (
+        "key:key_1",
+        1,
+        bench.clock(),
+        bench.clock(),
+    )
     assert (await note(bench, EDITOR, "y")).program is None
     assert len(await bench.approvals().programs(ADMIN)) == 1
 
@@ -268,7 +302,9 @@ async def test_a_blocked_program_stores_nothing_and_others_go_on(bench: Bench) -
     await bench.approvals().set_program_rule("mcp/bot", None, ADMIN)
     await note(bench, through("mcp", "bot"), "y")
     rules = [
-        e.facts["rule"] for e in await bench.approvals().audit.entries() if e.facts["event"] == "program_rule"
+        e.facts["rule"]
+        for e in await bench.approvals().audit.entries()
+        if e.facts["event"] == "program_rule"
     ]
     assert rules == [{}, {"classes": None, "daily": None, "deciders": "workspace", "blocked": True}]
 
@@ -296,11 +332,14 @@ async def database(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
         yield found
 
 
-async def test_a_days_limit_is_exact_also_when_many_propose_at_once(database: Database | None) -> None:
+async def test_a_days_limit_is_exact_also_when_many_propose_at_once(
+    database: Database | None,
+) -> None:
     bench = await a_bench(database)
     await bench.approvals().set_program_rule("mcp", ProgramRule(daily=7), ADMIN)
     done = await asyncio.gather(
-        *(note(bench, through("mcp", f"p{n % 3}"), f"x{n}") for n in range(24)), return_exceptions=True
+        *(note(bench, through("mcp", f"p{n % 3}"), f"x{n}") for n in range(24)),
+        return_exceptions=True,
     )
     made = [one for one in done if isinstance(one, Approval)]
     assert len(made) == 7
@@ -313,7 +352,9 @@ async def test_a_days_limit_is_exact_also_when_many_propose_at_once(database: Da
     await note(bench, through("mcp", "p1"), "tomorrow")
 
 
-async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspace(bench: Bench) -> None:
+async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspace(
+    bench: Bench,
+) -> None:
     made = await note(bench, through("mcp"), "free")
     assert bench.approvals().objection(made, EDITOR) is None
     await bench.approvals().set_program_rule("mcp", ProgramRule(deciders="reviewer"), ADMIN)
@@ -331,7 +372,8 @@ async def test_who_decides_is_what_the_rule_says_and_never_less_than_the_workspa
 
 async def test_all_of_a_program_is_taken_back_but_what_later_changes_rest_on(bench: Bench) -> None:
     before = await bench.stored_bytes()
-    bot, approvals = through("mcp", "bot"), bench.approvals()
+    bot = through("mcp", "bot")
+    approvals = bench.approvals()
     made = [await note(bench, bot, f"x{n}", key) for n, key in enumerate("abc")]
     kept = await note(bench, OTHER_EDITOR, "of a person", "d")
     for one in (*made, kept):
@@ -365,7 +407,9 @@ async def test_only_admins_of_the_workspace_see_and_rule_programs() -> None:
         assert unknown.value.code == "program_unknown"
 
 
-async def test_a_program_with_another_name_each_time_fills_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_with_another_name_each_time_fills_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("graphrag.approvals.programs.MAX_SEEN", 5)
     assert MAX_SEEN > 5
     bench = await a_bench()

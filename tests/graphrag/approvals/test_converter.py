@@ -81,7 +81,11 @@ def test_with_the_document_a_missing_parent_is_set_with_its_value() -> None:
 
 def test_a_new_node_starts_as_its_type_says() -> None:
     config = a_type("task")
-    template = {"type": "task", "size": {"width": 30, "height": 40}, "handles": {"L": {"point": []}}}
+    template = {
+        "type": "task",
+        "size": {"width": 30, "height": 40},
+        "handles": {"L": {"point": []}},
+    }
     config = config.replace(version=3, node=template)
     raw = action("create_node", typeKey="task", posX=5, posY=6, data={"name": "n"})
     result = converted(raw, config, sheet="1")
@@ -115,7 +119,13 @@ def test_a_new_node_grows_the_note_of_its_neighbour_the_same_each_time() -> None
 
 
 def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
-    edge = {"direction": "in", "handleId": "0", "targetNodeKey": "old", "targetHandleId": "1", "label": "l"}
+    edge = {
+        "direction": "in",
+        "handleId": "0",
+        "targetNodeKey": "old",
+        "targetHandleId": "1",
+        "label": "l",
+    }
     raw = batch(
         action("create_edge", sourceKey="$b", sourceHandle="0", targetKey="$a", targetHandle="0"),
         action("delete_node", nodeKey="x"),
@@ -141,7 +151,9 @@ def test_a_batch_is_merged_and_its_own_names_become_keys() -> None:
 
 def test_a_configured_type_keeps_what_is_not_given() -> None:
     old = a_type("task", description="kept", unknown_field=1)
-    raw = action("configure_node_type", mode="update", typeKey="task", process="x", border={"width": 4})
+    raw = action(
+        "configure_node_type", mode="update", typeKey="task", process="x", border={"width": 4}
+    )
     (config,) = converted(raw, old).configs
     before = old.to_document()
     after = config.to_document()
@@ -209,7 +221,10 @@ async def test_a_person_reads_names_and_a_model_keys_too(bench: Bench) -> None:
     done = await bench.approvals().decide(proposed.id, Approve(), EDITOR)
     (key,) = done.result.keys["nodesCreated"]
     assert key in outcome_text(done)
-    for text in (outcome_text(done, "en", to_person=True), outcome_text(done, "fr", to_person=True)):
+    for text in (
+        outcome_text(done, "en", to_person=True),
+        outcome_text(done, "fr", to_person=True),
+    ):
         assert key not in text
         assert "Fresh" in text
 

@@ -19,7 +19,9 @@ from tests.support.each_row import each_row
 
 
 async def test_an_approved_proposal_is_applied_recorded_and_audited_together(bench: Bench) -> None:
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Get invoices"}
+    )
     applied = await bench.approvals().decide(approval.id, Approve(), EDITOR)
     (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
     assert node.data == {"name": "Get invoices"}
@@ -32,8 +34,12 @@ async def test_an_approved_proposal_is_applied_recorded_and_audited_together(ben
     assert entry.facts["model"] == "a-model"
 
 
-async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_time(bench: Bench) -> None:
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_time(
+    bench: Bench,
+) -> None:
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Get invoices"}
+    )
     bench.clock.now += 5_000
     await bench.approvals().decide(approval.id, Approve(), EDITOR)
     assert (await bench.source.get_graph(FLOW)).last_updated_time == bench.clock.now
@@ -42,8 +48,11 @@ async def test_an_applied_change_and_its_undo_are_changes_of_the_graph_at_their_
     assert (await bench.source.get_graph(FLOW)).last_updated_time == bench.clock.now
 
 
-async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged(bench: Bench) -> None:
-    before, revision = await bench.state(), await bench.revision()
+async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged(
+    bench: Bench,
+) -> None:
+    before = await bench.state()
+    revision = await bench.revision()
     approval = await bench.propose("delete_node", nodeKey="b")
     rejected = await bench.approvals().decide(approval.id, Reject("keep it \ud800"), REVIEWER)
     assert rejected.status == "rejected"
@@ -54,13 +63,20 @@ async def test_a_rejected_proposal_leaves_the_graph_and_its_revision_unchanged(b
     assert (entry.facts["event"], entry.facts["feedback"]) == ("rejected", "keep it ?")
 
 
-EDIT = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
+EDIT = {
+    "type": "update_node",
+    "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}},
+}
 
 
 @each_row("decision", Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen"))
-async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(decision: Decision) -> None:
+async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(
+    decision: Decision,
+) -> None:
     bench = await a_bench()
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Get invoices"}
+    )
     await bench.approvals().decide(approval.id, decision, REVIEWER)
     done = await bench.approvals().get(approval.id, EDITOR)
     assert done.decision.feedback == "well seen"
@@ -80,8 +96,13 @@ async def test_a_second_decision_says_who_decided_what(bench: Bench) -> None:
 
 
 async def test_an_edited_action_is_carried_out_and_both_are_kept(bench: Bench) -> None:
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
-    edit = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}}}
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Get invoices"}
+    )
+    edit = {
+        "type": "update_node",
+        "payload": {"nodeKey": "b", "changes": {"data.name": "Load invoices"}},
+    }
     applied = await bench.approvals().decide(approval.id, ApproveEdited(edit), REVIEWER)
     (node,) = await bench.source.get_nodes_by_key(FLOW, ["b"])
     assert node.data == {"name": "Load invoices"}
@@ -109,10 +130,15 @@ async def test_a_disjoint_change_is_rebased(bench: Bench) -> None:
     assert node.pos_x == 70
 
 
-async def test_what_was_touched_meanwhile_makes_a_proposal_stale_and_changes_nothing(bench: Bench) -> None:
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Get invoices"})
+async def test_what_was_touched_meanwhile_makes_a_proposal_stale_and_changes_nothing(
+    bench: Bench,
+) -> None:
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Get invoices"}
+    )
     await bench.rename("b", "Renamed meanwhile")
-    before, revision = await bench.state(), await bench.revision()
+    before = await bench.state()
+    revision = await bench.revision()
     stale = await bench.approvals().decide(approval.id, Approve(), EDITOR)
     assert stale.status == "stale"
     assert "field/b/data.name" in outcome_text(stale)
@@ -139,7 +165,9 @@ async def test_a_proposal_on_a_graph_that_is_gone_fails_with_the_reason(bench: B
     assert "no longer exists" in outcome_text(failed)
 
 
-async def test_a_proposal_that_cannot_be_carried_out_is_refused_with_its_problems(bench: Bench) -> None:
+async def test_a_proposal_that_cannot_be_carried_out_is_refused_with_its_problems(
+    bench: Bench,
+) -> None:
     with pytest.raises(ProposalRefused) as caught:
         await bench.propose("delete_node", nodeKey="nowhere")
     assert caught.value.problems[0].unknown_node == "nowhere"
@@ -152,7 +180,9 @@ async def test_what_was_applied_is_named_with_the_keys_it_got(bench: Bench) -> N
     applied = await bench.approvals().decide(approval.id, Approve(), REVIEWER)
     (key,) = applied.result.keys["nodesCreated"]
     assert await bench.source.get_nodes_by_key(FLOW, [key])
-    assert f"Approved by rita. new nodes: {key}. The graph is at revision 3." in outcome_text(applied)
+    assert f"Approved by rita. new nodes: {key}. The graph is at revision 3." in outcome_text(
+        applied
+    )
     assert f"Approuvé par rita. nœuds créés: {key}. Le graphe est à la révision 3." in outcome_text(
         applied, "fr"
     )
@@ -173,7 +203,11 @@ async def test_braces_in_feedback_are_text(bench: Bench) -> None:
 NAME = ("update_node", {"nodeKey": "a", "changes": {"data.name": "New"}})
 CASES = [
     (NAME, ("update_node", {"nodeKey": "a", "changes": {"data.name": "Other"}}), ["data.name"]),
-    (NAME, ("update_node", {"nodeKey": "a", "changes": {"data": {"name": "Whole"}}}), ["data.name"]),
+    (
+        NAME,
+        ("update_node", {"nodeKey": "a", "changes": {"data": {"name": "Whole"}}}),
+        ["data.name"],
+    ),
     (NAME, ("update_node", {"nodeKey": "a", "changes": {"data.note": "Other"}}), []),
     (NAME, ("update_node", {"nodeKey": "b", "changes": {"data.name": "Other"}}), []),
     (NAME, ("delete_node", {"nodeKey": "a"}), [""]),
@@ -190,17 +224,24 @@ CASES = [
 @each_row("one, other, fields", *CASES)
 async def test_what_excludes_what(one: Any, other: Any, fields: list[str]) -> None:
     bench = await a_bench()
-    made = [await bench.propose(kind, thread=kind + str(i), **p) for i, (kind, p) in enumerate((one, other))]
+    made = [
+        await bench.propose(kind, thread=kind + str(i), **p)
+        for i, (kind, p) in enumerate((one, other))
+    ]
     for both in (made, made[::-1]):
         assert [conflict.field for conflict in conflicts_of(both)] == fields
 
 
-async def test_what_builds_on_another_is_no_conflict_and_many_are_counted_to_a_bound(bench: Bench) -> None:
+async def test_what_builds_on_another_is_no_conflict_and_many_are_counted_to_a_bound(
+    bench: Bench,
+) -> None:
     made = await bench.propose("create_node", typeKey="task", key="new", data={"name": "New"})
     [key] = made.names.values()
     builds = await bench.propose("update_node", nodeKey=key, changes={"data.name": "Newer"})
     assert builds.depends_on == (made.id,)
     assert conflicts_of([made, builds]) == []
-    change = await bench.propose("update_node", thread="t2", nodeKey="a", changes={"data.name": "N"})
+    change = await bench.propose(
+        "update_node", thread="t2", nodeKey="a", changes={"data.name": "N"}
+    )
     many = [change.changed(id=f"ap_{i}") for i in range(400)]
     assert len(conflicts_of(many)) == MAX_CONFLICTS

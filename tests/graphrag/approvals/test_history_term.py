@@ -44,14 +44,18 @@ async def test_beyond_its_size_the_oldest_goes_first(database: Database) -> None
     for one in ids[:2]:  # as if they were of a large file: together more than a megabyte
         record = await bench.records.get("approval", one)
         data = {**record.data, "apartBytes": 600_000}
-        await bench.records.put(Record(kind="approval", key=one, data=data), expected_version=record.version)
+        await bench.records.put(
+            Record(kind="approval", key=one, data=data), expected_version=record.version
+        )
     await compact_history(bench.records, now=int(bench.clock.now), days=100, max_mb=1)
     left = {record.key for record in await bench.records.query(UNDO)}
     assert left == {*ids[1:]}
     assert sizes.keys() == {*ids}
 
 
-async def test_an_approval_of_an_older_version_is_compressed_and_still_undone(database: Database) -> None:
+async def test_an_approval_of_an_older_version_is_compressed_and_still_undone(
+    database: Database,
+) -> None:
     bench = await a_bench(database)
     before = await bench.state()
     approval = await bench.approvals().get(await changed(bench, "Other"), EDITOR)
@@ -60,7 +64,9 @@ async def test_an_approval_of_an_older_version_is_compressed_and_still_undone(da
         part = await bench.records.get(kind, approval.id)
         await bench.records.delete(kind, approval.id, expected_version=part.version)
     record = await bench.records.get("approval", approval.id)
-    inside = Record(kind="approval", key=approval.id, data=orjson.loads(orjson.dumps(whole.to_document())))
+    inside = Record(
+        kind="approval", key=approval.id, data=orjson.loads(orjson.dumps(whole.to_document()))
+    )
     await bench.records.put(inside, expected_version=record.version)
     for moved in (1, 0):
         done = await compact_history(

@@ -1,4 +1,6 @@
-"""Decisions on ArangoDB, with every request of theirs failing in turn: applied once or not, and known."""
+"""Decisions on ArangoDB, with every request of theirs failing in turn: applied once or
+not, and known.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -34,20 +36,27 @@ async def check_whole(bench: Bench, approval_id: str, number: int, before: int) 
     assert (node.data["name"] == f"Name {number}") == done
     assert (await approvals.audit.verify()).is_sound
     entries = await approvals.audit.entries(approval_id=approval_id)
-    assert [e.facts["event"] for e in entries] == ([approval.status] if approval.status != "pending" else [])
+    assert [e.facts["event"] for e in entries] == (
+        [approval.status] if approval.status != "pending" else []
+    )
     return approval.status
 
 
 @pytest.mark.parametrize(
     "action",
-    ["drop-after", *(pytest.param(a, marks=pytest.mark.slow) for a in ("drop", "status:503", "error:1200"))],
+    [
+        "drop-after",
+        *(pytest.param(a, marks=pytest.mark.slow) for a in ("drop", "status:503", "error:1200")),
+    ],
 )
 @pytest.mark.slow
 async def test_one_fault_anywhere_stops_no_approval(
     bench: Bench, arango_faults: ArangoServer, action: str
 ) -> None:
     for number in range(0, 24, 2 if action == "drop-after" else 4):
-        approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": f"Name {number}"})
+        approval = await bench.propose(
+            "update_node", nodeKey="b", changes={"data.name": f"Name {number}"}
+        )
         before = await bench.revision()
         hit(arango_faults, number, action)
         decided = await bench.approvals().decide(approval.id, Approve(), EDITOR)
@@ -63,7 +72,9 @@ async def test_a_server_that_goes_for_good_at_any_moment_leaves_no_decision_half
     bench: Bench, arango_faults: ArangoServer, action: str, decision: Any
 ) -> None:
     for number in range(0, 20, 2):
-        approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": f"Name {number}"})
+        approval = await bench.propose(
+            "update_node", nodeKey="b", changes={"data.name": f"Name {number}"}
+        )
         before = await bench.revision()
         hit(arango_faults, number, action, FOREVER)
         try:

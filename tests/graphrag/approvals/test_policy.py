@@ -22,7 +22,16 @@ from graphrag.approvals.errors import TypeNotFound
 from graphrag.approvals.imported_changes import FileChange
 from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass, classes_of
 from graphrag.roles import Policy
-from tests.graphrag.approvals.helpers import ADMIN, EDITOR, FLOW, REVIEWER, STRANGER, VIEWER, Bench, a_bench
+from tests.graphrag.approvals.helpers import (
+    ADMIN,
+    EDITOR,
+    FLOW,
+    REVIEWER,
+    STRANGER,
+    VIEWER,
+    Bench,
+    a_bench,
+)
 from tests.support.each_row import each_row
 from tools.proposal_parts import ImportFile
 from tools.proposals import parse_action
@@ -32,11 +41,20 @@ RUN = ProposingSession(kind="automation", automation_id="au_1", scheduled_time=5
 MOVE = {"type": "move_node", "payload": {"nodeKey": "b", "posX": 7, "posY": 8}}
 ACTIONS: dict[ActionClass, dict[str, Any]] = {
     "layout": MOVE,
-    "content": {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "New"}}},
+    "content": {
+        "type": "update_node",
+        "payload": {"nodeKey": "b", "changes": {"data.name": "New"}},
+    },
     "structure": {"type": "create_node", "payload": {"typeKey": "task"}},
     "delete": {"type": "delete_node", "payload": {"nodeKey": "c"}},
-    "code": {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"process": "return 1"}}},
-    "types": {"type": "configure_node_type", "payload": {"mode": "update", "typeKey": "task", "icon": "x"}},
+    "code": {
+        "type": "update_node",
+        "payload": {"nodeKey": "b", "changes": {"process": "return 1"}},
+    },
+    "types": {
+        "type": "configure_node_type",
+        "payload": {"mode": "update", "typeKey": "task", "icon": "x"},
+    },
 }
 FREE: frozenset[ActionClass] = frozenset()
 
@@ -44,7 +62,12 @@ FREE: frozenset[ActionClass] = frozenset()
 async def propose(
     bench: Bench, action: Any, *, free: frozenset[ActionClass] = CLASSES, **more: Any
 ) -> Approval:
-    asked = {"graph_key": FLOW, "thread_id": "t1", "turn": 1, "tool_call_id": f"c{next(bench.calls)}"}
+    asked = {
+        "graph_key": FLOW,
+        "thread_id": "t1",
+        "turn": 1,
+        "tool_call_id": f"c{next(bench.calls)}",
+    }
     approvals = bench.approvals(require_validation=CLASSES - free)
     return await approvals.propose(action, Asked(**asked | more, asker=EDITOR, model="m"))
 
@@ -58,10 +81,14 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
         )
     elif level == "graph":
         graph = await source.get_graph(FLOW)
-        await source.apply(Mutation(graph_key=FLOW, graph=graph.replace(metadata={"validation": asked})))
+        await source.apply(
+            Mutation(graph_key=FLOW, graph=graph.replace(metadata={"validation": asked}))
+        )
     else:
         config = next(c for c in await source.get_node_configs() if c.type == "task")
-        changed = config.model_validate({**config.to_document(), "validation": asked}, by_alias=True)
+        changed = config.model_validate(
+            {**config.to_document(), "validation": asked}, by_alias=True
+        )
         await source.apply(Mutation(graph_key=FLOW, put_configs=[changed]))
 
 
@@ -70,9 +97,12 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
     *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
     *[("every class", "session"), ("every class", "request")],
 )
-async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(name: Any, level: str) -> None:
+async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(
+    name: Any, level: str
+) -> None:
     bench = await a_bench()
-    free, more = CLASSES, {}
+    free = CLASSES
+    more = {}
     if level == "application":
         free = CLASSES - {name}
     elif level == "session":
@@ -86,19 +116,29 @@ async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(n
         asked = level in ("session", "request") or kind == name
         assert approval.needs_person is asked is bool(approval.reasons), kind
         assert all(one.level == level for one in approval.reasons)
-        found = await bench.approvals(require_validation=CLASSES - free).decide_by_policy([approval.id])
+        found = await bench.approvals(require_validation=CLASSES - free).decide_by_policy(
+            [approval.id]
+        )
         assert [one.status for one in found] == ["pending" if asked else "applied"], kind
         if not asked:
             await bench.approvals().undo(FLOW, approval.id, by=EDITOR)
 
 
-async def test_what_the_operator_freed_is_applied_by_policy_audited_and_undone_byte_for_byte() -> None:
+async def test_what_the_operator_freed_is_applied_by_policy_audited_and_undone_byte_for_byte() -> (
+    None
+):
     bench = await a_bench()
     before = await bench.stored_bytes()
     approval = await propose(bench, MOVE, free=frozenset({"layout"}), session=RUN)
-    (done,) = await bench.approvals(require_validation=CLASSES - {"layout"}).decide_by_policy([approval.id])
+    (done,) = await bench.approvals(require_validation=CLASSES - {"layout"}).decide_by_policy(
+        [approval.id]
+    )
     assert (done.status, done.decision.by, done.decision.role) == ("applied", "policy", "system")
-    assert done.decision.levels == {"application": sorted(CLASSES - {"layout"}), "workspace": [], "graph": []}
+    assert done.decision.levels == {
+        "application": sorted(CLASSES - {"layout"}),
+        "workspace": [],
+        "graph": [],
+    }
     assert await bench.stored_bytes() != before
     (entry,) = await bench.approvals().audit.entries(approval_id=approval.id)
     facts = {
@@ -119,9 +159,9 @@ async def test_what_the_operator_freed_is_applied_by_policy_audited_and_undone_b
 async def test_with_the_usual_settings_policy_decides_nothing(bench: Bench) -> None:
     before = await bench.stored_bytes()
     made = [await propose(bench, action, free=FREE) for action in ACTIONS.values()]
-    assert {one.status for one in await bench.approvals().decide_by_policy([a.id for a in made])} == {
-        "pending"
-    }
+    assert {
+        one.status for one in await bench.approvals().decide_by_policy([a.id for a in made])
+    } == {"pending"}
     assert await bench.stored_bytes() == before
 
 
@@ -164,7 +204,9 @@ async def test_what_builds_on_a_proposal_that_waits_for_a_person_waits_too(bench
     assert [one.status for one in await free.decide_by_policy([second.id])] == ["applied"]
 
 
-async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_through(bench: Bench) -> None:
+async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_through(
+    bench: Bench,
+) -> None:
     approval = await propose(bench, MOVE)
 
     class Down:
@@ -177,7 +219,9 @@ async def test_two_at_once_apply_it_once_and_a_fence_that_is_down_lets_nothing_t
     with pytest.raises(PermissionError):
         await bench.approvals(require_validation=FREE).decide_by_policy([approval.id], fence=Down())
     assert (await bench.approvals().get(approval.id, EDITOR)).is_open
-    both = [bench.approvals(require_validation=FREE).decide_by_policy([approval.id]) for _ in range(2)]
+    both = [
+        bench.approvals(require_validation=FREE).decide_by_policy([approval.id]) for _ in range(2)
+    ]
     assert [found.status for (found,) in await asyncio.gather(*both)] == ["applied", "applied"]
     assert len(await bench.approvals().audit.entries(approval_id=approval.id)) == 1
 
@@ -197,7 +241,9 @@ async def test_no_proposal_changes_what_people_must_be_asked_for(bench: Bench) -
 
 def test_the_examples_are_of_their_class() -> None:
     actions: dict[str, Any] = {kind: parse_action(raw) for kind, raw in ACTIONS.items()}
-    assert {kind: classes_of(action) for kind, action in actions.items()} == {k: {k} for k in actions}
+    assert {kind: classes_of(action) for kind, action in actions.items()} == {
+        k: {k} for k in actions
+    }
 
 
 async def test_each_level_is_set_by_its_role_audited_and_then_asks(bench: Bench) -> None:
@@ -210,7 +256,8 @@ async def test_each_level_is_set_by_its_role_audited_and_then_asks(bench: Bench)
     assert view.node_types == {"task": ["types"]}
     assert (await approvals.policy(VIEWER)).graph is None
     asked = {
-        kind: (await propose(bench, ACTIONS[kind])).needs_person for kind in ("code", "delete", "content")
+        kind: (await propose(bench, ACTIONS[kind])).needs_person
+        for kind in ("code", "delete", "content")
     }
     assert asked == {"code": True, "delete": True, "content": False}
     entries = await approvals.audit.entries()
@@ -223,7 +270,8 @@ async def test_each_level_is_set_by_its_role_audited_and_then_asks(bench: Bench)
 
 
 async def test_others_and_other_workspaces_set_nothing(bench: Bench) -> None:
-    approvals, before = bench.approvals(), await bench.stored_bytes()
+    approvals = bench.approvals()
+    before = await bench.stored_bytes()
     with pytest.raises(NotAllowed):
         await approvals.set_policy([], REVIEWER)
     for graph in ({"graph_key": FLOW}, {"graph_key": FLOW, "type_name": "task"}):
@@ -243,20 +291,30 @@ async def test_a_file_of_an_editor_leaves_what_people_are_asked_for() -> None:
         bench = await a_bench()
         await bench.approvals().set_policy(["delete"], ADMIN, graph_key=FLOW)
         graph = await bench.source.get_graph(FLOW)
-        mutation = Mutation(graph_key=FLOW, graph=graph.replace(name="New", metadata={"validation": []}))
+        mutation = Mutation(
+            graph_key=FLOW, graph=graph.replace(name="New", metadata={"validation": []})
+        )
         change = FileChange(
-            file="f.json", before=Snapshot(graph=graph), mutation=mutation, proposed=ImportFile(file="f.json")
+            file="f.json",
+            before=Snapshot(graph=graph),
+            mutation=mutation,
+            proposed=ImportFile(file="f.json"),
         )
         await bench.approvals().store_file(change, by)
         now = await bench.source.get_graph(FLOW)
         assert (now.name, now.metadata["validation"]) == ("New", left)
 
 
-async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewers(bench: Bench) -> None:
+async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewers(
+    bench: Bench,
+) -> None:
     approvals: Any = bench.approvals()
     await approvals.set_policy(["delete"], ADMIN, graph_key=FLOW)
     approval = await propose(bench, ACTIONS["layout"], free=CLASSES)
-    edit = {"type": "import_file", "payload": {"file": "f", "putGraph": {"metadata": {"validation": []}}}}
+    edit = {
+        "type": "import_file",
+        "payload": {"file": "f", "putGraph": {"metadata": {"validation": []}}},
+    }
     with pytest.raises(NotAllowed):
         await approvals.decide(approval.id, ApproveEdited(edit), EDITOR)
     assert (await approvals.get(approval.id, EDITOR)).is_open
@@ -266,4 +324,6 @@ async def test_an_editor_can_neither_edit_a_proposal_into_it_nor_undo_a_reviewer
         await approvals.undo(FLOW, done.id, by=EDITOR)
     await approvals.undo(FLOW, done.id, by=REVIEWER)
     assert (await bench.source.get_graph(FLOW)).metadata["validation"] == ["delete"]
-    assert (await approvals.decide((await propose(bench, ACTIONS["content"])).id, Approve(), EDITOR)).result
+    assert (
+        await approvals.decide((await propose(bench, ACTIONS["content"])).id, Approve(), EDITOR)
+    ).result

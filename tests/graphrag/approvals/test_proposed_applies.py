@@ -1,4 +1,6 @@
-"""What every write tool proposes on a published workflow is applied when it is approved at once, as shown."""
+"""What every write tool proposes on a published workflow is applied when it is approved at
+once, as shown.
+"""
 
 import asyncio
 import random
@@ -38,7 +40,8 @@ FRAMED = n8n(
 def one_call_of_each_tool(content: GraphContent, seed: int) -> dict[str, dict[str, Any]]:
     """Return the arguments of a call of every write tool that a graph of this content may take."""
     chosen = random.Random(seed)
-    nodes, edges = sorted(content.nodes.values(), key=lambda n: n.key), sorted(content.edges)
+    nodes = sorted(content.nodes.values(), key=lambda n: n.key)
+    edges = sorted(content.edges)
     own = [c for c in content.types.values() if c.workspace == WORKSPACE]
     points = [
         (node, point)
@@ -50,10 +53,17 @@ def one_call_of_each_tool(content: GraphContent, seed: int) -> dict[str, dict[st
     one = chosen.choice(nodes)
     config = chosen.choice(own)
     calls["propose_create_node"] = {"typeKey": config.type, "data": {"name": "Made"}}
-    calls["propose_update_node"] = {"nodeKey": one.key, "changes": {"data.name": "Renamed", "data.more": [1]}}
+    calls["propose_update_node"] = {
+        "nodeKey": one.key,
+        "changes": {"data.name": "Renamed", "data.more": [1]},
+    }
     calls["propose_move_node"] = {"nodeKey": one.key, "posX": 12_345, "posY": -77}
     calls["propose_delete_node"] = {"nodeKey": chosen.choice(nodes).key}
-    calls["propose_configure_node_type"] = {"mode": "update", "typeKey": config.type, "description": "Other."}
+    calls["propose_configure_node_type"] = {
+        "mode": "update",
+        "typeKey": config.type,
+        "description": "Other.",
+    }
     some = chosen.sample(nodes, min(len(nodes), 6))
     calls["propose_reorganize_layout"] = {"nodeKeys": [node.key for node in some]}
     if edges:
@@ -68,23 +78,47 @@ def one_call_of_each_tool(content: GraphContent, seed: int) -> dict[str, dict[st
         "data": {"name": "Beside"},
         "handles": {"R" if other == "out" else "L": {"point": [handle]}},
     }
-    edge = {"direction": other, "handleId": "new", "targetNodeKey": node.key, "targetHandleId": point.id}
+    edge = {
+        "direction": other,
+        "handleId": "new",
+        "targetNodeKey": node.key,
+        "targetHandleId": point.id,
+    }
     calls["propose_create_node_with_edges"] = {**beside, "edges": [edge]}
-    ends = {"sourceKey": "$1", "sourceHandle": "new", "targetKey": node.key, "targetHandle": point.id}
+    ends = {
+        "sourceKey": "$1",
+        "sourceHandle": "new",
+        "targetKey": node.key,
+        "targetHandle": point.id,
+    }
     if other == "in":
-        ends = {"sourceKey": node.key, "sourceHandle": point.id, "targetKey": "$1", "targetHandle": "new"}
+        ends = {
+            "sourceKey": node.key,
+            "sourceHandle": point.id,
+            "targetKey": "$1",
+            "targetHandle": "new",
+        }
     calls["propose_batch"] = {
         "actions": [
             {"type": "create_node", "payload": {"key": "$1", **beside}},
             {"type": "create_edge", "payload": ends},
-            {"type": "update_node", "payload": {"nodeKey": node.key, "changes": {"data.name": "Both"}}},
+            {
+                "type": "update_node",
+                "payload": {"nodeKey": node.key, "changes": {"data.name": "Both"}},
+            },
             {"type": "reorganize_layout", "payload": {"nodeKeys": ["$1", node.key]}},
         ]
     }
-    pairs = [(a, p, b, q) for a, p in points if p.type == "out" for b, q in points if q.type == "in"]
+    pairs = [
+        (a, p, b, q) for a, p in points if p.type == "out" for b, q in points if q.type == "in"
+    ]
     pairs = [(a, p, b, q) for a, p, b, q in pairs if a.sheet == b.sheet and p.accept == q.accept]
     taken = {(e.source, e.source_handle, e.target, e.target_handle) for e in content.edges.values()}
-    free = [(a.key, p.id, b.key, q.id) for a, p, b, q in pairs if (a.key, p.id, b.key, q.id) not in taken]
+    free = [
+        (a.key, p.id, b.key, q.id)
+        for a, p, b, q in pairs
+        if (a.key, p.id, b.key, q.id) not in taken
+    ]
     if free:
         names = ("sourceKey", "sourceHandle", "targetKey", "targetHandle")
         calls["propose_create_edge"] = dict(zip(names, chosen.choice(free), strict=True))
@@ -94,10 +128,14 @@ def one_call_of_each_tool(content: GraphContent, seed: int) -> dict[str, dict[st
 async def called(
     bench: Bench, graph: str, name: str, arguments: dict[str, Any], number: int
 ) -> Approval | None:
-    """Call a write tool as the agent does, and propose what it returns; None where nothing would change."""
+    """Call a write tool as the agent does, and propose what it returns; None where
+    nothing would change.
+    """
     tool = next(tool for tool in WRITE_TOOLS if tool.name == name)
     parsed = tool.arguments.model_validate({**arguments, "reason": "tried"})
-    result = await tool.run(parsed, ToolContext(source=bench.source, graph_key=graph, role="editor"))
+    result = await tool.run(
+        parsed, ToolContext(source=bench.source, graph_key=graph, role="editor")
+    )
     assert result.data is not None, (name, result.text)
     asked = an_ask(graph, EDITOR, tool_call_id=f"call-{number}", turn=number)
     try:
@@ -126,7 +164,8 @@ def changes_between(before: GraphContent, after: GraphContent) -> dict[str, Any]
 
 def in_order(preview: dict[str, Any]) -> dict[str, Any]:
     return {
-        part: sorted(items, key=lambda one: one.get("_key") or one["key"]) for part, items in preview.items()
+        part: sorted(items, key=lambda one: one.get("_key") or one["key"])
+        for part, items in preview.items()
     }
 
 
@@ -173,7 +212,9 @@ async def test_every_proposal_of_a_turn_that_fills_one_note_is_applied() -> None
     work = Workbench(workspace=WORKSPACE)
     bench = Bench(database=work.database)
     graph = (await work.take(FRAMED)).graph_key
-    made = [await called(bench, graph, BEHIND, behind_start(f"Made {number}"), 1) for number in range(3)]
+    made = [
+        await called(bench, graph, BEHIND, behind_start(f"Made {number}"), 1) for number in range(3)
+    ]
     for approval in made:
         assert approval is not None
         assert approval.preview["nodesChanged"]
@@ -207,6 +248,8 @@ async def test_what_each_tool_proposes_on_a_workflow_is_applied_as_shown(path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paths", workflow_batches())
-async def test_what_each_tool_proposes_on_any_workflow_is_applied_as_shown(paths: list[Path]) -> None:
+async def test_what_each_tool_proposes_on_any_workflow_is_applied_as_shown(
+    paths: list[Path],
+) -> None:
     for number, path in enumerate(paths):
         await propose_and_approve_each(path.read_bytes(), path.name, number)

@@ -1,4 +1,6 @@
-"""What takes a change back is a record of its own: lists are light, and old approvals can still be undone."""
+"""What takes a change back is a record of its own: lists are light, and old approvals can
+still be undone.
+"""
 
 import itertools
 from typing import Any
@@ -19,7 +21,9 @@ MANY = 300
 
 
 def numbered(number: int) -> dict[str, Any]:
-    nodes = [n8n_node(f"Node {i}", parameters={"text": "word " * 30, "n": number}) for i in range(MANY)]
+    nodes = [
+        n8n_node(f"Node {i}", parameters={"text": "word " * 30, "n": number}) for i in range(MANY)
+    ]
     return n8n(nodes)
 
 
@@ -44,7 +48,9 @@ async def test_an_import_again_stores_less_than_its_file_and_is_undone(database:
         assert {node.data["parameters"]["n"] for node in nodes} == {number}
 
 
-async def test_a_list_has_the_words_and_counts_of_a_large_change_and_the_approval_has_all_of_it() -> None:
+async def test_a_list_has_the_words_and_counts_of_a_large_change_and_the_approval_has_all_of_it() -> (
+    None
+):
     bench = Workbench()
     records = bench.database.records(bench.workspace)
     graph = (await bench.take(numbered(0))).graph_key
@@ -72,7 +78,8 @@ async def inline(bench: Bench, approval_id: str) -> None:
     whole = (await with_undo(bench.records, approval)).changed(apart=())
     record = await bench.records.get("approval", approval_id)
     await bench.records.put(
-        Record(kind="approval", key=approval_id, data=whole.to_document()), expected_version=record.version
+        Record(kind="approval", key=approval_id, data=whole.to_document()),
+        expected_version=record.version,
     )
     for kind in approval.apart:
         part = await bench.records.get(kind, approval_id)
@@ -96,7 +103,9 @@ async def test_an_approval_that_was_stored_with_its_inverse_inside_is_undone_and
     assert await bench.state() == before
 
 
-async def test_a_change_whose_undo_data_was_removed_says_so_and_changes_nothing(database: Database) -> None:
+async def test_a_change_whose_undo_data_was_removed_says_so_and_changes_nothing(
+    database: Database,
+) -> None:
     bench = await a_bench(database)
     await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("e")]))
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -109,7 +118,9 @@ async def test_a_change_whose_undo_data_was_removed_says_so_and_changes_nothing(
     assert await bench.state() == after
 
 
-async def test_a_large_proposal_that_was_rejected_may_be_made_again_once_the_graph_has_changed() -> None:
+async def test_a_large_proposal_that_was_rejected_may_be_made_again_once_the_graph_has_changed() -> (
+    None
+):
     bench = await a_bench()
     text = {"data.text": "word " * INLINE_BYTES}
     first = await bench.propose("update_node", nodeKey="b", changes=text)

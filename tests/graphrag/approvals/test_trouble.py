@@ -1,4 +1,6 @@
-"""A store that fails, a graph that never rests, a caller that goes away: no approval is left in doubt."""
+"""A store that fails, a graph that never rests, a caller that goes away: no approval is
+left in doubt.
+"""
 
 import asyncio
 import base64
@@ -74,7 +76,8 @@ async def test_a_store_that_fails_before_applying_leaves_the_approval_pending() 
         return apply
 
     bench = await a_bench()
-    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
     with pytest.raises(SourceTimeout):
         await service(bench, failing).decide(approval.id, Approve(), EDITOR)
     assert (await bench.approvals().get(approval.id, EDITOR)).status == "pending"
@@ -91,7 +94,8 @@ async def test_a_store_whose_answer_is_lost_after_applying_is_believed_by_its_re
         return applied
 
     bench = await a_bench()
-    approval, revision = await bench.propose("delete_node", nodeKey="b"), await bench.revision()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    revision = await bench.revision()
     assert (await service(bench, mute).decide(approval.id, Approve(), EDITOR)).status == "applied"
     assert await bench.revision() == revision + 1
 
@@ -120,7 +124,9 @@ async def test_a_graph_that_changes_each_time_gives_the_approval_back(
     def racing(apply: Apply) -> Apply:
         async def late(*args: Any, **more: Any) -> int:
             tries.append(1)
-            await bench.source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"other{len(tries)}")]))
+            await bench.source.apply(
+                Mutation(graph_key=FLOW, put_nodes=[a_node(f"other{len(tries)}")])
+            )
             return await apply(*args, **more)
 
         return late
@@ -134,7 +140,9 @@ async def test_a_graph_that_changes_each_time_gives_the_approval_back(
 
 
 async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away(bench: Bench) -> None:
-    entered, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    entered = asyncio.Event()
+    go_on = asyncio.Event()
+    done = asyncio.Event()
 
     def slow(apply: Apply) -> Apply:
         async def held(*args: Any, **more: Any) -> int:
@@ -156,7 +164,8 @@ async def test_a_decision_is_carried_out_when_the_one_who_decided_goes_away(benc
 
 
 async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out(bench: Bench) -> None:
-    entered, go_on = asyncio.Event(), asyncio.Event()
+    entered = asyncio.Event()
+    go_on = asyncio.Event()
 
     def slow(apply: Apply) -> Apply:
         async def held(*args: Any, **more: Any) -> int:
@@ -181,7 +190,9 @@ async def test_a_waiting_decision_whose_caller_goes_away_is_not_carried_out(benc
     assert (await bench.approvals().get(second.id, EDITOR)).status == "pending"
 
 
-async def test_decisions_that_may_not_wait_are_refused_and_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_decisions_that_may_not_wait_are_refused_and_stay_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(approval_context, "MAX_QUEUED", 2)
     bench = await a_bench()
     approvals = bench.approvals()
@@ -198,7 +209,9 @@ async def test_decisions_that_may_not_wait_are_refused_and_stay_open(monkeypatch
     assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
 
 
-@each_row("error", RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2))
+@each_row(
+    "error", RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)
+)
 async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: Exception) -> None:
     bench = await a_bench()
 
@@ -216,7 +229,9 @@ async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: E
         assert (await approvals.undo(FLOW, by=EDITOR)).status == "applied"
 
 
-async def _altered(bench: Bench, approval_id: str, change: Callable[[dict[str, Any]], None]) -> None:
+async def _altered(
+    bench: Bench, approval_id: str, change: Callable[[dict[str, Any]], None]
+) -> None:
     """Rewrite a stored approval, as somebody with the database in their hands could."""
     stored = await bench.records.get("approval", approval_id)
     document = orjson.loads(orjson.dumps(stored.data))
@@ -227,7 +242,8 @@ async def _altered(bench: Bench, approval_id: str, change: Callable[[dict[str, A
 
 
 async def test_a_proposal_altered_in_the_database_is_not_carried_out(bench: Bench) -> None:
-    approval, before = await bench.propose("delete_node", nodeKey="b"), await bench.state()
+    approval = await bench.propose("delete_node", nodeKey="b")
+    before = await bench.state()
     await _altered(bench, approval.id, lambda d: d["action"]["payload"].update(nodeKey="c"))
     failed = await bench.approvals().decide(approval.id, Approve(), EDITOR)
     assert failed.status == "failed"
@@ -258,8 +274,32 @@ async def test_an_approval_of_a_newer_program_is_refused_by_name(bench: Bench) -
 
 
 GRAPHS, CALLS = 50, 200
-ATOMS: list[Any] = [None, True, -1, 1e308, "", "b", "bc", "task", "$new", "\ud800", "x" * 500, "data.name"]
-NAMES = ["key", "sheet", "posX", "data", "process", "edges", "nodeKey", "typeKey", "changes", "__proto__"]
+ATOMS: list[Any] = [
+    None,
+    True,
+    -1,
+    1e308,
+    "",
+    "b",
+    "bc",
+    "task",
+    "$new",
+    "\ud800",
+    "x" * 500,
+    "data.name",
+]
+NAMES = [
+    "key",
+    "sheet",
+    "posX",
+    "data",
+    "process",
+    "edges",
+    "nodeKey",
+    "typeKey",
+    "changes",
+    "__proto__",
+]
 OURS = {
     "fetch-api": "a",
     "filter-active": "b",
@@ -302,10 +342,12 @@ def in_our_graph(example: Any) -> Any:
 
 @pytest.mark.slow
 async def test_ten_thousand_wild_calls_change_nothing_without_an_allowed_decision() -> None:
-    chance, answers = random.Random(11), Counter[str]()
+    chance = random.Random(11)
+    answers = Counter[str]()
     for _ in range(GRAPHS):
         bench = Bench(database=await make_graph())
-        before, revision = await bench.stored_bytes(), await bench.revision()
+        before = await bench.stored_bytes()
+        revision = await bench.revision()
         for number in range(CALLS):
             answers[await _call(bench, chance, f"t{number % 9}", number)] += 1
         assert await bench.stored_bytes() == before
@@ -344,5 +386,7 @@ async def _call(bench: Bench, chance: random.Random, thread: str, number: int) -
     with pytest.raises(ApprovalError):
         await approvals.decide(approval.id, Approve(), wrong)
     with pytest.raises(ApprovalError):
-        await replace(bench).approvals().decide(approval.id, Approve(), EDITOR, thread_id="elsewhere")
+        await (
+            replace(bench).approvals().decide(approval.id, Approve(), EDITOR, thread_id="elsewhere")
+        )
     return "not permitted"

@@ -25,9 +25,12 @@ async def _applied(bench: Bench, kind: str, **payload: Any) -> str:
 
 @given(st.lists(actions, min_size=1, max_size=6))
 @pytest.mark.slow
-async def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: list[dict[str, Any]]) -> None:
+async def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(
+    raws: list[dict[str, Any]],
+) -> None:
     bench = Bench(database=await make_graph())
-    before, made = await bench.stored_bytes(), 0
+    before = await bench.stored_bytes()
+    made = 0
     for raw in raws:
         try:
             approval = await bench.propose(raw["type"], **raw["payload"])
@@ -51,7 +54,9 @@ async def test_a_turn_of_random_changes_is_undone_and_redone_in_one_step(raws: l
 
 
 @given(st.lists(actions, min_size=1, max_size=6))
-async def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dict[str, Any]]) -> None:
+async def test_random_changes_are_undone_and_redone_byte_for_byte(
+    raws: list[dict[str, Any]],
+) -> None:
     bench = Bench(database=await make_graph())
     states = [await bench.stored_bytes()]
     for raw in raws:
@@ -74,7 +79,9 @@ async def test_random_changes_are_undone_and_redone_byte_for_byte(raws: list[dic
     assert len(entries) == 3 * (len(states) - 1)
 
 
-async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted(bench: Bench) -> None:
+async def test_an_undo_brings_back_the_vectors_of_what_was_changed_and_deleted(
+    bench: Bench,
+) -> None:
     before = await bench.stored_bytes()
     changed = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "Other"})
     deleted = await _applied(bench, "delete_node", nodeKey="d")
@@ -101,11 +108,15 @@ async def test_an_undone_change_is_not_undone_twice_but_again_after_its_redo(ben
 async def test_what_was_said_of_an_undone_change_is_no_longer_that_it_stands(bench: Bench) -> None:
     change = await _applied(bench, "delete_node", nodeKey="d")
     undo = await bench.approvals().undo(FLOW, by=REVIEWER)
-    assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith("APPLIED, BUT UNDONE")
+    assert outcome_text(await bench.approvals().get(change, EDITOR)).startswith(
+        "APPLIED, BUT UNDONE"
+    )
     assert outcome_text(undo).startswith("UNDONE: delete “Écrire le journal”. By rita.")
 
 
-async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(bench: Bench) -> None:
+async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(
+    bench: Bench,
+) -> None:
     first = await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
     await bench.rename("b", "One", posX=77.0)
     await _applied(bench, "update_node", nodeKey="b", changes={"data.level": "two"})
@@ -123,7 +134,9 @@ async def test_the_undo_of_a_turn_keeps_what_others_changed_between_its_changes(
     assert [entry.facts["undoes"], *entry.facts["undoesAlso"]][-1] == first
 
 
-async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upon(bench: Bench) -> None:
+async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upon(
+    bench: Bench,
+) -> None:
     await _applied(bench, "update_node", nodeKey="b", changes={"data.name": "One"})
     await _applied(bench, "delete_node", nodeKey="d")
     await bench.rename("b", "Two")
@@ -134,7 +147,8 @@ async def test_the_undo_of_a_turn_is_refused_whole_when_one_change_is_rested_upo
 
 
 async def _refused(bench: Bench, change: str, says: str) -> None:
-    before, revision = await bench.stored_bytes(), await bench.revision()
+    before = await bench.stored_bytes()
+    revision = await bench.revision()
     with pytest.raises(UndoRefused) as caught:
         await bench.approvals().undo(FLOW, change, by=EDITOR)
     assert any(says in found for found in caught.value.changed), caught.value.changed
@@ -152,7 +166,12 @@ IN_THE_WAY: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"put_edges": [an_edge("again", "b", "d")]},
         "edge/again: connects the same",
     ),
-    ("delete_node", {"nodeKey": "d"}, {"put_nodes": [a_node("d", data="mine")]}, "node/d: is there again"),
+    (
+        "delete_node",
+        {"nodeKey": "d"},
+        {"put_nodes": [a_node("d", data="mine")]},
+        "node/d: is there again",
+    ),
 ]
 
 
@@ -199,9 +218,13 @@ async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge:
 
 
 async def test_an_undo_is_refused_when_another_graph_uses_the_new_type(bench: Bench) -> None:
-    change = await _applied(bench, "configure_node_type", mode="create", typeKey="made", displayName="Made")
+    change = await _applied(
+        bench, "configure_node_type", mode="create", typeKey="made", displayName="Made"
+    )
     await bench.source.create_graph(a_graph("other"))
-    await bench.source.apply(Mutation(graph_key="other", put_nodes=[a_node("n", "other", type="made")]))
+    await bench.source.apply(
+        Mutation(graph_key="other", put_nodes=[a_node("n", "other", type="made")])
+    )
     await _refused(bench, change, "type/made: 1 nodes of graph other")
 
 
@@ -209,7 +232,9 @@ async def test_an_undo_is_refused_when_its_sheet_was_deleted(bench: Bench) -> No
     change = await _applied(bench, "delete_node", nodeKey="apart")
     graph = await bench.source.get_graph(FLOW)
     await bench.source.apply(
-        Mutation(graph_key=FLOW, delete_edges=["cc"], graph=graph.replace(sheets_list={"0": "main"}))
+        Mutation(
+            graph_key=FLOW, delete_edges=["cc"], graph=graph.replace(sheets_list={"0": "main"})
+        )
     )
     await _refused(bench, change, "sheet")
 

@@ -62,7 +62,9 @@ async def test_a_dependent_proposal_is_stale_when_the_other_is_rejected(bench: B
     assert await bench.state() == before
 
 
-async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_stale(bench: Bench) -> None:
+async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_stale(
+    bench: Bench,
+) -> None:
     first, second, _ = await _pair(bench)
     edit = {"type": "create_node", "payload": {"typeKey": "task", "sheet": "1"}}
     assert (await bench.approvals().decide(first, ApproveEdited(edit), EDITOR)).status == "applied"
@@ -70,7 +72,9 @@ async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_st
 
 
 @each_row("order", *list(itertools.permutations(range(3))))
-async def test_independent_proposals_of_a_turn_are_applied_in_any_order(order: tuple[int, ...]) -> None:
+async def test_independent_proposals_of_a_turn_are_applied_in_any_order(
+    order: tuple[int, ...],
+) -> None:
     bench = await a_bench()
     proposals = [
         await bench.propose("update_node", nodeKey="b", changes={"data.name": "One"}),
@@ -130,12 +134,18 @@ async def test_write_tools_see_pending_nodes_by_their_names_and_keys(bench: Benc
 
 RUN = ProposingSession(kind="automation", automation_id="au_1")
 OTHER = ProposingSession(kind="automation", automation_id="au_2")
-RENAME = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Get invoices"}}}
+RENAME = {
+    "type": "update_node",
+    "payload": {"nodeKey": "b", "changes": {"data.name": "Get invoices"}},
+}
 DELETE = {"type": "delete_node", "payload": {"nodeKey": "c"}}
 
 
 def new(name: str) -> dict[str, Any]:
-    return {"type": "create_node", "payload": {"typeKey": "task", "key": name, "data": {"name": "Log"}}}
+    return {
+        "type": "create_node",
+        "payload": {"typeKey": "task", "key": name, "data": {"name": "Log"}},
+    }
 
 
 def edge(target: str) -> dict[str, Any]:
@@ -148,12 +158,22 @@ def batch(*actions: dict[str, Any]) -> dict[str, Any]:
 
 
 async def ask(
-    bench: Bench, action: Any, session: ProposingSession = RUN, *, thread: str = "run1", turn: int = 1
+    bench: Bench,
+    action: Any,
+    session: ProposingSession = RUN,
+    *,
+    thread: str = "run1",
+    turn: int = 1,
 ) -> Approval:
     return await bench.approvals().propose(
         action,
         an_ask(
-            FLOW, EDITOR, thread_id=thread, turn=turn, tool_call_id=f"c{next(bench.calls)}", session=session
+            FLOW,
+            EDITOR,
+            thread_id=thread,
+            turn=turn,
+            tool_call_id=f"c{next(bench.calls)}",
+            session=session,
         ),
     )
 
@@ -163,7 +183,9 @@ async def count(bench: Bench) -> int:
 
 
 @each_row("action", RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1")))
-async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_stored(action: Any) -> None:
+async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_stored(
+    action: Any,
+) -> None:
     bench = await a_bench()
     first = await ask(bench, action)
     with pytest.raises(AlreadyProposed) as refused:
@@ -197,7 +219,10 @@ async def test_what_was_applied_and_undone_may_be_asked_again(bench: Bench) -> N
 async def test_a_rejected_change_that_was_made_and_undone_is_not_asked_again(bench: Bench) -> None:
     rejected = await ask(bench, RENAME)
     await bench.approvals().decide(rejected.id, Reject(), REVIEWER)
-    other = {"type": "update_node", "payload": {"nodeKey": "b", "changes": {"data.name": "Another"}}}
+    other = {
+        "type": "update_node",
+        "payload": {"nodeKey": "b", "changes": {"data.name": "Another"}},
+    }
     changed = await ask(bench, other)
     await bench.approvals().decide(changed.id, Approve(), REVIEWER)
     await bench.approvals().undo(FLOW, by=REVIEWER)
@@ -213,7 +238,9 @@ async def test_what_expired_may_be_asked_again(bench: Bench) -> None:
     assert (await ask(bench, RENAME, thread="run2")).is_open
 
 
-async def test_a_conversation_is_answered_within_its_thread_and_a_new_message_may_ask_again() -> None:
+async def test_a_conversation_is_answered_within_its_thread_and_a_new_message_may_ask_again() -> (
+    None
+):
     bench = await a_bench()
     first = await ask(bench, RENAME, CHAT_SESSION, thread="t1")
     with pytest.raises(AlreadyProposed):
@@ -225,7 +252,9 @@ async def test_a_conversation_is_answered_within_its_thread_and_a_new_message_ma
     assert (await ask(bench, RENAME, CHAT_SESSION, thread="t1", turn=2)).is_open
 
 
-async def test_the_order_of_a_batch_and_its_own_names_do_not_make_another_change(bench: Bench) -> None:
+async def test_the_order_of_a_batch_and_its_own_names_do_not_make_another_change(
+    bench: Bench,
+) -> None:
     first = await ask(bench, batch(new("$1"), edge("$1"), RENAME))
     await bench.approvals().decide(first.id, Reject(), REVIEWER)
     chance = random.Random(3)

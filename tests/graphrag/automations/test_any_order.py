@@ -1,4 +1,6 @@
-"""Runs whose events come in any order, on two servers, with crashes and clock jumps: the rules hold."""
+"""Runs whose events come in any order, on two servers, with crashes and clock jumps:
+the rules hold.
+"""
 
 import asyncio
 import os
@@ -65,7 +67,8 @@ class Improvising(ScriptedProvider):
 
     async def stream(self, *args: Any, **more: Any) -> AsyncGenerator[Chunk]:
         self.proposals += 1
-        chosen, number = STEPS[self.step], 10 + self.proposals
+        chosen = STEPS[self.step]
+        number = 10 + self.proposals
 
         def said(_: Asked) -> Any:
             return chosen(number)
@@ -96,7 +99,11 @@ class AnyOrder(RuleBasedStateMachine):
         self.do(put_sample(database))
         self.servers = [night_on(database, self.model, clock=self.clock) for _ in range(2)]
         self.automations = [
-            self.do(self.first.automation(name=f"check {number}", cron="0 */6 * * *", only_if_changed=False))
+            self.do(
+                self.first.automation(
+                    name=f"check {number}", cron="0 */6 * * *", only_if_changed=False
+                )
+            )
             for number in range(2)
         ]
         self.calls: Counter[str] = Counter()
@@ -115,7 +122,10 @@ class AnyOrder(RuleBasedStateMachine):
         source = self.first.database.source("default")
         return (await source.get_nodes_by_key(GRAPH, ["root"]))[0].pos_x
 
-    @rule(step=st.sampled_from(sorted(STEPS)), forward=st.sampled_from([0, MINUTE, HOUR, 6 * HOUR, 3 * DAY]))
+    @rule(
+        step=st.sampled_from(sorted(STEPS)),
+        forward=st.sampled_from([0, MINUTE, HOUR, 6 * HOUR, 3 * DAY]),
+    )
     def time_passes(self, step: str, forward: int) -> None:
         self.model.step = step
         self.clock.now += forward
@@ -147,16 +157,26 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(which=st.sampled_from([0, 1]))
     def somebody_starts_one(self, which: int) -> None:
         self.clock.now += 1
-        first, key = self.first, self.automations[which].key
+        first = self.first
+        key = self.automations[which].key
         stored = self.do(first.automations.get(key))
-        if stored.enabled and not self.do(first.automations.sessions({"automationId": key, "open": True})):
+        if stored.enabled and not self.do(
+            first.automations.sessions({"automationId": key, "open": True})
+        ):
             self.do(
                 begin_run(
-                    first.approvals, first.worker.runner.events, stored, self.clock.now, trigger="manual"
+                    first.approvals,
+                    first.worker.runner.events,
+                    stored,
+                    self.clock.now,
+                    trigger="manual",
                 )
             )
 
-    @rule(what=st.sampled_from(["stop", "resume", "end", "go on", "approve", "reject"]), twice=st.booleans())
+    @rule(
+        what=st.sampled_from(["stop", "resume", "end", "go on", "approve", "reject"]),
+        twice=st.booleans(),
+    )
     def somebody_steers_a_run(self, what: str, twice: bool) -> None:
         for run in self.runs()[:1]:
             for _ in range(1 + twice):
@@ -214,7 +234,9 @@ class AnyOrder(RuleBasedStateMachine):
         self.only_decisions_change_the_graph()
 
     def the_queue_is_in_order(self, runs: list[StoredThread]) -> None:
-        by_hand = [session_of(run.thread) for run in runs if session_of(run.thread).trigger == "manual"]
+        by_hand = [
+            session_of(run.thread) for run in runs if session_of(run.thread).trigger == "manual"
+        ]
         begun = sorted((s.queued_time or 0, s.started_time) for s in by_hand if s.started_time)
         started = [at for _, at in begun]
         assert self.went_back or started == sorted(started)
@@ -273,6 +295,7 @@ def test_the_rules_hold_in_any_order_in_a_file() -> None:
 
 @pytest.mark.slow
 def test_the_rules_hold_in_any_order_in_arangodb(arango: ArangoServer, one_database: str) -> None:
-    OnArango.server, OnArango.name = arango, one_database
+    OnArango.server = arango
+    OnArango.name = one_database
     run(OnArango, round(EXAMPLES * SHARES["arango"]))
     arango.empty(one_database)

@@ -30,7 +30,8 @@ def listen(night: Night, announced: Announced, *, fails: int = 0) -> None:
     def noted(thread: Thread) -> None:
         announced.append((thread.key, session_of(thread).phase, session_of(thread).end_reason))
 
-    night.worker.runner.on_left, night.worker.runner.on_announced = stored, noted
+    night.worker.runner.on_left = stored
+    night.worker.runner.on_announced = noted
 
 
 async def stop(night: Night, made: Automation, run: Thread) -> None:
@@ -85,7 +86,9 @@ async def test_a_run_that_waits_is_announced_once_to_have_ended_whatever_ended_i
             await night.run_at(int(night.clock.now) + 60_001)
         ended = [one for one in announced if one[0] == run.key and one[1] is Phase.COMPLETED]
         assert len(ended) == 1, announced
-        assert ended[0][2] is session_of((await night.automations.session(run.key)).thread).end_reason
+        assert (
+            ended[0][2] is session_of((await night.automations.session(run.key)).thread).end_reason
+        )
 
 
 async def test_what_could_not_be_stored_is_announced_by_the_next_tick_of_whichever_server() -> None:

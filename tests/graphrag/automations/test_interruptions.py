@@ -1,4 +1,6 @@
-"""Runs that meet conversations, other servers, crashes, unreadable records and people who stop them."""
+"""Runs that meet conversations, other servers, crashes, unreadable records and people
+who stop them.
+"""
 
 import asyncio
 import os
@@ -51,7 +53,10 @@ async def pause_run(night: Night, graph_key: str) -> None:
 
 async def test_a_conversation_goes_first_and_the_run_goes_on_by_itself() -> None:
     held = asyncio.Event()
-    async with scripted_night(Says(text="Looking", held=held, reading=(1, 2)), finish()) as (night, provider):
+    async with scripted_night(Says(text="Looking", held=held, reading=(1, 2)), finish()) as (
+        night,
+        provider,
+    ):
         made = await night.automation()
         night.clock.now = TWO
         await night.scheduler.tick()
@@ -114,8 +119,12 @@ async def test_a_record_that_a_killed_server_holds_keeps_no_other_automation_fro
 ) -> None:
     provider = ScriptedProvider(*[finish()] * 3)
     async with night_of(provider) as night:
-        made = [await night.automation(name=f"check {number}", only_if_changed=False) for number in range(3)]
-        records, held = type(night.automations.records), made[1].key
+        made = [
+            await night.automation(name=f"check {number}", only_if_changed=False)
+            for number in range(3)
+        ]
+        records = type(night.automations.records)
+        held = made[1].key
         stored = records.write
 
         async def refused(self: RecordStore, writes: Sequence[RecordWrite]) -> list[Record | None]:
@@ -149,12 +158,16 @@ async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str)
         if broken == "seed":
             await night.approvals.decide(waits.id, Reject("no"), REVIEWER)
             await night.run_at(TWO + HOUR)
-        later = await night.automation(name="B", graph_key=GRAPH, only_if_changed=False, cron="0 3 * * *")
+        later = await night.automation(
+            name="B", graph_key=GRAPH, only_if_changed=False, cron="0 3 * * *"
+        )
         await night.run_at(TWO + DAY + HOUR)
         assert (await night.session(later)).end_reason is EndReason.COMPLETED
 
 
-async def test_the_queue_is_worked_off_in_order_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_is_worked_off_in_order_however_long_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("graphrag.automations.worker.AT_ONCE", 2)
     async with scripted_night(*[finish()] * 5, at_once=1) as (night, _):
         made = [await night.automation(name=str(number), cron=None) for number in range(5)]
@@ -245,7 +258,9 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
                 await asyncio.sleep(0.01)
         control = night.control
         (run,) = await night.runs(made)
-        async with asyncio.timeout(60):  # else it would wait for ever, or for a clock that stands still
+        async with asyncio.timeout(
+            60
+        ):  # else it would wait for ever, or for a clock that stands still
             ended = await control.stop(run.key, EDITOR)
         assert ended.session.end_reason is EndReason.CANCELLED
         assert ended.session.report is not None
@@ -257,7 +272,9 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
 
 
 @each_row("phase", *sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
-async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(phase: Phase) -> None:
+async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(
+    phase: Phase,
+) -> None:
     async with night_of(ScriptedProvider()) as night:
         made = await night.automation()
         claimed = await night.automations.claim(await night.stored(made), TWO, trigger="manual")
@@ -283,7 +300,8 @@ async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_le
 async def test_a_run_is_stopped_in_the_middle_of_what_hangs(
     phase: Phase, seam: type, work: str, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done, under_way = getattr(seam, work), asyncio.Event()
+    done = getattr(seam, work)
+    under_way = asyncio.Event()
 
     async def hangs(*args: Any, **more: Any) -> Any:
         if (await night.runs(made)) and (await night.session(made)).phase is phase:
@@ -301,7 +319,8 @@ async def test_a_run_is_stopped_in_the_middle_of_what_hangs(
 async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    apply, under_way = MemorySource.apply, asyncio.Event()
+    apply = MemorySource.apply
+    under_way = asyncio.Event()
 
     async def slow(*args: Any, **more: Any) -> Any:
         under_way.set()
@@ -322,12 +341,16 @@ async def test_an_action_under_way_is_finished_before_its_run_is_stopped(
 async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
     failed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put, apply, under_way = Threads.put, MemorySource.apply, asyncio.Event()
+    put = Threads.put
+    apply = MemorySource.apply
+    under_way = asyncio.Event()
 
     async def slow(threads: Threads, thread: Thread, *over: Any) -> StoredThread:
         last = thread.messages[-1]
         wrong = isinstance(last, SystemMessage) and last.kind == "FORMAT_ERROR"
-        if wrong or (isinstance(last, ToolMessage) and (last.outcome or {}).get("status") == "stale"):
+        if wrong or (
+            isinstance(last, ToolMessage) and (last.outcome or {}).get("status") == "stale"
+        ):
             under_way.set()
             await asyncio.sleep(0.1)  # the owner of the run looks meanwhile
         return await put(threads, thread, *over)
@@ -348,7 +371,9 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
 
 
 async def _stopped_once(night: Night, made: Automation, under_way: asyncio.Event) -> None:
-    """Begin a run, and stop it as soon as something is under way: it is over while what it asked hangs."""
+    """Begin a run, and stop it as soon as something is under way: it is over while
+    what it asked hangs.
+    """
     night.clock.now = TWO
     await night.scheduler.tick()
     async with asyncio.timeout(60):

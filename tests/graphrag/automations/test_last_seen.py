@@ -1,4 +1,6 @@
-"""Records of people and servers that were not seen for long are deleted, except owners of automations."""
+"""Records of people and servers that were not seen for long are deleted, except
+owners of automations.
+"""
 
 import pytest
 
@@ -16,7 +18,8 @@ async def kept(records: RecordStore) -> list[str]:
 
 async def test_people_are_forgotten_after_their_term_and_owners_of_automations_are_not() -> None:
     async with night_of(ScriptedProvider()) as night:
-        records, clock = night.automations.records, night.clock
+        records = night.automations.records
+        clock = night.clock
         members = Members(records, clock=clock)
         made = await night.automation()
         for name in ("ann", made.user_id):
@@ -33,7 +36,9 @@ async def test_people_are_forgotten_after_their_term_and_owners_of_automations_a
         assert await kept(records) == ["bob"]
 
 
-async def test_a_person_is_known_for_as_long_as_absence_pauses_automations(database: Database) -> None:
+async def test_a_person_is_known_for_as_long_as_absence_pauses_automations(
+    database: Database,
+) -> None:
     clock = Clock()
     records = database.records("default")
     await Members(records, clock=clock).note(Person("ann", "viewer", "default"))
@@ -60,7 +65,9 @@ async def test_people_are_bounded_in_number_and_those_seen_longest_ago_go(
     assert await forget_unseen(records, now=clock(), days=180, most=120) == 0
 
 
-async def test_servers_that_are_gone_are_forgotten_and_the_latest_is_always_known(database: Database) -> None:
+async def test_servers_that_are_gone_are_forgotten_and_the_latest_is_always_known(
+    database: Database,
+) -> None:
     clock = Clock()
     records = database.records("default")
     for number in range(5):

@@ -1,4 +1,6 @@
-"""What bounds runs: days and their cost, announced ends, places; and what operators are notified of."""
+"""What bounds runs: days and their cost, announced ends, places; and what operators
+are notified of.
+"""
 
 import asyncio
 import json
@@ -132,7 +134,9 @@ async def test_what_a_run_used_is_counted_on_the_day_on_which_it_was_used() -> N
         assert seen[1].cost_left("another", now) == pytest.approx(97.8)
 
 
-async def test_a_day_whose_cost_is_spent_begins_no_run_for_ticks_or_people(setting: Setting) -> None:
+async def test_a_day_whose_cost_is_spent_begins_no_run_for_ticks_or_people(
+    setting: Setting,
+) -> None:
     setting.pricing = Pricing(model="m", fixed=Price(input=1.0, output=1.0))
     key = (await setting.add(budget={"dayCostUsd": 2})).id
     store = setting.service.store
@@ -180,7 +184,9 @@ async def test_budgets_hold_on_two_servers_that_die() -> None:
         assert (session.end_reason, session.usage.tokens) == (EndReason.LIMIT_REACHED, 4 * ASKED)
 
 
-async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failures_paused() -> None:
+async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failures_paused() -> (
+    None
+):
     provider = ScriptedProvider(Says(calls=[move()]), *[READ] * 6)
     async with night_of(provider) as night:
         other = night_on(night.database, provider, clock=night.clock)
@@ -224,7 +230,9 @@ async def test_how_a_run_ended_is_known_where_its_process_died_just_then() -> No
             await night.run_at(TWO + day * DAY)
             night.worker.runner.account = account  # type: ignore[method-assign]
             stored = await night.stored(made)
-            assert stored.spent.sums()["tokens"] == 2 * ASKED, "what it used is counted before it ends"
+            assert stored.spent.sums()["tokens"] == 2 * ASKED, (
+                "what it used is counted before it ends"
+            )
         assert (stored.enabled, stored.paused_reason) == (False, "failures")
 
 
@@ -240,7 +248,9 @@ READS: list[tuple[str, dict[str, Any]]] = [
 
 
 class CachingServer:
-    """Keeps what stands before each breakpoint, and says of each request how much of it was kept."""
+    """Keeps what stands before each breakpoint, and says of each request how much of
+    it was kept.
+    """
 
     def __init__(self, steps: list[tuple[str, dict[str, Any]]]) -> None:
         self.steps, self.kept = steps, set[str]()
@@ -249,12 +259,20 @@ class CachingServer:
     def __call__(self, request: Request) -> Answer:
         body = request.json
         blocks = [*body["tools"], *body["system"]]
-        blocks += [{"role": turn["role"], **block} for turn in body["messages"] for block in turn["content"]]
+        blocks += [
+            {"role": turn["role"], **block}
+            for turn in body["messages"]
+            for block in turn["content"]
+        ]
         ends = [place for place, block in enumerate(blocks) if "cache_control" in block]
-        plain = [json.dumps({k: v for k, v in block.items() if k != "cache_control"}) for block in blocks]
+        plain = [
+            json.dumps({k: v for k, v in block.items() if k != "cache_control"}) for block in blocks
+        ]
         before = ["".join(plain[: place + 1]) for place in range(len(plain))]
         looked_at = {place for end in ends for place in range(max(0, end - LOOKED_BACK), end + 1)}
-        read = max((len(before[place]) for place in looked_at if before[place] in self.kept), default=0)
+        read = max(
+            (len(before[place]) for place in looked_at if before[place] in self.kept), default=0
+        )
         written = len(before[ends[-1]]) - read
         self.kept |= {before[place] for place in ends}
         whole = len(before[-1])
@@ -269,7 +287,9 @@ class CachingServer:
         return streamed(events(message_start(**usage), *call, *message_end("tool_use")))
 
 
-async def test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_from_the_cache() -> None:
+async def test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_from_the_cache() -> (
+    None
+):
     finish = ("finish_automation", {"outcome": "ok", "report": "Nothing was found."})
     caching = CachingServer([*READS, finish] * 2)
     with ScriptedServer() as server:
@@ -280,11 +300,13 @@ async def test_from_its_second_call_on_a_run_reads_nine_tenths_of_its_prompt_fro
                 await night.run_at(TWO + day * DAY)
             runs = [run.session for run in await night.runs(made)]
     steps = len(READS) + 1
-    first, second = caching.shares[:steps], caching.shares[steps:]
+    first = caching.shares[:steps]
+    second = caching.shares[steps:]
     prompt = cached = 0
     for run in runs:
         assert run.end_reason is EndReason.COMPLETED
-        prompt, cached = prompt + run.usage.prompt, cached + run.usage.cached
+        prompt = prompt + run.usage.prompt
+        cached = cached + run.usage.cached
     later = [*first[1:], *second[1:]]
     shown = ", ".join(f"{share:.1%}" for share in caching.shares)
     print(f"cached of the prompt: {shown}; of both runs {cached / prompt:.1%}")

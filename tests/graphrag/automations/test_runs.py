@@ -20,7 +20,17 @@ from graphrag.rules import RulesProvider
 from graphrag.sessions.agent_session import SessionUsage
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.automations import DAY, HOUR, MINUTE, TWO, Night, finish, move, night_of, scripted_night
+from tests.support.automations import (
+    DAY,
+    HOUR,
+    MINUTE,
+    TWO,
+    Night,
+    finish,
+    move,
+    night_of,
+    scripted_night,
+)
 from tests.support.clock import MONDAY
 from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
@@ -67,7 +77,9 @@ async def test_proposals_wait_for_people_and_the_run_goes_on_with_their_decision
         assert node.pos_x == 10
 
 
-async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when_it_is_rejected() -> None:
+async def test_a_finish_beside_a_proposal_counts_once_it_is_applied_and_not_when_it_is_rejected() -> (
+    None
+):
     both = Says(calls=[move(), *finish("findings", "Proposed.").calls])
     for decision, more in ((Approve(), []), (Reject("no"), [finish("ok", "Rejected.")])):
         async with scripted_night(both, *more) as (night, _):
@@ -142,7 +154,10 @@ async def test_a_day_without_network_ends_a_run_and_a_wrong_key_ends_it_at_once(
         assert (await night.runs(made))[-1].session is not None
         ended = [each.session for each in await night.runs(made) if each.session is not None][-1]
         assert ended.end_reason is EndReason.NETWORK_ERROR
-    async with scripted_night(ModelUnauthorized(provider="scripted", reason="wrong key")) as (night, _):
+    async with scripted_night(ModelUnauthorized(provider="scripted", reason="wrong key")) as (
+        night,
+        _,
+    ):
         made = await night.ran()
         assert (await night.session(made)).end_reason is EndReason.ERROR
 
@@ -158,7 +173,9 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
 
 
 @each_row("pricing", None, Pricing(model="of no known price"))
-async def test_tokens_end_a_run_and_three_failures_pause_an_automation(pricing: Pricing | None) -> None:
+async def test_tokens_end_a_run_and_three_failures_pause_an_automation(
+    pricing: Pricing | None,
+) -> None:
     async with scripted_night(
         *[Says(calls=[call("read_graph_overview")]) for _ in range(6)], pricing=pricing
     ) as (night, _):
@@ -232,7 +249,12 @@ async def test_an_automation_of_a_graph_that_is_gone_is_paused() -> None:
 
 async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_no_level() -> None:
     yesterday = {"from": "-1_DAY", "to": "-1_DAY"}
-    block = {"id": "b1", "type": "POINTER", "target": {"kind": "node", "key": "root"}, "period": yesterday}
+    block = {
+        "id": "b1",
+        "type": "POINTER",
+        "target": {"kind": "node", "key": "root"},
+        "period": yesterday,
+    }
     async with scripted_night(
         ModelUnreachable(provider="scripted", reason="down"),
         Says(calls=[call("read_history", yesterday)]),
@@ -240,7 +262,13 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
     ) as (night, provider):
         records = night.database.records("default")
         for who, at in (("ann", MONDAY - HOUR), ("bob", MONDAY + 12 * HOUR)):
-            entry = {"type": "nodeUpdate", "nodeId": "root", "sheetId": "0", "userId": who, "timestamp": at}
+            entry = {
+                "type": "nodeUpdate",
+                "nodeId": "root",
+                "sheetId": "0",
+                "userId": who,
+                "timestamp": at,
+            }
             data = {"graphKey": GRAPH, "timestamp": at, "history": [entry]}
             await records.put(Record(kind="history", key=who, data=data), expected_version=None)
         made = await night.ran("Look at ", [SentBlock.model_validate(block)])
@@ -261,7 +289,10 @@ async def test_a_late_run_reads_what_it_was_meant_to_and_stores_no_command_and_n
     assert prefixes[0][0][:200] not in record.data["conversationHistory"][0]["content"]
     assert not any(f'"{name}"' in raw for name in ("params", "resource", "operation", "relative"))
     kept = [
-        s["block"] for m in record.data["conversationHistory"] for s in m.get("segments", ()) if "block" in s
+        s["block"]
+        for m in record.data["conversationHistory"]
+        for s in m.get("segments", ())
+        if "block" in s
     ]
     assert kept == [block]
 
@@ -289,7 +320,12 @@ async def test_endless_actions_that_fail_end_at_the_limit() -> None:
 
 
 TWICE = Edge(
-    key="twice", graph_key=GRAPH, source="root", source_handle="0", target="fetch-api", target_handle="0"
+    key="twice",
+    graph_key=GRAPH,
+    source="root",
+    source_handle="0",
+    target="fetch-api",
+    target_handle="0",
 )
 
 
@@ -313,7 +349,9 @@ async def reported(night: Night, made: Automation) -> str:
     return session.report.text
 
 
-async def test_nightly_check_proposes_reports_what_was_approved_and_skips_an_unchanged_graph() -> None:
+async def test_nightly_check_proposes_reports_what_was_approved_and_skips_an_unchanged_graph() -> (
+    None
+):
     async with night_of(RulesProvider()) as night:
         made = await nightly(night)
         assert await night.run_at(TWO) == 1

@@ -15,7 +15,9 @@ from graphrag.llm.registry import FREE, Pricing
 from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, NOW, OTHER, Setting
 
 
-async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(setting: Setting) -> None:
+async def test_a_name_is_taken_once_in_a_graph_and_a_workspace_has_its_most(
+    setting: Setting,
+) -> None:
     first = await setting.add()
     with pytest.raises(errors.AutomationRefused, match=first.id):
         await setting.add(name=" nightly  CHECK")
@@ -39,23 +41,31 @@ async def test_a_limit_of_cost_is_taken_only_where_the_price_is_known(setting: S
     assert (view.budget.cost_usd, view.budget.tokens, view.budget.model_calls) == (2, 5, 20)
 
 
-async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(setting: Setting) -> None:
+async def test_an_edit_is_counted_from_now_and_needs_the_version_that_was_seen(
+    setting: Setting,
+) -> None:
     view = await setting.add()
     key = view.id
     setting.now += 3_600_000
     edited = await setting.service.edit(
-        key, AutomationChanges.read({"version": 1, "cron": "0 9 * * *", "message": "Other words."}), EDITOR
+        key,
+        AutomationChanges.read({"version": 1, "cron": "0 9 * * *", "message": "Other words."}),
+        EDITOR,
     )
     assert edited.version == 2
     assert edited.next_time == NOW + 23 * 3_600_000, "earlier times never run"
     assert [m.content for m in await setting.service.messages(key, EDITOR)] == ["Other words."]
     with pytest.raises(errors.AutomationRefused, match="version 2"):
-        await setting.service.edit(key, AutomationChanges.read({"version": 1, "name": "Late"}), EDITOR)
+        await setting.service.edit(
+            key, AutomationChanges.read({"version": 1, "name": "Late"}), EDITOR
+        )
     dates = await setting.service.edit(
         key, AutomationChanges.read({"version": 2, "dates": [setting.now + DAY]}), EDITOR
     )
     assert (dates.cron, dates.next_time) == (None, setting.now + DAY)
-    by_hand = await setting.service.edit(key, AutomationChanges.read({"version": 3, "dates": None}), EDITOR)
+    by_hand = await setting.service.edit(
+        key, AutomationChanges.read({"version": 3, "dates": None}), EDITOR
+    )
     assert by_hand.next_time is None
     assert by_hand.schedule == "when a person starts it"
 
@@ -99,7 +109,9 @@ async def test_the_messages_of_a_conversation_become_the_template(setting: Setti
         await setting.add(name="Elsewhere", fromThreadId=other.thread.key)
 
 
-async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(setting: Setting) -> None:
+async def test_blocks_of_a_task_are_checked_and_keep_their_periods_as_written(
+    setting: Setting,
+) -> None:
     block = {"id": "b1", "type": "USE", "target": {"kind": "node", "key": "fetch-api"}}
     period = {"from": "-1_WEEK", "to": "NOW"}
     made = await setting.add(message="Look.", blocks=[{**block, "period": period}])
@@ -124,7 +136,8 @@ async def test_what_a_tick_notes_meanwhile_is_no_reason_to_refuse_a_change(
 ) -> None:
     key = (await setting.add()).id
     service = setting.service
-    read, times = service.store.get, count(1)
+    read = service.store.get
+    times = count(1)
 
     async def read_before_a_tick(automation_id: str) -> Any:
         found = await read(automation_id)

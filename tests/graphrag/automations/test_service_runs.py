@@ -16,7 +16,16 @@ from graphrag.automations import errors, session_control
 from graphrag.sessions.agent_session import SessionReport
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import an_ask
-from tests.support.automation_setting import ADMIN, DAY, EDITOR, GRAPH, OTHER, REVIEWER, VIEWER, Setting
+from tests.support.automation_setting import (
+    ADMIN,
+    DAY,
+    EDITOR,
+    GRAPH,
+    OTHER,
+    REVIEWER,
+    VIEWER,
+    Setting,
+)
 
 
 async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None:
@@ -34,12 +43,16 @@ async def test_one_run_at_a_time_unless_it_is_replaced(setting: Setting) -> None
         await setting.service.runs(key, OTHER)
 
 
-async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(setting: Setting) -> None:
+async def test_a_run_that_a_person_starts_notes_and_reads_what_a_scheduled_one_does(
+    setting: Setting,
+) -> None:
     key = (await setting.add(mode="propose")).id
     first = await setting.service.run(key, EDITOR)
     stored = await setting.service.store.get(key)
     graph = await setting.services.source.get_graph(GRAPH)
-    assert stored.last_seen.revision == graph.revision, "the next run is skipped while nothing changes"
+    assert stored.last_seen.revision == graph.revision, (
+        "the next run is skipped while nothing changes"
+    )
     proposed = await setting.services.approvals.propose(
         {"type": "move_node", "payload": {"nodeKey": "root", "posX": 1, "posY": 2}},
         an_ask(asker=EDITOR, thread_id=first.key),
@@ -56,7 +69,9 @@ async def test_of_runs_that_are_replaced_at_the_same_moment_one_is_left(setting:
     await setting.service.run(key, EDITOR)
     ticks = count(setting.now + 1)
     services = [
-        automation_service(setting.services, clock=lambda: next(ticks), pricing=lambda: setting.pricing)
+        automation_service(
+            setting.services, clock=lambda: next(ticks), pricing=lambda: setting.pricing
+        )
         for _ in range(4)
     ]
     asked = (service.run(key, EDITOR, supersede=True) for service in services)

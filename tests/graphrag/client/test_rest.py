@@ -25,7 +25,9 @@ async def threads(ed: NodiusClient) -> list[dict[str, Any]]:
 
 
 async def test_a_whole_story_from_question_to_undo() -> None:
-    with ScriptedProvider("Hello.", Says(calls=[call("propose_update_node", CHANGE)]), "Done.") as provider:
+    with ScriptedProvider(
+        "Hello.", Says(calls=[call("propose_update_node", CHANGE)]), "Done."
+    ) as provider:
         async with service(provider) as running, client(running) as ed:
             assert (await ed.get("me"))["userId"] == "ed"
             first = await chat(ed, "hello")
@@ -41,7 +43,9 @@ async def test_a_whole_story_from_question_to_undo() -> None:
             assert (await ed.get("approvals", listed["id"]))["undoneBy"]
             assert [t["threadId"] for t in await threads(ed)] == [first["threadId"]]
             assert (await ed.get("usage"))["threads"] == 1
-            assert (await ed.get("ai", "thread", first["threadId"], "messages"))["conversationHistory"]
+            assert (await ed.get("ai", "thread", first["threadId"], "messages"))[
+                "conversationHistory"
+            ]
             await ed.delete("ai", "thread", first["threadId"])
             assert await threads(ed) == []
 
@@ -53,7 +57,10 @@ async def test_graphs_are_exported_and_imported() -> None:
         made = answer.json()
         assert made["action"] == "created"
         assert made["graphKey"].startswith("a copy with #signs?-")
-        assert [g["graphKey"] for g in (await ed.get("graphs"))["graphs"]] == [made["graphKey"], GRAPH]
+        assert [g["graphKey"] for g in (await ed.get("graphs"))["graphs"]] == [
+            made["graphKey"],
+            GRAPH,
+        ]
         edges = (await ed.get("graphs", made["graphKey"], "edges"))["edges"]
         assert len(edges) == (await ed.get("graphs", GRAPH))["edges"]
 
@@ -73,7 +80,11 @@ async def test_a_refusal_carries_what_the_service_said() -> None:
     async with service(rate_limit=1) as running, client(running) as ed:
         with pytest.raises(ServiceError, match="nope") as caught:
             await ed.get("graphs", "nope")
-        assert (caught.value.status, caught.value.code, caught.value.retryable) == (404, "not_found", False)
+        assert (caught.value.status, caught.value.code, caught.value.retryable) == (
+            404,
+            "not_found",
+            False,
+        )
         await chat(ed, "hello")
         with pytest.raises(ServiceError) as limited:
             await chat(ed, "hello")

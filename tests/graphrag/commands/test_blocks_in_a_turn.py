@@ -63,7 +63,11 @@ async def test_a_message_with_blocks_is_stored_with_what_they_found_and_no_comma
     [earlier] = [message for message in second.messages if _is_data(message)]
     assert data.content.startswith(earlier.content[:1_000])  # cut, as results of earlier turns are
     [note] = [raw for raw in record.data["conversationHistory"] if raw.get("systemKind")]
-    assert [one["status"] for one in note["results"]] == [*["SUCCESS"] * 3, "CACHED", *["SUCCESS"] * 3]
+    assert [one["status"] for one in note["results"]] == [
+        *["SUCCESS"] * 3,
+        "CACHED",
+        *["SUCCESS"] * 3,
+    ]
     assert note["data"] == data.content
     assert note["content"] == note["summary"]
     assert len(note["summary"]) <= 300
@@ -144,9 +148,12 @@ async def test_each_command_reads_what_its_row_says(
     assert all(one.title for one in found)
 
 
-async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_the_reference() -> None:
+async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_the_reference() -> (
+    None
+):
     async with scripted() as (setting, _):
-        reader, blocks = setting.agent.blocks, [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
+        reader = setting.agent.blocks
+        blocks = [pointer("node", NODE, period={"from": "x", "to": "NOW"})]
         [_, bad] = (await _data_of(reader, *blocks)).results
         assert (bad["status"], "x" in bad["error"]) == ("FAILED", True)
         yesterday = pointer("node", NODE, period={"from": "-1_DAY", "to": "-1_DAY"})
@@ -156,7 +163,9 @@ async def test_a_period_that_is_none_fails_alone_and_a_relative_one_counts_from_
             assert f"From 2026-11-{day - 1}T00:00:00" in data.content
 
 
-async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | None = None) -> SystemMessage:
+async def _data_of(
+    reader: BlockReader, *blocks: SentBlock, reference: int | None = None
+) -> SystemMessage:
     said = UserMessage(content="x", segments=tuple({"block": one.to_document()} for one in blocks))
     data = await reader.read(said, GRAPH, "editor", "en", reference=reference)
     assert data is not None
@@ -165,7 +174,10 @@ async def _data_of(reader: BlockReader, *blocks: SentBlock, reference: int | Non
 
 async def test_results_together_are_cut_to_the_budget_and_it_is_said() -> None:
     async with scripted() as (setting, _):
-        given = [DataCommand(type=one, params={"node": NODE}) for one in ("NODE", "NODE_DATA", "NODE_LINKS")]
+        given = [
+            DataCommand(type=one, params={"node": NODE})
+            for one in ("NODE", "NODE_DATA", "NODE_LINKS")
+        ]
         whole = await run(setting, *given)
         cut = await run(setting, *given, budget=100)
     assert sum(one.tokens for one in whole) > 100

@@ -20,7 +20,9 @@ LAST_WEEK = {"from": "-1_WEEK", "to": "-1_WEEK"}
 HALF = {"period": {"from": "NOW"}}
 
 
-def block(block_type: str, kind: str, key: str = "k", period: Any = None, **more: Any) -> blocks.SentBlock:
+def block(
+    block_type: str, kind: str, key: str = "k", period: Any = None, **more: Any
+) -> blocks.SentBlock:
     given = {"id": "b1", "type": block_type, "target": {"kind": kind, "key": key}, **more}
     return blocks.SentBlock.model_validate(given | ({"period": period} if period else {}))
 
@@ -81,7 +83,8 @@ def test_eleven_blocks_and_two_of_one_id_are_refused() -> None:
 
 
 def test_a_command_is_named_by_what_it_reads() -> None:
-    one, same = commands(block("POINTER", "node"))[0], commands(block("USE", "node"))[1]
+    one = commands(block("POINTER", "node"))[0]
+    same = commands(block("USE", "node"))[1]
     assert one.id == same.id
     others = [*commands(block("POINTER", "node", "other")), *commands(block("POINTER", "graph"))]
     assert len({one.id, *(command.id for command in others)}) == 3

@@ -35,7 +35,9 @@ json_values = st.recursive(
 handles = st.dictionaries(
     st.sampled_from(["T", "D", "R", "L", "0"]),
     st.lists(st.sampled_from(["in", "out"]), max_size=3).map(
-        lambda kinds: HandleGroup(point=[HandlePoint(id=str(i), type=kind) for i, kind in enumerate(kinds)])
+        lambda kinds: HandleGroup(
+            point=[HandlePoint(id=str(i), type=kind) for i, kind in enumerate(kinds)]
+        )
     ),
     max_size=3,
 )
@@ -55,7 +57,12 @@ def a_node(**fields: Any) -> Node:
 
 def a_type(**fields: Any) -> NodeTypeConfig:
     template = TypeTemplate(type="api-call", process=fields.pop("process", None))
-    shown = {"key": "t", "workspace": "w", "display_name": "API Call", "description": "Calls a service"}
+    shown = {
+        "key": "t",
+        "workspace": "w",
+        "display_name": "API Call",
+        "description": "Calls a service",
+    }
     return NodeTypeConfig(**{**shown, "node": template, **fields})
 
 
@@ -65,7 +72,12 @@ def test_moving_resizing_and_foreign_fields_never_change_the_hash(
     node: Node, x: float, y: float, width: float, sheet: str, foreign: str
 ) -> None:
     moved = node.replace(
-        pos_x=x, pos_y=y, size=Size(width=width, height=1), sheet=sheet, type_version=9, theirs=foreign
+        pos_x=x,
+        pos_y=y,
+        size=Size(width=width, height=1),
+        sheet=sheet,
+        type_version=9,
+        theirs=foreign,
     )
     assert embedding_hash(moved, None) == embedding_hash(node, None)
 
@@ -88,12 +100,16 @@ def _equal(one: Any, other: Any) -> bool:
 @given(nodes, texts)
 def test_other_code_or_another_type_changes_the_hash(node: Node, process: str) -> None:
     before = embedding_hash(node, None)
-    assert (embedding_hash(node.replace(process=process), None) == before) == (process == node.process)
+    assert (embedding_hash(node.replace(process=process), None) == before) == (
+        process == node.process
+    )
     assert embedding_hash(node.replace(type="another"), None) != before
 
 
 @given(nodes, st.sampled_from(["T", "D", "R", "L", "0"]))
-def test_another_number_of_handles_changes_the_hash_other_names_of_them_do_not(node: Node, side: Any) -> None:
+def test_another_number_of_handles_changes_the_hash_other_names_of_them_do_not(
+    node: Node, side: Any
+) -> None:
     before = embedding_hash(node, None)
     points = node.handles.get(side, HandleGroup()).point
     more = {**node.handles, side: HandleGroup(point=(*points, HandlePoint(id="new", type="in")))}
@@ -109,7 +125,12 @@ def test_a_type_that_reads_otherwise_changes_the_hash_of_its_nodes() -> None:
     node = a_node()
     plain = embedding_hash(node, a_type())
     assert plain == embedding_hash(node, a_type(icon="Star", version=3, category="x"))
-    others = [None, a_type(display_name="HTTP"), a_type(description="Asks"), a_type(process="fetch()")]
+    others = [
+        None,
+        a_type(display_name="HTTP"),
+        a_type(description="Asks"),
+        a_type(process="fetch()"),
+    ]
     assert len({plain, *(embedding_hash(node, config) for config in others)}) == 5
 
 
@@ -156,7 +177,8 @@ embedder = LocalEmbedder()
 def logging_as_it_was() -> Iterator[None]:
     """Take back that importing the reference package configures logging for the whole program."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    level = root.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
@@ -190,7 +212,9 @@ def test_a_row_has_length_one_or_is_zero(text: str) -> None:
 
 def test_a_huge_text_counts_up_to_its_bound() -> None:
     start = "fetch invoices " * (MAX_EMBEDDED_CHARS // 15 + 1)
-    long, bounded = embedder.embed_now([start + "basketball " * 100_000, start[:MAX_EMBEDDED_CHARS]])
+    long, bounded = embedder.embed_now(
+        [start + "basketball " * 100_000, start[:MAX_EMBEDDED_CHARS]]
+    )
     np.testing.assert_array_equal(long, bounded)
 
 

@@ -72,7 +72,9 @@ FRENCH = (
     ("Что будет, если чтение не удастся", False),
     ("選手の取得に失敗したら", False),
 )
-def test_a_text_of_another_language_is_known_by_its_function_words(text: str, expected: bool) -> None:
+def test_a_text_of_another_language_is_known_by_its_function_words(
+    text: str, expected: bool
+) -> None:
     assert is_english(text) is expected
 
 
@@ -80,22 +82,39 @@ def test_a_text_of_another_language_is_known_by_its_function_words(text: str, ex
     "texts, language",
     (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
     (["Vérifie que la facture est dans le dossier du client"], "fr"),
-    (["Checks that the bill is in the folder of the client", "la facture est dans le dossier"], None),
+    (
+        ["Checks that the bill is in the folder of the client", "la facture est dans le dossier"],
+        None,
+    ),
     (["Prüft die Rechnung"], None),  # too little to know
     (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
     ([], None),
 )
-def test_a_graph_is_written_in_the_language_of_its_sentences(texts: list[str], language: str | None) -> None:
-    nodes = [a_node(f"n{i}", data={"name": f"Step {i}", "note": text}) for i, text in enumerate(texts)]
+def test_a_graph_is_written_in_the_language_of_its_sentences(
+    texts: list[str], language: str | None
+) -> None:
+    nodes = [
+        a_node(f"n{i}", data={"name": f"Step {i}", "note": text}) for i, text in enumerate(texts)
+    ]
     assert written_in(a_graph(), nodes) == language
 
 
 async def test_a_german_question_finds_the_other_forms_of_its_words_in_an_imported_graph() -> None:
     names = ["Rechnungen der Kunden abholen", "Bestellung anlegen", "Lager prüfen"]
     nodes = [
-        {"name": name, "type": "n8n-nodes-base.set", "parameters": {}, "notes": note, "position": [i, 0]}
+        {
+            "name": name,
+            "type": "n8n-nodes-base.set",
+            "parameters": {},
+            "notes": note,
+            "position": [i, 0],
+        }
         for i, (name, note) in enumerate(
-            zip(names, ["Liest die Tabelle der Kunden und prüft, ob sie im Lager sind", "", ""], strict=True)
+            zip(
+                names,
+                ["Liest die Tabelle der Kunden und prüft, ob sie im Lager sind", "", ""],
+                strict=True,
+            )
         )
     ]
     raw = json.dumps({"name": "Ablauf", "nodes": nodes, "connections": {}}).encode()
@@ -133,22 +152,33 @@ async def test_french_questions_about_an_english_graph_find_their_node_first() -
             (graph,) = await services.source.list_graphs()
             assert services.embedder is not None
             await embed_nodes(services.source, services.embedder, graph_keys=[graph.key])
-            found = [(await services.retriever.retrieve(graph.key, asked), key) for asked, key in FRENCH]
-            assert all((ENGLISH_MODEL in each.notes) is (embeddings == "local") for each, _ in found)
+            found = [
+                (await services.retriever.retrieve(graph.key, asked), key) for asked, key in FRENCH
+            ]
+            assert all(
+                (ENGLISH_MODEL in each.notes) is (embeddings == "local") for each, _ in found
+            )
             shares.append(sum(each.nodes[0].node.key == key for each, key in found) / len(FRENCH))
-    print(f"first: {shares[0]:.2f} with the packaged model, {shares[1]:.2f} with the multilingual one")
+    print(
+        f"first: {shares[0]:.2f} with the packaged model, {shares[1]:.2f} with the multilingual one"
+    )
     assert shares[1] >= max(0.6, shares[0])
 
 
 @each_row(
     "model, expected",
     ("intfloat/multilingual-e5-small", ["query: who?", "passage: a text"]),
-    ("e5-large-instruct", ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"]),
+    (
+        "e5-large-instruct",
+        ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"],
+    ),
     ("nomic-embed-text:v1.5", ["search_query: who?", "search_document: a text"]),
     ("BAAI/bge-m3", ["who?", "a text"]),
     ("text-embedding-3-small", ["who?", "a text"]),
 )
-async def test_a_model_is_sent_what_its_makers_want_before_a_text(model: str, expected: list[str]) -> None:
+async def test_a_model_is_sent_what_its_makers_want_before_a_text(
+    model: str, expected: list[str]
+) -> None:
     async with loopback_api() as api:
         made = [{"index": i, "embedding": [1.0, 0.0]} for i in (0, 1)]
         api.answers["POST /embeddings"] = {"data": made}

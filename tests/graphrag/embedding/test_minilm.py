@@ -81,7 +81,9 @@ async def test_its_vectors_are_kept_and_used_where_the_settings_choose_it() -> N
         assert services.embedder is not None
         first = await embed_nodes(services.source, services.embedder, graph_keys=[graph.key])
         again = await embed_nodes(services.source, services.embedder, graph_keys=[graph.key])
-        found = await services.retriever.retrieve(graph.key, "Which step puts the best scorers on top?")
+        found = await services.retriever.retrieve(
+            graph.key, "Which step puts the best scorers on top?"
+        )
         assert (first.failed, again.embedded, again.skipped) == (0, 0, first.embedded)
         assert found.notes == ()
         assert "sort-stats" in [scored.node.key for scored in found.nodes[:3]]

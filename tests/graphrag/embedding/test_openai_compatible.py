@@ -1,4 +1,6 @@
-"""The HTTP embedder: batches, retries and refusals, through the real client against a scripted server."""
+"""The HTTP embedder: batches, retries and refusals, through the real client
+against a scripted server.
+"""
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -18,7 +20,11 @@ from graphrag.embedding.embedder import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.embedding.remote import MAX_TOKENS_A_REQUEST, MAX_TOKENS_A_TEXT, OpenAICompatibleEmbedder
+from graphrag.embedding.remote import (
+    MAX_TOKENS_A_REQUEST,
+    MAX_TOKENS_A_TEXT,
+    OpenAICompatibleEmbedder,
+)
 from graphrag.llm.tokens import count_tokens
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
@@ -37,7 +43,9 @@ def embedded(request: Request) -> Answer:
     return vectors_answer([vector_of(text) for text in request.json["input"]])
 
 
-def vectors_answer(vectors: Sequence[Sequence[float]], indexes: Sequence[int] | None = None) -> Answer:
+def vectors_answer(
+    vectors: Sequence[Sequence[float]], indexes: Sequence[int] | None = None
+) -> Answer:
     rows = zip(indexes or range(len(vectors)), vectors, strict=True)
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in rows]
     return Answer(body={"object": "list", "model": "m", "data": data, "usage": {"total_tokens": 1}})
@@ -45,7 +53,9 @@ def vectors_answer(vectors: Sequence[Sequence[float]], indexes: Sequence[int] | 
 
 def refusal(status: int, message: str = "no", **headers: str) -> Answer:
     body = {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-    return Answer(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+    return Answer(
+        status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()}
+    )
 
 
 @pytest.fixture
@@ -86,7 +96,9 @@ async def test_vectors_come_back_normalised_in_the_order_of_the_texts(
     assert request.json == {"input": ["alpha", "be", "c"], "model": "m", "encoding_format": "float"}
 
 
-async def test_blank_texts_are_zero_vectors_and_are_not_sent(server: ScriptedServer, make: Make) -> None:
+async def test_blank_texts_are_zero_vectors_and_are_not_sent(
+    server: ScriptedServer, make: Make
+) -> None:
     server.play(embedded)
     found = await make().embed(["", "word", " \n"])
     assert server.requests[0].json["input"] == ["word"]
@@ -94,7 +106,11 @@ async def test_blank_texts_are_zero_vectors_and_are_not_sent(server: ScriptedSer
     assert found.any(axis=1).tolist() == [False, True, False]
 
 
-@given(st.lists(st.text(min_size=1, max_size=40), max_size=60), st.integers(20, 400), st.integers(1, 20))
+@given(
+    st.lists(st.text(min_size=1, max_size=40), max_size=60),
+    st.integers(20, 400),
+    st.integers(1, 20),
+)
 def test_batches_keep_order_and_both_bounds(texts: list[str], budget: int, most: int) -> None:
     rows = list(range(len(texts)))
     with pytest.MonkeyPatch.context() as patch:
@@ -147,7 +163,9 @@ async def test_a_passing_failure_is_said_at_once_and_may_be_tried_again(
     assert server.requests[0].body == server.requests[1].body
 
 
-async def test_texts_do_not_follow_a_server_to_another_address(server: ScriptedServer, make: Make) -> None:
+async def test_texts_do_not_follow_a_server_to_another_address(
+    server: ScriptedServer, make: Make
+) -> None:
     with ScriptedServer() as elsewhere:
         server.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))
         with pytest.raises(EmbeddingRefused):
@@ -165,7 +183,9 @@ async def test_a_key_that_is_not_accepted_names_the_variable_but_not_the_key(
     assert "sk-secret" not in str(caught.value)
 
 
-async def test_a_server_that_never_answers_in_time_is_unreachable(server: ScriptedServer, make: Make) -> None:
+async def test_a_server_that_never_answers_in_time_is_unreachable(
+    server: ScriptedServer, make: Make
+) -> None:
     release = threading.Event()
     server.play(Answer(held=release))
     try:
@@ -203,7 +223,10 @@ async def test_nobody_listening_is_unreachable() -> None:
         (Answer(body=[1, 2]), "the answer: "),
         (Answer(body=b'{"data": ['), "the answer: Invalid JSON"),
         (Answer(body=b""), "the answer: Invalid JSON"),
-        (Answer(body=b"<html>hello</html>", headers={"content-type": "text/html"}), "the answer: Invalid"),
+        (
+            Answer(body=b"<html>hello</html>", headers={"content-type": "text/html"}),
+            "the answer: Invalid",
+        ),
         (Answer(status=204, body=b""), "the answer: "),
     ],
 )
@@ -223,7 +246,9 @@ async def test_another_dimension_than_before_is_said(server: ScriptedServer, mak
         await embedder.embed(["b"])
 
 
-async def test_huge_and_tiny_components_keep_their_direction(server: ScriptedServer, make: Make) -> None:
+async def test_huge_and_tiny_components_keep_their_direction(
+    server: ScriptedServer, make: Make
+) -> None:
     server.play(vectors_answer([[3e300, 4e300], [3e-300, 4e-300]]))
     np.testing.assert_allclose(await make().embed(["a", "b"]), [[0.6, 0.8]] * 2, rtol=1e-6)
 
@@ -251,11 +276,17 @@ ELSEWHERE = {"NODIUS_LLM_BASE_URL": "http://127.0.0.1:9/v1"}
         ({"OPENAI_API_KEY": "  "}, "wordllama-l2-256"),
         ({"OPENAI_API_KEY": "sk-x"}, "text-embedding-3-small"),
         ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big"}, "big"),
-        ({"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big", "NODIUS_EMBEDDINGS_MODEL": "own"}, "own"),
+        (
+            {"OPENAI_API_KEY": "sk-x", "EMBEDDING_MODEL": "big", "NODIUS_EMBEDDINGS_MODEL": "own"},
+            "own",
+        ),
         ({"OPENAI_API_KEY": "sk-x", "NODIUS_EMBEDDINGS": "local"}, "wordllama-l2-256"),
         # Questions go elsewhere: no text goes to OpenAI unless that is said.
         ({"OPENAI_API_KEY": "sk-x", **ELSEWHERE}, "wordllama-l2-256"),
-        ({"OPENAI_API_KEY": "sk-x", **ELSEWHERE, "NODIUS_EMBEDDINGS": "openai"}, "text-embedding-3-small"),
+        (
+            {"OPENAI_API_KEY": "sk-x", **ELSEWHERE, "NODIUS_EMBEDDINGS": "openai"},
+            "text-embedding-3-small",
+        ),
         (
             {"OPENAI_API_KEY": "sk-x", **ELSEWHERE, "OPENAI_BASE_URL": "http://127.0.0.1:9"},
             "text-embedding-3-small",
@@ -272,7 +303,9 @@ async def test_a_key_of_openai_chooses_its_embeddings_unless_local_ones_are_set(
     await embedder.aclose()
 
 
-async def test_the_tokens_that_a_service_charges_are_known(server: ScriptedServer, make: Make) -> None:
+async def test_the_tokens_that_a_service_charges_are_known(
+    server: ScriptedServer, make: Make
+) -> None:
     server.play(embedded, Answer(body={"data": [{"index": 0, "embedding": [1.0]}]}))
     assert (await make().embed_counted(["a", "b"]))[1] == 1
     assert (await make().embed_counted(["a"]))[1] is None

@@ -28,7 +28,9 @@ local = LocalEmbedder()
 
 
 class Counting:
-    """An embedder that counts its requests; `fails` names the texts that it answers with HTTP 500."""
+    """An embedder that counts its requests; `fails` names the texts that it answers
+    with HTTP 500.
+    """
 
     model = "counting"
 
@@ -46,7 +48,9 @@ class Counting:
         await self.may_answer.wait()
         if any(map(self.fails, texts)):
             self.failed += 1
-            raise EmbeddingRefused(provider="counting", status=500, reason="crashed", retryable=True)
+            raise EmbeddingRefused(
+                provider="counting", status=500, reason="crashed", retryable=True
+            )
         if not probed:
             self.requests.append(list(texts))
         return np.array([[1.0, len(text)] for text in texts], dtype=np.float32)
@@ -55,10 +59,14 @@ class Counting:
         """Nothing is held open."""
 
 
-async def make_graph(database: MemoryDatabase, key: str, nodes: int, workspace: str = WORKSPACE) -> None:
+async def make_graph(
+    database: MemoryDatabase, key: str, nodes: int, workspace: str = WORKSPACE
+) -> None:
     source = database.source(workspace)
     await source.create_graph(Graph(key=key, workspace=workspace, name=key))
-    mutation = Mutation(graph_key=key, put_nodes=[a_node(f"{key}-{i}", graph=key) for i in range(nodes)])
+    mutation = Mutation(
+        graph_key=key, put_nodes=[a_node(f"{key}-{i}", graph=key) for i in range(nodes)]
+    )
     await source.apply(mutation)
 
 
@@ -91,7 +99,10 @@ async def a_queue(
     **options: Any,
 ) -> AsyncIterator[EmbeddingQueue]:
     given = QueueOptions(**{"retry_s": 0.0, **options})
-    async with asyncio.timeout(30), EmbeddingQueue(sources or database.source, embedder, options=given) as q:
+    async with (
+        asyncio.timeout(30),
+        EmbeddingQueue(sources or database.source, embedder, options=given) as q,
+    ):
         yield q
 
 
@@ -115,7 +126,8 @@ async def test_a_whole_graph_is_embedded_page_by_page_and_progress_is_seen() -> 
 async def test_a_change_while_its_node_is_embedded_is_embedded_too() -> None:
     database = MemoryDatabase()
     await make_graph(database, "g", 1)
-    source, provider = database.source(WORKSPACE), Counting()
+    source = database.source(WORKSPACE)
+    provider = Counting()
     provider.may_answer.clear()
     async with a_queue(database, provider) as queue:
         queue.add(WORKSPACE, "g", ["g-0"])
@@ -130,7 +142,9 @@ async def test_a_change_while_its_node_is_embedded_is_embedded_too() -> None:
     assert "New" in provider.requests[-1][0]
 
 
-async def test_a_graph_with_a_node_that_always_fails_starves_no_other_and_the_node_is_given_up() -> None:
+async def test_a_graph_with_a_node_that_always_fails_starves_no_other_and_the_node_is_given_up() -> (
+    None
+):
     database = MemoryDatabase()
     await make_graph(database, "bad", 20)
     provider = Counting(fails=lambda text: "bad-7" in text)
@@ -218,8 +232,11 @@ async def test_an_unreadable_node_is_left_out_and_the_others_are_embedded(listin
     assert source.reads < 40
 
 
-async def test_while_a_service_is_away_it_is_asked_ever_less_often_and_nothing_is_given_up() -> None:
-    database, time = MemoryDatabase(), VirtualTime()
+async def test_while_a_service_is_away_it_is_asked_ever_less_often_and_nothing_is_given_up() -> (
+    None
+):
+    database = MemoryDatabase()
+    time = VirtualTime()
     await make_graph(database, "a", 3)
     await make_graph(database, "b", 3)
     provider = Counting(fails=lambda _: time.now < 3600)
@@ -321,11 +338,15 @@ async def digests(bench: Bench) -> dict[str, Any]:
     return await bench.source.get_vector_info(FLOW, [node.key for node in nodes])
 
 
-async def test_an_approved_change_is_embedded_and_retrieved_although_the_question_was_cached() -> None:
+async def test_an_approved_change_is_embedded_and_retrieved_although_the_question_was_cached() -> (
+    None
+):
     bench = await a_bench()
     await embed_nodes(bench.source, local, force=True)
     retriever = Retriever(bench.source, local)
-    approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Giraffe enclosure"})
+    approval = await bench.propose(
+        "update_node", nodeKey="b", changes={"data.name": "Giraffe enclosure"}
+    )
     before = await digests(bench)
     await retriever.retrieve(FLOW, "tall animals of the zoo")
     async with EmbeddingQueue(lambda _: bench.source, local) as queue:
@@ -368,7 +389,10 @@ async def test_an_approval_never_waits_for_an_embedding(hangs: bool) -> None:
     if hangs:
         service.may_answer.clear()
     options = QueueOptions(close_s=0.01)
-    async with asyncio.timeout(10), EmbeddingQueue(lambda _: bench.source, service, options=options) as queue:
+    async with (
+        asyncio.timeout(10),
+        EmbeddingQueue(lambda _: bench.source, service, options=options) as queue,
+    ):
         approvals = bench.approvals(on_applied=queue.of(WORKSPACE).applied)
         decided = await approvals.decide(approval.id, Approve(), EDITOR)
         assert decided.status == "applied"

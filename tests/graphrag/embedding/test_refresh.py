@@ -1,4 +1,6 @@
-"""Bringing embeddings up to date: what is embedded, skipped, counted, and what a failure leaves behind."""
+"""Bringing embeddings up to date: what is embedded, skipped, counted, and what a
+failure leaves behind.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -48,7 +50,9 @@ class Recorder:
         """Nothing is held open."""
 
 
-async def a_graph(count: int = 10, key: str = "flow", database: MemoryDatabase | None = None) -> Any:
+async def a_graph(
+    count: int = 10, key: str = "flow", database: MemoryDatabase | None = None
+) -> Any:
     source = (database or MemoryDatabase()).source("acme")
     await source.create_graph(Graph(key=key, name=key, workspace="acme"))
     nodes = [a_node(i, key) for i in range(count)]
@@ -57,7 +61,12 @@ async def a_graph(count: int = 10, key: str = "flow", database: MemoryDatabase |
 
 
 def a_node(number: int, graph: str = "flow", **fields: Any) -> Node:
-    given = {"key": f"n{number:04}", "graph_key": graph, "type": "task", "data": {"name": f"step {number}"}}
+    given = {
+        "key": f"n{number:04}",
+        "graph_key": graph,
+        "type": "task",
+        "data": {"name": f"step {number}"},
+    }
     return Node(**{**given, **fields})
 
 
@@ -83,8 +92,11 @@ async def test_every_node_gets_a_vector_of_its_text_and_one_of_its_name() -> Non
 
 
 @given(st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7)))
-async def test_exactly_the_changed_nodes_are_embedded_again(changed: set[int], moved: set[int]) -> None:
-    source, recorder = await a_graph(8), Recorder()
+async def test_exactly_the_changed_nodes_are_embedded_again(
+    changed: set[int], moved: set[int]
+) -> None:
+    source = await a_graph(8)
+    recorder = Recorder()
     await embed_nodes(source, recorder)
     recorder.batches.clear()
     nodes = {n.key: n for n in await source.get_nodes("flow")}
@@ -97,8 +109,11 @@ async def test_exactly_the_changed_nodes_are_embedded_again(changed: set[int], m
     assert sum(map(len, recorder.batches)) == 2 * len(changed)
 
 
-async def test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed() -> None:
-    source, new = await a_graph(4), Recorder(model="new")
+async def test_vectors_of_another_model_are_renewed_by_force_alone_and_models_are_never_mixed() -> (
+    None
+):
+    source = await a_graph(4)
+    new = Recorder(model="new")
     await embed_nodes(source, Recorder(model="old"))
     await source.apply(Mutation(graph_key="flow", put_nodes=[a_node(9)]))
     left = await embed_nodes(source, new)
@@ -112,7 +127,8 @@ async def test_vectors_of_another_model_are_renewed_by_force_alone_and_models_ar
 
 
 async def test_a_change_of_model_that_was_stopped_goes_on() -> None:
-    source, new = await a_graph(4), Recorder(model="new")
+    source = await a_graph(4)
+    new = Recorder(model="new")
     await embed_nodes(source, Recorder(model="old"))
     new.bad = "step 3"
     await embed_nodes(source, new, force=True)
@@ -141,11 +157,17 @@ async def test_bad_texts_fail_by_name_and_never_stop_the_rest(bad: set[int], bat
     keys = {f"n{i:04}" for i in bad}
     assert {failure.partition(":")[0] for failure in report.failures} == keys
     assert set(await stored(source)) == {f"n{i:04}" for i in range(20)} - keys
-    assert counts(await embed_nodes(source, Recorder(), batch=batch)) == (len(bad), 20 - len(bad), 0, 0)
+    assert counts(await embed_nodes(source, Recorder(), batch=batch)) == (
+        len(bad),
+        20 - len(bad),
+        0,
+        0,
+    )
 
 
 async def test_a_provider_that_refuses_everything_is_given_up_on() -> None:
-    source, recorder = await a_graph(300), Recorder(bad="")
+    source = await a_graph(300)
+    recorder = Recorder(bad="")
     with pytest.raises(EmbeddingRefused):
         await embed_nodes(source, recorder, batch=100)
     assert len(recorder.batches) < 50
@@ -183,7 +205,8 @@ async def test_a_passing_failure_is_tried_again_and_a_lasting_one_ends_the_run()
                 )
             return await super().embed(texts)
 
-    source, flaky = await a_graph(3), Flaky()
+    source = await a_graph(3)
+    flaky = Flaky()
     assert counts(await embed_nodes(source, flaky)) == (3, 0, 0, 0)
     flaky.fails = module.PATIENT.attempts
     with pytest.raises(EmbeddingRefused, match="busy"):
@@ -202,7 +225,10 @@ async def test_nodes_and_text_without_a_vector_are_counted_as_empty() -> None:
     await source.apply(
         Mutation(
             graph_key="flow",
-            put_nodes=[a_node(1, data={"name": "silent"}), Node(key=" ", graph_key="flow", type=" ")],
+            put_nodes=[
+                a_node(1, data={"name": "silent"}),
+                Node(key=" ", graph_key="flow", type=" "),
+            ],
         )
     )
     assert counts(await embed_nodes(source, Deaf())) == (2, 0, 2, 0)
@@ -311,7 +337,8 @@ AWAY = EmbeddingRefused(provider="p", status=503, reason="overloaded", retryable
 
 
 async def test_a_question_makes_one_attempt_and_the_next_ones_none() -> None:
-    service, clock = Service(), Clock()
+    service = Service()
+    clock = Clock()
     service.error = AWAY
     embedder = QueryEmbedder(service, clock=clock, rest_s=30)
     for question in ("one", "two", "three"):
@@ -331,7 +358,8 @@ async def test_a_hung_service_is_waited_for_a_bounded_time() -> None:
 
 
 async def test_after_its_rest_a_service_is_tried_beside_a_question_that_does_not_wait() -> None:
-    service, clock = Service(), Clock()
+    service = Service()
+    clock = Clock()
     service.error = AWAY
     embedder = QueryEmbedder(service, clock=clock, rest_s=30)
     with pytest.raises(EmbeddingError):
@@ -365,7 +393,8 @@ async def test_a_refused_text_is_no_reason_to_do_without_the_service() -> None:
 
 
 async def test_a_failing_trial_ends_quietly_and_its_reason_is_not_repeated_in_itself() -> None:
-    service, clock = Service(), Clock()
+    service = Service()
+    clock = Clock()
     service.error = AWAY
     embedder = QueryEmbedder(service, clock=clock, rest_s=30)
     reasons: set[str] = set()

@@ -10,7 +10,11 @@ from datasources.mock import MemoryDatabase
 from graphrag.embedding import LocalEmbedder
 from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import embed_nodes
-from graphrag.embedding.workspace_embedder import EmbeddingModelDiffers, WorkspaceEmbedder, vector_models
+from graphrag.embedding.workspace_embedder import (
+    EmbeddingModelDiffers,
+    WorkspaceEmbedder,
+    vector_models,
+)
 from graphrag.retrieval.retriever import Retriever
 from tests.graphrag.embedding.test_refresh import Recorder, a_graph
 from tests.support.waiting import drained
@@ -21,7 +25,9 @@ SERVICE = "model-of-a-service"
 
 def started(database: MemoryDatabase, chosen: Any = None) -> WorkspaceEmbedder:
     """Return the embedder as after a start with these settings."""
-    return WorkspaceEmbedder(chosen or LocalEmbedder(), database.source("acme"), database.records("acme"))
+    return WorkspaceEmbedder(
+        chosen or LocalEmbedder(), database.source("acme"), database.records("acme")
+    )
 
 
 def service() -> Recorder:
@@ -48,7 +54,9 @@ async def test_with_a_key_set_later_vectors_and_searches_stay_of_the_packaged_mo
     assert asked.batches == []
 
 
-async def test_with_the_key_taken_away_words_are_searched_and_nothing_of_another_model_is_stored() -> None:
+async def test_with_the_key_taken_away_words_are_searched_and_nothing_of_another_model_is_stored() -> (
+    None
+):
     database = MemoryDatabase()
     source = await a_graph(3, "one", database)
     await embed_nodes(source, started(database, service()))
@@ -90,7 +98,11 @@ async def test_without_a_record_the_model_is_that_of_most_vectors() -> None:
     vectors = await LocalEmbedder().embed(["a", "b", "c"])
     for number, model in enumerate((SERVICE, LOCAL, SERVICE)):
         vector = NodeVector(
-            key=f"n{number:04}", model=model, hash="h", content=vectors[number], name=vectors[number]
+            key=f"n{number:04}",
+            model=model,
+            hash="h",
+            content=vectors[number],
+            name=vectors[number],
         )
         await source.put_embeddings("one", [vector])
     for _ in range(2):  # a second look finds the same
@@ -110,7 +122,8 @@ async def test_a_record_without_vectors_keeps_no_other_model_away() -> None:
 async def test_of_two_that_begin_at_once_the_second_stores_nothing_of_its_model() -> None:
     database = MemoryDatabase()
     source = await a_graph(3, "one", database)
-    first, second = started(database), started(database, service())
+    first = started(database)
+    second = started(database, service())
     await first.resolve()
     await second.resolve()
     await embed_nodes(source, first)

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.evaluation.answer_cases import SAMPLE, AskedChange, Case, CaseGraph, read_cases, read_graph
+from graphrag.evaluation.answer_cases import (
+    SAMPLE,
+    AskedChange,
+    Case,
+    CaseGraph,
+    read_cases,
+    read_graph,
+)
 from graphrag.evaluation.answer_scoring import has_fact, normalize
 from graphrag.evaluation.expected_graph import check_change
 from graphrag.evaluation.made_cases import make_cases
@@ -40,7 +47,11 @@ def problems_of(cases: list[Case]) -> list[str]:
                 found.append(f"{case.id}: {exc}")
             continue
         text = everything_in(graph)
-        found += [f"{case.id}: {fact}" for fact in case.asked.shown_facts if not has_fact(text, fact, graph)]
+        found += [
+            f"{case.id}: {fact}"
+            for fact in case.asked.shown_facts
+            if not has_fact(text, fact, graph)
+        ]
         ends = case.asked.connected or ()
         found += [f"{case.id}: {name}" for name in ends if len(graph.keys(name)) != 1]
     return found

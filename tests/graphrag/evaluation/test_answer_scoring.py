@@ -20,14 +20,18 @@ def a_graph(*edges: tuple[str, str], **data: Any) -> CaseGraph:
         for key in ("fetch", "sort", "mail", "note")
     }
     made = {
-        f"{source}-{target}": Edge(key=f"{source}-{target}", graph_key="g", source=source, target=target)
+        f"{source}-{target}": Edge(
+            key=f"{source}-{target}", graph_key="g", source=source, target=target
+        )
         for source, target in edges
     }
     return CaseGraph(graph=Graph(key="g", name="G", workspace="w"), nodes=nodes, edges=made)
 
 
 GRAPH = a_graph(("fetch", "sort"), ("sort", "mail"))
-FOLLOWS = AskedQuestion(ask="What follows?", must=("Sort it", "https://a.example/x"), must_not=("Note it",))
+FOLLOWS = AskedQuestion(
+    ask="What follows?", must=("Sort it", "https://a.example/x"), must_not=("Note it",)
+)
 
 
 @each_row(
@@ -111,7 +115,9 @@ def _with(graph: CaseGraph, key: str, **data: Any) -> CaseGraph:
 def _without(graph: CaseGraph, *, node: str = "", edge: str = "") -> CaseGraph:
     nodes = {key: one for key, one in graph.nodes.items() if key != node}
     edges = {
-        key: one for key, one in graph.edges.items() if key != edge and node not in (one.source, one.target)
+        key: one
+        for key, one in graph.edges.items()
+        if key != edge and node not in (one.source, one.target)
     }
     return CaseGraph(graph=graph.graph, nodes=nodes, edges=edges)
 
@@ -145,7 +151,9 @@ def test_what_hangs_on_a_deleted_node_goes_with_it_and_parts_of_a_change_are_par
 
 
 def test_edges_are_expected_to_be_there_or_gone() -> None:
-    asked = AskedChange(ask="!", edges=(("Fetch it", "Mail it"),), no_edges=(("Fetch it", "Sort it"),))
+    asked = AskedChange(
+        ask="!", edges=(("Fetch it", "Mail it"),), no_edges=(("Fetch it", "Sort it"),)
+    )
     new = a_graph(("fetch", "mail"), ("sort", "mail"))
     assert score_change(GRAPH, new, asked).verdict == "right"
     assert score_change(GRAPH, a_graph(("fetch", "mail")), asked).verdict == "invented"

@@ -1,4 +1,6 @@
-"""Reading knowledge graphs: the three formats, the graph they make, and where a bad file is wrong."""
+"""Reading knowledge graphs: the three formats, the graph they make, and where a bad
+file is wrong.
+"""
 
 import json
 from pathlib import Path
@@ -52,7 +54,9 @@ def triples(facts: bytes, questions: bytes) -> Knowledge:
 
 def test_passages_and_entities_are_nodes_and_facts_are_edges() -> None:
     knowledge = Knowledge(
-        passages=(Passage(id="p", title="Orvin", text="A painter of Arlon.", mentions=("Orvin", "Arlon")),),
+        passages=(
+            Passage(id="p", title="Orvin", text="A painter of Arlon.", mentions=("Orvin", "Arlon")),
+        ),
         facts=(Fact(subject="Orvin", relation="lived in", object="Arlon"),) * 2,
         entities=(Entity(name="Arlon", text="a town"), Entity(name="Pelt")),
     )
@@ -73,7 +77,12 @@ def test_passages_and_entities_are_nodes_and_facts_are_edges() -> None:
 
 def test_a_passage_is_joined_to_the_passage_whose_title_it_mentions() -> None:
     passages = [
-        Passage(id="film", title="The Sea (1957 film)", text="", mentions=("The sea, 1957 film", "E. Vale")),
+        Passage(
+            id="film",
+            title="The Sea (1957 film)",
+            text="",
+            mentions=("The sea, 1957 film", "E. Vale"),
+        ),
         Passage(id="man", title="E. Vale", text="", mentions=("E. Vale",)),
         *(Passage(id=f"part {i}", title="Long", text="", mentions=("Long",)) for i in range(6)),
     ]
@@ -87,7 +96,9 @@ facts = st.builds(Fact, subject=names, relation=names, object=names)
 
 
 @given(st.lists(facts, max_size=12), st.lists(names, max_size=5, unique=True))
-def test_every_edge_has_both_ends_and_no_node_comes_twice(named: list[Fact], mentioned: list[str]) -> None:
+def test_every_edge_has_both_ends_and_no_node_comes_twice(
+    named: list[Fact], mentioned: list[str]
+) -> None:
     passage = Passage(id="1", title="t", text="", mentions=tuple(mentioned))
     made = build_mutation(Knowledge(passages=(passage,), facts=tuple(named)), "g")
     keys = [node.key for node in made.put_nodes]
@@ -117,20 +128,29 @@ def test_openie_spellings_of_one_name_are_one_entity_and_broken_triples_are_said
             ],
         }
     )
-    assert read.passages == (Passage(id="0", title="T", text="t", mentions=("T", "St. Mary's", "1963", "F")),)
+    assert read.passages == (
+        Passage(id="0", title="T", text="t", mentions=("T", "St. Mary's", "1963", "F")),
+    )
     assert read.facts == (Fact(subject="St. Mary's", relation="r", object="F"),)
     assert read.left_out == ("o.json: 5 triples that have not three parts",)
 
 
 def test_openie_passages_may_be_one_text_and_be_asked_for_by_title() -> None:
-    read = openie({"passage": "Aare\nA river."}, {"title": "Bode", "text": "Another."}, gold=["Bode", 0])
-    assert [(p.title, p.text) for p in read.passages] == [("Aare", "A river."), ("Bode", "Another.")]
+    read = openie(
+        {"passage": "Aare\nA river."}, {"title": "Bode", "text": "Another."}, gold=["Bode", 0]
+    )
+    assert [(p.title, p.text) for p in read.passages] == [
+        ("Aare", "A river."),
+        ("Bode", "Another."),
+    ]
     assert read.questions == (Question(text="q", passages=("1", "0")),)
 
 
 @each_row("gold", [1], [-1], ["Bode"])
 def test_a_gold_passage_that_does_not_exist_is_refused(gold: list[Any]) -> None:
-    with pytest.raises(UnreadableKnowledge, match=r"q\.json: 0\.gold_passages: there is no passage"):
+    with pytest.raises(
+        UnreadableKnowledge, match=r"q\.json: 0\.gold_passages: there is no passage"
+    ):
         openie({"passage": "Aare\nA river."}, gold=gold)
 
 
@@ -209,7 +229,11 @@ def test_our_format_takes_questions_inside_and_beside() -> None:
     (FACTS, b"q\t|\n", "q.txt: line 1: it names no answer"),
     (FACTS, b'{"question": "q", "answers": []}', "q.txt: line 1, answers"),
     (FACTS, b'q\tArlon\n{"question": "q"', "q.txt: line 2: Invalid JSON"),
-    (FACTS, b'[{"question": "q", "answers": ["Arlon"]},\n {"answers": ["Arlon"]}]', "q.txt: 1.question"),
+    (
+        FACTS,
+        b'[{"question": "q", "answers": ["Arlon"]},\n {"answers": ["Arlon"]}]',
+        "q.txt: 1.question",
+    ),
     (FACTS, b"", "q.txt: it holds no question"),
 )
 def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None:
@@ -224,12 +248,20 @@ def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None
     ({"passages": [{"id": "p", "title": " "}]}, "k.json: passages.0.title"),
     ({"relations": []}, "k.json: relations"),
     ({"questions": [{"question": "q"}]}, "k.json: questions.0"),
-    ({"questions": [{"question": "q", "passages": ["p1"], "answers": ["Arlon"]}]}, "k.json: questions.0"),
+    (
+        {"questions": [{"question": "q", "passages": ["p1"], "answers": ["Arlon"]}]},
+        "k.json: questions.0",
+    ),
     ({"questions": []}, "k.json: it holds no question"),
-    ({"passages": DOCUMENT["passages"] * 2}, "k.json: passages.1: the id 'p1' is that of passages.0"),
+    (
+        {"passages": DOCUMENT["passages"] * 2},
+        "k.json: passages.1: the id 'p1' is that of passages.0",
+    ),
     ({"entities": DOCUMENT["entities"] * 2}, "k.json: entities.1: the name 'Arlon'"),
 )
-def test_a_document_that_is_wrong_is_refused_with_the_place(change: dict[str, Any], named: str) -> None:
+def test_a_document_that_is_wrong_is_refused_with_the_place(
+    change: dict[str, Any], named: str
+) -> None:
     with pytest.raises(UnreadableKnowledge) as caught:
         read_knowledge("knowledge", raw({**DOCUMENT, **change}), "k.json")
     assert str(caught.value).startswith(named)
@@ -252,7 +284,9 @@ def test_formats_without_questions_of_their_own_need_some(form: Any) -> None:
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200), st.sampled_from(sorted(FORMATS)))
-def test_no_bytes_are_met_with_anything_but_a_clear_error(one: bytes, other: bytes, form: Any) -> None:
+def test_no_bytes_are_met_with_anything_but_a_clear_error(
+    one: bytes, other: bytes, form: Any
+) -> None:
     reason = None
     try:
         read_knowledge(form, one, "k", other, "q")
@@ -263,16 +297,21 @@ def test_no_bytes_are_met_with_anything_but_a_clear_error(one: bytes, other: byt
 
 async def _means(knowledge: Knowledge) -> dict[str, float]:
     async with MemoryDatabase() as database:
-        source, embedder = database.source(WORKSPACE), LocalEmbedder()
+        source = database.source(WORKSPACE)
+        embedder = LocalEmbedder()
         await load_knowledge(source, embedder, knowledge, "made-up")
         retriever = Retriever(source, embedder)
-        scores = await score_knowledge(retriever, "made-up", knowledge.questions, RetrievalOptions())
+        scores = await score_knowledge(
+            retriever, "made-up", knowledge.questions, RetrievalOptions()
+        )
         return {name: one["mean"] for name, one in scores.certainty()["intervals"].items()}
 
 
 async def test_both_forms_are_read_and_their_steps_are_walked(tmp_path: Path) -> None:
     write(tmp_path, films=24, questions=12)
-    found = await _means(read_knowledge("knowledge", (tmp_path / "passages.json").read_bytes(), "passages"))
+    found = await _means(
+        read_knowledge("knowledge", (tmp_path / "passages.json").read_bytes(), "passages")
+    )
     assert found["all@8"] == 1.0
     facts = (tmp_path / "triples.txt").read_bytes()
     for hops in HOPS:

@@ -1,4 +1,6 @@
-"""Scoring retrieval: the measures themselves, the file of questions, and a whole run over workflows."""
+"""Scoring retrieval: the measures themselves, the file of questions, and a whole
+run over workflows.
+"""
 
 import json
 from itertools import pairwise
@@ -57,7 +59,10 @@ def workflow(*steps: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
         }
         for i, text in enumerate(notes)
     ]
-    joins = {one: {"main": [[{"node": other, "type": "main", "index": 0}]]} for one, other in pairwise(steps)}
+    joins = {
+        one: {"main": [[{"node": other, "type": "main", "index": 0}]]}
+        for one, other in pairwise(steps)
+    }
     return {"name": "Flow", "nodes": nodes, "connections": joins}
 
 
@@ -70,7 +75,9 @@ def a_query(file: str, text: str, *relevant: str) -> workflows.AnnotatedQuery:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    first = workflow("Fetch invoices", "Sort customers", "Send mail", notes=("fetch the invoices first",))
+    first = workflow(
+        "Fetch invoices", "Sort customers", "Send mail", notes=("fetch the invoices first",)
+    )
     second = workflow("Read sensor", "Average temperature", "Store reading")
     (tmp_path / "first.json").write_text(json.dumps(first))
     (tmp_path / "second.json").write_text(json.dumps(second))
@@ -134,7 +141,8 @@ def test_a_bad_file_says_what_and_where(tmp_path: Path, content: bytes, reason: 
 
 
 async def test_workflows_are_imported_once_embedded_and_without_their_notes(folder: Path) -> None:
-    source, seen = MemoryDatabase().source("eval"), []
+    source = MemoryDatabase().source("eval")
+    seen = []
     graph_keys, left_out = await workflows.load_workflows(
         source, LocalEmbedder(), QUERIES, folder, seen.append
     )
@@ -148,12 +156,21 @@ async def test_workflows_are_imported_once_embedded_and_without_their_notes(fold
         assert len(await source.get_vectors(key, [node.key for node in nodes])) == 3
 
 
-async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scored(folder: Path) -> None:
+async def test_a_graph_that_cannot_be_stored_is_left_out_and_the_others_are_scored(
+    folder: Path,
+) -> None:
     node = {"id": "1", "name": "A", "type": "n8n-nodes-base.noOp", "position": [0, 0]}
     (folder / "bad.json").write_text(json.dumps({"nodes": [node], "connections": {}}))
     note = {**node, "id": "2", "type": "n8n-nodes-base.stickyNote", "parameters": {"content": "B"}}
     to_a = [{"node": "A", "type": "main", "index": 0}]
-    noted = {"nodes": [{**note, "name": "A"}, node, {**node, "id": "3", "name": "C"}, {**note, "name": "N"}]}
+    noted = {
+        "nodes": [
+            {**note, "name": "A"},
+            node,
+            {**node, "id": "3", "name": "C"},
+            {**note, "name": "N"},
+        ]
+    }
     noted["connections"] = {"C": {"main": [to_a]}, "N": {"main": [to_a]}}  # type: ignore[assignment]
     (folder / "noted.json").write_text(json.dumps(noted))
     queries = [*QUERIES, a_query("bad.json", "q", "x"), a_query("noted.json", "C", "A")]
@@ -197,7 +214,8 @@ def test_an_interval_lies_among_the_scores(values: list[float]) -> None:
 
 
 def test_more_questions_make_it_narrower_and_it_is_the_same_each_time() -> None:
-    few, many = interval([0.0, 1.0] * 10), interval([0.0, 1.0] * 1_000)
+    few = interval([0.0, 1.0] * 10)
+    many = interval([0.0, 1.0] * 1_000)
     assert few[0] < many[0] < 0.5 < many[1] < few[1]
     assert interval([0.0, 1.0] * 10) == few
 
@@ -248,7 +266,8 @@ def a_world() -> Knowledge:
 
 
 async def a_retriever(knowledge: Knowledge) -> Retriever:
-    source, embedder = MemoryDatabase().source("eval"), LocalEmbedder()
+    source = MemoryDatabase().source("eval")
+    embedder = LocalEmbedder()
     await load_knowledge(source, embedder, knowledge, "g")
     return Retriever(source, embedder)
 
@@ -261,7 +280,9 @@ async def a_retriever(knowledge: Knowledge) -> Retriever:
     ("abc", "x", (0, 0, 0, 0, 0, 0, 0)),
     ("", "x", (0, 0, 0, 0, 0, 0, 0)),
 )
-def test_scores_are_those_counted_by_hand(ranking: str, gold: str, scores: tuple[float, ...]) -> None:
+def test_scores_are_those_counted_by_hand(
+    ranking: str, gold: str, scores: tuple[float, ...]
+) -> None:
     found = CUTS.measures(ranking, set(gold))
     assert tuple(found.values()) == pytest.approx(scores)
 
@@ -271,7 +292,9 @@ names = st.sampled_from("abcdefghijklmnop")
 
 
 @given(st.lists(names, unique=True, max_size=14), st.sets(names, min_size=1, max_size=5))
-def test_more_places_never_score_less_and_hits_agree_with_recall(ranking: list[str], gold: set[str]) -> None:
+def test_more_places_never_score_less_and_hits_agree_with_recall(
+    ranking: list[str], gold: set[str]
+) -> None:
     found = CUTS.measures(ranking, gold)
     recall2, recall5, recall10, hit1, hit5, hit10, mrr = found.values()
     assert 0 <= recall2 <= recall5 <= recall10 <= 1

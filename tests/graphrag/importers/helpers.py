@@ -75,14 +75,19 @@ class Workbench:
     def __post_init__(self) -> None:
         self.source = self.database.source(self.workspace)
         self.approvals = Approvals(
-            self.source, self.database.records(self.workspace), policy=Policy.of("asker"), **self.options
+            self.source,
+            self.database.records(self.workspace),
+            policy=Policy.of("asker"),
+            **self.options,
         )
         self.person = Person("eve", "editor", self.workspace)
 
     async def take(self, document: Any, **options: Any) -> ImportOutcome:
         """Import a document given as Python values or as bytes."""
         raw = document if isinstance(document, bytes) else orjson.dumps(document)
-        return await import_bytes(self.approvals, raw, self.person, **{"file_name": "small.json", **options})
+        return await import_bytes(
+            self.approvals, raw, self.person, **{"file_name": "small.json", **options}
+        )
 
     async def content(self, graph_key: str) -> GraphContent:
         found = await read_content(self.source, graph_key)
@@ -90,7 +95,9 @@ class Workbench:
         return found
 
     async def exported(self, graph_key: str) -> bytes:
-        return orjson.dumps(await export_document(self.source, graph_key), option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(
+            await export_document(self.source, graph_key), option=orjson.OPT_SORT_KEYS
+        )
 
 
 def two(**fields: Any) -> dict[str, Any]:
@@ -114,7 +121,8 @@ async def renamed(bench: Workbench, key: str, name: str, **changes: Any) -> None
 
 def new() -> Any:
     return n8n(
-        [n8n_node("A", parameters={"x": 1}), n8n_node("B"), n8n_node("C")], {"A": {"main": [[to("B")]]}}
+        [n8n_node("A", parameters={"x": 1}), n8n_node("B"), n8n_node("C")],
+        {"A": {"main": [[to("B")]]}},
     )
 
 

@@ -16,7 +16,15 @@ from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, wo
 from graphrag.importers.reading_files import SMALL_BYTES, FileReaders, read_file
 from graphrag.workers import WorkersBusy
 from mock_data import load_json
-from tests.graphrag.importers.helpers import WORKSPACE, Workbench, assert_sound, n8n, n8n_node, read, to
+from tests.graphrag.importers.helpers import (
+    WORKSPACE,
+    Workbench,
+    assert_sound,
+    n8n,
+    n8n_node,
+    read,
+    to,
+)
 from tests.support.each_row import each_row
 from tests.support.waiting import cancelled, until
 
@@ -37,7 +45,10 @@ from tests.support.waiting import cancelled, until
     (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
     (b'{"nodes": [{"id": "1"}], "edges": []}', "editor of nodes and edges, not an n8n"),
     (b'{"graph": {}, "nodes": [], "edges": []}', '"configs" are missing'),
-    (b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]', "holds 2 n8n workflows"),
+    (
+        b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]',
+        "holds 2 n8n workflows",
+    ),
     (b'[{"id": "1", "type": "debug"}]', "its JSON list is not"),
     (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
     (b"[" * 5000 + b"]" * 5000, "not JSON"),
@@ -72,7 +83,9 @@ def test_byte_order_mark_is_no_obstacle(encoding: str) -> None:
     assert read(raw).nodes[0].key == "cafe"
 
 
-_NAMES = st.sampled_from(["A", "B", "a", "", "id-of-A", "Ω", "main", "ai_tool", "x\x00y", "A" * 300])
+_NAMES = st.sampled_from(
+    ["A", "B", "a", "", "id-of-A", "Ω", "main", "ai_tool", "x\x00y", "A" * 300]
+)
 _LEAVES = (
     st.none()
     | st.booleans()
@@ -87,7 +100,9 @@ _LEAVES = (
 def test_text_made_to_slow_a_reader_down_is_read(text: str) -> None:
     hostile = text * (100_000 // len(text))
     note = n8n_node("N", "n8n-nodes-base.stickyNote", parameters={"content": hostile})
-    step = n8n_node(hostile, "n8n-nodes-base.code", parameters={"jsCode": hostile, "password": hostile})
+    step = n8n_node(
+        hostile, "n8n-nodes-base.code", parameters={"jsCode": hostile, "password": hostile}
+    )
     assert_sound(read(n8n([note, step], name=hostile)))
 
 
@@ -100,13 +115,19 @@ def test_many_nodes_of_one_name_are_read() -> None:
 
 
 _WORDS = "nodes connections name id type z x y wires flows links node index position parameters main format"
-_FIELDS = st.sampled_from([*_WORDS.split(), "graph", "edges", "configs", "formatVersion", "value", "in"])
+_FIELDS = st.sampled_from(
+    [*_WORDS.split(), "graph", "edges", "configs", "formatVersion", "value", "in"]
+)
 _JSON = st.recursive(
-    _LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_FIELDS | _NAMES, inner, max_size=5)
+    _LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(_FIELDS | _NAMES, inner, max_size=5)
+    ),
 )
 _KINDS = st.sampled_from(["main", "ai_tool", "onError", "ai_languageModel", "0", "1", ""])
 _TARGET = (
-    st.fixed_dictionaries({"node": _NAMES | _LEAVES, "type": _KINDS, "index": st.integers(-2, 5)}) | _JSON
+    st.fixed_dictionaries({"node": _NAMES | _LEAVES, "type": _KINDS, "index": st.integers(-2, 5)})
+    | _JSON
 )
 _SLOTS = st.lists(st.lists(_TARGET, max_size=3) | _TARGET | st.none(), max_size=3) | _JSON
 _N8N_NODE = st.fixed_dictionaries(
@@ -140,7 +161,13 @@ _N8N = st.fixed_dictionaries(
         )
         | _JSON,
     },
-    optional={"name": _LEAVES, "id": _LEAVES, "pinData": _JSON, "meta": _JSON, "createdAt": _LEAVES},
+    optional={
+        "name": _LEAVES,
+        "id": _LEAVES,
+        "pinData": _JSON,
+        "meta": _JSON,
+        "createdAt": _LEAVES,
+    },
 )
 _RED_IDS = st.sampled_from(["1", "2", "3", "t", "s", "g"])
 _RED_NODE = st.fixed_dictionaries(
@@ -174,7 +201,8 @@ _RED_NODE = st.fixed_dictionaries(
         "nodes": st.lists(_RED_IDS, max_size=3) | _JSON,
         "rules": st.lists(_JSON, max_size=2) | _JSON,
         "in": st.lists(
-            st.fixed_dictionaries({"wires": st.lists(_JSON, max_size=2) | _JSON}) | _JSON, max_size=2
+            st.fixed_dictionaries({"wires": st.lists(_JSON, max_size=2) | _JSON}) | _JSON,
+            max_size=2,
         ),
         "out": st.lists(_JSON, max_size=2) | _JSON,
         "status": _JSON,
@@ -198,7 +226,9 @@ def test_any_bytes_import_or_are_refused(raw: bytes) -> None:
 
 @given(document=_N8N | _RED)
 @pytest.mark.slow
-async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_itself(document: Any) -> None:
+async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_itself(
+    document: Any,
+) -> None:
     raw = orjson.dumps(document)
     try:
         first = import_workflow(raw, file_name="any.json", workspace=WORKSPACE)
@@ -210,7 +240,8 @@ async def test_any_workflow_is_stored_imports_again_unchanged_and_exports_to_its
     key = first.graph.key
     assert (await bench.take(raw, file_name="any.json")).action == "unchanged"
     assert (await bench.take(raw, file_name="any.json", replaces=True)).action == "unchanged"
-    copy, other = await bench.exported(key), Workbench()
+    copy = await bench.exported(key)
+    other = Workbench()
     await other.take(copy, file_name="copy.json")
     assert await other.exported(key) == copy
 
@@ -274,9 +305,14 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
             "100,001 nodes, at most 100,000",
         ),
         (b"[" + b"[]," * 9 + b"[]]", "10 values, at most 8 "),
-        (b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * SMALL_BYTES + b"}", "nested more than 100 levels"),
         (
-            orjson.dumps(n8n([n8n_node("A")], {"A": {"main": [[to("A", index=i)] for i in range(9)]}})),
+            b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * SMALL_BYTES + b"}",
+            "nested more than 100 levels",
+        ),
+        (
+            orjson.dumps(
+                n8n([n8n_node("A")], {"A": {"main": [[to("A", index=i)] for i in range(9)]}})
+            ),
             "9 edges, at most 8",
         ),
     ],
@@ -312,7 +348,9 @@ async def test_a_process_that_dies_of_a_file_is_a_refusal() -> None:
 @pytest.mark.slow
 async def test_one_import_too_many_is_refused_for_now() -> None:
     readers = FileReaders(at_once=1, waiting=1)
-    done = await asyncio.gather(*(readers.read(_file(), **_ASKED) for _ in range(3)), return_exceptions=True)
+    done = await asyncio.gather(
+        *(readers.read(_file(), **_ASKED) for _ in range(3)), return_exceptions=True
+    )
     assert [type(one) for one in done if isinstance(one, Exception)] == [WorkersBusy]
     readers.close()
 
@@ -329,7 +367,9 @@ async def test_the_process_ends_when_nobody_waits_for_it_any_more(tmp_path: Path
 def _sleeping(folder: Path, **limits: Any) -> tuple[FileReaders, Path]:
     """Return readers whose process writes its number into a file and reads nothing."""
     started = folder / "started"
-    program = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    program = (
+        f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    )
     return FileReaders(program, **limits), started
 
 
@@ -342,9 +382,13 @@ def _has_ended(process: int) -> bool:
 
 
 @pytest.mark.slow
-async def test_files_are_read_by_one_process_one_after_the_other_also_after_a_refusal_and_its_end() -> None:
+async def test_files_are_read_by_one_process_one_after_the_other_also_after_a_refusal_and_its_end() -> (
+    None
+):
     readers = FileReaders(_START_AND_TELL)
-    first, second = [(await readers.read(_file(name=name), **_ASKED)).graph for name in ("One", "Two")]
+    first, second = [
+        (await readers.read(_file(name=name), **_ASKED)).graph for name in ("One", "Two")
+    ]
     assert (first.name, second.name) == ("One", "Two")
     with pytest.raises(UnreadableWorkflow, match="not JSON"):
         await readers.read(b"[" * SMALL_BYTES * 2, **_ASKED)

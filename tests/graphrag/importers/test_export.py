@@ -1,4 +1,6 @@
-"""The way back: a file that nobody touched is written as it was, and what changed is in the file."""
+"""The way back: a file that nobody touched is written as it was, and what changed is
+in the file.
+"""
 
 import random
 from dataclasses import replace
@@ -28,12 +30,17 @@ def read(raw: bytes, name: str = "file.json") -> tuple[GraphContent, bytes, str]
 def differences(old: Any, new: Any, where: str = "") -> list[str]:
     """Return where two files differ, other than by by a placeholder and credentials' ids."""
     if where.endswith("/credentials"):
-        old = {kind: {"name": one if isinstance(one, str) else one.get("name")} for kind, one in old.items()}
+        old = {
+            kind: {"name": one if isinstance(one, str) else one.get("name")}
+            for kind, one in old.items()
+        }
         new = {kind: {"name": one["name"]} for kind, one in new.items()}
     if isinstance(old, dict) and isinstance(new, dict):
         names = old.keys() | new.keys()
         return [
-            d for name in sorted(names) for d in differences(old.get(name), new.get(name), f"{where}/{name}")
+            d
+            for name in sorted(names)
+            for d in differences(old.get(name), new.get(name), f"{where}/{name}")
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         return [
@@ -54,10 +61,12 @@ def essence(content: GraphContent) -> tuple[Any, Any]:
         return node.type, data, node.process, node.pos_x, node.pos_y
 
     names = {
-        node.key: orjson.dumps(what(node), option=orjson.OPT_SORT_KEYS) for node in content.nodes.values()
+        node.key: orjson.dumps(what(node), option=orjson.OPT_SORT_KEYS)
+        for node in content.nodes.values()
     }
     ends = [
-        (names[e.source], e.source_handle, names[e.target], e.target_handle) for e in content.edges.values()
+        (names[e.source], e.source_handle, names[e.target], e.target_handle)
+        for e in content.edges.values()
     ]
     return sorted(names.values()), sorted(ends)
 
@@ -73,7 +82,11 @@ def test_a_file_that_nobody_touched_is_written_as_it_was(paths: list[Path]) -> N
         if form == "n8n" and "nodes" not in old:
             old = old["workflow"]
         if form == "n8n":  # what an import says that it leaves out is not kept either
-            bulky = {name for name in ("pinData", "staticData") if len(orjson.dumps(old.get(name))) > 20_000}
+            bulky = {
+                name
+                for name in ("pinData", "staticData")
+                if len(orjson.dumps(old.get(name))) > 20_000
+            }
             for name in ("shared", "activeVersion", *bulky):
                 old.pop(name, None)
         if form == "node-red":
@@ -85,8 +98,11 @@ def test_a_file_that_nobody_touched_is_written_as_it_was(paths: list[Path]) -> N
 
 
 def edited(content: GraphContent, chance: random.Random) -> GraphContent:
-    """Return the graph after edits of all kinds: moved, renamed, disabled, deleted, cut, joined, added."""
-    nodes, edges = dict(content.nodes), dict(content.edges)
+    """Return the graph after edits of all kinds: moved, renamed, disabled, deleted,
+    cut, joined, added.
+    """
+    nodes = dict(content.nodes)
+    edges = dict(content.edges)
     steps = [
         key
         for key, node in nodes.items()
@@ -98,7 +114,10 @@ def edited(content: GraphContent, chance: random.Random) -> GraphContent:
         if number == 0:
             data |= {"name": f"Renamed {key}", "notes": "noted"}
         elif number == 1:
-            data |= {"disabled": True, "parameters": {**data.get("parameters", {}), "added": {"a": [1]}}}
+            data |= {
+                "disabled": True,
+                "parameters": {**data.get("parameters", {}), "added": {"a": [1]}},
+            }
         elif number == 2:
             del nodes[key]
             edges = {k: e for k, e in edges.items() if key not in (e.source, e.target)}
@@ -107,10 +126,14 @@ def edited(content: GraphContent, chance: random.Random) -> GraphContent:
     for key in chance.sample(sorted(edges), min(2, len(edges))):
         del edges[key]
     left = [
-        nodes[key] for key in steps if key in nodes and nodes[key].points("in") and nodes[key].points("out")
+        nodes[key]
+        for key in steps
+        if key in nodes and nodes[key].points("in") and nodes[key].points("out")
     ]
     left = [
-        n for n in left if "link" not in n.type and n.points("out")[0][1].id == n.points("in")[0][1].id == "0"
+        n
+        for n in left
+        if "link" not in n.type and n.points("out")[0][1].id == n.points("in")[0][1].id == "0"
     ]
     if left:
         like = chance.choice(left)
@@ -143,7 +166,9 @@ def test_what_people_changed_is_in_the_file_and_the_rest_stays(paths: list[Path]
             back = export_as(form, changed, kept)
             again = read(back.text())[0]
             assert essence(again) == essence(changed), path
-            second = export_as(form, again, import_workflow(back.text(), file_name="f", workspace="w").kept)
+            second = export_as(
+                form, again, import_workflow(back.text(), file_name="f", workspace="w").kept
+            )
             assert differences(orjson.loads(back.text()), second.document) == [], path
     print("left out, for names tell connections apart and theirs are not unique:", *left_out)
     assert len(left_out) <= max(1, len(paths) // 10), left_out

@@ -79,7 +79,11 @@ def _document(world: World) -> Any:
 
 
 def _fields(node: Node) -> Fields:
-    return {"name": node.data["name"].split(" ")[0], "x": node.pos_x, **node.data.get("parameters", {})}
+    return {
+        "name": node.data["name"].split(" ")[0],
+        "x": node.pos_x,
+        **node.data.get("parameters", {}),
+    }
 
 
 async def _seen(bench: Workbench) -> World:
@@ -102,7 +106,11 @@ async def _edit(bench: Workbench, kind: str, one: str, other: Any) -> None:
     edges = {(edge.source, edge.target): key for key, edge in content.edges.items()}
     change: dict[str, Any] = {}
     if kind in ("set", "add") and (kind == "set") == (one in keys):
-        node = content.nodes[keys[one]] if kind == "set" else Node(key=one, graph_key="g", type="return")
+        node = (
+            content.nodes[keys[one]]
+            if kind == "set"
+            else Node(key=one, graph_key="g", type="return")
+        )
         parameters = {name: value for name, value in other.items() if name in ("p", "q")}
         data = {"name": f"{other['name']} {one}", "parameters": parameters}
         change["put_nodes"] = [node.replace(pos_x=other["x"], data=data)]
@@ -122,7 +130,9 @@ async def _edit(bench: Workbench, kind: str, one: str, other: Any) -> None:
 def _flat(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Return the values inside by their path."""
     if isinstance(value, dict):
-        return {k: v for name, inner in value.items() for k, v in _flat(inner, (*path, name)).items()}
+        return {
+            k: v for name, inner in value.items() for k, v in _flat(inner, (*path, name)).items()
+        }
     return {path: value}
 
 
@@ -147,7 +157,9 @@ def _oracle(base: World, ours: World, theirs: World) -> World:
 
 
 def _fields_of_both(base: Fields, ours: Fields, theirs: Fields) -> Fields:
-    """Take each field from who changed it; an object of fields that one of both has as a value is one."""
+    """Take each field from who changed it; an object of fields that one of both has as a
+    value is one.
+    """
     found: dict[str, Any] = {}
     for name in {**ours, **theirs}:
         b, o, t = (world.get(name, ...) for world in (base, ours, theirs))
@@ -184,7 +196,9 @@ async def _check(first: World, edits: Any, second: World) -> None:
 
 
 @example(
-    first=World({name: {"name": "a", "x": 0} for name in ("n1", "n3", "n4")}, frozenset({("n3", "n4")})),
+    first=World(
+        {name: {"name": "a", "x": 0} for name in ("n1", "n3", "n4")}, frozenset({("n3", "n4")})
+    ),
     edits=[("cut", "n3", "n4"), ("connect", "n3", "n4")],
     second=World({"n1": {"name": "a", "x": 0}}, frozenset()),
 )

@@ -41,7 +41,11 @@ def test_node_keeps_name_place_version_parameters_and_options() -> None:
     )
     result = read(n8n([raw]))
     node = result.nodes[0]
-    assert (node.key, node.type, node.type_version) == ("get-users", "n8n-nodes-base.httpRequest", 4.2)
+    assert (node.key, node.type, node.type_version) == (
+        "get-users",
+        "n8n-nodes-base.httpRequest",
+        4.2,
+    )
     assert (node.pos_x, node.pos_y) == (-20.5, 40)
     assert node.data == {
         "name": "Get Users",
@@ -55,7 +59,10 @@ def test_node_keeps_name_place_version_parameters_and_options() -> None:
 
 
 @each_row(
-    "field, language", ("jsCode", "javascript"), ("functionCode", "javascript"), ("pythonCode", "python")
+    "field, language",
+    ("jsCode", "javascript"),
+    ("functionCode", "javascript"),
+    ("pythonCode", "python"),
 )
 def test_code_field_becomes_process(field: str, language: str) -> None:
     raw = n8n_node("Sum", "n8n-nodes-base.code", parameters={field: "return 1", "mode": "each"})
@@ -132,7 +139,9 @@ def test_model_and_tool_connect_to_their_agent_by_points_of_their_own() -> None:
     ]
     connections = {
         "Model": {
-            "ai_languageModel": [[to("Agent", "ai_languageModel"), to("Agent", "ai_languageModel", 1)]]
+            "ai_languageModel": [
+                [to("Agent", "ai_languageModel"), to("Agent", "ai_languageModel", 1)]
+            ]
         },
         "Search": {"ai_tool": [[to("Agent", "ai_tool")]]},
     }
@@ -317,7 +326,9 @@ def test_sample_workflow_imports_without_a_remark() -> None:
 
 @each_row("first", True, False)
 def test_connections_go_to_a_step_rather_than_to_a_note_of_its_name(first: bool) -> None:
-    note = n8n_node("A", "n8n-nodes-base.stickyNote", id="note", parameters={"content": "# About A"})
+    note = n8n_node(
+        "A", "n8n-nodes-base.stickyNote", id="note", parameters={"content": "# About A"}
+    )
     steps = [n8n_node("A", id="step"), n8n_node("B")]
     result = read(n8n([note, *steps] if first else [*steps, note], {"B": {"main": [[to("A")]]}}))
     (edge,) = result.edges
@@ -332,7 +343,9 @@ def test_every_kind_and_reason_of_a_reader_is_known_in_french() -> None:
                 continue
             if call.func.attr not in ("drop", "repair"):
                 continue
-            kind, reason = (arg.value if isinstance(arg, ast.Constant) else None for arg in call.args[:2])
+            kind, reason = (
+                arg.value if isinstance(arg, ast.Constant) else None for arg in call.args[:2]
+            )
             if isinstance(kind, str):
                 assert counted(kind, 2, "fr") != f"2 {kind}", kind
             if isinstance(reason, str):

@@ -1,4 +1,6 @@
-"""Node-RED flows: tabs, subflows, groups, links and shared settings, and what is wrong with them."""
+"""Node-RED flows: tabs, subflows, groups, links and shared settings, and what is
+wrong with them.
+"""
 
 from typing import Any
 
@@ -15,7 +17,15 @@ from tests.support.each_row import each_row
 
 
 def _node(node_id: str, kind: str = "change", **fields: Any) -> dict[str, Any]:
-    base = {"id": node_id, "type": kind, "z": "t1", "name": node_id, "x": 100, "y": 50, "wires": [[]]}
+    base = {
+        "id": node_id,
+        "type": kind,
+        "z": "t1",
+        "name": node_id,
+        "x": 100,
+        "y": 50,
+        "wires": [[]],
+    }
     return {**base, **fields}
 
 
@@ -52,7 +62,10 @@ def test_wires_become_edges_port_by_port() -> None:
 
 
 def test_function_code_becomes_process_and_its_set_up_stays() -> None:
-    flow = [_tab("t1", "x"), _node("f", "function", func="return msg;", initialize="let a;", finalize="")]
+    flow = [
+        _tab("t1", "x"),
+        _node("f", "function", func="return msg;", initialize="let a;", finalize=""),
+    ]
     node = read(flow).nodes[0]
     assert node.process == "return msg;"
     assert node.data["language"] == "javascript"
@@ -67,8 +80,14 @@ def test_template_becomes_process() -> None:
 
 
 def test_comment_becomes_a_note() -> None:
-    note = read([_tab("t1", "x"), _node("c", "comment", name="Mind this", info="Because.")]).nodes[0]
-    assert (note.type, note.data["name"], note.data["text"]) == ("note", "Mind this", "Mind this\n\nBecause.")
+    note = read([_tab("t1", "x"), _node("c", "comment", name="Mind this", info="Because.")]).nodes[
+        0
+    ]
+    assert (note.type, note.data["name"], note.data["text"]) == (
+        "note",
+        "Mind this",
+        "Mind this\n\nBecause.",
+    )
 
 
 @each_row(
@@ -189,7 +208,9 @@ def test_dangling_and_malformed_wires_are_dropped_and_counted() -> None:
 
 def test_duplicate_and_missing_ids_lose_no_node() -> None:
     nameless = {"type": "debug", "z": "t1", "x": 1, "y": 1, "wires": []}
-    result = read([_node("a", name="One"), _node("a", name="Two"), nameless, _node("w", wires=[["a"]])])
+    result = read(
+        [_node("a", name="One"), _node("a", name="Two"), nameless, _node("w", wires=[["a"]])]
+    )
     assert [node.key for node in result.nodes] == ["one", "two", "debug", "w"]
     assert result.edges[0].target == "one"
     assert "another has the same id; wires go to the first that is no note" in remarks(result)

@@ -19,7 +19,14 @@ from graphrag.importers.readable_keys import derive_graph_key, key_fault
 from graphrag.importers.report import Tally
 from graphrag.importers.secrets import PLACEHOLDER, scrub_text
 from mock_data import load_json
-from tests.graphrag.importers.helpers import WORKSPACE, Workbench, dropped_count, n8n, n8n_node, read
+from tests.graphrag.importers.helpers import (
+    WORKSPACE,
+    Workbench,
+    dropped_count,
+    n8n,
+    n8n_node,
+    read,
+)
 from tests.support.each_row import each_row
 from tools import secret_texts
 
@@ -80,8 +87,11 @@ async def test_edge_at_a_missing_handle_is_kept_and_said() -> None:
 
 
 @each_row("version, name", (0.5, "Filter"), (1, "Filter"), (2, "Sieve"))
-async def test_type_of_another_file_replaces_one_only_if_it_is_newer(version: float, name: str) -> None:
-    document, bench = await _nba(), Workbench()
+async def test_type_of_another_file_replaces_one_only_if_it_is_newer(
+    version: float, name: str
+) -> None:
+    document = await _nba()
+    bench = Workbench()
     await bench.take(document)
     config = next(c for c in document["configs"] if c["_key"] == "filter")
     config |= {"displayName": "Sieve", "version": version}
@@ -91,7 +101,8 @@ async def test_type_of_another_file_replaces_one_only_if_it_is_newer(version: fl
 
 
 async def test_type_that_the_file_alone_changed_is_changed() -> None:
-    document, bench = await _nba(), Workbench()
+    document = await _nba()
+    bench = Workbench()
     await bench.take(document)
     config = next(c for c in document["configs"] if c["_key"] == "filter")
     config |= {"displayName": "Sieve"}
@@ -101,7 +112,8 @@ async def test_type_that_the_file_alone_changed_is_changed() -> None:
 
 
 async def test_type_that_every_workspace_sees_is_not_copied() -> None:
-    document, bench = await _nba(), Workbench()
+    document = await _nba()
+    bench = Workbench()
     for config in read(document).configs:
         await bench.database.source("root").put_node_config(config.replace(workspace="root"))
     assert (await bench.take(document)).remarks() == []
@@ -135,14 +147,32 @@ async def test_wrong_document_is_named(change: Change, named: str) -> None:
 
 
 @each_row(
-    "key", "", ".", "..", "...", "a/b", "/", "a\\b", "a%2fb", "%00", "a\x00", "a\x7f", " a", "a ", "k" * 201
+    "key",
+    "",
+    ".",
+    "..",
+    "...",
+    "a/b",
+    "/",
+    "a\\b",
+    "a%2fb",
+    "%00",
+    "a\x00",
+    "a\x7f",
+    " a",
+    "a ",
+    "k" * 201,
 )
 def test_a_key_that_an_address_cannot_carry_has_a_fault(key: str) -> None:
     assert key_fault(key)
 
 
-@given(key=st.text(min_size=1, max_size=40) | st.text(alphabet="a./%2F\\ #?é", min_size=1, max_size=6))
-def test_a_key_without_fault_is_one_part_of_an_address_however_often_it_is_decoded(key: str) -> None:
+@given(
+    key=st.text(min_size=1, max_size=40) | st.text(alphabet="a./%2F\\ #?é", min_size=1, max_size=6)
+)
+def test_a_key_without_fault_is_one_part_of_an_address_however_often_it_is_decoded(
+    key: str,
+) -> None:
     if key_fault(key) is None:
         base = "http://127.0.0.1/api/graphs/"
         at = urljoin(base, quote(key, safe=""))
@@ -151,13 +181,22 @@ def test_a_key_without_fault_is_one_part_of_an_address_however_often_it_is_decod
         assert "/" not in key
 
 
-@given(name=st.text(max_size=30), identity=st.none() | st.text(max_size=10), file_name=st.text(max_size=30))
-def test_a_key_made_from_names_has_no_fault(name: str, identity: str | None, file_name: str) -> None:
+@given(
+    name=st.text(max_size=30),
+    identity=st.none() | st.text(max_size=10),
+    file_name=st.text(max_size=30),
+)
+def test_a_key_made_from_names_has_no_fault(
+    name: str, identity: str | None, file_name: str
+) -> None:
     assert key_fault(derive_graph_key(name=name, identity=identity, file_name=file_name)) is None
 
 
-async def test_a_file_whose_graph_has_such_a_key_is_refused_until_another_is_named(tmp_path: Path) -> None:
-    bench, file = Workbench(workspace="w"), tmp_path / "graph.json"
+async def test_a_file_whose_graph_has_such_a_key_is_refused_until_another_is_named(
+    tmp_path: Path,
+) -> None:
+    bench = Workbench(workspace="w")
+    file = tmp_path / "graph.json"
     graph = {"_key": "../a", "name": "A", "workspace": "w"}
     file.write_bytes(orjson.dumps({"graph": graph, "nodes": [], "edges": [], "configs": []}))
     refused = (await import_file(bench.approvals, file, bench.person))[0].refused
@@ -165,11 +204,16 @@ async def test_a_file_whose_graph_has_such_a_key_is_refused_until_another_is_nam
     assert "'../a'" in refused
     assert "choose another key" in refused
     assert await bench.source.list_graphs() == []
-    assert (await import_file(bench.approvals, file, bench.person, graph_key="a"))[0].action == "created"
+    assert (await import_file(bench.approvals, file, bench.person, graph_key="a"))[
+        0
+    ].action == "created"
 
 
-async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(tmp_path: Path) -> None:
-    bench, file = Workbench(workspace="w"), tmp_path / "graph.json"
+async def test_a_graph_that_has_such_a_key_already_is_still_brought_up_to_date(
+    tmp_path: Path,
+) -> None:
+    bench = Workbench(workspace="w")
+    file = tmp_path / "graph.json"
     document = {
         "graph": {"_key": "a", "name": "A", "workspace": "w"},
         "nodes": [],
@@ -290,7 +334,9 @@ _WORST: dict[str, str] = {
     "_PARAMETER": ("?" + "a" * 61) * (_N // 10) + "?a=" * _N + "?" * _N,
     "REFERENCE": " " * _N + "<" * _N + "<a" * _N + "{$" * _N + "your-a" * _N + "$a." * _N,
 }
-"""For each pattern, text that begins to match at every place and never, or late, goes on to its end."""
+"""For each pattern, text that begins to match at every place and never, or late, goes on
+to its end.
+"""
 
 
 def test_every_pattern_has_a_worst_case_here() -> None:
@@ -301,7 +347,9 @@ def test_every_pattern_has_a_worst_case_here() -> None:
 
 @each_row("name", *sorted(_WORST))
 def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
-    """Seconds are far from what it takes; where each letter is read again from each place, so are minutes."""
+    """Seconds are far from what it takes; where each letter is read again from each place,
+    so are minutes.
+    """
     pattern: re.Pattern[str] = vars(secret_texts)[name]
     began = time.process_time()
     pattern.subn("", _WORST[name])

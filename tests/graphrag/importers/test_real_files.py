@@ -40,7 +40,9 @@ def _check_counts(document: Any, result: ImportResult) -> None:
     report = result.report
     nodes, edges = _n8n_counts(document) if report.format == "n8n" else _red_counts(document)
     assert nodes == len(result.nodes) + dropped_count(report, "node")
-    assert edges == len(result.edges) + dropped_count(report, "edge") + dropped_count(report, "link")
+    assert edges == len(result.edges) + dropped_count(report, "edge") + dropped_count(
+        report, "link"
+    )
 
 
 @pytest.mark.parametrize("paths", workflow_batches())
@@ -48,7 +50,9 @@ async def test_workflows_import_whole_and_again_without_change(paths: list[Path]
     for path in paths:
         raw = path.read_bytes()
         first = import_workflow(raw, file_name=path.name, workspace=WORKSPACE)
-        assert first.report.format == ("node-red" if path.name.startswith("nodered") else "n8n"), path
+        assert first.report.format == ("node-red" if path.name.startswith("nodered") else "n8n"), (
+            path
+        )
         assert_sound(first)
         _check_counts(orjson.loads(raw), first)
 
@@ -58,6 +62,7 @@ async def test_workflows_import_whole_and_again_without_change(paths: list[Path]
         as_it_is = await bench.take(raw, file_name=path.name, replaces=True)
         assert (as_it_is.action, as_it_is.conflicts) == ("unchanged", 0), path
 
-        copy, other = await bench.exported(first.graph.key), Workbench()
+        copy = await bench.exported(first.graph.key)
+        other = Workbench()
         assert (await other.take(copy, file_name="copy.json")).remarks() == [], path
         assert await other.exported(first.graph.key) == copy, path

@@ -54,7 +54,9 @@ BARE = {"nodes": two()["nodes"], "connections": two()["connections"]}
     {**BARE, "pinData": {}, "meta": {"instanceId": "i"}},
     [{"workflow": two()}],
 )
-def test_a_workflow_of_n8n_is_read_as_its_api_clipboard_library_and_backups_give_it(document: Any) -> None:
+def test_a_workflow_of_n8n_is_read_as_its_api_clipboard_library_and_backups_give_it(
+    document: Any,
+) -> None:
     result = read(document)
     assert result.report.format == "n8n"
     assert [edge[:4] for edge in edges_of(result)] == [("a", "0", "b", "0")]
@@ -66,7 +68,10 @@ def test_a_workflow_has_the_name_that_it_is_listed_under() -> None:
 
 def test_n8n_nodes_alone_are_read_as_such_and_that_is_said() -> None:
     result = read((CASES / "12-n8n-array-of-nodes" / "nodes.json").read_bytes())
-    assert (result.report.format, [node.key for node in result.nodes]) == ("n8n", ["test-node", "set"])
+    assert (result.report.format, [node.key for node in result.nodes]) == (
+        "n8n",
+        ["test-node", "set"],
+    )
     assert "the file lists nodes alone" in remarks(result)
     document = export_as("n8n", GraphContent.of(result), result.kept).document
     assert document["connections"] == {}
@@ -78,7 +83,11 @@ def test_n8n_nodes_alone_are_read_as_such_and_that_is_said() -> None:
     ({"flows": [TAB, *NODES], "rev": "1"}, 2, ["Weather"]),
     (FLOW, 2, ["Weather"]),
     ({**FLOW, "configs": [BROKER]}, 3, ["Weather", "config nodes"]),
-    ([FLOW, {"id": "t2", "label": "Second", "nodes": [step("d", tab="t2")]}], 3, ["Weather", "Second"]),
+    (
+        [FLOW, {"id": "t2", "label": "Second", "nodes": [step("d", tab="t2")]}],
+        3,
+        ["Weather", "Second"],
+    ),
     ({"id": "global", "configs": [BROKER], "subflows": []}, 1, ["config nodes"]),
     ([BROKER], 1, ["config nodes"]),
     (NODES, 2, ["flow"]),
@@ -93,7 +102,14 @@ def test_a_flow_of_node_red_is_read_as_its_file_clipboard_and_api_give_it(
 
 def test_subflows_of_the_global_flow_keep_their_nodes() -> None:
     inside = [step("s1", tab="sub")]
-    subflow = {"id": "sub", "type": "subflow", "name": "Smooth", "in": [], "out": [], "nodes": inside}
+    subflow = {
+        "id": "sub",
+        "type": "subflow",
+        "name": "Smooth",
+        "in": [],
+        "out": [],
+        "nodes": inside,
+    }
     result = read({"id": "global", "configs": [], "subflows": [subflow]})
     assert [node.key for node in result.nodes] == ["s1"]
     assert list(result.graph.sheets_list.values()) == ["subflow Smooth"]
@@ -104,9 +120,15 @@ def test_subflows_of_the_global_flow_keep_their_nodes() -> None:
     ([{"id": "1", "type": "user"}, {"id": "2", "type": "user"}], "its JSON list is not"),
     ([{"id": 1, "type": "User", "email": "a@b.example", "role": "admin"}], "a list of users"),
     ([{"id": "1", "alias": "Lights", "trigger": [], "action": []}], "Home Assistant"),
-    ([{"id": "1", "alias": "Lights", "triggers": [], "conditions": [], "actions": []}], "Home Assistant"),
+    (
+        [{"id": "1", "alias": "Lights", "triggers": [], "conditions": [], "actions": []}],
+        "Home Assistant",
+    ),
     ([{"id": "1", "name": "Ours", "type": "slackApi", "data": "U2Fsd"}], "credentials of n8n"),
-    ({"data": [{"id": "1", "mode": "trigger", "workflowId": "w"}], "nextCursor": None}, "executions of n8n"),
+    (
+        {"data": [{"id": "1", "mode": "trigger", "workflowId": "w"}], "nextCursor": None},
+        "executions of n8n",
+    ),
     ({"id": "1", "workflowData": two(), "data": {}}, "an execution of n8n"),
     (
         [{"id": "node-red/inject", "types": ["inject"], "enabled": True, "module": "node-red"}],
@@ -120,7 +142,10 @@ def test_subflows_of_the_global_flow_keep_their_nodes() -> None:
     ({"nodes": [], "links": [], "last_node_id": 0}, "ComfyUI"),
     ({"3": {"class_type": "KSampler", "inputs": {}}}, "ComfyUI"),
     ({"data": {"nodes": [], "edges": []}, "name": "x"}, "Langflow"),
-    ({"nodes": [{"id": "1", "type": "x", "position": {"x": 1, "y": 2}}], "edges": []}, "nodes and edges"),
+    (
+        {"nodes": [{"id": "1", "type": "x", "position": {"x": 1, "y": 2}}], "edges": []},
+        "nodes and edges",
+    ),
     ({"StartAt": "A", "States": {}}, "Step Functions"),
     ({"flows": [{"id": "1", "name": "Welcome"}]}, "its JSON object"),
 )
@@ -129,7 +154,9 @@ def test_a_document_of_another_tool_is_refused_by_what_it_is(document: Any, said
         read(document)
 
 
-@each_row("name", b'"Caf\\ud83d"', b'"Caf\\udc00 and \\\\ud83d"', b'"Caf\xed\xa0\xbd"', b'"Caf\xc3"')
+@each_row(
+    "name", b'"Caf\\ud83d"', b'"Caf\\udc00 and \\\\ud83d"', b'"Caf\xed\xa0\xbd"', b'"Caf\xc3"'
+)
 def test_half_a_character_is_read_as_the_replacement_character_and_said(name: bytes) -> None:
     result = read(orjson.dumps(n8n([n8n_node("NAME")])).replace(b'"NAME"', name))
     assert result.nodes[0].data["name"].startswith("Caf\ufffd")
@@ -137,7 +164,9 @@ def test_half_a_character_is_read_as_the_replacement_character_and_said(name: by
 
 
 def test_whole_characters_beside_a_half_one_stay() -> None:
-    raw = orjson.dumps(n8n([n8n_node("A", notes="NOTES")])).replace(b"NOTES", rb"\ud83d\ude00 \\ud83d \ud83d")
+    raw = orjson.dumps(n8n([n8n_node("A", notes="NOTES")])).replace(
+        b"NOTES", rb"\ud83d\ude00 \\ud83d \ud83d"
+    )
     assert read(raw).nodes[0].data["notes"] == "\U0001f600 \\ud83d \ufffd"
 
 

@@ -47,8 +47,16 @@ async def test_same_file_targets_the_same_graph_and_changes_nothing(bench: Workb
 )
 async def test_a_node_is_known_by_its_id_else_by_its_name(nodes: list[Any]) -> None:
     content = await (await imported()).content(KEY)
-    ids = {node["id"]: key for node in nodes for key in "ab" if node["id"] in ("new", f"id-of-{key.upper()}")}
-    keys = {(n.model_extra or {})["origin"]["id"]: n.key for n in aligned(read(n8n(nodes)), content).nodes}
+    ids = {
+        node["id"]: key
+        for node in nodes
+        for key in "ab"
+        if node["id"] in ("new", f"id-of-{key.upper()}")
+    }
+    keys = {
+        (n.model_extra or {})["origin"]["id"]: n.key
+        for n in aligned(read(n8n(nodes)), content).nodes
+    }
     assert keys == {**ids, **({"new": "a"} if "new" in ids else {})}
 
 
@@ -99,7 +107,12 @@ async def test_an_approved_rename_and_a_moved_node_outlive_a_new_version_of_the_
     content = await bench.content(KEY)
     assert content.nodes["a"].data == {"name": "Fetch", "parameters": {"x": 1}}
     assert (content.nodes["b"].pos_x, set(content.nodes)) == (900, {"a", "b", "c"})
-    assert (outcome.action, outcome.kept, outcome.conflicts, outcome.approval) == ("updated", 2, 0, None)
+    assert (outcome.action, outcome.kept, outcome.conflicts, outcome.approval) == (
+        "updated",
+        2,
+        0,
+        None,
+    )
     assert outcome.remarks() == ["kept 2 nodes and edges that people changed"]
     undo = await bench.approvals.undo(KEY, proposed.id, by=bench.person)
     assert undo.status == "applied"
@@ -133,7 +146,11 @@ async def test_a_node_that_people_changed_or_connected_is_not_deleted_with_the_f
     await put(bench, edges=[Edge(key="e", graph_key=KEY, source="a", target="c")])
     outcome = await bench.take(n8n([n8n_node("A")]))
     content = await bench.content(KEY)
-    assert (set(content.nodes), set(content.edges), outcome.conflicts) == ({"a", "b", "c"}, {"e"}, 2)
+    assert (set(content.nodes), set(content.edges), outcome.conflicts) == (
+        {"a", "b", "c"},
+        {"e"},
+        2,
+    )
     assert outcome.approval
     await bench.approvals.decide(outcome.approval, Approve(), bench.person)
     assert set((await bench.content(KEY)).nodes) == {"a"}
@@ -239,7 +256,11 @@ async def test_a_kept_file_of_a_graph_that_had_the_key_before_is_not_used(bench:
 async def test_what_is_kept_of_a_file_holds_no_secret() -> None:
     token = "sk-" + "a1B2" * 8
     node = n8n_node("A", parameters={"password": "hush", "text": token}, notes=token)
-    node["credentials"] = {"x": {"name": "Ours", "token": "hush"}, "odd": ["hush"], "old": "By name"}
+    node["credentials"] = {
+        "x": {"name": "Ours", "token": "hush"},
+        "odd": ["hush"],
+        "old": "By name",
+    }
     bench = await imported(n8n([node], settings={"apiKey": "hush"}))
     kept = await _kept(bench)
     assert b"hush" not in kept
@@ -261,13 +282,17 @@ async def test_edge_that_a_person_drew_first_is_not_doubled() -> None:
     assert list((await bench.content(KEY)).edges) == ["mine"]
 
 
-async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again(bench: Workbench) -> None:
+async def test_a_newer_import_closes_the_proposal_of_an_older_one_and_asks_again(
+    bench: Workbench,
+) -> None:
     await renamed(bench, "a", "Ours")
     graph = (await bench.content(KEY)).graph
     await put(bench, graph=graph.replace(name="Ours"))
     theirs = n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B")], name="Theirs")
     first = await bench.take(theirs, graph_key=KEY)
-    newer = n8n([n8n_node("Theirs", id="id-of-A"), n8n_node("B", parameters={"x": 1})], name="Theirs")
+    newer = n8n(
+        [n8n_node("Theirs", id="id-of-A"), n8n_node("B", parameters={"x": 1})], name="Theirs"
+    )
     second = await bench.take(newer, graph_key=KEY)
     assert first.approval
     closed = await bench.approvals.get(first.approval, bench.person)

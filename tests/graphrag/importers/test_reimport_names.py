@@ -1,4 +1,6 @@
-"""A file that comes back with a renamed node keeps every reference by name, also those made here."""
+"""A file that comes back with a renamed node keeps every reference by name, also
+those made here.
+"""
 
 from typing import Any
 
@@ -49,7 +51,9 @@ async def texts(bench: Workbench) -> dict[str, Any]:
     ('={"a": "{{ $(\\"Fetch\\").item }}"}', '={"a": "{{ $(\\"Load it\\").item }}"}'),
     ("The word Fetch alone", "The word Fetch alone"),
 )
-async def test_a_node_renamed_in_the_file_is_followed_by_what_was_made_here(before: str, after: str) -> None:
+async def test_a_node_renamed_in_the_file_is_followed_by_what_was_made_here(
+    before: str, after: str
+) -> None:
     bench = await imported(flow())
     await put(bench, made("Ours", before, process=before))
     outcome = await bench.take(flow("Load it"))
@@ -89,7 +93,9 @@ async def test_names_that_two_nodes_exchange_are_followed_each_once() -> None:
 
 
 @pytest.mark.parametrize("replaces", [True, False])
-async def test_a_reference_that_the_file_itself_leaves_behind_stays_as_the_file_says(replaces: bool) -> None:
+async def test_a_reference_that_the_file_itself_leaves_behind_stays_as_the_file_says(
+    replaces: bool,
+) -> None:
     bench = await imported(flow())
     old = "={{ $('Fetch').item.json.id }}"
     await bench.take(flow("Load", text=old), replaces=replaces)

@@ -36,7 +36,9 @@ async def test_types_of_two_workflows_are_united_and_never_shrink() -> None:
 async def test_what_people_changed_in_a_type_stays() -> None:
     bench = await imported()
     (config,) = await bench.source.get_node_configs()
-    await bench.source.put_node_config(config.replace(display_name="Ours", description="What we say"))
+    await bench.source.put_node_config(
+        config.replace(display_name="Ours", description="What we say")
+    )
     await bench.take(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[], [to("B")]]}}))
     (after,) = await bench.source.get_node_configs()
     assert (after.display_name, after.description) == ("Ours", "What we say")
@@ -108,7 +110,9 @@ async def test_fields_of_the_graph_that_both_changed_are_proposed_approved_and_u
     assert outcome.approval
     waiting = await bench.approvals.get(outcome.approval, bench.person)
     (change,) = waiting.preview["graphChanged"]
-    assert [(f["path"], f["before"], f["after"]) for f in change["fields"]] == [(["name"], "Ours", "Theirs")]
+    assert [(f["path"], f["before"], f["after"]) for f in change["fields"]] == [
+        (["name"], "Ours", "Theirs")
+    ]
     decided = await bench.approvals.decide(waiting.id, Approve(), bench.person)
     assert decided.status == "applied"
     graph = (await bench.content(KEY)).graph
@@ -142,13 +146,19 @@ async def test_names_of_sheets_and_types_that_both_changed_are_proposed() -> Non
     assert outcome.approval
     await bench.source.apply(
         Mutation(
-            graph_key="f", graph=content.graph.replace(sheets_list={**content.graph.sheets_list, "8": "x"})
+            graph_key="f",
+            graph=content.graph.replace(sheets_list={**content.graph.sheets_list, "8": "x"}),
         )
     )
     decided = await bench.approvals.decide(outcome.approval, Approve(), bench.person)
     assert decided.status == "applied"
     content = await bench.content("f")
-    assert content.graph.sheets_list == {"0": "Their tab", "1": "subflow Their sub", "8": "x", "9": "mine"}
+    assert content.graph.sheets_list == {
+        "0": "Their tab",
+        "1": "subflow Their sub",
+        "8": "x",
+        "9": "mine",
+    }
     assert content.types["subflow:s"].display_name == "Subflow: Their sub"
 
 

@@ -60,7 +60,9 @@ async def test_a_graph_made_here_gets_its_file_back_also_with_the_id_that_n8n_gi
 ) -> None:
     made = await new_graph(bench.approvals, "Orders", bench.person, family="n8n")
     await bench.take(two())  # its types
-    node = Node(key="a", graph_key=made.key, type="n8n-nodes-base.set", data={"name": "A", "parameters": {}})
+    node = Node(
+        key="a", graph_key=made.key, type="n8n-nodes-base.set", data={"name": "A", "parameters": {}}
+    )
     await bench.source.apply(Mutation(graph_key=made.key, put_nodes=[node]))
     before = await graphs(bench)
     for more in ({}, {"id": "given"}):
@@ -69,7 +71,9 @@ async def test_a_graph_made_here_gets_its_file_back_also_with_the_id_that_n8n_gi
     assert await graphs(bench) == before
 
 
-async def test_a_node_red_flow_whose_first_tab_was_renamed_here_gets_its_file_back(bench: Workbench) -> None:
+async def test_a_node_red_flow_whose_first_tab_was_renamed_here_gets_its_file_back(
+    bench: Workbench,
+) -> None:
     key = (await bench.take(FLOW)).graph_key
     graph = await bench.source.get_graph(key)
     sheets = dict.fromkeys(graph.sheets_list, "Cooling")

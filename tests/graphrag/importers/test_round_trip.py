@@ -1,4 +1,6 @@
-"""A graph that is exported and imported again is the same graph, whatever people and approvals did to it."""
+"""A graph that is exported and imported again is the same graph, whatever people and approvals
+did to it.
+"""
 
 import asyncio
 import random
@@ -39,7 +41,16 @@ FLOW: list[Any] = [
         "w": 300,
         "h": 90,
     },
-    {"id": "n1", "type": "inject", "z": "t1", "g": "g1", "name": "", "x": 100, "y": 40, "wires": [["n2"]]},
+    {
+        "id": "n1",
+        "type": "inject",
+        "z": "t1",
+        "g": "g1",
+        "name": "",
+        "x": 100,
+        "y": 40,
+        "wires": [["n2"]],
+    },
     {
         "id": "n2",
         "type": "function",
@@ -149,7 +160,9 @@ class Edits:
                 await self.approve(*change)
 
     async def approve(self, kind: str, payload: dict[str, Any]) -> None:
-        asked = an_ask(self.graph, self.bench.person, tool_call_id=f"c{self.count}", turn=self.count)
+        asked = an_ask(
+            self.graph, self.bench.person, tool_call_id=f"c{self.count}", turn=self.count
+        )
         try:
             made = await self.bench.approvals.propose({"type": kind, "payload": payload}, asked)
         except ProposalRefused:
@@ -167,7 +180,8 @@ class Edits:
         if not (like := steps(content)):
             return None
         beside = self.chance.choice(like)
-        point, inlet = beside.points("out")[0][1].id, beside.points("in")[0][1].id
+        point = beside.points("out")[0][1].id
+        inlet = beside.points("in")[0][1].id
         if self.chance.random() < 0.5:
             edge = {
                 "direction": "in",
@@ -203,7 +217,9 @@ class Edits:
         return self.put(node.replace(pos_x=node.pos_x + 40, pos_y=node.pos_y - 20))
 
     def delete(self, content: GraphContent) -> Any:
-        return ("delete_node", {"nodeKey": self.one(content).key}) if len(content.nodes) > 3 else None
+        return (
+            ("delete_node", {"nodeKey": self.one(content).key}) if len(content.nodes) > 3 else None
+        )
 
     def set_field(self, content: GraphContent) -> Any:
         return "update_node", {
@@ -229,20 +245,31 @@ class Edits:
         return "update_node", {"nodeKey": node.key, "changes": {"process": f"return {self.count};"}}
 
     def note(self, content: GraphContent) -> Any:
-        if "note" not in content.types or not any(node.type == "note" for node in content.nodes.values()):
+        if "note" not in content.types or not any(
+            node.type == "note" for node in content.nodes.values()
+        ):
             return None
-        return "create_node", {"typeKey": "note", "data": {"name": "Said", "text": f"Said {self.count}"}}
+        return "create_node", {
+            "typeKey": "note",
+            "data": {"name": "Said", "text": f"Said {self.count}"},
+        }
 
     def copy(self, content: GraphContent) -> Any:
         """Copy a node on the canvas: it has the name of its original, and no origin."""
         if not (like := steps(content)):
             return None
-        document = {k: v for k, v in self.chance.choice(like).to_document().items() if k != "origin"}
-        return self.put(Node.model_validate({**document, "_key": f"copy_{self.count}", "posY": 999}))
+        document = {
+            k: v for k, v in self.chance.choice(like).to_document().items() if k != "origin"
+        }
+        return self.put(
+            Node.model_validate({**document, "_key": f"copy_{self.count}", "posY": 999})
+        )
 
     def cut(self, content: GraphContent) -> Any:
         return (
-            ("delete_edge", {"edgeKey": self.chance.choice(sorted(content.edges))}) if content.edges else None
+            ("delete_edge", {"edgeKey": self.chance.choice(sorted(content.edges))})
+            if content.edges
+            else None
         )
 
     def join(self, content: GraphContent) -> Any:
@@ -250,8 +277,15 @@ class Edits:
         if len(like) < 2:
             return None
         one, other = self.chance.sample(like, 2)
-        payload = {"sourceKey": one.key, "sourceHandle": self.chance.choice(one.points("out"))[1].id}
-        return "create_edge", {**payload, "targetKey": other.key, "targetHandle": other.points("in")[0][1].id}
+        payload = {
+            "sourceKey": one.key,
+            "sourceHandle": self.chance.choice(one.points("out"))[1].id,
+        }
+        return "create_edge", {
+            **payload,
+            "targetKey": other.key,
+            "targetHandle": other.points("in")[0][1].id,
+        }
 
     def retitle(self, content: GraphContent) -> Any:
         sheets = dict(content.graph.sheets_list)
@@ -265,12 +299,15 @@ def comparable(content: GraphContent) -> dict[str, Any]:
     del graph["revision"], graph["lastUpdatedTime"]
     parts = {"nodes": content.nodes, "edges": content.edges, "types": content.types}
     return {"graph": graph} | {
-        name: {key: one.to_document() for key, one in found.items()} for name, found in parts.items()
+        name: {key: one.to_document() for key, one in found.items()}
+        for name, found in parts.items()
     }
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
-    return [f"{'/'.join(c.path)}: {c.before!r:.80} | {c.after!r:.80}" for c in field_changes(one, other)]
+    return [
+        f"{'/'.join(c.path)}: {c.before!r:.80} | {c.after!r:.80}" for c in field_changes(one, other)
+    ]
 
 
 async def come_back(raw: bytes, name: str, seed: int, forms: tuple[str, ...]) -> None:
@@ -286,7 +323,9 @@ async def come_back(raw: bytes, name: str, seed: int, forms: tuple[str, ...]) ->
                 written = await export_file(bench.approvals, graph, form)
             except NotExportable:
                 continue
-            outcome: ImportOutcome = await bench.take(written.text(), file_name=name, graph_key=graph)
+            outcome: ImportOutcome = await bench.take(
+                written.text(), file_name=name, graph_key=graph
+            )
             after = await bench.content(graph)
             assert differences(comparable(before), comparable(after)) == [], where
             counts = (outcome.action, outcome.taken, outcome.kept, outcome.conflicts)
@@ -310,7 +349,9 @@ async def test_a_node_red_flow_with_subflows_comes_back_as_the_same_graph(seed: 
 
 
 @each_row("database", "the same", "another")
-async def test_a_subflow_that_came_by_nodius_json_is_written_with_all_its_ends(database: str) -> None:
+async def test_a_subflow_that_came_by_nodius_json_is_written_with_all_its_ends(
+    database: str,
+) -> None:
     bench = Workbench()
     graph = (await bench.take(SUBFLOWS)).graph_key
     content = await bench.content(graph)
@@ -341,10 +382,15 @@ async def test_an_end_that_was_made_here_is_written_into_its_subflow() -> None:
     bench = Workbench()
     graph = (await bench.take(SUBFLOWS)).graph_key
     stood = await bench.content(graph)
-    out, status = stood.nodes["subflow-out-1"], stood.nodes["subflow-status"]
+    out = stood.nodes["subflow-out-1"]
+    status = stood.nodes["subflow-status"]
     new = {"_key": "third", "posY": 500, "data": {"name": "Third"}}
-    made = Node.model_validate({**{k: v for k, v in out.to_document().items() if k != "origin"}, **new})
-    edge = Edge(key="e", graph_key=graph, sheet=out.sheet, source="cut", target="third", source_handle="1")
+    made = Node.model_validate(
+        {**{k: v for k, v in out.to_document().items() if k != "origin"}, **new}
+    )
+    edge = Edge(
+        key="e", graph_key=graph, sheet=out.sheet, source="cut", target="third", source_handle="1"
+    )
     alone = made.replace(key="alone", sheet=stood.nodes["go"].sheet)
     second = Node.model_validate({**status.to_document(), "_key": "second", "origin": None})
     change = Mutation(graph_key=graph, put_nodes=[made, alone, second], put_edges=[edge])
@@ -392,7 +438,9 @@ async def test_a_connection_that_was_cut_and_drawn_again_is_the_same_connection(
     bench = Workbench()
     graph = (await bench.take(WORKFLOW)).graph_key
     await bench.take((await export_file(bench.approvals, graph, form)).text(), graph_key=graph)
-    old = next(edge for edge in (await bench.content(graph)).edges.values() if edge.target == "check")
+    old = next(
+        edge for edge in (await bench.content(graph)).edges.values() if edge.target == "check"
+    )
     again = Edge.model_validate({**old.to_document(), "_key": "again"})
     moved = old.replace(target="code")  # its key has other ends now
     cut = Mutation(graph_key=graph, delete_edges=[old.key], put_edges=[again])

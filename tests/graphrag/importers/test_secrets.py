@@ -14,21 +14,35 @@ from graphrag.importers import ImportResult, import_workflow
 from graphrag.importers.json_values import as_dict, as_list
 from graphrag.importers.secrets import without_secrets
 from mock_data import load_json
-from tests.graphrag.importers.helpers import WORKSPACE, dropped_count, imported, n8n, n8n_node, read, remarks
+from tests.graphrag.importers.helpers import (
+    WORKSPACE,
+    dropped_count,
+    imported,
+    n8n,
+    n8n_node,
+    read,
+    remarks,
+)
 from tests.support.data_files import workflow_batches
 from tests.support.each_row import each_row
 from tools.secret_texts import PLACEHOLDER
 
 DATA = Path(__file__).parents[2] / "data" / "cases"
-PASSWORD, KEY, TOKEN = "hunter2secret", "Zq81kXw90LmPf27aTr55", "ghp_" + "aB3dE5gH7jK9" * 3
+PASSWORD = "hunter2secret"
+KEY = "Zq81kXw90LmPf27aTr55"
+TOKEN = "ghp_" + "aB3dE5gH7jK9" * 3
 PLANTED = f" https://bob:{PASSWORD}@host.example/x?api_key={KEY} {TOKEN}"
 
 
 def everything(result: ImportResult) -> str:
-    """Return all that an import makes of a file as one text: documents, remarks, and what is kept of it."""
+    """Return all that an import makes of a file as one text: documents, remarks, and what is
+    kept of it.
+    """
     documents = [result.graph, *result.nodes, *result.edges, *result.configs]
     texts = [document.to_json().decode() for document in documents]
-    return "\n".join([*texts, *result.report.lines("en"), *result.report.lines("fr"), _kept(result)])
+    return "\n".join(
+        [*texts, *result.report.lines("en"), *result.report.lines("fr"), _kept(result)]
+    )
 
 
 def _kept(result: ImportResult) -> str:
@@ -38,7 +52,8 @@ def _kept(result: ImportResult) -> str:
 def taken_out(before: Any, after: Any) -> Iterator[str]:
     """Yield the pieces of a document's texts that the placeholder stands for in the clean one."""
     if isinstance(before, str):
-        place, pieces = 0, str(after).split(PLACEHOLDER)
+        place = 0
+        pieces = str(after).split(PLACEHOLDER)
         for here, there in pairwise(pieces):
             begin = before.index(here, place) + len(here)
             place = before.index(there, begin) if there else len(before)
@@ -47,12 +62,16 @@ def taken_out(before: Any, after: Any) -> Iterator[str]:
         for one, other in zip(before, after, strict=True):
             yield from taken_out(one, other)
     elif isinstance(before, dict):
-        for name, clean in zip([n for n in before if n != "credentials"], after.values(), strict=False):
+        for name, clean in zip(
+            [n for n in before if n != "credentials"], after.values(), strict=False
+        ):
             yield from taken_out(before[name], clean)
 
 
 def planted(value: Any, *, names_too: bool) -> Any:
-    """Return a document with secrets at the end of each of its texts, and of each name of a connection."""
+    """Return a document with secrets at the end of each of its texts, and of each name
+    of a connection.
+    """
     if isinstance(value, str):
         return value + PLANTED
     if (listed := as_list(value)) is not None:
@@ -70,7 +89,9 @@ def planted(value: Any, *, names_too: bool) -> Any:
 
 @each_row("names_too", True, False)
 @each_row("file", "order_refund.json", "greenhouse_climate.json")
-def test_secrets_in_every_text_of_a_workflow_are_nowhere_in_the_result(file: str, names_too: bool) -> None:
+def test_secrets_in_every_text_of_a_workflow_are_nowhere_in_the_result(
+    file: str, names_too: bool
+) -> None:
     document = planted(load_json(f"workflows/{file}"), names_too=names_too)
     text = everything(read(document))
     assert PLACEHOLDER in text
@@ -91,10 +112,19 @@ def test_an_unnamed_node_is_not_called_by_the_secret_in_its_address() -> None:
     "fields",
     {
         "headers": [
-            {"keyType": "other", "keyValue": "X-API-Key", "valueType": "other", "valueValue": "hush-1"}
+            {
+                "keyType": "other",
+                "keyValue": "X-API-Key",
+                "valueType": "other",
+                "valueValue": "hush-1",
+            }
         ]
     },
-    {"rules": [{"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "hush-1", "tot": "str"}]},
+    {
+        "rules": [
+            {"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "hush-1", "tot": "str"}
+        ]
+    },
     {"props": [{"p": "password", "v": "hush-1", "vt": "str"}]},
     {"password": 41414141},
     {"apiKey": {"__rl": True, "mode": "id", "value": "hush-1"}},
@@ -111,7 +141,11 @@ def test_a_secret_is_found_by_its_name_however_the_value_is_written(fields: Any)
 
 @each_row(
     "fields",
-    {"rules": [{"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "token", "tot": "flow"}]},
+    {
+        "rules": [
+            {"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "token", "tot": "flow"}
+        ]
+    },
     {"parameters": {"credentials": "include", "password": "$PASSWORD", "token": "<your token>"}},
     {"passwordType": "str", "maxTokens": 4000},
 )
@@ -127,7 +161,10 @@ async def test_persons_and_copies_of_an_api_answer_are_not_kept_either() -> None
         [n8n_node("A")],
         shared=[{"role": "workflow:owner", "project": project}],
         homeProject=project,
-        activeVersion={"nodes": [n8n_node("Older", notes="by ada@example.org")], "authors": "Ada Byron"},
+        activeVersion={
+            "nodes": [n8n_node("Older", notes="by ada@example.org")],
+            "authors": "Ada Byron",
+        },
         pinData={"A": ["bulky" * 10_000]},
     )
     result = read({"data": answer})
@@ -143,7 +180,9 @@ async def test_persons_and_copies_of_an_api_answer_are_not_kept_either() -> None
 
 
 @pytest.mark.parametrize("paths", workflow_batches(parts=1))
-def test_in_workflows_nothing_that_was_taken_out_is_left_and_little_is_taken(paths: list[Path]) -> None:
+def test_in_workflows_nothing_that_was_taken_out_is_left_and_little_is_taken(
+    paths: list[Path],
+) -> None:
     found: list[str] = []
     for path in paths:
         raw = path.read_bytes()
@@ -151,4 +190,6 @@ def test_in_workflows_nothing_that_was_taken_out_is_left_and_little_is_taken(pat
         found += removed
         text = everything(import_workflow(raw, file_name=path.name, workspace=WORKSPACE))
         assert not [value for value in removed if len(value) > 3 and value in text], path
-    assert len(found) <= 8, found  # read by a person: seven tokens and passwords, none of them a stand-in
+    assert len(found) <= 8, (
+        found
+    )  # read by a person: seven tokens and passwords, none of them a stand-in

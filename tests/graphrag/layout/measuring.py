@@ -28,13 +28,20 @@ def overlap(one: Node, other: Node) -> bool:
     )
 
 
-def measured(nodes: Mapping[str, Node], edges: Iterable[Edge], before: Mapping[str, Node]) -> dict[str, int]:
-    """Count crossings, steps over one another, steps out of the note that held them, and into another."""
+def measured(
+    nodes: Mapping[str, Node], edges: Iterable[Edge], before: Mapping[str, Node]
+) -> dict[str, int]:
+    """Count crossings, steps over one another, steps out of the note that held them,
+    and into another.
+    """
     steps = [node for node in nodes.values() if not is_frame(node)]
-    was, now = holders(before), holders(nodes)
+    was = holders(before)
+    now = holders(nodes)
     return {
         "crossings": crossings(nodes, edges),
         "overlaps": sum(overlap(a, b) for a, b in itertools.combinations(steps, 2)),
-        "left their note": sum(node.key in was and now.get(node.key) != was[node.key] for node in steps),
+        "left their note": sum(
+            node.key in was and now.get(node.key) != was[node.key] for node in steps
+        ),
         "strayed into one": sum(node.key in now and node.key not in was for node in steps),
     }

@@ -23,7 +23,13 @@ def a_node(
     key: str, x: float = 0, y: float = 0, width: float = 200, height: float = 100, sheet: str = "0"
 ) -> Node:
     return Node(
-        key=key, graph_key="g", type="t", sheet=sheet, pos_x=x, pos_y=y, size=Size(width=width, height=height)
+        key=key,
+        graph_key="g",
+        type="t",
+        sheet=sheet,
+        pos_x=x,
+        pos_y=y,
+        size=Size(width=width, height=height),
     )
 
 
@@ -59,7 +65,8 @@ pairs = st.lists(st.tuples(st.sampled_from(keys), st.sampled_from(keys)), max_si
 def test_new_nodes_cover_neither_each_other_nor_what_is_there(
     nodes: list[Node], links: list[tuple[str, str]], count: int
 ) -> None:
-    new, old = nodes[:count], {node.key: node for node in nodes[count:]}
+    new = nodes[:count]
+    old = {node.key: node for node in nodes[count:]}
     edges = [an_edge(*link) for link in links]
     places = place_nodes(new, edges, old)
     assert places.keys() == {node.key for node in new}
@@ -163,7 +170,8 @@ def test_notes_keep_what_they_hold_and_tools_stand_below_their_agent() -> None:
     assert holders(after) == holders(nodes)
     found = measured(after, edges, nodes)
     assert not any(found.values()), found
-    agent, tools = after["agent"], [after["tool"], after["model"]]
+    agent = after["agent"]
+    tools = [after["tool"], after["model"]]
     assert all(tool.pos_y > agent.pos_y + agent.size.height for tool in tools)
     assert after["start"].pos_x < agent.pos_x < after["end"].pos_x < after["outside"].pos_x
     top = min(after[key].pos_y for key in ("start", "agent"))
@@ -201,7 +209,9 @@ def test_a_new_node_lands_in_the_note_of_its_neighbour_which_grows() -> None:
 
 
 def test_a_new_node_in_a_crowd_stands_ahead_of_its_source_all_the_same() -> None:
-    crowd = {f"c{i}": a_node(f"c{i}", 280 + 250 * (i % 2), 150 * (i // 2) - 1500) for i in range(44)}
+    crowd = {
+        f"c{i}": a_node(f"c{i}", 280 + 250 * (i % 2), 150 * (i // 2) - 1500) for i in range(44)
+    }
     placed = {"a": a_node("a"), **crowd}
     (place,) = place_nodes([a_node("new")], [an_edge("a", "new")], placed).values()
     assert place.x > 200
@@ -214,8 +224,12 @@ SAMPLES = [ROOT / "mock_data/nba.json", *sorted((ROOT / "mock_data/workflows").g
 
 @pytest.mark.slow
 @needs_published
-def test_188_workflows_are_arranged_without_tearing_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    drawn, tidy, seconds = Counter[str](), Counter[str](), 0.0
+def test_188_workflows_are_arranged_without_tearing_them_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    drawn = Counter[str]()
+    tidy = Counter[str]()
+    seconds = 0.0
     many: dict[str, Node] = {}
     links: list[Edge] = []
     for file in FILES:
@@ -228,7 +242,10 @@ def test_188_workflows_are_arranged_without_tearing_them_apart(capsys: pytest.Ca
                 f"{file}{n.key}": n.replace(key=f"{file}{n.key}", pos_y=n.pos_y + 9e3 * len(many))
                 for n in nodes.values()
             }
-            links += [e.replace(source=f"{file}{e.source}", target=f"{file}{e.target}") for e in read.edges]
+            links += [
+                e.replace(source=f"{file}{e.source}", target=f"{file}{e.target}")
+                for e in read.edges
+            ]
     begun = time.process_time()
     arrange(many, links)
     seconds = time.process_time() - begun
@@ -251,7 +268,10 @@ def test_samples_have_no_overlaps(file: Path) -> None:
 
 
 def test_connected_nodes_of_several_notes_are_arranged_each_in_its_note() -> None:
-    notes = [a_node(f"note{i}", x=1_000 * i, width=600, height=300).replace(type="note") for i in range(2)]
+    notes = [
+        a_node(f"note{i}", x=1_000 * i, width=600, height=300).replace(type="note")
+        for i in range(2)
+    ]
     inner = [a_node(f"in{i}", x=1_000 * i + 50, y=100) for i in range(2)]
     nodes = {node.key: node for node in (*notes, *inner)}
     places = arrange(nodes, [an_edge("in0", "in1")], keys=["in0", "in1"])

@@ -58,7 +58,9 @@ class Bench:
 
     async def rename(self, node: str, name: str, *, sheet: str = "0") -> AppliedEdit:
         """Have ann edit the name of a node."""
-        return await self.live.edit("ann", None, apply_instructions, [rename(node, name, sheet=sheet)])
+        return await self.live.edit(
+            "ann", None, apply_instructions, [rename(node, name, sheet=sheet)]
+        )
 
     async def stored_node(self, key: str) -> Node:
         (node,) = await self.stored.get_nodes_by_key(FLOW, [key])
@@ -72,7 +74,11 @@ class Bench:
 
 @asynccontextmanager
 async def a_bench(
-    database: Database | None = None, options: LiveOptions = NEVER, *, later_ms: int = 0, **more: Any
+    database: Database | None = None,
+    options: LiveOptions = NEVER,
+    *,
+    later_ms: int = 0,
+    **more: Any,
 ) -> AsyncIterator[Bench]:
     """Yield the sample graph opened live; it is made where it is not there yet.
 
@@ -83,7 +89,8 @@ async def a_bench(
     if not await source.list_graphs():
         await make_flow(database)
     clock = Clock(MONDAY + later_ms)
-    failing, records = Failing(source), Failing(database.records(WORKSPACE))
+    failing = Failing(source)
+    records = Failing(database.records(WORKSPACE))
     graphs = LiveGraphs(
         lambda workspace: failing if workspace == WORKSPACE else database.source(workspace),
         lambda workspace: records if workspace == WORKSPACE else database.records(workspace),
@@ -92,7 +99,9 @@ async def a_bench(
         **more,
     )
     async with graphs:
-        bench = Bench(database=database, clock=clock, graphs=graphs, source=failing, records=records)
+        bench = Bench(
+            database=database, clock=clock, graphs=graphs, source=failing, records=records
+        )
         bench.live = await graphs.open(WORKSPACE, FLOW)
         yield bench
 
@@ -116,7 +125,9 @@ def a_raw_node(key: str, *, sheet: str = "0", **fields: Any) -> dict[str, Any]:
     return {**json_document(a_node(key, **fields)), "sheet": sheet}
 
 
-def a_raw_edge(key: str, source: str, target: str, *, sheet: str = "0", **fields: Any) -> dict[str, Any]:
+def a_raw_edge(
+    key: str, source: str, target: str, *, sheet: str = "0", **fields: Any
+) -> dict[str, Any]:
     return {**json_document(an_edge(key, source, target, **fields)), "sheet": sheet}
 
 

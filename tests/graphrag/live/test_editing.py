@@ -1,4 +1,6 @@
-"""Editors' requests: checked whole, done whole or not at all, announced in order to the editors concerned."""
+"""Editors' requests: checked whole, done whole or not at all, announced in order to
+the editors concerned.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +10,13 @@ import pytest
 
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions
-from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.edits import (
+    create_elements,
+    create_sheet,
+    delete_elements,
+    delete_sheet,
+    rename_sheet,
+)
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.live_graph import LiveGraph
 from tests.contracts.samples import FLOW
@@ -31,7 +39,10 @@ async def test_a_batch_with_one_wrong_instruction_changes_nothing(bench: Bench) 
     other = bench.live.join("bob", "0")
     with pytest.raises(EditRefused, match=r"instructions\.1.*BOOL_TOG") as refused:
         await bench.live.edit(
-            "ann", None, apply_instructions, [rename("b", "Other"), instruct("c", 13, ["data", "name"])]
+            "ann",
+            None,
+            apply_instructions,
+            [rename("b", "Other"), instruct("c", 13, ["data", "name"])],
         )
     assert refused.value.where == "instructions.1"
     assert plain(bench.live) == before
@@ -81,7 +92,10 @@ async def test_the_targeted_identifier_is_that_of_the_object_around_the_place(be
     for wrong in ("0", "x", ""):
         with pytest.raises(EditRefused, match="another object"):
             await bench.live.edit(
-                "ann", None, apply_instructions, [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)]
+                "ann",
+                None,
+                apply_instructions,
+                [instruct("b", 1, path, v="bad", targetedIdentifier=wrong)],
             )
 
 
@@ -98,7 +112,9 @@ async def test_what_is_inserted_gets_identifiers_of_its_own(bench: Bench) -> Non
 
 
 async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there(bench: Bench) -> None:
-    asked = instruct("b", 1, ["target"], v="nobody").model_copy(update={"node_id": None, "edge_id": "ab"})
+    asked = instruct("b", 1, ["target"], v="nobody").model_copy(
+        update={"node_id": None, "edge_id": "ab"}
+    )
     with pytest.raises(EditRefused, match="nobody"):
         await bench.live.edit("ann", None, apply_instructions, [asked])
 
@@ -122,7 +138,12 @@ async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges:
         before = plain(bench.live)
         with pytest.raises(EditRefused):
             await bench.live.edit(
-                "x", None, create_elements, "0", [a_raw_node("fine"), *nodes] if nodes or edges else [], edges
+                "x",
+                None,
+                create_elements,
+                "0",
+                [a_raw_node("fine"), *nodes] if nodes or edges else [],
+                edges,
             )
         assert plain(bench.live) == before
 
@@ -136,8 +157,12 @@ async def test_deleting_a_node_takes_its_edges_along_and_says_so(bench: Bench) -
     assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-@each_row("nodes, edges", ([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"]))
-async def test_deleting_what_the_sheet_has_not_is_refused(nodes: list[str], edges: list[str]) -> None:
+@each_row(
+    "nodes, edges", ([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"])
+)
+async def test_deleting_what_the_sheet_has_not_is_refused(
+    nodes: list[str], edges: list[str]
+) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
         with pytest.raises(EditRefused):
@@ -151,7 +176,11 @@ async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them(bench: B
     await bench.live.edit("ann", None, rename_sheet, "2", "Drei")
     await bench.live.edit("ann", None, create_elements, "2", [a_raw_node("n", sheet="2")], [])
     await bench.live.save()
-    assert (await bench.stored.get_graph(FLOW)).sheets_list == {"0": "main", "1": "side", "2": "Drei"}
+    assert (await bench.stored.get_graph(FLOW)).sheets_list == {
+        "0": "main",
+        "1": "side",
+        "2": "Drei",
+    }
     await bench.live.edit("ann", None, delete_sheet, "1")
     await bench.live.edit("ann", None, delete_sheet, "2")
     await bench.live.save()
@@ -191,7 +220,9 @@ async def test_a_graph_of_one_sheet_keeps_it(bench: Bench) -> None:
             await ask
 
 
-async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back(bench: Bench) -> None:
+async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back(
+    bench: Bench,
+) -> None:
     first = await bench.rename("b", "one")
     bench.clock.now -= 60_000
     await bench.rename("apart", "two", sheet="1")
@@ -213,7 +244,9 @@ async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.M
         assert bench.live.join("bob", "0", done[2].timestamp).is_complete
 
 
-async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(bench: Bench) -> None:
+async def test_what_waits_for_a_member_and_for_who_was_away_is_bounded_in_bytes(
+    bench: Bench,
+) -> None:
     slow = bench.live.join("bob", "0")
     seen = slow.timestamp
     for number in range(30):
@@ -246,7 +279,9 @@ async def test_the_time_of_a_look_is_never_that_of_a_change_it_does_not_show(ben
     assert bench.live.timestamp < (await edit).timestamp == bench.live.timestamp
 
 
-async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty(bench: Bench) -> None:
+async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty(
+    bench: Bench,
+) -> None:
     other = bench.live.join("bob", "0")
     asked = [instruct("b", 1, ["posX"], v=value) for value in range(50)]
     done = await bench.live.edit("ann", None, apply_instructions, asked)
@@ -260,7 +295,9 @@ async def test_many_instructions_are_one_edit_and_are_sent_in_messages_of_twenty
 
 
 async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() -> None:
-    """Neither the time of a stored graph nor a clock that goes back tells what others stored meanwhile."""
+    """Neither the time of a stored graph nor a clock that goes back tells what
+    others stored meanwhile.
+    """
     async with a_bench() as bench:
         stored_time = (await bench.stored.get_graph(FLOW)).last_updated_time
         assert not bench.live.join("bob", "0", stored_time).is_complete
@@ -276,7 +313,8 @@ async def test_what_happened_before_a_graph_was_opened_is_not_called_complete() 
 
 async def test_a_slow_member_is_let_go_and_the_others_go_on() -> None:
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, queued=5)) as bench:
-        slow, quick = bench.live.join("slow", "0"), bench.live.join("quick", "0")
+        slow = bench.live.join("slow", "0")
+        quick = bench.live.join("quick", "0")
         seen: list[Any] = []
         for i in range(10):
             await bench.rename("b", str(i))
@@ -301,7 +339,11 @@ async def test_closing_ends_every_member_and_refuses_more() -> None:
         member = bench.live.join("bob", "0")
         live = bench.live
         await live.edit("ann", None, apply_instructions, [rename("b", "kept")])
-    assert [m["type"] for m in heard(member)] == ["applyInstructionToGraph", "saveStatus", "saveStatus"]
+    assert [m["type"] for m in heard(member)] == [
+        "applyInstructionToGraph",
+        "saveStatus",
+        "saveStatus",
+    ]
     with pytest.raises(LiveGraphClosed) as closed:
         await member.next()
     assert "stops" in closed.value.reason

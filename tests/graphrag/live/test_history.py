@@ -13,7 +13,13 @@ from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from graphrag.live import EditRefused, LiveElsewhere, LiveGraph, LiveGraphs, LiveOptions
 from graphrag.live.edit_history import edits_newest_first
-from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.edits import (
+    create_elements,
+    create_sheet,
+    delete_elements,
+    delete_sheet,
+    rename_sheet,
+)
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
 from tests.datasources.sqlite.helpers import line_of, start
@@ -63,11 +69,15 @@ async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None
         await bench.live.save()
         assert plain(bench.live) != before
         members = [
-            bench.live.join("bob", sheet) for sheet in ("0", "1") if sheet in plain(bench.live)["sheets"]
+            bench.live.join("bob", sheet)
+            for sheet in ("0", "1")
+            if sheet in plain(bench.live)["sheets"]
         ]
         await bench.live.undo_edit(await _latest(bench), "ann")
         assert plain(bench.live) == before
-        assert all(m["userId"] == "ann" for member in members for m in heard(member) if "userId" in m)
+        assert all(
+            m["userId"] == "ann" for member in members for m in heard(member) if "userId" in m
+        )
         await bench.live.save()
         assert await plain_stored(bench.stored) == before
         await bench.live.undo_edit(await _latest(bench), "ann")  # and back again
@@ -98,7 +108,8 @@ async def test_own_edits_are_undone_one_by_one_and_redone_after_a_restart() -> N
 async def test_an_undo_takes_back_own_edits_alone_and_a_new_edit_ends_what_can_be_redone() -> None:
     async with a_bench() as bench:
         live, x = bench.live, lambda: next(n.pos_x for n in bench.live.nodes if n.key == "b")
-        first, other = x(), instruct("c", 1, ["posX"], v=77)
+        first = x()
+        other = instruct("c", 1, ["posX"], v=77)
         for value in (1, 2, 3):
             await live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=value)])
         await live.edit("bob", None, apply_instructions, [other])
@@ -138,14 +149,18 @@ async def test_a_sheet_that_was_deleted_comes_back_to_all_with_what_was_on_it(be
     assert [n["_key"] for m in sent for n in m.get("nodes", ()) if n["sheet"] == "1"] == ["apart"]
 
 
-async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_it_still_stands() -> None:
+async def test_a_large_value_is_kept_once_and_an_edit_of_it_is_taken_back_where_it_still_stands() -> (
+    None
+):
     async with a_bench() as bench:
         texts = [str(n) * 50_000 for n in range(3)]
         for text in texts:
             await bench.rename("b", text)
         await bench.live.save()
         [record] = await bench.database.records(WORKSPACE).query("history")
-        assert len(orjson.dumps(record.data)) < 2 * 50_000 + 2_000  # what is there now is in the node
+        assert (
+            len(orjson.dumps(record.data)) < 2 * 50_000 + 2_000
+        )  # what is there now is in the node
         await bench.live.undo("ann")
         await bench.live.undo("ann")
         assert plain(bench.live)["nodes"]["b"]["data"]["name"] == texts[0]
@@ -185,10 +200,16 @@ async def test_history_tells_who_did_what_when(bench: Bench) -> None:
 @each_row(
     "edit, meanwhile",
     (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
-    (EDITS[3], lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")])),
+    (
+        EDITS[3],
+        lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")]),
+    ),
     (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
     (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
-    (EDITS[6], lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], [])),
+    (
+        EDITS[6],
+        lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], []),
+    ),
 )
 async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, meanwhile: Ask) -> None:
     async with a_bench() as bench:
@@ -213,18 +234,24 @@ async def test_after_a_kill_every_acknowledged_edit_is_there(
     process = start(workers.edit_until_killed, path, save_every_ms)
     printed = [await line_of(process) for _ in range(lines)]
     process.kill()
-    # Not communicate(): it passes over what is already buffered, and may begin in the middle of a line.
+    # Not communicate(): it passes over what is already buffered, and may begin in the middle
+    # of a line.
     rest = await asyncio.to_thread(process.stdout.read)
     process.communicate()
     assert process.returncode == -9
     whole = rest.rpartition("\n")[0].splitlines()  # the last line may be cut
     acknowledged = [line.split() for line in [*printed, *whole]]
-    async with SqliteDatabase(path) as database, LiveGraphs(database.source, database.records) as graphs:
+    async with (
+        SqliteDatabase(path) as database,
+        LiveGraphs(database.source, database.records) as graphs,
+    ):
         await graphs.recover(WORKSPACE)
         nodes = {node.key: node for node in await database.source(WORKSPACE).get_nodes(FLOW)}
         assert await database.records(WORKSPACE).query("journal") == []
     for number in {number for number, _ in acknowledged}:
-        counts = [int(word) for editor, word in acknowledged if editor == number and "+" not in word]
+        counts = [
+            int(word) for editor, word in acknowledged if editor == number and "+" not in word
+        ]
         stored = cast(dict[str, str], nodes[f"node-{number}"].data)
         # One may be kept and not answered yet, and of one before it the answer's line may be cut.
         assert 0 <= int(stored["name"]) - max(counts) <= 2
@@ -239,7 +266,9 @@ async def test_a_late_owner_saves_nothing_whatever_its_clock_says() -> None:
     database = MemoryDatabase()
     async with a_bench(database) as late:
         await late.rename("b", "late")
-        async with a_bench(database, later_ms=LATE) as owner:  # its journal had the edit, and it has it now
+        async with a_bench(
+            database, later_ms=LATE
+        ) as owner:  # its journal had the edit, and it has it now
             before = (await owner.stored.get_graph("flow")).revision
             with pytest.raises(LiveElsewhere):
                 await late.live.save()  # by its own clock it still holds the graph

@@ -1,5 +1,6 @@
-"""Whatever editors and others do in whatever order: who only listens has the same graph, so has the store
-after a save, and so has a server that takes over after a crash."""
+"""Whatever editors and others do in whatever order: who only listens has the same graph, so has the
+store after a save, and so has a server that takes over after a crash.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +17,13 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Mutation
 from graphrag.live import EditRefused, LiveGraph, LiveGraphs, Member
 from graphrag.live.edit_history import edits_newest_first
-from graphrag.live.edits import create_elements, create_sheet, delete_elements, delete_sheet, rename_sheet
+from graphrag.live.edits import (
+    create_elements,
+    create_sheet,
+    delete_elements,
+    delete_sheet,
+    rename_sheet,
+)
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.plans import EDGES, NODES, Plan, Stored, made_to_fit, plans, texts
 from tests.contracts.samples import FLOW, WORKSPACE, make_flow
@@ -62,7 +69,11 @@ edits = st.one_of(
         st.lists(nodes, max_size=2, unique=True),
         st.lists(st.sampled_from([*EDGES, "ab", "cc"]), max_size=1),
     ),
-    st.tuples(st.just("sheet"), st.sampled_from(["create", "rename", "delete"]), st.sampled_from(SHEETS[1:])),
+    st.tuples(
+        st.just("sheet"),
+        st.sampled_from(["create", "rename", "delete"]),
+        st.sampled_from(SHEETS[1:]),
+    ),
 )
 others = st.one_of(
     st.tuples(st.just("stored elsewhere"), plans),
@@ -92,11 +103,15 @@ class Listener:
         self.sent.clear()
 
     def _follow(self, message: Mapping[str, Any]) -> None:
-        nodes, edges, sheets = self.graph["nodes"], self.graph["edges"], self.graph["sheets"]
+        nodes = self.graph["nodes"]
+        edges = self.graph["edges"]
+        sheets = self.graph["sheets"]
         match message["type"]:
             case "applyInstructionToGraph":
                 for asked in message["instructions"]:
-                    table, key = (nodes, asked["nodeId"]) if "nodeId" in asked else (edges, asked["edgeId"])
+                    table, key = (
+                        (nodes, asked["nodeId"]) if "nodeId" in asked else (edges, asked["edgeId"])
+                    )
                     table[key] = apply_instruction(table[key], asked["i"])
             case "batchCreateElements":
                 nodes.update({node["_key"]: node for node in message["nodes"]})
@@ -116,7 +131,9 @@ class Listener:
                     del nodes[key]
                 for key in [k for k, e in edges.items() if e.get("sheet", "0") == message["key"]]:
                     del edges[key]
-                for key in [k for k, e in edges.items() if not {e["source"], e["target"]} <= nodes.keys()]:
+                for key in [
+                    k for k, e in edges.items() if not {e["source"], e["target"]} <= nodes.keys()
+                ]:
                     del edges[key]
             case other:
                 raise AssertionError(other)
@@ -167,7 +184,9 @@ class Story:
                 await self.stored.apply(await self._mutation(plan))
             case ("approved", plan):
                 with suppress(InvalidMutation):  # what was unsaved may contradict it
-                    await self.live.apply_mutation(await self._mutation(plan), expected_revision=None)
+                    await self.live.apply_mutation(
+                        await self._mutation(plan), expected_revision=None
+                    )
             case ("save",):
                 await self.live.save()
             case ("look",):
@@ -180,7 +199,8 @@ class Story:
                 await self._edit(step)
 
     async def _edit(self, step: tuple[Any, ...]) -> None:
-        live, before = self.live, helpers.plain(self.live)
+        live = self.live
+        before = helpers.plain(self.live)
         try:
             match step:
                 case ("instruct", sheet, steps):
@@ -203,7 +223,8 @@ class Story:
             assert helpers.plain(live) == before
 
     async def _undo(self) -> None:
-        records, unsaved = self.database.records(WORKSPACE), self.live.unsaved_history
+        records = self.database.records(WORKSPACE)
+        unsaved = self.live.unsaved_history
         found = [edit async for edit in edits_newest_first(records, FLOW, unsaved)]
         before = helpers.plain(self.live)
         if found:

@@ -1,4 +1,6 @@
-"""One history of edits, decisions, imports and undos: who set what, and the graph as it was at any time."""
+"""One history of edits, decisions, imports and undos: who set what, and the graph as it was
+at any time.
+"""
 
 import asyncio
 import time
@@ -27,7 +29,8 @@ from tests.support.agents import an_ask
 from tests.support.waiting import another_moment
 from tools.write_tools.field_changes import json_document
 
-EVE, RITA = Person("eve", "editor", "test"), Person("rita", "reviewer", "test")
+EVE = Person("eve", "editor", "test")
+RITA = Person("rita", "reviewer", "test")
 RUN = ProposingSession(kind="automation", automation_id="au_1", scheduled_time=5, seed_version=2)
 
 
@@ -48,7 +51,9 @@ class Setting:
     async def decides(self, node: str, name: str, session: ProposingSession | None = None) -> str:
         made = await self.services.approvals.propose(
             {"type": "update_node", "payload": {"nodeKey": node, "changes": {"data.name": name}}},
-            an_ask("g", EVE, turn=3, reason=f"to be {name}", **{"session": session} if session else {}),
+            an_ask(
+                "g", EVE, turn=3, reason=f"to be {name}", **{"session": session} if session else {}
+            ),
         )
         done = await self.services.approvals.decide(made.id, Approve("fine"), RITA)
         assert done.status == "applied"
@@ -58,7 +63,9 @@ class Setting:
         return _plain(self.live.document().sheets_list, self.live.nodes, self.live.edges)
 
     async def at(self, moment: int, *, live: bool = True) -> PastGraph:
-        return await graph_at(self.services.source, self.records, self.live if live else None, "g", moment)
+        return await graph_at(
+            self.services.source, self.records, self.live if live else None, "g", moment
+        )
 
     async def blamed(self, node: str) -> dict[str, Revision]:
         now = await present(self.services.source, self.live, "g")
@@ -138,13 +145,23 @@ async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(
             past = await it.at(at)
             assert (_of(past), past.at, past.gaps) == (was, at, 0)
         a, b, c = [await it.blamed(key) for key in "abc"]
-        assert (a["data.name"].id, a["data.name"].kind, a["data.name"].by) == (redo.id, "undo", "rita")
+        assert (a["data.name"].id, a["data.name"].kind, a["data.name"].by) == (
+            redo.id,
+            "undo",
+            "rita",
+        )
         assert (a["posX"].id, a["posX"].by, a["posY"].kind) == (first, "ann", "created")
         assert (a["data.parameters.x"].kind, a["data.parameters.x"].by) == ("import", "eve")
         assert (b["data.name"].id, b["data.name"].facts["automationId"]) == (run, "au_1")
-        assert (b["data.name"].approval.reason, b["data.name"].facts["turn"]) == ("to be Of a run", 3)
+        assert (b["data.name"].approval.reason, b["data.name"].facts["turn"]) == (
+            "to be Of a run",
+            3,
+        )
         assert (c["data.parameters.x"].id, c["data.parameters.x"].by) == (again, "bob")
-        assert (c["data.name"].by, c["data.name"].kind) == ("ann", "undo")  # it came back by an undo
+        assert (c["data.name"].by, c["data.name"].kind) == (
+            "ann",
+            "undo",
+        )  # it came back by an undo
         history = Revisions(it.records, "g", it.live.unsaved_history)
         kinds = [one.kind async for one in history.newest_first()]
         assert kinds == [
@@ -158,7 +175,8 @@ async def test_the_graph_is_as_it_was_at_any_time_and_each_field_has_its_author(
 
 async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_comes_after() -> None:
     async with setting() as it:
-        before, at = it.plain(), now_ms()
+        before = it.plain()
+        at = now_ms()
         await another_moment()
         edits = [it.does(f"u{i % 2}", instruct("ab"[i % 2], 1, ["posX"], v=i)) for i in range(100)]
         await asyncio.gather(*edits)
@@ -174,7 +192,9 @@ async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_co
         _, done, _ = await asyncio.gather(*work)
         wanted = {**before["documents"], "b": {**before["documents"]["b"], "posY": -2}}
         assert it.plain()["documents"] == wanted
-        await it.live.undo_edit(str(done.timestamp), "eve")  # in one step, but for what ann did after it
+        await it.live.undo_edit(
+            str(done.timestamp), "eve"
+        )  # in one step, but for what ann did after it
         changed["documents"]["a"]["posY"], changed["documents"]["b"]["posY"] = -1, -2
         assert it.plain() == changed
         await it.live.edit("eve", None, restore, then, ["c", "a"])
@@ -187,7 +207,8 @@ async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_co
 
 async def test_a_restore_can_be_proposed_and_is_decided_like_any_change() -> None:
     async with setting() as it:
-        before, at = it.plain(), now_ms()
+        before = it.plain()
+        at = now_ms()
         await another_moment()
         await it.does("ann", rename("a", "Other"))
         await it.live.edit("ann", None, delete_elements, "0", ["b"], [])
@@ -220,24 +241,30 @@ async def test_it_is_said_how_far_back_the_history_reaches() -> None:
 
 
 @pytest.mark.slow
-async def test_two_thousand_revisions_of_a_thousand_nodes_are_taken_back_in_time(tmp_path: Any) -> None:
+async def test_two_thousand_revisions_of_a_thousand_nodes_are_taken_back_in_time(
+    tmp_path: Any,
+) -> None:
     async with setting(f"sqlite:{tmp_path / 'n.db'}") as it:
         raw = json_document(it.live.nodes[0])
         made = [{**raw, "_key": f"n{i}"} for i in range(1000)]
         await it.live.edit("ann", None, create_elements, "0", made, [])
-        at, was = now_ms(), it.plain()
+        at = now_ms()
+        was = it.plain()
         await another_moment()
         for number in range(2000):
             await it.does("ann", instruct(f"n{number % 1000}", 1, ["posX"], v=number))
             if number % 100 == 99:
                 await it.live.save()
-        worst, began = 0.0, time.perf_counter()
+        worst = 0.0
+        began = time.perf_counter()
         work = asyncio.ensure_future(it.at(at))
         while not work.done():
             since = time.perf_counter()
             await asyncio.sleep(0.001)
             worst = max(worst, time.perf_counter() - since)
         took = time.perf_counter() - began
-        print(f"2,000 revisions, 1,000 nodes: {took * 1000:.0f} ms, loop held {worst * 1000:.0f} ms")
+        print(
+            f"2,000 revisions, 1,000 nodes: {took * 1000:.0f} ms, loop held {worst * 1000:.0f} ms"
+        )
         assert _of(await work) == was
         assert took < 5

@@ -1,4 +1,6 @@
-"""What is acknowledged is kept: the journal, saves and their failures, what others store meanwhile."""
+"""What is acknowledged is kept: the journal, saves and their failures, what
+others store meanwhile.
+"""
 
 import asyncio
 from types import SimpleNamespace
@@ -18,13 +20,24 @@ from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.journal import journalled_graphs
 from graphrag.live.working_copy import LIVE_STEP
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge
-from tests.graphrag.live.helpers import Bench, a_bench, a_raw_node, heard, plain, plain_stored, put, rename
+from tests.graphrag.live.helpers import (
+    Bench,
+    a_bench,
+    a_raw_node,
+    heard,
+    plain,
+    plain_stored,
+    put,
+    rename,
+)
 from tests.support.each_row import each_row
 
 LONG = 100_000
 
 
-async def test_an_edit_is_journalled_before_it_is_answered_and_the_save_clears_the_journal() -> None:
+async def test_an_edit_is_journalled_before_it_is_answered_and_the_save_clears_the_journal() -> (
+    None
+):
     async with a_bench() as bench:
         await bench.rename("b", "kept")
         (record,) = await bench.journal()
@@ -45,7 +58,9 @@ async def test_an_edit_whose_journal_fails_is_refused_and_leaves_nothing(bench: 
     assert plain(bench.live)["nodes"]["b"]["data"] == {"name": "kept"}
 
 
-async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(bench: Bench) -> None:
+async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(
+    bench: Bench,
+) -> None:
     write = bench.records.write
 
     async def written_without_answer(*args: Any, **more: Any) -> Any:
@@ -57,7 +72,9 @@ async def test_an_edit_that_was_refused_but_written_is_taken_out_of_the_journal(
         await bench.rename("b", "refused")
     del bench.records.write
     await bench.rename("c", "kept")
-    assert [r.data["changes"][0]["changes"]["nodes"].keys() for r in await bench.journal()] == [{"c"}]
+    assert [r.data["changes"][0]["changes"]["nodes"].keys() for r in await bench.journal()] == [
+        {"c"}
+    ]
 
 
 async def test_many_edits_at_once_share_a_write_to_the_journal(bench: Bench) -> None:
@@ -92,7 +109,9 @@ async def test_without_autosave_it_saves_when_asked_or_when_very_much_is_unsaved
         assert not bench.live.has_unsaved
 
 
-async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_state_alone() -> None:
+async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_state_alone() -> (
+    None
+):
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=1_000_000)) as bench:
         largest = 0
         for number in range(30):
@@ -104,7 +123,9 @@ async def test_it_saves_when_many_bytes_are_unsaved_and_a_save_writes_the_last_s
         assert (await bench.stored_node("b")).data == {"name": "9" * 100_000}
 
 
-async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again_afterwards() -> None:
+async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again_afterwards() -> (
+    None
+):
     async with a_bench(options=LiveOptions(tick_ms=3_600_000, unsaved_bytes=300_000)) as bench:
         bench.source.fails["apply"] = 10**6
         asked = [bench.rename("b", f"{n}" * 100_000) for n in range(50)]
@@ -114,7 +135,8 @@ async def test_edits_are_refused_while_very_much_cannot_be_saved_and_taken_again
         kept = [one for one in done if not isinstance(one, BaseException)]
         assert 3 < len(kept) < 20
         assert all(
-            isinstance(one, EditNotKept) and "could not be saved" in one.reason for one in done[len(kept) :]
+            isinstance(one, EditNotKept) and "could not be saved" in one.reason
+            for one in done[len(kept) :]
         )
         bench.source.fails.clear()
         await bench.live.save()
@@ -188,7 +210,8 @@ async def test_recover_saves_what_dead_servers_left_and_forgets_deleted_graphs()
 async def test_graphs_to_recover_are_found_without_reading_their_journals(bench: Bench) -> None:
     for number in range(20):
         await bench.rename("b", f"{number}" * 10_000)
-    records, read = bench.database.records(WORKSPACE), list[Record]()
+    records = bench.database.records(WORKSPACE)
+    read = list[Record]()
     query = records.query
 
     async def counted(kind: str, *given: Any, **more: Any) -> list[Record]:
@@ -231,7 +254,9 @@ async def test_what_others_store_appears_below_what_is_unsaved_and_is_sent(bench
     await bench.live.edit("ann", member, apply_instructions, [rename("b", "ours")])
     heard(member)
     theirs = (await bench.stored_node("b")).replace(pos_x=50)
-    graph = (await bench.stored.get_graph(FLOW)).replace(sheets_list={"0": "main", "1": "side", "4": "new"})
+    graph = (await bench.stored.get_graph(FLOW)).replace(
+        sheets_list={"0": "main", "1": "side", "4": "new"}
+    )
     await bench.stored.apply(
         put(
             theirs,
@@ -313,7 +338,9 @@ async def test_a_mutation_of_what_is_unsaved_meets_it_saved_and_unknown(mutation
         assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-async def test_a_mutation_for_the_live_revision_is_stored_upon_the_saved_edits(bench: Bench) -> None:
+async def test_a_mutation_for_the_live_revision_is_stored_upon_the_saved_edits(
+    bench: Bench,
+) -> None:
     await bench.rename("b", "ours")
     seen = bench.live.revision
     await bench.live.apply_mutation(put(a_node("b", data="theirs")), expected_revision=seen)

@@ -1,4 +1,6 @@
-"""The assistant works on what people are editing: it finds unsaved edits, editors see what is approved."""
+"""The assistant works on what people are editing: it finds unsaved edits, editors see
+what is approved.
+"""
 
 import threading
 from collections.abc import AsyncIterator
@@ -98,7 +100,9 @@ async def test_an_undo_reaches_the_editors_and_leaves_other_edits_alone() -> Non
         approval = await _proposed(services, key, "Approved")
         await services.approvals.decide(approval.id, Approve(), EDITOR)
         other = next(node for node in live.nodes if node.key != key and isinstance(node.data, dict))
-        await live.edit("ann", None, apply_instructions, [rename(other.key, "Mine", sheet=other.sheet)])
+        await live.edit(
+            "ann", None, apply_instructions, [rename(other.key, "Mine", sheet=other.sheet)]
+        )
         await services.approvals.undo(GRAPH, by=EDITOR)
         data = {node.key: str(node.data) for node in live.nodes}
         assert "Approved" not in data[key]
@@ -143,18 +147,24 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
         LiveGraphs(shared.database.source, shared.database.records, options=NEVER) as graphs,
     ):
         services = shared.services("test", live_graphs=graphs)
-        await import_bytes(services.approvals, _file("A", "B"), EVE, file_name="f.json", graph_key="g")
+        await import_bytes(
+            services.approvals, _file("A", "B"), EVE, file_name="f.json", graph_key="g"
+        )
         live = await graphs.open("test", "g")
         ann = live.join("ann", "0")
         await live.edit("ann", ann, apply_instructions, [rename("a", "Mine")])
         assert live.has_unsaved
         second = _file("A", "B", "C", x=1)
-        outcome = await import_bytes(services.approvals, second, EVE, file_name="f.json", graph_key="g")
+        outcome = await import_bytes(
+            services.approvals, second, EVE, file_name="f.json", graph_key="g"
+        )
         assert (outcome.action, outcome.kept, outcome.conflicts) == ("updated", 1, 0)
         now = {node.key: node.data for node in live.nodes}
         assert now["a"] == {"name": "Mine", "parameters": {"x": 1}}
         assert set(now) == {"a", "b", "c"}
-        assert {node.key: node.data for node in await shared.database.source("test").get_nodes("g")} == now
+        assert {
+            node.key: node.data for node in await shared.database.source("test").get_nodes("g")
+        } == now
         sent = orjson.dumps(heard(ann)).decode()
         assert '"c"' in sent
         assert '"x"' in sent
@@ -165,7 +175,8 @@ async def test_editors_see_an_import_at_once_and_keep_what_they_have_not_saved()
 @asynccontextmanager
 async def embedding(provider: Counting) -> AsyncIterator[tuple[Bench, EmbeddingQueue]]:
     """Yield a graph edited live, and the queue that embeds what is saved of it."""
-    database, options = MemoryDatabase(), QueueOptions(retry_s=0, batch=10)
+    database = MemoryDatabase()
+    options = QueueOptions(retry_s=0, batch=10)
     async with (
         EmbeddingQueue(database.source, provider, options=options) as queue,
         a_bench(database, embed=queue.add) as bench,

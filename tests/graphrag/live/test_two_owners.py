@@ -1,4 +1,6 @@
-"""Two servers edit one graph, with any clocks and pauses: whatever one acknowledged is there at the end."""
+"""Two servers edit one graph, with any clocks and pauses: whatever one acknowledged is there
+at the end.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -23,7 +25,9 @@ MINUTE = 60_000
 
 
 class Pause:
-    """Whether a server is paused, and whether one of its reads and writes waits until it goes on."""
+    """Whether a server is paused, and whether one of its reads and writes waits until
+    it goes on.
+    """
 
     def __init__(self) -> None:
         self._running, self.has_stopped = asyncio.Event(), asyncio.Event()
@@ -51,10 +55,13 @@ class Pause:
 
 
 class Pausable:
-    """A source or record store of a server that can be paused before any of its reads and writes."""
+    """A source or record store of a server that can be paused before any of its
+    reads and writes.
+    """
 
     def __init__(self, inner: Any, pause: Pause) -> None:
-        self._inner, self._pause = inner, pause
+        self._inner = inner
+        self._pause = pause
 
     def __getattr__(self, name: str) -> Any:
         if not callable(getattr(self._inner, name)):
@@ -88,7 +95,9 @@ class Server:
         """Wait until all that was begun is done, or waits for the end of the pause."""
         if left := [task for task in self.tasks if not task.done()]:
             stopped = asyncio.create_task(self.pause.has_stopped.wait())
-            await asyncio.wait({stopped, asyncio.gather(*left)}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {stopped, asyncio.gather(*left)}, return_when=asyncio.FIRST_COMPLETED
+            )
             stopped.cancel()
 
     async def edit(self, key: str) -> None:
@@ -104,9 +113,11 @@ class Server:
 async def servers(database: MemoryDatabase, skews: tuple[int, int]) -> AsyncGenerator[list[Server]]:
     """Yield two servers; at the end both are as killed: nothing more of them is stored."""
     await make_flow(database)
-    acknowledged, made = set[str](), list[Server]()
+    acknowledged = set[str]()
+    made = list[Server]()
     for skew in skews:
-        pause, clock = Pause(), Clock(MONDAY + skew)
+        pause = Pause()
+        clock = Clock(MONDAY + skew)
         graphs = LiveGraphs(
             lambda name, pause=pause: Pausable(database.source(name), pause),  # type: ignore[misc]
             lambda name, pause=pause: Pausable(database.records(name), pause),  # type: ignore[misc]
@@ -123,13 +134,16 @@ async def servers(database: MemoryDatabase, skews: tuple[int, int]) -> AsyncGene
 
 async def as_stored(database: MemoryDatabase) -> set[str]:
     """Return the nodes after a server that starts has recovered what was journalled."""
-    async with LiveGraphs(database.source, database.records, options=NEVER, clock=Clock(10**15)) as graphs:
+    async with LiveGraphs(
+        database.source, database.records, options=NEVER, clock=Clock(10**15)
+    ) as graphs:
         await graphs.recover(WORKSPACE)
         return {node.key for node in await database.source(WORKSPACE).get_nodes(FLOW)}
 
 
 STEP = st.tuples(
-    st.integers(0, 1), st.sampled_from(["edit", "edit", "edit", "save", "tick", "pause", "go on", "later"])
+    st.integers(0, 1),
+    st.sampled_from(["edit", "edit", "edit", "save", "tick", "pause", "go on", "later"]),
 )
 
 
@@ -178,7 +192,9 @@ async def test_so_it_is_in_a_thousand_orders_of_steps(
     assert await lost_after(skews, steps) == set()
 
 
-async def test_a_server_paused_within_a_write_of_the_journal_adds_nothing_to_that_of_its_successor() -> None:
+async def test_a_server_paused_within_a_write_of_the_journal_adds_nothing_to_that_of_its_successor() -> (
+    None
+):
     database = MemoryDatabase()
     async with servers(database, (0, MINUTE)) as (first, second):
         await first.edit("before")

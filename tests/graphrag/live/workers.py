@@ -24,10 +24,14 @@ async def edit_until_killed(path: str, save_every: str) -> None:
 
 async def _editor(live: LiveGraph, number: int) -> None:
     node = f"node-{number}"
-    await live.edit(f"user-{number}", None, create_elements, "0", [a_raw_node(node, data={"name": "0"})], [])
+    await live.edit(
+        f"user-{number}", None, create_elements, "0", [a_raw_node(node, data={"name": "0"})], []
+    )
     for count in range(1, 1_000_000):
         await live.edit(f"user-{number}", None, apply_instructions, [rename(node, str(count))])
         print(f"{number} {count}", flush=True)
         if count % 10 == 0:
-            await live.edit(f"user-{number}", None, create_elements, "0", [a_raw_node(f"{node}-{count}")], [])
+            await live.edit(
+                f"user-{number}", None, create_elements, "0", [a_raw_node(f"{node}-{count}")], []
+            )
             print(f"{number} +{count}", flush=True)

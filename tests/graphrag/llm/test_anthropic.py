@@ -52,7 +52,9 @@ def call(call_id: str, arguments: str = "{}") -> ToolCall:
     return ToolCall(id=call_id, name="look", arguments=arguments)
 
 
-def request(*messages: Message, tools: Sequence[dict[str, Any]] = (TOOL,), **options: Any) -> dict[str, Any]:
+def request(
+    *messages: Message, tools: Sequence[dict[str, Any]] = (TOOL,), **options: Any
+) -> dict[str, Any]:
     fitted = fitted_to(messages, HistoryRules(), "anthropic")
     return to_request(fitted, tools, ModelOptions(**options))
 
@@ -60,7 +62,8 @@ def request(*messages: Message, tools: Sequence[dict[str, Any]] = (TOOL,), **opt
 def content(made: dict[str, Any]) -> list[list[dict[str, Any]]]:
     """The content of each turn, without cache marks."""
     return [
-        [{k: v for k, v in b.items() if k != "cache_control"} for b in t["content"]] for t in made["messages"]
+        [{k: v for k, v in b.items() if k != "cache_control"} for b in t["content"]]
+        for t in made["messages"]
     ]
 
 
@@ -95,9 +98,13 @@ async def test_a_request_has_a_limit_a_version_and_nothing_empty() -> None:
 
 
 def test_the_stable_prefix_and_the_end_are_marked_for_the_cache() -> None:
-    made = request(SystemMessage(content="Rules."), SystemMessage(content="Now.", stable=False), USER)
+    made = request(
+        SystemMessage(content="Rules."), SystemMessage(content="Now.", stable=False), USER
+    )
     assert [b.get("cache_control") for b in made["system"]] == [CACHED]
-    assert next(b["text"] for b in made["messages"][0]["content"]) == "Now."  # what changes stands after it
+    assert (
+        next(b["text"] for b in made["messages"][0]["content"]) == "Now."
+    )  # what changes stands after it
     assert made["tools"][-1].get("cache_control") is None  # the mark on the system covers them
     assert made["messages"][-1]["content"][-1]["cache_control"] == CACHED
     bare = request(SystemMessage(content="  "), USER)
@@ -163,7 +170,9 @@ history = st.lists(
         texts.map(lambda t: SystemMessage(content=t)),
         texts.map(lambda t: UserMessage(content=t)),
         st.tuples(texts, st.lists(ids, max_size=3, unique=True)).map(
-            lambda pair: AssistantMessage(content=pair[0], tool_calls=tuple(call(i) for i in pair[1]))
+            lambda pair: AssistantMessage(
+                content=pair[0], tool_calls=tuple(call(i) for i in pair[1])
+            )
         ),
     ),
     max_size=8,
@@ -172,13 +181,16 @@ history = st.lists(
 
 @given(history)
 def test_every_history_is_sent_in_a_form_that_is_accepted(messages: list[Message]) -> None:
-    """The rules of the format: turns alternate from the user's to the user's, no text is empty, ids are
-    unique and plain, every result has its call in the turn before."""
+    """The rules of the format: turns alternate from the user's to the user's, no text is empty, ids
+    are unique and plain, every result has its call in the turn before.
+    """
     answered: list[Message] = []
     for message in messages:
         answered.append(message)
         if isinstance(message, AssistantMessage):
-            answered += [ToolMessage(call_id=c.id, name=c.name, content="") for c in message.tool_calls]
+            answered += [
+                ToolMessage(call_id=c.id, name=c.name, content="") for c in message.tool_calls
+            ]
     made = request(*answered)
     turns = made["messages"]
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * (len(turns) // 2) + ["user"]
@@ -191,7 +203,9 @@ def test_every_history_is_sent_in_a_form_that_is_accepted(messages: list[Message
         results = [b["tool_use_id"] for b in turn["content"] if b["type"] == "tool_result"]
         asked = [b["id"] for b in before["content"] if b["type"] == "tool_use"] if before else []
         assert results == asked
-        assert [b["type"] for b in turn["content"]][: len(results)] == ["tool_result"] * len(results)
+        assert [b["type"] for b in turn["content"]][: len(results)] == ["tool_result"] * len(
+            results
+        )
     assert sum("cache_control" in b for b in [*blocks, *made["tools"]]) <= 4
 
 
@@ -223,7 +237,11 @@ async def test_text_thinking_calls_and_usage_are_kept_apart() -> None:
         ToolCallReady(index=1, call=ToolCall(id="t2", name="find", arguments="")),
         MessageExtra(
             origin="anthropic",
-            fields={"blocks": [{"at": 0, "block": {"type": "thinking", "thinking": "Hm", "signature": "s"}}]},
+            fields={
+                "blocks": [
+                    {"at": 0, "block": {"type": "thinking", "thinking": "Hm", "signature": "s"}}
+                ]
+            },
         ),
         Finished(reason="tool_calls"),
     ]
@@ -283,7 +301,10 @@ some_events = st.lists(
     st.fixed_dictionaries(
         {
             "type": st.sampled_from(
-                [*{e["type"] for e in [message_start(), *text_block(0, ""), *message_end("x")]}, "?"]
+                [
+                    *{e["type"] for e in [message_start(), *text_block(0, ""), *message_end("x")]},
+                    "?",
+                ]
             )
         },
         optional={
@@ -296,7 +317,9 @@ some_events = st.lists(
                     optional={
                         "text": st.text(max_size=3),
                         "partial_json": st.text(max_size=3),
-                        "stop_reason": st.sampled_from(["end_turn", "tool_use", "max_tokens", "?", 3]),
+                        "stop_reason": st.sampled_from(
+                            ["end_turn", "tool_use", "max_tokens", "?", 3]
+                        ),
                     },
                 ),
             ),

@@ -1,4 +1,5 @@
-"""The table of what can go wrong on the way to a model and back: what is raised, said, and asked again.
+"""The table of what can go wrong on the way to a model and back: what is raised, said,
+and asked again.
 
 Each row runs through the real client package of each format, against a server that does just that.
 """
@@ -60,7 +61,9 @@ def now(error: type[errors.ModelError], answer: Callable[[str], Answer], text: s
     return Row(error, answer, text=text)
 
 
-def again(error: type[errors.ModelError], answer: Callable[[str], Answer], times: int = ATTEMPTS - 1) -> Row:
+def again(
+    error: type[errors.ModelError], answer: Callable[[str], Answer], times: int = ATTEMPTS - 1
+) -> Row:
     """A fault after which the question is asked again by itself."""
     return Row(error, answer, later=True, times=times)
 
@@ -84,17 +87,23 @@ CODES = {
     errors.ModelStreamBroken: "network",
 }
 LATE = refused(429, "tomorrow", retry_after="86400")
-GATEWAY = Answer(status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"})
+GATEWAY = Answer(
+    status=502, body=b"<html>Bad Gateway</html>", headers={"content-type": "text/html"}
+)
 PAGE = Answer(body=b"<html>Welcome</html>", headers={"content-type": "text/html"})
 SHAPE = (
     sse({"choices": [{"index": 0, "delta": {"content": {"a": 1}}}]}),
-    BEGUN[1] + events({"type": "content_block_delta", "index": 0.5, "delta": {"type": "text_delta"}}),
+    BEGUN[1]
+    + events({"type": "content_block_delta", "index": 0.5, "delta": {"type": "text_delta"}}),
 )
 MALFORMED = (
     sse(delta(content="Hel"), '{"choices": [{"del', done=True),
     BEGUN[1] + b'event: content_block_delta\ndata: {"type": "content_bl\n\n',
 )
-NO_OBJECT = (sse(delta(content="Hel"), "[1, 2]"), BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n")
+NO_OBJECT = (
+    sse(delta(content="Hel"), "[1, 2]"),
+    BEGUN[1] + b"event: content_block_delta\ndata: [1, 2]\n\n",
+)
 FILTERED = (
     sse(delta(content="Hel"), delta("content_filter")),
     events(message_start(), *text_block(0, "Hel"), *message_end("refusal")),
@@ -106,13 +115,19 @@ NO_REASON = (
 BUSY = (
     sse(delta(content="Hel"), {"error": {"message": f"busy {KEY}", "code": 503}}),
     BEGUN[1]
-    + events({"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}}),
+    + events(
+        {"type": "error", "error": {"type": "overloaded_error", "message": f"Overloaded {KEY}"}}
+    ),
 )
 NOTHING = sse(delta("stop", content="")), events(message_start(), *message_end("end_turn"))
 POLICY = "The response was filtered due to the prompt triggering content management policy"
 ROWS = {
-    "429 with retry-after": again(errors.ModelRateLimited, refused(429, "slow down", retry_after="7")),
-    "429, quota used up": now(errors.ModelNoCredit, refused(429, "insufficient_quota: check your plan")),
+    "429 with retry-after": again(
+        errors.ModelRateLimited, refused(429, "slow down", retry_after="7")
+    ),
+    "429, quota used up": now(
+        errors.ModelNoCredit, refused(429, "insufficient_quota: check your plan")
+    ),
     "429 with a pause too long to wait": again(errors.ModelRateLimited, LATE, times=0),
     "500": again(errors.ModelFailed, refused(500)),
     "503, not to be tried again": now(errors.ModelFailed, refused(503, x_should_retry="false")),
@@ -124,12 +139,20 @@ ROWS = {
     "408": again(errors.ModelTimedOut, refused(408, "request timed out")),
     "web page in place of an answer": now(errors.ModelAnswerMalformed, lambda _: PAGE),
     "404 unknown model": now(errors.ModelRequestRefused, refused(404)),
-    "context length": now(errors.ModelContextTooLong, refused(400, "prompt is too long: 210000 tokens")),
+    "context length": now(
+        errors.ModelContextTooLong, refused(400, "prompt is too long: 210000 tokens")
+    ),
     "content filter": now(errors.ModelContentFiltered, refused(400, POLICY)),
     "answer filtered": now(errors.ModelContentFiltered, body(*FILTERED), text="Hel"),
-    "connection dropped before an answer": again(errors.ModelUnreachable, lambda _: Answer(fault="drop")),
-    "reset in the middle of the stream": begun(errors.ModelStreamBroken, body(*BEGUN, fault="reset")),
-    "stream cut without HTTP's end": begun(errors.ModelStreamBroken, body(*BEGUN, fault="truncate")),
+    "connection dropped before an answer": again(
+        errors.ModelUnreachable, lambda _: Answer(fault="drop")
+    ),
+    "reset in the middle of the stream": begun(
+        errors.ModelStreamBroken, body(*BEGUN, fault="reset")
+    ),
+    "stream cut without HTTP's end": begun(
+        errors.ModelStreamBroken, body(*BEGUN, fault="truncate")
+    ),
     "stream that ends without a reason": begun(errors.ModelStreamBroken, body(*NO_REASON)),
     "empty body": again(errors.ModelStreamBroken, body(b"", b"")),
     "malformed chunk": begun(errors.ModelAnswerMalformed, body(*MALFORMED)),
@@ -139,14 +162,20 @@ ROWS = {
 }
 
 
-MAKERS: dict[str, Callable[..., LLMProvider]] = {"openai": openai_provider, "anthropic": anthropic_provider}
+MAKERS: dict[str, Callable[..., LLMProvider]] = {
+    "openai": openai_provider,
+    "anthropic": anthropic_provider,
+}
 
 
 @pytest.mark.slow
 @each_row("api", "openai", "anthropic")
 @each_row("name", *ROWS)
-async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(name: str, api: str) -> None:
-    row, pauses = ROWS[name], Pauses()
+async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(
+    name: str, api: str
+) -> None:
+    row = ROWS[name]
+    pauses = Pauses()
     if (name, api) == ("chunk of another shape", "anthropic"):  # its text came before the bad piece
         row = replace(row, text="Hel", times=0)
     with ScriptedServer() as server:
@@ -191,7 +220,8 @@ async def test_an_empty_answer_is_an_answer_that_is_paid_and_asked_for_once(api:
 async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     api: str, headers: dict[str, str], pause_s: float
 ) -> None:
-    pauses, slow = Pauses(), Answer(status=429, body={"error": {"message": "slow"}}, headers=headers)
+    pauses = Pauses()
+    slow = Answer(status=429, body={"error": {"message": "slow"}}, headers=headers)
     whole = streamed(openai_text("Hello") if api == "openai" else anthropic_text("Hello"))
     chunks, error = await answered(MAKERS[api], slow, whole, sleep=pauses)
     assert error is None
@@ -200,7 +230,8 @@ async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
 
 
 LOADING = Answer(
-    status=503, body={"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}
+    status=503,
+    body={"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}},
 )
 
 
@@ -215,7 +246,9 @@ async def test_a_server_that_loads_its_model_is_waited_for_and_that_is_said_once
     assert len(pauses.seconds) == ATTEMPTS + 3
 
 
-async def test_a_model_that_is_never_loaded_is_waited_for_no_longer_than_an_answer_may_take() -> None:
+async def test_a_model_that_is_never_loaded_is_waited_for_no_longer_than_an_answer_may_take() -> (
+    None
+):
     pauses = Pauses()
     _, error = await answered(
         openai_provider,
@@ -263,7 +296,9 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
 
 
 @each_row("make", openai_provider, anthropic_provider)
-async def test_no_conversation_follows_a_server_to_another_address(make: Callable[..., LLMProvider]) -> None:
+async def test_no_conversation_follows_a_server_to_another_address(
+    make: Callable[..., LLMProvider],
+) -> None:
     with ScriptedServer() as asked, ScriptedServer() as elsewhere:
         asked.play(Answer(status=307, headers={"Location": f"{elsewhere.url}/v1"}, body=b""))
         provider = make(asked, retry=RetryPolicy(attempts=3))
@@ -287,7 +322,10 @@ BODIES: dict[str, Any] = {
         "error": {
             "message": "Provider returned error",
             "code": 400,
-            "metadata": {"raw": json.dumps({"error": {"message": TOO_LONG}}), "provider_name": "Other"},
+            "metadata": {
+                "raw": json.dumps({"error": {"message": TOO_LONG}}),
+                "provider_name": "Other",
+            },
         }
     },
     "llama.cpp": {

@@ -1,4 +1,6 @@
-"""Whatever marks a model's template leaves in its text, a person reads the answer, and nothing of them."""
+"""Whatever marks a model's template leaves in its text, a person reads the answer, and
+nothing of them.
+"""
 
 import json
 import random
@@ -43,7 +45,14 @@ THINKING = {
     "a tag within it": f"<think>{THOUGHT} <b>bold</b> `x`</think>{ANSWER}",
 }
 ENDS = (
-    *("<|im_end|>", "<|eot_id|><|end_of_text|>", "<|endoftext|>", "</s>", "<end_of_turn>", "<|eom_id|>"),
+    *(
+        "<|im_end|>",
+        "<|eot_id|><|end_of_text|>",
+        "<|endoftext|>",
+        "</s>",
+        "<end_of_turn>",
+        "<|eom_id|>",
+    ),
     *(
         "<｜end▁of▁sentence｜>",
         "<|return|>",
@@ -53,7 +62,10 @@ ENDS = (
         "<turn|>",
         "<|end|>",
     ),
-    *("<|im_end|>\n<|im_start|>user\nAnd the next one?<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n"),
+    *(
+        "<|im_end|>\n<|im_start|>user\nAnd the next one?<|im_end|>",
+        "<|im_end|>\n<|im_start|>assistant\n",
+    ),
     *(
         "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nAnd now?",
         "<end_of_turn>\n<start_of_turn>user\nMore?",
@@ -66,14 +78,23 @@ BEGINNINGS = (
         "<|start_header_id|>assistant<|end_header_id|>\n\n",
         "<start_of_turn>model\n",
     ),
-    *("<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>", "<|assistant|>\n"),
+    *(
+        "<|start|>assistant<|channel|>final<|message|>",
+        "<|channel|>final<|message|>",
+        "<|assistant|>\n",
+    ),
     *("<｜Assistant｜>", "<|begin_of_text|>", "[gMASK]<sop>", "<|channel|>commentary<|message|>"),
 )
-PARAMETERS = "".join(f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in ARGUMENTS.items())
+PARAMETERS = "".join(
+    f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in ARGUMENTS.items()
+)
 NAMED = "".join(f'<parameter name="{key}">{value}</parameter>' for key, value in ARGUMENTS.items())
-PAIRS = "".join(f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in ARGUMENTS.items())
+PAIRS = "".join(
+    f"<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value>\n" for k, v in ARGUMENTS.items()
+)
 DSML = "".join(
-    f'<｜DSML｜parameter name="{k}" string="true">{v}</｜DSML｜parameter>\n' for k, v in ARGUMENTS.items()
+    f'<｜DSML｜parameter name="{k}" string="true">{v}</｜DSML｜parameter>\n'
+    for k, v in ARGUMENTS.items()
 )
 GEMMA = '{query:<|"|>players<|"|>,limit:<|"|>3<|"|>}'
 CALLS = {
@@ -114,7 +135,8 @@ CALLS = {
 
 
 def cuts(text: str, seed: int) -> list[str]:
-    chance, pieces = random.Random(seed), list[str]()
+    chance = random.Random(seed)
+    pieces = list[str]()
     while text:
         size = chance.randint(1, 7)
         pieces.append(text[:size])
@@ -135,7 +157,9 @@ def test_thinking_between_tags_is_no_part_of_the_answer(name: str) -> None:
 
 
 @each_row("name", *(name for name in THINKING if name.startswith("no opening")))
-def test_where_the_opening_tag_may_be_missing_nothing_of_the_thinking_is_ever_sent(name: str) -> None:
+def test_where_the_opening_tag_may_be_missing_nothing_of_the_thinking_is_ever_sent(
+    name: str,
+) -> None:
     for words in each_cut(THINKING[name], holds_beginning=True):
         assert (words.streamed, words.began_in_thinking) == (ANSWER, True)
 
@@ -211,7 +235,10 @@ def test_what_speaks_about_marks_in_code_stays_readable(text: str) -> None:
 
 
 def test_a_call_that_was_cut_off_is_never_run() -> None:
-    for text in (f'<tool_call>{{"name": "search_nodes", "arguments": {ASKED}', CALLS["gpt-oss"][:-9]):
+    for text in (
+        f'<tool_call>{{"name": "search_nodes", "arguments": {ASKED}',
+        CALLS["gpt-oss"][:-9],
+    ):
         for words in each_cut(text, finish="length"):
             assert words.calls == []
 
@@ -250,7 +277,16 @@ marks = st.sampled_from(
             "<channel|>",
             "user",
         ),
-        *("<|start|>", "assistant", "<function=", ">", "\ud83d", "\ude80", "<details", "to=functions."),
+        *(
+            "<|start|>",
+            "assistant",
+            "<function=",
+            ">",
+            "\ud83d",
+            "\ude80",
+            "<details",
+            "to=functions.",
+        ),
     ]
 )
 
@@ -258,7 +294,8 @@ marks = st.sampled_from(
 @given(st.lists(marks, max_size=14), st.integers(0, 1_000))
 def test_however_an_answer_is_cut_the_same_is_read(parts: list[str], seed: int) -> None:
     text = "".join(parts)
-    whole, cut = words_of([text], TOOLS), words_of(cuts(text, seed), TOOLS)
+    whole = words_of([text], TOOLS)
+    cut = words_of(cuts(text, seed), TOOLS)
     assert (whole.text, whole.thinking, whole.leaked) == (cut.text, cut.thinking, cut.leaked)
     assert "\ud83d" not in whole.text
 
@@ -285,7 +322,11 @@ HOSTILE = (
         "<think ",
         "<arg_key>a</arg_key><arg_value>b",
     ),
-    *('{"name":"search_nodes","arguments":{}}\n', "<name>search_nodes</name><arguments>", "search_nodes("),
+    *(
+        '{"name":"search_nodes","arguments":{}}\n',
+        "<name>search_nodes</name><arguments>",
+        "search_nodes(",
+    ),
 )
 
 

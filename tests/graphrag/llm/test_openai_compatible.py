@@ -51,7 +51,9 @@ from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 async def read(*pieces: Any, messages: Sequence[Message] = ASK, **settings: Any) -> list[Chunk]:
     """Return what a stream of these pieces becomes; its failure fails the test."""
-    chunks, error = await answered(openai_provider, streamed(sse(*pieces)), **settings, messages=messages)
+    chunks, error = await answered(
+        openai_provider, streamed(sse(*pieces)), **settings, messages=messages
+    )
     assert error is None, error
     return chunks
 
@@ -100,7 +102,10 @@ def test_a_history_becomes_messages_of_the_format() -> None:
         SystemMessage(content="Graph."),
         UserMessage(content="first \ud800"),
         AssistantMessage(
-            content="", tool_calls=(call, broken), origin="own", extra={"reasoning_content": "earlier"}
+            content="",
+            tool_calls=(call, broken),
+            origin="own",
+            extra={"reasoning_content": "earlier"},
         ),
         ToolMessage(call_id="c1", name="look", content="found"),
         ToolMessage(call_id="c2", name="look", content="ERROR", is_error=True),
@@ -109,7 +114,9 @@ def test_a_history_becomes_messages_of_the_format() -> None:
         SystemMessage(content="Context.", stable=False),
         AssistantMessage(
             content="",
-            tool_calls=(ToolCall(id="c3", name="look", arguments="", extra={"extra_content": "s"}),),
+            tool_calls=(
+                ToolCall(id="c3", name="look", arguments="", extra={"extra_content": "s"}),
+            ),
             origin="other",
             extra={"reasoning_content": "of another"},
         ),
@@ -140,7 +147,9 @@ async def test_text_reasoning_and_usage_are_kept_apart() -> None:
         delta(content="Hel", reasoning_content=None),
         delta(content="lo"),
         delta("stop"),
-        usage_chunk(100, 20, prompt_cache_hit_tokens=64, completion_tokens_details={"reasoning_tokens": 5}),
+        usage_chunk(
+            100, 20, prompt_cache_hit_tokens=64, completion_tokens_details={"reasoning_tokens": 5}
+        ),
     )
     assert chunks == [
         ReasoningDelta(text="Hm"),
@@ -168,7 +177,10 @@ async def test_what_goes_back_is_joined_over_pieces_and_can_be_sent() -> None:
 
 @each_row(
     "fragments, expected",
-    ([call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")], [("a", "look", "{}")]),
+    (
+        [call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")],
+        [("a", "look", "{}")],
+    ),
     ([call_delta(0, "a", "look", ""), call_delta(0, "a", "look", "{}")], [("a", "look", "{}")]),
     (
         [call_delta(0, "a", "look", "{}"), call_delta(0, "b", "look", "{}")],
@@ -270,7 +282,9 @@ async def test_a_call_whose_every_piece_has_an_index_and_an_id_of_its_own_is_one
 
 
 async def test_arguments_sent_as_an_object_and_the_old_form_of_a_call_are_read() -> None:
-    whole = delta(tool_calls=[{"index": 0, "id": "a", "function": {"name": "look", "arguments": {"x": 1}}}])
+    whole = delta(
+        tool_calls=[{"index": 0, "id": "a", "function": {"name": "look", "arguments": {"x": 1}}}]
+    )
     assert calls(await read(whole, delta("tool_calls"))) == [("a", "look", '{"x": 1}')]
     old = [
         delta(function_call={"name": "look", "arguments": ""}),
@@ -284,7 +298,9 @@ async def test_arguments_sent_as_an_object_and_the_old_form_of_a_call_are_read()
 
 async def test_a_call_in_both_forms_is_one() -> None:
     pieces = [{"name": "look", "arguments": ""}, {"arguments": "{}"}]
-    both = [delta(tool_calls=[{"index": 0, "id": "a", "function": f}], function_call=f) for f in pieces]
+    both = [
+        delta(tool_calls=[{"index": 0, "id": "a", "function": f}], function_call=f) for f in pieces
+    ]
     assert calls(await read(*both, delta("tool_calls"))) == [("a", "look", "{}")]
 
 
@@ -322,7 +338,8 @@ async def test_a_call_without_a_name_is_an_answer_that_is_not_run() -> None:
 
 async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     _, error = await answered(
-        openai_provider, streamed(sse(delta(refusal="I cannot "), delta(refusal="do that."), delta("stop")))
+        openai_provider,
+        streamed(sse(delta(refusal="I cannot "), delta(refusal="do that."), delta("stop"))),
     )
     assert isinstance(error, ModelContentFiltered)
     assert error.reason == "I cannot do that."
@@ -330,7 +347,9 @@ async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
 
 @each_row("usage", {"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {})
 async def test_a_count_that_cannot_be_read_costs_no_answer(usage: Any) -> None:
-    chunks = await read(delta(content="Hello"), delta("stop"), delta() | {"choices": [], "usage": usage})
+    chunks = await read(
+        delta(content="Hello"), delta("stop"), delta() | {"choices": [], "usage": usage}
+    )
     assert chunks == [TextDelta(text="Hello"), Finished(reason="stop")]
 
 
@@ -387,9 +406,14 @@ fragment_texts = st.lists(st.text(max_size=4), max_size=4)
 
 
 @given(st.lists(fragment_texts, min_size=1, max_size=4), st.randoms(use_true_random=False))
-def test_any_interleaving_of_fragments_gives_the_same_calls(texts: list[list[str]], chance: Any) -> None:
+def test_any_interleaving_of_fragments_gives_the_same_calls(
+    texts: list[list[str]], chance: Any
+) -> None:
     waiting = [
-        [call_delta(i, f"id{i}", f"tool{i}", ""), *(call_delta(i, arguments=text) for text in parts)]
+        [
+            call_delta(i, f"id{i}", f"tool{i}", ""),
+            *(call_delta(i, arguments=text) for text in parts),
+        ]
         for i, parts in enumerate(texts)
     ]
     reader = ChatReader("openai")
@@ -399,7 +423,9 @@ def test_any_interleaving_of_fragments_gives_the_same_calls(texts: list[list[str
         found += reader.feed(queue.pop(0))
     found += reader.feed(delta("tool_calls"))
     found += reader.end()
-    assert sorted(calls(found)) == sorted((f"id{i}", f"tool{i}", "".join(t)) for i, t in enumerate(texts))
+    assert sorted(calls(found)) == sorted(
+        (f"id{i}", f"tool{i}", "".join(t)) for i, t in enumerate(texts)
+    )
 
 
 json_values = st.recursive(
@@ -408,7 +434,16 @@ json_values = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["choices", "delta", "content", "tool_calls", "function", "index", "usage", "message"]
+                [
+                    "choices",
+                    "delta",
+                    "content",
+                    "tool_calls",
+                    "function",
+                    "index",
+                    "usage",
+                    "message",
+                ]
             ),
             inner,
             max_size=4,

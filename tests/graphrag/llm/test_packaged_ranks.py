@@ -40,7 +40,9 @@ def test_checksum_and_splitting_are_those_of_tiktoken() -> None:
     assert all(part in source for part in SPLIT)
 
 
-def test_ranks_that_are_not_openais_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_that_are_not_openais_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = tmp_path / PACKAGE / "data"
     data.mkdir(parents=True)
     (tmp_path / PACKAGE / "__init__.py").touch()

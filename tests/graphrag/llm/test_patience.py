@@ -54,7 +54,8 @@ async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> Non
 
 async def test_lines_without_content_do_not_keep_an_answer_alive() -> None:
     waiting = Answer(pieces=[b": PROCESSING\n\n" * 50], headers=EVENT_STREAM, fault="hang")
-    once, timeouts = RetryPolicy(attempts=1), AnswerTimeouts(silence_s=0.2)
+    once = RetryPolicy(attempts=1)
+    timeouts = AnswerTimeouts(silence_s=0.2)
     _, error = await answered(openai_provider, waiting, retry=once, timeouts=timeouts)
     assert isinstance(error, errors.ModelTimedOut)
 
@@ -72,7 +73,9 @@ async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
 ) -> None:
     monkeypatch.setattr("graphrag.llm.sdk.TAIL_S", 0.1)
     whole = (
-        sse(delta(content="Hello"), delta("stop"), done=False) if api == "openai" else anthropic_text("Hello")
+        sse(delta(content="Hello"), delta("stop"), done=False)
+        if api == "openai"
+        else anthropic_text("Hello")
     )
     made = openai_provider if api == "openai" else anthropic_provider
     chunks, error = await answered(made, streamed(whole, fault="hang"))
@@ -93,7 +96,8 @@ async def test_what_breaks_after_the_reason_to_finish_leaves_a_whole_answer(faul
 
 async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
     with ScriptedServer() as server:
-        held, asked = threading.Event(), threading.Event()
+        held = threading.Event()
+        asked = threading.Event()
 
         def answer(request: Request) -> Answer:
             asked.set()
@@ -112,8 +116,11 @@ async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
 @each_row("api", "openai", "anthropic")
 async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
     with ScriptedServer() as server:
-        left, closed = threading.Event(), threading.Event()
-        server.play(body(*BEGUN, fault="hang", gone=left)(api), body(*BEGUN, fault="hang", gone=closed)(api))
+        left = threading.Event()
+        closed = threading.Event()
+        server.play(
+            body(*BEGUN, fault="hang", gone=left)(api), body(*BEGUN, fault="hang", gone=closed)(api)
+        )
         provider = provider_of(api, server)
         seen = asyncio.Event()
 
@@ -159,7 +166,9 @@ async def test_a_server_may_read_for_long_and_its_keep_alives_do_not_end_the_att
 async def test_a_local_server_that_timed_out_is_not_asked_to_read_it_all_again() -> None:
     with ScriptedServer() as server:
         server.play(Answer(pieces=[b": keep-alive\n\n"], headers=EVENT_STREAM, fault="hang"))
-        provider = openai_provider(server, timeouts=AnswerTimeouts(first_s=0.2, repeats_timeouts=False))
+        provider = openai_provider(
+            server, timeouts=AnswerTimeouts(first_s=0.2, repeats_timeouts=False)
+        )
         _, error = await chunks_of(provider)
         await provider.aclose()
     assert isinstance(error, errors.ModelTimedOut)

@@ -35,7 +35,11 @@ DONE: dict[str, Any] = {
 def test_an_answer_with_cached_audio_and_text_has_its_price() -> None:
     tokens = tokens_of(DONE)
     assert (tokens.cached_audio, tokens.cached_text) == (384, 64)
-    details: dict[str, Any] = {**DONE["input_token_details"], "cached_tokens": 0, "cached_tokens_details": {}}
+    details: dict[str, Any] = {
+        **DONE["input_token_details"],
+        "cached_tokens": 0,
+        "cached_tokens_details": {},
+    }
     plain = tokens_of({**DONE, "input_token_details": details}).cost_usd(MODEL)
     cost = tokens.cost_usd(MODEL)
     assert cost is not None
@@ -97,7 +101,11 @@ async def test_a_limit_in_money_is_refused_where_the_price_is_unknown(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
-    given: dict[str, Any] = {"provider": "compatible", "model": "m", "llm_base_url": "http://127.0.0.1:9/v1"}
+    given: dict[str, Any] = {
+        "provider": "compatible",
+        "model": "m",
+        "llm_base_url": "http://127.0.0.1:9/v1",
+    }
     with pytest.raises(SettingsError, match=f"{limit}.*price is not known"):
         async with open_model(load_settings(**given, **{limit: 1.0}), embedder=None):
             pass
@@ -111,10 +119,18 @@ ELSEWHERE = "https://embeddings.example/v1"
 
 
 @each_row("limit", "max_total_cost", "max_workspace_cost", "max_person_cost")
-async def test_a_limit_in_money_is_refused_where_the_price_of_embeddings_is_unknown(limit: str) -> None:
-    given: dict[str, Any] = {"db": "memory://", "embeddings": "openai", "embeddings_model": "bge-m3"}
+async def test_a_limit_in_money_is_refused_where_the_price_of_embeddings_is_unknown(
+    limit: str,
+) -> None:
+    given: dict[str, Any] = {
+        "db": "memory://",
+        "embeddings": "openai",
+        "embeddings_model": "bge-m3",
+    }
     given |= {"embeddings_api_key": "k", "embeddings_base_url": ELSEWHERE, limit: 1.0}
-    with pytest.raises(SettingsError, match=f"{limit}.*bge-m3.*price is not known: set embeddings_price"):
+    with pytest.raises(
+        SettingsError, match=f"{limit}.*bge-m3.*price is not known: set embeddings_price"
+    ):
         async with open_shared(load_settings(**given)):
             pass
     for known in (
@@ -128,7 +144,8 @@ async def test_a_limit_in_money_is_refused_where_the_price_of_embeddings_is_unkn
 
 
 def test_the_price_of_embeddings_is_the_settings_then_the_published_one() -> None:
-    used, small = UsageReport(prompt=1_000_000), "text-embedding-3-small"
+    used = UsageReport(prompt=1_000_000)
+    small = "text-embedding-3-small"
     settings = load_settings(embeddings_base_url=ELSEWHERE)
     published = embedding_pricing(settings, small).cost_usd(used)
     assert published is not None

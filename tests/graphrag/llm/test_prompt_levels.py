@@ -1,4 +1,6 @@
-"""What the formats make of levels, notes and long steps: merged turns, and where a provider's cache ends."""
+"""What the formats make of levels, notes and long steps: merged turns, and where a
+provider's cache ends.
+"""
 
 from itertools import pairwise
 from typing import Any
@@ -67,7 +69,9 @@ conversations = st.lists(
 
 @pytest.mark.parametrize("written", [anthropic, openai])
 @given(said=conversations)
-def test_merged_turns_alternate_keep_the_order_and_lose_nothing(written: Any, said: list[Message]) -> None:
+def test_merged_turns_alternate_keep_the_order_and_lose_nothing(
+    written: Any, said: list[Message]
+) -> None:
     turns = written([RULES, *said])
     doubled = [one for (one, _), (two, _) in pairwise(turns) if one == two]
     assert doubled == []
@@ -112,7 +116,11 @@ def test_after_a_long_step_the_cache_ends_also_where_the_call_before_had_its_end
 
 @given(st.lists(st.integers(1, 15), max_size=4), st.booleans())
 def test_a_request_never_has_more_than_four_ends(steps: list[int], always: bool) -> None:
-    messages: list[Message] = [RULES, *([ALWAYS] if always else []), UserMessage(content="Question")]
+    messages: list[Message] = [
+        RULES,
+        *([ALWAYS] if always else []),
+        UserMessage(content="Question"),
+    ]
     for number, calls in enumerate(steps):
         messages += step(calls, f"s{number}_")
         system, places = ends(messages)

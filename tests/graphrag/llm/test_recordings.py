@@ -1,4 +1,6 @@
-"""Recorded answers of providers, ours and published, cut at random bytes, through the real client SDKs."""
+"""Recorded answers of providers, ours and published, cut at random bytes, through the
+real client SDKs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from graphrag.llm.base import (
     ToolCallStarted,
     is_json,
 )
-from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelError, ModelStreamBroken
+from graphrag.llm.errors import (
+    ModelAnswerMalformed,
+    ModelContentFiltered,
+    ModelError,
+    ModelStreamBroken,
+)
 from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm import wire
@@ -69,7 +76,9 @@ def index() -> dict[str, dict[str, Any]]:
 def error_of(file: str) -> type[ModelError | None]:
     """Returns the error that an answer ends with; `NoneType` of one that is whole."""
     known = {error.__name__: error for error in ENDS_WITH.values()}
-    return known[index()[file]["ends"]] if "ends" in index()[file] else ENDS_WITH.get(file, type(None))
+    return (
+        known[index()[file]["ends"]] if "ends" in index()[file] else ENDS_WITH.get(file, type(None))
+    )
 
 
 def gives_no_reason(file: str) -> bool:
@@ -82,7 +91,9 @@ def body_of(file: str) -> bytes:
     raw = (index()[file]["folder"] / file).read_bytes()
     if not file.endswith(".chunks.txt"):
         # Some fixtures lost the empty line that ends their last event.
-        lost = file.endswith(".sse") and not raw.endswith(b"\n\n") and not index()[file]["byte_exact"]
+        lost = (
+            file.endswith(".sse") and not raw.endswith(b"\n\n") and not index()[file]["byte_exact"]
+        )
         return raw + b"\n\n" if lost else raw
     made: list[str] = []
     for line in raw.decode().splitlines():
@@ -98,7 +109,9 @@ def at_hand(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 
 def expected_calls(file: str) -> list[tuple[str, int]]:
-    return [(call["name"], call["args_len"]) for call in index()[file]["checks"].get("tool_calls", [])]
+    return [
+        (call["name"], call["args_len"]) for call in index()[file]["checks"].get("tool_calls", [])
+    ]
 
 
 def whole_answer(file: str) -> tuple[str, list[tuple[str, int]]]:
@@ -107,7 +120,9 @@ def whole_answer(file: str) -> tuple[str, list[tuple[str, int]]]:
     if file.startswith("anthropic/"):
         blocks = body["content"]
         text = "".join(b["text"] for b in blocks if b["type"] == "text")
-        return text, [(b["name"], len(json.dumps(b["input"]))) for b in blocks if b["type"] == "tool_use"]
+        return text, [
+            (b["name"], len(json.dumps(b["input"]))) for b in blocks if b["type"] == "tool_use"
+        ]
     message = body["choices"][0].get("message", {})
     calls = [call["function"] for call in message.get("tool_calls") or []]
     return message.get("content") or "", [(f["name"], len(f["arguments"])) for f in calls]
@@ -136,7 +151,9 @@ async def play(file: str, *answers: Answer, finish_required: bool | None = None)
 
 def calls_in(chunks: list[Chunk]) -> list[tuple[str, int]]:
     kinds = ToolCallReady | ToolCallCut | ToolCallSetAside
-    return [(chunk.call.name, len(chunk.call.arguments)) for chunk in chunks if isinstance(chunk, kinds)]
+    return [
+        (chunk.call.name, len(chunk.call.arguments)) for chunk in chunks if isinstance(chunk, kinds)
+    ]
 
 
 def test_every_recording_is_there_and_none_besides() -> None:
@@ -151,7 +168,9 @@ def test_every_recording_is_there_and_none_besides() -> None:
 
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)])
 @each_row("file", *[f for f in index() if not f.endswith(".json")])
-async def test_a_recording_gives_its_text_and_calls_wherever_cut(file: str, seeds: tuple[int, ...]) -> None:
+async def test_a_recording_gives_its_text_and_calls_wherever_cut(
+    file: str, seeds: tuple[int, ...]
+) -> None:
     checks = index()[file]["checks"]
     body = body_of(file)
     answers = [wire.streamed(body, cuts=wire.random_cuts(body, seed)) for seed in seeds]
@@ -187,7 +206,9 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
 
 
 @each_row("file", *filter(gives_no_reason, index()))
-async def test_a_recording_without_a_finish_is_no_answer_unless_that_is_tolerated(file: str) -> None:
+async def test_a_recording_without_a_finish_is_no_answer_unless_that_is_tolerated(
+    file: str,
+) -> None:
     [(chunks, error)] = await play(file, wire.streamed(body_of(file)), finish_required=True)
     assert isinstance(error, ModelStreamBroken)
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
@@ -203,7 +224,9 @@ async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
 ) -> None:
     [(chunks, error)] = await play(file, wire.streamed(body_of(file)))
     assert error is None
-    assert [len(chunk.call.arguments) for chunk in chunks if isinstance(chunk, ToolCallCut)] == [length]
+    assert [len(chunk.call.arguments) for chunk in chunks if isinstance(chunk, ToolCallCut)] == [
+        length
+    ]
     assert not any(isinstance(chunk, ToolCallReady) for chunk in chunks)
     assert chunks[-1] == Finished(reason="length")
 
@@ -213,7 +236,9 @@ async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
     ("openai/chat_two_choices.sse", 21, 23),
     *at_hand(("openai/chat_stream_tool_n2.sse", 32, 49)),
 )
-async def test_only_the_first_of_several_choices_can_be_run(file: str, first: int, other: int) -> None:
+async def test_only_the_first_of_several_choices_can_be_run(
+    file: str, first: int, other: int
+) -> None:
     [(chunks, error)] = await play(file, wire.streamed(body_of(file)))
     assert error is None
     assert [len(c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)] == [first]
@@ -223,7 +248,12 @@ async def test_only_the_first_of_several_choices_can_be_run(file: str, first: in
 
 @each_row(
     "file, call_id, name, arguments",
-    ("anthropic/second_answer_within.sse", "toolu_own4", "look", '{"value":"fir' + '{"value":"second"}'),
+    (
+        "anthropic/second_answer_within.sse",
+        "toolu_own4",
+        "look",
+        '{"value":"fir' + '{"value":"second"}',
+    ),
     *at_hand(
         (
             "anthropic/vercel_spliced_message_start.chunks.txt",
@@ -249,10 +279,14 @@ async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot
 async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file: str) -> None:
     body = body_of(file)
     # What breaks off before the reason to finish is incomplete.
-    ends = [body.find(word) for word in (b'"finish_reason":"', b'"finish_reason": "', b"message_delta")]
+    ends = [
+        body.find(word) for word in (b'"finish_reason":"', b'"finish_reason": "', b"message_delta")
+    ]
     last = min((place for place in ends if place > 0), default=len(body) // 2)
     places = [wire.random_cuts(body[:last], seed, 1)[0] for seed in range(CUTS)]
     answers = [wire.streamed(body[:place], fault="truncate") for place in places]
     for place, (chunks, error) in zip(places, await play(file, *answers), strict=True):
         assert isinstance(error, ModelError), place
-        assert not any(isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks)
+        assert not any(
+            isinstance(chunk, ToolCallReady | ToolCallCut | Finished) for chunk in chunks
+        )

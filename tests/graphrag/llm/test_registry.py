@@ -27,7 +27,11 @@ from tests.graphrag.llm.wire import chunks_of, openai_provider, openai_text, str
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
-KEYS = {"deepseek": "DEEPSEEK_API_KEY", "openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+KEYS = {
+    "deepseek": "DEEPSEEK_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+}
 LOCAL = ("ollama", "llama.cpp", "vllm", "lmstudio")
 MILLION = UsageReport(prompt=1_000_000, completion=1_000_000)
 
@@ -53,7 +57,9 @@ def offline() -> LLMProvider:
         ((), OFFLINE),
     ],
 )
-def test_the_first_key_decides(monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], found: str) -> None:
+def test_the_first_key_decides(
+    monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], found: str
+) -> None:
     for name in keys:
         monkeypatch.setenv(KEYS[name], f"key-of-{name}")
     choice = choose(load_settings())
@@ -70,17 +76,25 @@ def test_an_empty_key_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_address_alone_means_a_local_server() -> None:
     choice = choose(load_settings(llm_base_url="http://127.0.0.1:9/v1", model="m"))
-    assert (choice.entry.name, choice.base_url, choice.model) == (COMPATIBLE, "http://127.0.0.1:9/v1", "m")
+    assert (choice.entry.name, choice.base_url, choice.model) == (
+        COMPATIBLE,
+        "http://127.0.0.1:9/v1",
+        "m",
+    )
     assert choice.key is None
 
 
-def test_a_detected_key_is_never_sent_to_an_address_set_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_detected_key_is_never_sent_to_an_address_set_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     settings = load_settings(llm_base_url="http://127.0.0.1:9/v1", llm_api_key="other", model="m")
     choice = choose(settings)
     assert (choice.entry.name, choice.base_url) == ("openai", "https://api.openai.com/v1")
     assert choice.key.get_secret_value() == "secret"
-    with pytest.raises(SettingsError, match="name the model"):  # `model` is that of the provider in use
+    with pytest.raises(
+        SettingsError, match="name the model"
+    ):  # `model` is that of the provider in use
         choose(settings, COMPATIBLE)
 
 
@@ -119,7 +133,9 @@ def test_what_is_missing_is_named(settings: dict[str, Any], missing: str) -> Non
 
 @each_row("name", *[name for name in ENTRIES if name != OFFLINE])
 async def test_every_entry_makes_a_provider(name: str) -> None:
-    settings = load_settings(provider=name, model="m", llm_api_key="k", llm_base_url="http://127.0.0.1:9/v1")
+    settings = load_settings(
+        provider=name, model="m", llm_api_key="k", llm_base_url="http://127.0.0.1:9/v1"
+    )
     provider = make_provider(choose(settings), offline=offline)
     assert (provider.name, provider.model) == (name, "m")
     assert provider.context_window > 0
@@ -185,12 +201,15 @@ def test_the_prices_of_default_models_are_known_to_the_price_list(name: str) -> 
 
 
 def test_prices_come_from_the_settings_then_the_list_then_the_registry_then_nobody() -> None:
-    own, fallback = Price(input=1.0), Price(input=2.0)
+    own = Price(input=1.0)
+    fallback = Price(input=2.0)
     used = UsageReport(prompt=1_000_000)
     listed = Pricing(model="gpt-4o", genai_provider="openai", fallback=fallback).cost_usd(used)
     assert listed not in (None, 2.0)
     assert Pricing(model="gpt-4o", genai_provider="openai", fixed=own).cost_usd(used) == 1.0
-    assert Pricing(model="no-such", genai_provider="openai", fallback=fallback).cost_usd(used) == 2.0
+    assert (
+        Pricing(model="no-such", genai_provider="openai", fallback=fallback).cost_usd(used) == 2.0
+    )
     assert Pricing(model="no-such", genai_provider="openai").cost_usd(used) is None
 
 
@@ -229,7 +248,10 @@ NOTHING = Answer(status=404, body={"error": "no such address"})
 LISTED = {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
 
 SERVERS: dict[str, tuple[list[Answer], int | None]] = {
-    "vLLM": ([Answer(body={"data": [{"id": MODEL, "max_model_len": 4096}, {"id": "other"}]})], 4096),
+    "vLLM": (
+        [Answer(body={"data": [{"id": MODEL, "max_model_len": 4096}, {"id": "other"}]})],
+        4096,
+    ),
     "llama.cpp": (
         [
             Answer(body={"data": [{"id": MODEL, "meta": {"n_ctx_train": 32768}}]}),
@@ -238,20 +260,31 @@ SERVERS: dict[str, tuple[list[Answer], int | None]] = {
         4096,
     ),
     "Ollama": (
-        [Answer(body=LISTED), NOTHING, Answer(body={"models": [{"name": MODEL, "context_length": 8192}]})],
+        [
+            Answer(body=LISTED),
+            NOTHING,
+            Answer(body={"models": [{"name": MODEL, "context_length": 8192}]}),
+        ],
         8192,
     ),
     "LM Studio": (
         [
             *(Answer(body=LISTED), NOTHING, NOTHING),
             Answer(
-                body={"data": [{"id": MODEL, "loaded_context_length": 4096, "max_context_length": 131072}]}
+                body={
+                    "data": [
+                        {"id": MODEL, "loaded_context_length": 4096, "max_context_length": 131072}
+                    ]
+                }
             ),
         ],
         4096,
     ),
     "a server that does not say": ([Answer(body=LISTED), NOTHING, NOTHING, NOTHING], None),
-    "a server that says nonsense": ([Answer(body=["x"]), NOTHING, Answer(body=7), Answer(body=b"<p>")], None),
+    "a server that says nonsense": (
+        [Answer(body=["x"]), NOTHING, Answer(body=7), Answer(body=b"<p>")],
+        None,
+    ),
     "an absurd window": (
         [Answer(body={"data": [{"id": MODEL, "max_model_len": -1}]}), NOTHING, NOTHING, NOTHING],
         None,

@@ -1,4 +1,6 @@
-"""OpenAI's Responses format: recorded answers wherever they are cut, requests, and what goes wrong."""
+"""OpenAI's Responses format: recorded answers wherever they are cut, requests, and
+what goes wrong.
+"""
 
 import json
 from typing import Any
@@ -23,7 +25,15 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm.test_recordings import body_of, index
-from tests.graphrag.llm.wire import TOOL, chunks_of, events, openai_provider, random_cuts, streamed, text_of
+from tests.graphrag.llm.wire import (
+    TOOL,
+    chunks_of,
+    events,
+    openai_provider,
+    random_cuts,
+    streamed,
+    text_of,
+)
 from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -59,7 +69,8 @@ def final_of(file: str) -> dict[str, Any]:
 @pytest.mark.parametrize("file", RECORDED)
 @pytest.mark.slow
 async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(file: str) -> None:
-    body, final = body_of(file), final_of(file)
+    body = body_of(file)
+    final = final_of(file)
     found, _ = await played(*(streamed(body, cuts=random_cuts(body, seed)) for seed in range(3)))
     text = "".join(
         part.get("text", "")
@@ -72,7 +83,9 @@ async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(fil
     for chunks, error in found:
         assert error is None
         assert text_of(chunks) == text
-        assert [(c.call.name, c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)] == calls
+        assert [
+            (c.call.name, c.call.arguments) for c in chunks if isinstance(c, ToolCallReady)
+        ] == calls
         (usage,) = [c for c in chunks if isinstance(c, UsageReport)]
         assert (usage.prompt, usage.completion) == (
             final["usage"]["input_tokens"],
@@ -92,7 +105,10 @@ async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file:
 
 def ended(status: str = "completed", kind: str = "completed", **more: Any) -> dict[str, Any]:
     usage = {"input_tokens": 9, "output_tokens": 4, "input_tokens_details": {"cached_tokens": 3}}
-    return {"type": f"response.{kind}", "response": {"status": status, "output": [], "usage": usage, **more}}
+    return {
+        "type": f"response.{kind}",
+        "response": {"status": status, "output": [], "usage": usage, **more},
+    }
 
 
 def said(text: str) -> dict[str, Any]:
@@ -102,11 +118,21 @@ def said(text: str) -> dict[str, Any]:
 def a_call(
     index: int, call_id: str, name: str, *pieces: str, done: str | None = None
 ) -> list[dict[str, Any]]:
-    item = {"type": "function_call", "id": f"fc{index}", "call_id": call_id, "name": name, "arguments": ""}
+    item = {
+        "type": "function_call",
+        "id": f"fc{index}",
+        "call_id": call_id,
+        "name": name,
+        "arguments": "",
+    }
     made: list[dict[str, Any]] = [
         {"type": "response.output_item.added", "output_index": index, "item": item},
         *(
-            {"type": "response.function_call_arguments.delta", "output_index": index, "delta": piece}
+            {
+                "type": "response.function_call_arguments.delta",
+                "output_index": index,
+                "delta": piece,
+            }
             for piece in pieces
         ),
     ]
@@ -115,9 +141,12 @@ def a_call(
 
 
 async def test_calls_side_by_side_thinking_and_text_are_kept_apart() -> None:
-    first, second = a_call(1, "c1", "look", '{"a"', ":1}"), a_call(2, "c2", "find", done='{"b":2}')
+    first = a_call(1, "c1", "look", '{"a"', ":1}")
+    second = a_call(2, "c2", "find", done='{"b":2}')
     thinking = {"type": "response.reasoning_summary_text.delta", "delta": "Hm."}
-    body = events(thinking, said("I lo"), said("ok."), first[0], second[0], *first[1:], *second[1:], ended())
+    body = events(
+        thinking, said("I lo"), said("ok."), first[0], second[0], *first[1:], *second[1:], ended()
+    )
     chunks, error = await one(body)
     assert error is None
     assert text_of(chunks) == "I look."
@@ -142,7 +171,9 @@ async def test_an_answer_that_is_not_streamed_is_read_too() -> None:
             {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
         ],
     }
-    answer = Answer(pieces=[json.dumps(body).encode()], headers={"content-type": "application/json"})
+    answer = Answer(
+        pieces=[json.dumps(body).encode()], headers={"content-type": "application/json"}
+    )
     ((chunks, error),), _ = await played(answer)
     assert error is None
     assert text_of(chunks) == "Here."
@@ -170,7 +201,10 @@ async def test_an_empty_answer_is_an_answer_and_a_nameless_call_is_not_run() -> 
 @each_row(
     "body, kind",
     (events(said("a")), errors.ModelStreamBroken),
-    (events(ended("failed", "failed", error={"code": "server_error", "message": "no"})), errors.ModelFailed),
+    (
+        events(ended("failed", "failed", error={"code": "server_error", "message": "no"})),
+        errors.ModelFailed,
+    ),
     (
         events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
         errors.ModelRateLimited,
@@ -179,13 +213,24 @@ async def test_an_empty_answer_is_an_answer_and_a_nameless_call_is_not_run() -> 
         events(ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})),
         errors.ModelContentFiltered,
     ),
-    (events({"type": "response.refusal.delta", "delta": "I may not."}, ended()), errors.ModelContentFiltered),
+    (
+        events({"type": "response.refusal.delta", "delta": "I may not."}, ended()),
+        errors.ModelContentFiltered,
+    ),
     (events({"type": "message_start"}), errors.ModelAnswerMalformed),
-    (events({"type": "response.completed", "response": {"status": 7}}), errors.ModelAnswerMalformed),
-    (events({"type": "response.function_call_arguments.delta", "delta": "{}"}), errors.ModelAnswerMalformed),
+    (
+        events({"type": "response.completed", "response": {"status": 7}}),
+        errors.ModelAnswerMalformed,
+    ),
+    (
+        events({"type": "response.function_call_arguments.delta", "delta": "{}"}),
+        errors.ModelAnswerMalformed,
+    ),
     (events(said("a"), ended("cancelled")), errors.ModelStreamBroken),
 )
-async def test_what_is_no_whole_answer_is_an_error(body: bytes, kind: type[errors.ModelError]) -> None:
+async def test_what_is_no_whole_answer_is_an_error(
+    body: bytes, kind: type[errors.ModelError]
+) -> None:
     chunks, error = await one(body)
     assert type(error) is kind, error
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
@@ -201,7 +246,9 @@ async def test_a_conversation_is_sent_as_items_and_nothing_is_kept_by_the_servic
         SystemMessage(content="Context.", stable=False),
         UserMessage(content="And?"),
     ]
-    _, (request,) = await played(streamed(events(said("Yes."), ended())), messages=messages, tools=[TOOL])
+    _, (request,) = await played(
+        streamed(events(said("Yes."), ended())), messages=messages, tools=[TOOL]
+    )
     sent = json.loads(request.body)
     assert request.path.endswith("/responses")
     assert sent["input"] == [

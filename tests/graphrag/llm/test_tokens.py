@@ -20,7 +20,14 @@ from graphrag.llm import tokens
 from graphrag.llm.tokens import WordTokenCounts, count_tokens, fits, tokenizer_name
 from tests.support.each_row import each_row
 
-TEXTS = ["", " ", "Fetch NBA players", "const x = items.map((i) => i.json);", "Équipe été", "发送邮件 🏀"]
+TEXTS = [
+    "",
+    " ",
+    "Fetch NBA players",
+    "const x = items.map((i) => i.json);",
+    "Équipe été",
+    "发送邮件 🏀",
+]
 
 
 @pytest.fixture
@@ -60,7 +67,9 @@ def _ranks_of_single_bytes(folder: Path) -> Path:
     return file
 
 
-_COUNT = "from graphrag.llm.tokens import *; print(count_tokens('hello'), tokenizer_name(), sep='|')"
+_COUNT = (
+    "from graphrag.llm.tokens import *; print(count_tokens('hello'), tokenizer_name(), sep='|')"
+)
 
 
 def _count_in_new_process(cache: Path | str) -> str:
@@ -105,7 +114,22 @@ def test_a_long_text_counts_nearly_as_it_does_in_one_piece(text: str) -> None:
 
 
 pieces = st.sampled_from(
-    [" ", "  ", "\n", "\r\n", "\t", "a", "node", ",api-call,", '"x', "\u2581", "</s>", "<s", "s>", "<0x0A>"]
+    [
+        " ",
+        "  ",
+        "\n",
+        "\r\n",
+        "\t",
+        "a",
+        "node",
+        ",api-call,",
+        '"x',
+        "\u2581",
+        "</s>",
+        "<s",
+        "s>",
+        "<0x0A>",
+    ]
 )
 texts = st.lists(pieces | st.text(max_size=5), max_size=30).map("".join)
 
@@ -137,7 +161,9 @@ def test_words_count_as_much_as_the_whole_text(text: str) -> None:
     assert counts().count(text) == of_the_whole(text)
 
 
-def test_what_is_remembered_is_bounded_and_long_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_is_bounded_and_long_words_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(tokens, "MAX_WORDS", 50)
     few = WordTokenCounts(tokenizer())
     for start in range(0, 400, 10):
@@ -152,4 +178,6 @@ def test_a_tokenizer_that_joins_words_counts_whole_texts() -> None:
     joining = Tokenizer(models.BPE(vocabulary, [("a", "\u2581"), ("a\u2581", "b")]))
     text = "a\u2581b"
     assert WordTokenCounts(joining).count(text) == 1
-    assert WordTokenCounts(joining).count(text.replace("\u2581", " ")) == len(joining.encode("a b").ids)
+    assert WordTokenCounts(joining).count(text.replace("\u2581", " ")) == len(
+        joining.encode("a b").ids
+    )

@@ -1,4 +1,6 @@
-"""What is used: limits refuse the next call, and no restart and no second server begins at nothing."""
+"""What is used: limits refuse the next call, and no restart and no second server
+begins at nothing.
+"""
 
 import asyncio
 import calendar
@@ -36,14 +38,20 @@ HELLO = ModelRequest(messages=ASK, tools=(), options=ModelOptions())
 DOLLAR = Pricing(model="m", fixed=Price(input=1.0, output=2.0, cached=0.5))
 
 
-def call(prompt: int = 10, completion: int = 5, cost_usd: float | None = 0.5, **more: Any) -> CallUsage:
+def call(
+    prompt: int = 10, completion: int = 5, cost_usd: float | None = 0.5, **more: Any
+) -> CallUsage:
     tokens = UsageReport(prompt=prompt, completion=completion, cached=prompt // 2)
     return CallUsage(kind="chat", provider="p", model="m", tokens=tokens, cost_usd=cost_usd, **more)
 
 
 @each_row(
     "limits, limit, said",
-    (UsageLimits(total_tokens=1_500_000), "total_tokens", "service's .* 1500000 of 1500000 tokens;"),
+    (
+        UsageLimits(total_tokens=1_500_000),
+        "total_tokens",
+        "service's .* 1500000 of 1500000 tokens;",
+    ),
     (UsageLimits(total_cost_usd=0.5), "total_cost", "0.5000 of 0.5000 US dollars;.*max_total_cost"),
     (UsageLimits(workspace_tokens=9), "total_tokens", "workspace's .*max_workspace_tokens"),
     (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
@@ -75,7 +83,9 @@ async def test_a_prompt_too_long_for_one_call_is_refused_each_time() -> None:
             await meter.check(101)
 
 
-async def metered(*answers: Answer, limits: UsageLimits | None = None) -> tuple[list[CallUsage], Any]:
+async def metered(
+    *answers: Answer, limits: UsageLimits | None = None
+) -> tuple[list[CallUsage], Any]:
     """Ask once; return what was recorded, and the error it ended with."""
     recorded: list[CallUsage] = []
     meter = UsageMeter(limits, on_call=recorded.append)
@@ -96,7 +106,9 @@ async def metered(*answers: Answer, limits: UsageLimits | None = None) -> tuple[
 
 async def test_what_a_provider_reports_is_counted_and_priced() -> None:
     answer = sse(
-        delta(content="Hi"), delta("stop"), usage_chunk(100, 20, prompt_tokens_details={"cached_tokens": 60})
+        delta(content="Hi"),
+        delta("stop"),
+        usage_chunk(100, 20, prompt_tokens_details={"cached_tokens": 60}),
     )
     (call,), error = await metered(streamed(answer))
     assert error is None
@@ -105,7 +117,9 @@ async def test_what_a_provider_reports_is_counted_and_priced() -> None:
     assert not call.estimated
 
 
-async def test_what_no_provider_reports_is_estimated_and_marked_so_also_of_an_answer_that_breaks() -> None:
+async def test_what_no_provider_reports_is_estimated_and_marked_so_also_of_an_answer_that_breaks() -> (
+    None
+):
     for broken, end in ((False, [delta("stop")]), (True, [])):
         (call,), error = await metered(streamed(sse(delta(content="Hello there"), *end)))
         assert isinstance(error, ModelStreamBroken) is broken
@@ -147,7 +161,8 @@ async def test_embeddings_are_counted_as_such() -> None:
     assert counted.tokens.prompt >= 2
 
 
-ANN, BOB = Payer(workspace="acme", person="ann"), Payer(workspace="acme", person="bob")
+ANN = Payer(workspace="acme", person="ann")
+BOB = Payer(workspace="acme", person="bob")
 ELSEWHERE = Payer(workspace="globex", person="ann")
 ALL = UsageLimits(person_tokens=100, workspace_tokens=1000, total_cost_usd=5.0)
 NOVEMBER = float(calendar.timegm((2026, 11, 30, 12, 0, 0)))
@@ -155,7 +170,9 @@ NOVEMBER = float(calendar.timegm((2026, 11, 30, 12, 0, 0)))
 
 def one_call(payer: Payer, tokens: int, cost_usd: float = 0.0) -> CallUsage:
     report = UsageReport(prompt=tokens)
-    return CallUsage(kind="chat", provider="p", model="m", tokens=report, cost_usd=cost_usd, payer=payer)
+    return CallUsage(
+        kind="chat", provider="p", model="m", tokens=report, cost_usd=cost_usd, payer=payer
+    )
 
 
 async def used(accounts: UsageMeter, payer: Payer) -> dict[str, int]:
@@ -173,7 +190,10 @@ async def test_each_call_counts_for_the_person_the_workspace_and_the_service() -
 
 async def test_a_restart_and_a_second_server_go_on_counting(tmp_path: Path) -> None:
     clock = Clock(NOVEMBER)
-    async with SqliteDatabase(tmp_path / "one.db") as one, SqliteDatabase(tmp_path / "one.db") as other:
+    async with (
+        SqliteDatabase(tmp_path / "one.db") as one,
+        SqliteDatabase(tmp_path / "one.db") as other,
+    ):
         async with UsageMeter(ALL, one.records("root"), clock=clock) as accounts:
             accounts.record(one_call(ANN, tokens=60, cost_usd=1.5))
         async with (
@@ -239,7 +259,11 @@ async def test_many_calls_are_few_writes_and_a_store_that_is_away_loses_none() -
     await accounts.flush()
     await accounts.flush()
     assert writes == 1
-    assert await used(UsageMeter(ALL, records), ANN) == {"person": 500, "workspace": 500, "service": 500}
+    assert await used(UsageMeter(ALL, records), ANN) == {
+        "person": 500,
+        "workspace": 500,
+        "service": 500,
+    }
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "ü" * 200, "x" * 1000, "\x00", "\ud800", "a b:c"])
@@ -253,10 +277,13 @@ async def test_any_name_of_a_person_has_an_account_of_its_own(name: str, tmp_pat
 
 
 async def test_calls_at_once_on_two_servers_stay_within_a_month_s_limit() -> None:
-    limits, most = UsageLimits(total_tokens=60_000), UsedAmount(tokens=2_000)
+    limits = UsageLimits(total_tokens=60_000)
+    most = UsedAmount(tokens=2_000)
     records = MemoryDatabase().records("root")
     meters = [UsageMeter(limits, records) for _ in range(2)]
-    tried, all_tried, refused = list[int](), asyncio.Event(), list[UsageLimitReached]()
+    tried = list[int]()
+    all_tried = asyncio.Event()
+    refused = list[UsageLimitReached]()
 
     async def ask(number: int) -> None:
         meter = meters[number % 2]
@@ -278,8 +305,11 @@ async def test_calls_at_once_on_two_servers_stay_within_a_month_s_limit() -> Non
 
 
 async def test_a_reservation_ends_with_its_call_and_that_of_a_dead_server_in_time() -> None:
-    limits, records, clock = UsageLimits(total_tokens=10_000), MemoryDatabase().records("root"), Clock(1e9)
-    one, other = UsageMeter(limits, records, clock=clock), UsageMeter(limits, records, clock=clock)
+    limits = UsageLimits(total_tokens=10_000)
+    records = MemoryDatabase().records("root")
+    clock = Clock(1e9)
+    one = UsageMeter(limits, records, clock=clock)
+    other = UsageMeter(limits, records, clock=clock)
     async with one.reserved(100, UsedAmount(tokens=9_000), NOBODY):
         with pytest.raises(UsageLimitReached):
             async with other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY):
@@ -289,7 +319,9 @@ async def test_a_reservation_ends_with_its_call_and_that_of_a_dead_server_in_tim
     dead = one.reserved(100, UsedAmount(tokens=9_000), NOBODY)
     await dead.__aenter__()  # its server is killed
     with pytest.raises(UsageLimitReached):
-        await asyncio.wait_for(other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY).__aenter__(), 60)
+        await asyncio.wait_for(
+            other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY).__aenter__(), 60
+        )
     clock.now += RESERVED_S + FLUSH_S
     async with other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY):
         pass

@@ -1,4 +1,6 @@
-"""Bodies of both wire formats, and providers that talk to the scripted server; used by these tests."""
+"""Bodies of both wire formats, and providers that talk to the scripted server;
+used by these tests.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ KEY = "sk-test-0123456789abcdef"
 ASK: tuple[Message, ...] = (UserMessage(content="hello"),)
 TOOL = {
     "type": "function",
-    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+    "function": {
+        "name": "look",
+        "description": "Look.",
+        "parameters": {"type": "object", "properties": {}},
+    },
 }
 EVENT_STREAM = {"content-type": "text/event-stream"}
 
@@ -46,7 +52,9 @@ def chosen(name: str, url: str, *, sleep: Sleep | None = None, **more: Any) -> P
     dialect = {field.name for field in fields(ProviderEntry)} - {
         field.name for field in fields(ProviderChoice)
     }
-    entry = ProviderEntry(name=name, kind="openai", **{k: more.pop(k) for k in dialect & more.keys()})
+    entry = ProviderEntry(
+        name=name, kind="openai", **{k: more.pop(k) for k in dialect & more.keys()}
+    )
     given = {
         "model": "some-model",
         "key": SecretStr(KEY),
@@ -89,7 +97,10 @@ def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
 
 
 def call_delta(
-    index: int | None, call_id: str | None = None, name: str | None = None, arguments: str | None = None
+    index: int | None,
+    call_id: str | None = None,
+    name: str | None = None,
+    arguments: str | None = None,
 ) -> dict[str, Any]:
     function = {k: v for k, v in (("name", name), ("arguments", arguments)) if v is not None}
     fragment: dict[str, Any] = {"type": "function", "function": function}
@@ -99,13 +110,19 @@ def call_delta(
 
 
 def usage_chunk(prompt: int, completion: int, **more: Any) -> dict[str, Any]:
-    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
     return delta() | {"choices": [], "usage": usage | more}
 
 
 def events(*items: dict[str, Any]) -> bytes:
     """Events of Anthropic's format, each named by its type."""
-    return "".join(f"event: {item['type']}\ndata: {json.dumps(item)}\n\n" for item in items).encode()
+    return "".join(
+        f"event: {item['type']}\ndata: {json.dumps(item)}\n\n" for item in items
+    ).encode()
 
 
 def message_start(**usage: int) -> dict[str, Any]:
@@ -119,18 +136,26 @@ def message_start(**usage: int) -> dict[str, Any]:
 def block(
     index: int, start: dict[str, Any], *deltas: dict[str, Any], stop: bool = True
 ) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = [{"type": "content_block_start", "index": index, "content_block": start}]
+    made: list[dict[str, Any]] = [
+        {"type": "content_block_start", "index": index, "content_block": start}
+    ]
     made += [{"type": "content_block_delta", "index": index, "delta": d} for d in deltas]
     return made + ([{"type": "content_block_stop", "index": index}] if stop else [])
 
 
 def text_block(index: int, *texts: str) -> list[dict[str, Any]]:
-    return block(index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": t} for t in texts))
+    return block(
+        index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": t} for t in texts)
+    )
 
 
-def tool_block(index: int, call_id: str, name: str, *pieces: str, stop: bool = True) -> list[dict[str, Any]]:
+def tool_block(
+    index: int, call_id: str, name: str, *pieces: str, stop: bool = True
+) -> list[dict[str, Any]]:
     start = {"type": "tool_use", "id": call_id, "name": name, "input": {}}
-    return block(index, start, *({"type": "input_json_delta", "partial_json": p} for p in pieces), stop=stop)
+    return block(
+        index, start, *({"type": "input_json_delta", "partial_json": p} for p in pieces), stop=stop
+    )
 
 
 def message_end(reason: str | None, **usage: int) -> list[dict[str, Any]]:
@@ -140,7 +165,9 @@ def message_end(reason: str | None, **usage: int) -> list[dict[str, Any]]:
 
 
 def openai_text(text: str) -> bytes:
-    return sse(delta(role="assistant", content=""), delta(content=text), delta("stop"), usage_chunk(5, 2))
+    return sse(
+        delta(role="assistant", content=""), delta(content=text), delta("stop"), usage_chunk(5, 2)
+    )
 
 
 def anthropic_text(text: str) -> bytes:
@@ -158,7 +185,9 @@ def refused(status: int, message: str = "no", **headers: str) -> Callable[[str],
     def answer(api: str) -> Answer:
         error: dict[str, Any] = {"message": f"{message} {KEY}", "type": "some_error"}
         body = {"error": error} if api == "openai" else {"type": "error", "error": error}
-        return Answer(status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        return Answer(
+            status=status, body=body, headers={k.replace("_", "-"): v for k, v in headers.items()}
+        )
 
     return answer
 
@@ -190,7 +219,9 @@ async def chunks_of(
     options: ModelOptions | None = None,
     first: threading.Event | None = None,
 ) -> tuple[list[Chunk], ModelError | None]:
-    """Return what a stream yields, and the error it ends with; `first` is set with the first chunk."""
+    """Return what a stream yields, and the error it ends with; `first` is set
+    with the first chunk.
+    """
     found: list[Chunk] = []
     try:
         async with aclosing(provider.stream(messages, tools, options or ModelOptions())) as chunks:
@@ -212,7 +243,9 @@ async def answered(
     first: threading.Event | None = None,
     **settings: Any,
 ) -> tuple[list[Chunk], ModelError | None]:
-    """Return what a provider made with these settings makes of a server's answers to one question."""
+    """Return what a provider made with these settings makes of a server's answers
+    to one question.
+    """
     with ScriptedServer() as server:
         server.play(*answers)
         provider = made(server, **settings)

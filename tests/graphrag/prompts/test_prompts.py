@@ -51,10 +51,13 @@ async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Lang
 @each_row("role", *ROLES)
 async def test_role_decides_whether_changes_are_mentioned(role: Role, language: Language) -> None:
     phrases = load_phrases("phrases", language)
-    writes, reads = phrases["rule_write"].body, phrases["rule_read"].body
+    writes = phrases["rule_write"].body
+    reads = phrases["rule_read"].body
     prompt = render_system_prompt(await nba(role=role, language=language))
     assert phrases[role].body in prompt
-    assert (writes in prompt, reads in prompt) == ((False, True) if role == "viewer" else (True, False))
+    assert (writes in prompt, reads in prompt) == (
+        (False, True) if role == "viewer" else (True, False)
+    )
     read_only = render_system_prompt(await nba(role=role, language=language, permission="read"))
     assert writes not in read_only
     assert reads in read_only
@@ -62,7 +65,9 @@ async def test_role_decides_whether_changes_are_mentioned(role: Role, language: 
 
 def test_both_languages_have_the_same_phrases_and_inputs() -> None:
     english, french = (load_phrases("phrases", language) for language in LANGUAGES)
-    assert {name: t.inputs for name, t in english.items()} == {name: t.inputs for name, t in french.items()}
+    assert {name: t.inputs for name, t in english.items()} == {
+        name: t.inputs for name, t in french.items()
+    }
     assert load_template("system", "en").inputs == load_template("system", "fr").inputs
 
 
@@ -85,16 +90,22 @@ async def test_hundreds_of_types_are_bounded_and_the_used_ones_come_first() -> N
     assert "types[1]{type,name,handles,nodes,description}:\n  t499,T 499,null,2,null" in prompt
     assert "499 more types: t000, t001," in prompt
     assert "list_available_node_types" in prompt
-    unused = render_system_prompt(await nba(configs=configs, stats=GraphStats(nodes=0, edges=0, types={})))
+    unused = render_system_prompt(
+        await nba(configs=configs, stats=GraphStats(nodes=0, edges=0, types={}))
+    )
     assert "types[40]{type,name,handles,nodes,description}:\n  t000,T 0,null,0,null" in unused
     assert "1 node types in use have no configuration" in prompt
     assert count_tokens(prompt) < 2_500
 
 
-async def test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first() -> None:
+async def test_built_in_types_always_stand_in_the_table_and_the_rest_is_counted_own_family_first() -> (
+    None
+):
     names = ["other.z", "a.first", *(f"own.t{i:02}" for i in range(60))]
     configs = dict(BUILTIN_TYPES) | {
-        name: NodeTypeConfig(key=name, workspace="w", display_name=name, node=TypeTemplate(type=name))
+        name: NodeTypeConfig(
+            key=name, workspace="w", display_name=name, node=TypeTemplate(type=name)
+        )
         for name in names
     }
     stats = GraphStats(nodes=2, edges=0, types={"own.t07": 2})
@@ -128,16 +139,24 @@ hostile = st.text(max_size=60) | st.sampled_from(
 
 
 @given(hostile, hostile, hostile, hostile)
-async def test_names_and_descriptions_stay_data(name: str, text: str, sheet: str, type_name: str) -> None:
+async def test_names_and_descriptions_stay_data(
+    name: str, text: str, sheet: str, type_name: str
+) -> None:
     """Whatever they hold, the prompt has the lines of a harmless one."""
 
     def rendered(name: str, text: str, sheet: str, type_name: str) -> str:
         config = NodeTypeConfig(
-            key="c", workspace="w", display_name=name, description=text, node=TypeTemplate(type=type_name)
+            key="c",
+            workspace="w",
+            display_name=name,
+            description=text,
+            node=TypeTemplate(type=type_name),
         )
         return render_system_prompt(
             PromptInputs(
-                graph=Graph(key="g", workspace="w", name=name, description=text, sheets_list={sheet: name}),
+                graph=Graph(
+                    key="g", workspace="w", name=name, description=text, sheets_list={sheet: name}
+                ),
                 stats=GraphStats(nodes=1, edges=0, types={type_name: 1}),
                 configs={type_name: config},
             )

@@ -1,4 +1,6 @@
-"""Reads the outline of a whole graph back from a context, as an independent check of what is written."""
+"""Reads the outline of a whole graph back from a context, as an independent check of
+what is written.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +20,9 @@ Link = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A whole graph: `overview` has what `read_graph_overview` would answer, `links` are all edges."""
+    """A whole graph: `overview` has what `read_graph_overview` would answer, `links`
+    are all edges.
+    """
 
     overview: ToolTables
     links: tuple[Link, ...]
@@ -58,12 +62,16 @@ def _links(flow: Sequence[Row]) -> list[Link]:
     return found
 
 
-def _overview(read: ToolTables, rows: dict[str, dict[str, Any]], links: Sequence[Link]) -> ToolTables:
+def _overview(
+    read: ToolTables, rows: dict[str, dict[str, Any]], links: Sequence[Link]
+) -> ToolTables:
     degree: Counter[str] = Counter()
     for source, target, _ in links:
         degree.update({source, target})
     entered = {target for source, target, _ in links if source != target}
-    hubs = sorted((key for key in rows if degree[key] >= HUB_EDGES), key=lambda key: (-degree[key], key))
+    hubs = sorted(
+        (key for key in rows if degree[key] >= HUB_EDGES), key=lambda key: (-degree[key], key)
+    )
     groups = {
         "entry_points": [key for key in sorted(rows) if degree[key] and key not in entered],
         "hubs": hubs,

@@ -28,7 +28,9 @@ MODES: list[dict[str, Any]] = [
 
 
 @pytest.fixture
-async def sources(arango_address: str) -> AsyncIterator[tuple[GraphDataSource, MutableGraphDataSource]]:
+async def sources(
+    arango_address: str,
+) -> AsyncIterator[tuple[GraphDataSource, MutableGraphDataSource]]:
     """The NBA graph with vectors: in memory, and in ArangoDB."""
     memory = open_nba().source(NBA_WORKSPACE)
     async with ArangoDatabase(parse_address(arango_address)) as database:
@@ -36,7 +38,8 @@ async def sources(arango_address: str) -> AsyncIterator[tuple[GraphDataSource, M
         await distant.create_graph(await memory.get_graph(NBA_GRAPH))
         for config in await memory.get_node_configs():
             await distant.put_node_config(config)
-        nodes, edges = await memory.get_nodes(NBA_GRAPH), await memory.get_edges(NBA_GRAPH)
+        nodes = await memory.get_nodes(NBA_GRAPH)
+        edges = await memory.get_edges(NBA_GRAPH)
         await distant.apply(Mutation(graph_key=NBA_GRAPH, put_nodes=nodes, put_edges=edges))
         for source in (memory, distant):
             await embed_nodes(source, LocalEmbedder(), graph_keys=[NBA_GRAPH])
@@ -70,7 +73,8 @@ class OneLive:
     """A live copy of the graph in which one node has another name, or none."""
 
     def __init__(self, source: GraphDataSource) -> None:
-        self.source, self.on = source, False
+        self.source = source
+        self.on = False
 
     def live_keys(self) -> list[str]:
         return []
@@ -81,13 +85,18 @@ class OneLive:
 
     async def get_live_nodes(self, graph_key: str) -> list[Node] | None:
         nodes = await self.source.get_nodes(graph_key)
-        return [node.replace(data={"name": "Quokka"}) if node.key == "sort-stats" else node for node in nodes]
+        return [
+            node.replace(data={"name": "Quokka"}) if node.key == "sort-stats" else node
+            for node in nodes
+        ]
 
     async def get_live_edges(self, graph_key: str) -> list[Edge] | None:
         return await self.source.get_edges(graph_key)
 
 
-async def test_a_live_graph_is_asked_one_by_one(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
+async def test_a_live_graph_is_asked_one_by_one(
+    sources: tuple[GraphDataSource, GraphDataSource],
+) -> None:
     live = OneLive(sources[1])
     overlay = MemoryOverlay(sources[1], live)
     retriever = Retriever(overlay, LocalEmbedder(), cache_ttl_s=0)

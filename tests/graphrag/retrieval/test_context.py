@@ -1,4 +1,6 @@
-"""The context a model sees: complete, of now, within its budget, and nothing in a node can leave its cell."""
+"""The context a model sees: complete, of now, within its budget, and nothing in a node can
+leave its cell.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,18 +51,27 @@ def build(
     **options: Any,
 ) -> Context:
     found = Retrieval(
-        graph=GRAPH, question="", mode="text", nodes=tuple(nodes), edges=tuple(edges), configs=configs or {}
+        graph=GRAPH,
+        question="",
+        mode="text",
+        nodes=tuple(nodes),
+        edges=tuple(edges),
+        configs=configs or {},
     )
     return build_context(found, ContextOptions(**options), words)
 
 
-def scored(key: str, score: float = 1.0, reasons: tuple[str, ...] = ("text",), **fields: Any) -> ScoredNode:
+def scored(
+    key: str, score: float = 1.0, reasons: tuple[str, ...] = ("text",), **fields: Any
+) -> ScoredNode:
     node = Node.model_validate({"key": key, "graph_key": "g", "type": "t", **fields})
     return ScoredNode(node=node, score=score, reasons=reasons)
 
 
 def sections(text: str) -> dict[str, list[Any]]:
-    """Returns the rows of each table and the lines of the flow by heading; single sentences are left out."""
+    """Returns the rows of each table and the lines of the flow by heading; single sentences
+    are left out.
+    """
     found: dict[str, list[Any]] = {}
     for part in text.split("\n\n"):
         heading, _, body = part.partition("\n")
@@ -76,7 +87,9 @@ def sections(text: str) -> dict[str, list[Any]]:
         ("fr", ["NODES PERTINENTS", "FLUX", "TYPES UTILISÉS"]),
     ],
 )
-async def test_context_of_a_question_has_the_specified_parts(language: Language, headings: list[str]) -> None:
+async def test_context_of_a_question_has_the_specified_parts(
+    language: Language, headings: list[str]
+) -> None:
     retriever = Retriever(open_nba().source("test"), None)
     found = await retriever.retrieve("testgraph001", "where is the fetch error logged?")
     context = build_context(found, ContextOptions(language=language), count_tokens)
@@ -101,7 +114,11 @@ def test_empty_result_is_a_sentence(language: Language, said: str) -> None:
 
 def test_truncated_code_and_data_say_how_much_is_missing() -> None:
     row = node_row(
-        scored("a", process="x" * 900, data="y" * 900), None, GRAPH, truncate_process=500, truncate_data=200
+        scored("a", process="x" * 900, data="y" * 900),
+        None,
+        GRAPH,
+        truncate_process=500,
+        truncate_data=200,
     )
     assert row["process"] == "x" * 500 + "…+400 chars"
     assert row["data"] == "y" * 200 + "…+700 chars"
@@ -110,7 +127,11 @@ def test_truncated_code_and_data_say_how_much_is_missing() -> None:
 def test_data_speaks_for_a_node_without_code() -> None:
     data = {"name": "Send", "url": "https://x.y", "empty": {}, "list": [1, 2]}
     row = sections(build([scored("n1", data=data)]).text)["RELEVANT NODES"][0]
-    assert (row["process"], row["name"], row["data"]) == (None, "Send", "url: https://x.y; list: 1, 2")
+    assert (row["process"], row["name"], row["data"]) == (
+        None,
+        "Send",
+        "url: https://x.y; list: 1, 2",
+    )
 
 
 def test_code_of_a_type_is_shown_once_and_only_for_nodes_without_their_own() -> None:
@@ -118,7 +139,9 @@ def test_code_of_a_type_is_shown_once_and_only_for_nodes_without_their_own() -> 
     config = NodeTypeConfig(key="t", workspace="w", display_name="Kind", node=template)
     own = build([scored("a", process="own()")], configs={"t": config}).text
     assert "typecode()" not in own
-    bare = build([scored("a"), scored("b"), scored("c", process="own()")], configs={"t": config}).text
+    bare = build(
+        [scored("a"), scored("b"), scored("c", process="own()")], configs={"t": config}
+    ).text
     assert bare.count("typecode()") == 1
 
 
@@ -152,8 +175,13 @@ nasty = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.samp
 
 
 @given(st.lists(nasty, min_size=1, max_size=4), nasty, nasty)
-def test_text_of_a_node_comes_back_and_stays_in_its_cell(codes: list[str], name: str, label: str) -> None:
-    nodes = [scored(f"n{i}", process=code, data={"name": name, "note": code}) for i, code in enumerate(codes)]
+def test_text_of_a_node_comes_back_and_stays_in_its_cell(
+    codes: list[str], name: str, label: str
+) -> None:
+    nodes = [
+        scored(f"n{i}", process=code, data={"name": name, "note": code})
+        for i, code in enumerate(codes)
+    ]
     edges = [
         Edge(key="e", graph_key="g", source="n0", target="n0", source_handle=label, label=label),
         Edge(key="f", graph_key="g", source="n0", target="elsewhere"),
@@ -181,7 +209,9 @@ def results(draw: st.DrawFn) -> tuple[list[ScoredNode], list[Edge], dict[str, No
             1 - i / 20,
             type=draw(types),
             process=draw(st.none() | st.text("ab \n", max_size=900)),
-            data=draw(st.none() | st.dictionaries(st.text("kl", max_size=3), st.text(max_size=300))),
+            data=draw(
+                st.none() | st.dictionaries(st.text("kl", max_size=3), st.text(max_size=300))
+            ),
         )
         for i in range(count)
     ]
@@ -192,7 +222,10 @@ def results(draw: st.DrawFn) -> tuple[list[ScoredNode], list[Edge], dict[str, No
     ]
     configs = {
         name: NodeTypeConfig(
-            key=name, workspace="w", display_name=name * 3, node=TypeTemplate(type=name, process="p()" * 50)
+            key=name,
+            workspace="w",
+            display_name=name * 3,
+            node=TypeTemplate(type=name, process="p()" * 50),
         )
         for name in ("t", "u")
     }
@@ -227,7 +260,9 @@ def test_a_larger_budget_never_shows_fewer_nodes(
     graph = WholeGraph(
         nodes=[*(s.node for s in nodes), *(scored(f"o{i}").node for i in range(9))], edges=edges
     )
-    found = Retrieval(graph=GRAPH, question="", mode="text", nodes=tuple(nodes), edges=(), configs=configs)
+    found = Retrieval(
+        graph=GRAPH, question="", mode="text", nodes=tuple(nodes), edges=(), configs=configs
+    )
     sizes = [
         build_context(found, ContextOptions(budget_tokens=budget), words, graph)
         for budget in (60, 120, 250, 500, 1_000, 2_000, 4_000, 8_000, 100_000)
@@ -239,8 +274,11 @@ def test_a_larger_budget_never_shows_fewer_nodes(
 
 async def test_a_small_graph_that_fits_is_written_whole_and_uncut_in_walking_order() -> None:
     source = open_nba().source("test")
-    found = await Retriever(source, None).retrieve("testgraph001", "where is the fetch error logged?")
-    nodes, edges = await source.get_nodes("testgraph001"), await source.get_edges("testgraph001")
+    found = await Retriever(source, None).retrieve(
+        "testgraph001", "where is the fetch error logged?"
+    )
+    nodes = await source.get_nodes("testgraph001")
+    edges = await source.get_edges("testgraph001")
     configs = types_by_name(await source.get_node_configs())
     graph = WholeGraph(nodes=nodes, edges=edges, configs=configs)
     options = ContextOptions(with_types=False)  # the instructions of a conversation have them
@@ -249,7 +287,9 @@ async def test_a_small_graph_that_fits_is_written_whole_and_uncut_in_walking_ord
     assert set(context.nodes) == {node.key for node in nodes}
     assert set(context.edges) == {edge.key for edge in edges}
     rows = sections(context.text)["ALL NODES"]
-    assert {row["_key"]: row["process"] for row in rows} == {node.key: node.process for node in nodes}
+    assert {row["_key"]: row["process"] for row in rows} == {
+        node.key: node.process for node in nodes
+    }
     assert context.text.splitlines()[-1].startswith("Most relevant: [")
     other = await Retriever(source, None).retrieve("testgraph001", "which players are active?")
     begin = context.text.rpartition("\n\n")[0]
@@ -259,12 +299,16 @@ async def test_a_small_graph_that_fits_is_written_whole_and_uncut_in_walking_ord
 def test_nodes_beside_those_found_are_named_by_a_line_where_there_is_room() -> None:
     found = scored("a", data={"text": "x" * 3_000})
     rest = [
-        scored(f"b{i}", type="http request", data={"parameters": {"url": f"https://h{i}.example"}}).node
+        scored(
+            f"b{i}", type="http request", data={"parameters": {"url": f"https://h{i}.example"}}
+        ).node
         for i in range(200)
     ]
     edges = [Edge(key="e", graph_key="g", source="b159", target="a")]
     graph = WholeGraph(nodes=[found.node, *rest], edges=edges)
-    retrieval = Retrieval(graph=GRAPH, question="", mode="text", nodes=(found,), edges=(), configs={})
+    retrieval = Retrieval(
+        graph=GRAPH, question="", mode="text", nodes=(found,), edges=(), configs={}
+    )
     context = build_context(retrieval, ContextOptions(budget_tokens=900), words, graph)
     assert not context.whole
     assert context.brief[0] == "b159"
@@ -302,7 +346,8 @@ def json_handles(handles: Handles) -> dict[str, Any]:
 
 
 def sizes_of(path: Path) -> tuple[int, int] | None:
-    """Return the tokens of the context of the first nodes, and of its facts as JSON; None: too few nodes.
+    """Return the tokens of the context of the first nodes, and of its facts as JSON; None:
+    too few nodes.
 
     The JSON has the same nodes, edges and types, and the same fields; data,
     handles, scores and reasons stand in it as they are stored, and nulls are left out.
@@ -331,7 +376,12 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
     for row in context.tables["nodes"]:
         scored = found[row["_key"]]
         data = {**cast(dict[str, Any], scored.node.data or {})}
-        written = {**row, "name": data.pop("name", None), "score": scored.score, "reasons": scored.reasons}
+        written = {
+            **row,
+            "name": data.pop("name", None),
+            "score": scored.score,
+            "reasons": scored.reasons,
+        }
         del written["why"]
         text = compact_json(data)
         whole = len(text) <= JSON_CHARS
@@ -350,7 +400,9 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
         for row in context.tables["types"]
     ]
     edges = [json_row(dict(row)) for row in context.tables.get("edges", [])]
-    return context.tokens, count_tokens(compact_json({"nodes": rows, "edges": edges, "types": types}))
+    return context.tokens, count_tokens(
+        compact_json({"nodes": rows, "edges": edges, "types": types})
+    )
 
 
 @pytest.mark.parametrize(
@@ -358,8 +410,12 @@ def sizes_of(path: Path) -> tuple[int, int] | None:
 )
 @needs_published
 @pytest.mark.slow
-def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_json(step: int, share: float) -> None:
-    measured = [size for path in published("workflows", "n8n-*.json")[::step] if (size := sizes_of(path))]
+def test_context_of_real_workflows_needs_30_percent_fewer_tokens_than_json(
+    step: int, share: float
+) -> None:
+    measured = [
+        size for path in published("workflows", "n8n-*.json")[::step] if (size := sizes_of(path))
+    ]
     assert len(measured) >= FILES
     toon, as_json = (sum(column) for column in zip(*measured, strict=True))
     assert toon <= share * as_json, f"{1 - toon / as_json:.1%} fewer over {len(measured)} workflows"
@@ -385,7 +441,8 @@ def row(node: Node, config: NodeTypeConfig | None = None, *, truncate_data: int 
 
 
 def test_handles_are_those_that_differ_from_the_type_as_it_is_now() -> None:
-    before, now = a_type("0"), a_type("1")
+    before = a_type("0")
+    now = a_type("1")
     node = a_node("x", before)
     assert row(node, before)["handles"] is None
     assert row(node, now)["handles"] == row(node, None)["handles"] == "in L:0"

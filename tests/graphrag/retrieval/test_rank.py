@@ -33,17 +33,25 @@ scores = st.just(0.0) | st.floats(1e-50, 100)  # products of smaller ones are 0
 hits = st.lists(st.builds(Hit, keys, scores), max_size=12, unique_by=lambda hit: hit.key).map(
     lambda found: sorted(found, key=lambda hit: -hit.score)
 )
-signals = st.dictionaries(st.sampled_from(["text", "name", "vector", "name-vector"]), hits, max_size=4)
+signals = st.dictionaries(
+    st.sampled_from(["text", "name", "vector", "name-vector"]), hits, max_size=4
+)
 links = st.lists(st.builds(Link, keys, keys), max_size=30)
 
 
 def test_fusion_normalises_each_signal_to_its_own_best() -> None:
-    fused = fuse({"text": [Hit("a", 40), Hit("b", 10)], "vector": [Hit("b", 0.5)]}, {"text": 1, "vector": 2})
+    fused = fuse(
+        {"text": [Hit("a", 40), Hit("b", 10)], "vector": [Hit("b", 0.5)]}, {"text": 1, "vector": 2}
+    )
     assert fused == {"a": 1.0, "b": 0.25 + 2.0}
 
 
 def test_signal_without_weight_or_score_changes_nothing() -> None:
-    found = {"text": [Hit("a", 1)], "other": [Hit("b", 9)], "vector": [Hit("c", 0.0), Hit("d", -1.0)]}
+    found = {
+        "text": [Hit("a", 1)],
+        "other": [Hit("b", 9)],
+        "vector": [Hit("c", 0.0), Hit("d", -1.0)],
+    }
     assert fuse(found, {"text": 1, "vector": 1}) == {"a": 1.0}
 
 
@@ -59,10 +67,13 @@ def test_names_that_say_nothing_do_not_drown_what_all_text_says() -> None:
 
 
 def test_a_name_of_one_word_is_less_than_a_text_of_all_words() -> None:
-    text, names = [Hit("all", 20.0), Hit("one", 5.0)], [Hit("one", 7.0), Hit("all", 2.0)]
+    text = [Hit("all", 20.0), Hit("one", 5.0)]
+    names = [Hit("one", 7.0), Hit("all", 2.0)]
     fused = fuse({"text": text, "name": names}, {"text": 1.0, "name": 1.0})
     assert fused == {"all": pytest.approx(1.1), "one": pytest.approx(0.6)}
-    same = fuse({"text": names, "name": text}, {"text": 1.0, "name": 1.0})  # never more than all words
+    same = fuse(
+        {"text": names, "name": text}, {"text": 1.0, "name": 1.0}
+    )  # never more than all words
     assert same == {"all": pytest.approx(2 / 7 + 1.0), "one": pytest.approx(1.25)}
 
 
@@ -71,7 +82,9 @@ def test_names_that_all_text_bears_out_weigh_in_full() -> None:
     assert name_vector_agreement([Hit("b", 0.9), Hit("a", 0.5)], whole) == pytest.approx(0.94)
     assert name_vector_agreement(whole, whole) == 1.0
     assert name_vector_agreement([Hit("a", 1.0), Hit("b", 0.6)], whole) == 1.0
-    fused = fuse({"vector": whole, "name-vector": [Hit("a", 1.0), Hit("b", 0.6)]}, RankOptions().weights)
+    fused = fuse(
+        {"vector": whole, "name-vector": [Hit("a", 1.0), Hit("b", 0.6)]}, RankOptions().weights
+    )
     assert fused["a"] == pytest.approx(0.4 + 1.0)
 
 
@@ -111,7 +124,10 @@ def test_neighbour_no_search_found_is_reached_and_says_through_whom() -> None:
 def test_hub_does_not_win_by_the_number_of_its_neighbours() -> None:
     leaves = [Hit(f"leaf{i:02}", 2) for i in range(40)]
     ranked = rank(
-        {"text": [Hit("best", 10), *leaves]}, [Link("hub", hit.key) for hit in leaves], RankOptions(), 50
+        {"text": [Hit("best", 10), *leaves]},
+        [Link("hub", hit.key) for hit in leaves],
+        RankOptions(),
+        50,
     )
     assert ranked[0].key == "best"
 
@@ -151,7 +167,9 @@ def test_ranking_is_bounded_ordered_unique_and_repeatable(
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=12), st.data())
-def test_spreading_never_makes_a_score_from_nothing(seeds: list[float], data: st.DataObject) -> None:
+def test_spreading_never_makes_a_score_from_nothing(
+    seeds: list[float], data: st.DataObject
+) -> None:
     size = len(seeds)
     ends = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1))
     matrix = adjacency(size, data.draw(st.lists(ends, max_size=20)))
@@ -176,7 +194,9 @@ def test_adjacency_is_symmetric_without_doubles_or_loops() -> None:
 def test_a_pair_that_is_weak_as_well_counts_in_full() -> None:
     matrix = adjacency(3, [(0, 1)], np.array([(1, 0), (1, 2), (2, 1), (0, 0)]), 0.1)
     assert dense(matrix, 3).tolist() == [[0, 1, 0], [1, 0, 0.1], [0, 0.1, 0]]
-    assert {row: sorted(found) for row, found in matrix.neighbours([1]).items()} == {1: [(0, 1.0), (2, 0.1)]}
+    assert {row: sorted(found) for row, found in matrix.neighbours([1]).items()} == {
+        1: [(0, 1.0), (2, 0.1)]
+    }
 
 
 def test_spread_agrees_with_the_closed_form() -> None:
@@ -216,9 +236,14 @@ async def found(question: str, notes: Mapping[str, str] = NOTES) -> list[str]:
 
 
 async def test_a_node_is_first_that_says_what_is_asked() -> None:
-    assert (await found(NOTES["libkettle1"]))[:2] == ["libkettle1", "kettle"]  # both say it, one says more
+    assert (await found(NOTES["libkettle1"]))[:2] == [
+        "libkettle1",
+        "kettle",
+    ]  # both say it, one says more
     assert (await found(NOTES["kettle"]))[0] == "kettle"
-    assert (await found("a temperature library of the Kettle, for the smallest sensor"))[0] != "teapot"
+    assert (await found("a temperature library of the Kettle, for the smallest sensor"))[
+        0
+    ] != "teapot"
     in_any_order = await found("library small kettle sensors temperature")
     assert set(in_any_order[:2]) == {"libkettle1", "kettle"}
 
@@ -234,7 +259,8 @@ def order(question: str, *nodes: ScoredNode, keys: tuple[str, ...] = ("x", "y"))
 
 
 def test_only_nodes_that_hold_most_words_are_lifted() -> None:
-    best, other = scored(1.0, "best", "something else"), scored(0.2, "x", "blue ferry boats leave harbour")
+    best = scored(1.0, "best", "something else")
+    other = scored(0.2, "x", "blue ferry boats leave harbour")
     assert order("blue ferry boats leave harbour", best, other) == ["x", "best"]
     assert order("blue ferry boats leave harbours at night again", best, other) == ["best", "x"]
     assert order("ferry boats", best, other) == ["best", "x"]  # too few words to mean one text

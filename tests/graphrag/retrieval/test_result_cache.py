@@ -40,7 +40,8 @@ class Source:
 
 
 async def test_second_call_is_a_hit_until_the_entry_expires() -> None:
-    clock, source = Clock(0), Source()
+    clock = Clock(0)
+    source = Source()
     cache: ResultCache[int] = ResultCache(ttl_s=10, clock=clock)
     assert await cache.get("q", source) == (1, False)
     clock.now = 9.9
@@ -192,7 +193,9 @@ async def test_an_answer_without_a_failed_service_is_not_kept_once_it_is_back() 
     assert (await retriever.retrieve(NBA, "fetch players")).notes == ()
 
 
-async def test_what_another_process_embeds_again_is_asked_for_again_and_only_then(tmp_path: Path) -> None:
+async def test_what_another_process_embeds_again_is_asked_for_again_and_only_then(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "shared.db"
     async with SqliteDatabase(file) as database, SqliteDatabase(file) as elsewhere:
         source = await make_flow(database)

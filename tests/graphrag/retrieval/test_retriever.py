@@ -1,4 +1,6 @@
-"""Retrieval: both modes, what is cached and for how long, where each node comes from, and what is missing."""
+"""Retrieval: both modes, what is cached and for how long, where each node comes from, and
+what is missing.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -98,7 +100,9 @@ async def test_each_mode_finds_the_node_that_is_asked_for(mode: Any) -> None:
 
 @each_row("mode", "hybrid", "vector", "text")
 @each_row("max_nodes", 1, 3, 20)
-async def test_every_edge_among_the_found_nodes_is_there_and_no_other(mode: Any, max_nodes: int) -> None:
+async def test_every_edge_among_the_found_nodes_is_there_and_no_other(
+    mode: Any, max_nodes: int
+) -> None:
     source = await nba()
     found = await Retriever(source, local).retrieve(
         NBA, "filter active players", options(mode=mode, max_nodes=max_nodes)
@@ -112,7 +116,9 @@ async def test_every_edge_among_the_found_nodes_is_there_and_no_other(mode: Any,
 
 @each_row("mode", "hybrid", "vector", "text")
 async def test_configs_of_all_found_types_come_along_built_in_ones_too(mode: Any) -> None:
-    found = await Retriever(await nba(), local).retrieve(NBA, "start fetch return", options(mode=mode))
+    found = await Retriever(await nba(), local).retrieve(
+        NBA, "start fetch return", options(mode=mode)
+    )
     assert set(found.configs) == {scored.node.type for scored in found.nodes}
     assert found.configs["starter"].category == "builtin"
     assert found.configs["api-call"].display_name == "API Call"
@@ -158,7 +164,9 @@ async def test_vector_mode_walks_from_its_seeds_as_deep_as_allowed() -> None:
     found: dict[int, dict[str, tuple[str, ...]]] = {}
     for depth in (0, 1, 2):
         result = await retriever.retrieve(
-            NBA, "error handler log", options(mode="vector", seeds=1, min_cosine=0.0, max_depth=depth)
+            NBA,
+            "error handler log",
+            options(mode="vector", seeds=1, min_cosine=0.0, max_depth=depth),
         )
         found[depth] = {scored.node.key: scored.reasons for scored in result.nodes}
     assert list(found[0]) == ["error-handler"]
@@ -187,7 +195,9 @@ async def test_without_an_embedder_words_answer_and_it_is_said(mode: Any) -> Non
 
 @each_row("mode", "hybrid", "vector")
 async def test_a_failing_embedding_service_is_said_and_words_answer(mode: Any) -> None:
-    found = await Retriever(await nba(), Failing()).retrieve(NBA, "fetch players", options(mode=mode))
+    found = await Retriever(await nba(), Failing()).retrieve(
+        NBA, "fetch players", options(mode=mode)
+    )
     assert keys(found)[0] == "fetch-api"
     assert found.notes[0].startswith("embedding-failed: ")
     assert "connection refused" in found.notes[0]
@@ -201,7 +211,9 @@ async def test_a_graph_that_was_never_embedded_is_said() -> None:
 
 @each_row("mode", "hybrid", "vector", "text")
 @each_row("question", "", "   ", "🏀", "zzzqqq")
-async def test_a_question_that_matches_nothing_gets_the_first_nodes(mode: Any, question: str) -> None:
+async def test_a_question_that_matches_nothing_gets_the_first_nodes(
+    mode: Any, question: str
+) -> None:
     source = await nba(embedded=False)
     found = await Retriever(source, None).retrieve(NBA, question, options(mode=mode, max_nodes=4))
     assert keys(found) == [node.key for node in await source.get_nodes(NBA, limit=4)]
@@ -215,7 +227,9 @@ class Unrelated:
     model = "unrelated"
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return np.array([[1, 0] if isinstance(text, AskedText) else [0, 1] for text in texts], np.float32)
+        return np.array(
+            [[1, 0] if isinstance(text, AskedText) else [0, 1] for text in texts], np.float32
+        )
 
     async def aclose(self) -> None:
         """Nothing is held open."""
@@ -262,7 +276,9 @@ async def test_an_unknown_graph_is_said_every_time() -> None:
 
 @given(st.text(max_size=80), st.sampled_from(["hybrid", "vector", "text"]))
 async def test_any_question_is_answered(question: str, mode: Any) -> None:
-    found = await Retriever(await nba(embedded=False), local).retrieve(NBA, question, options(mode=mode))
+    found = await Retriever(await nba(embedded=False), local).retrieve(
+        NBA, question, options(mode=mode)
+    )
     assert 1 <= len(found.nodes) <= 9
     assert all(scored.reasons for scored in found.nodes)
 
@@ -274,7 +290,9 @@ async def test_any_question_is_answered(question: str, mode: Any) -> None:
 async def test_left_out_types_make_room_for_others_and_are_walked_over(mode: Any) -> None:
     source = await nba()
     left_out = options(mode=mode, exclude_types=("api-call",), max_nodes=3)
-    found = await Retriever(source, local).retrieve(NBA, "fetch players API success error", left_out)
+    found = await Retriever(source, local).retrieve(
+        NBA, "fetch players API success error", left_out
+    )
     assert "fetch-api" not in keys(found)
     assert len(found.nodes) == 3
     assert all("fetch-api" not in (edge.source, edge.target) for edge in found.edges)

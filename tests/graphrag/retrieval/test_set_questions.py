@@ -39,7 +39,9 @@ def made() -> WholeGraph:
 
 
 def lists(question: str, graph: WholeGraph, budget: int = 2_000) -> str:
-    return complete_lists(question, graph, language="en", budget_tokens=budget, count_tokens=count_tokens)
+    return complete_lists(
+        question, graph, language="en", budget_tokens=budget, count_tokens=count_tokens
+    )
 
 
 LOOSE = ["sheet-0", "sheet-1", "sheet-2", "sheet-3", "drive", "ask-gpt", "call-gpt", "say", "log"]
@@ -60,7 +62,9 @@ LOOSE = ["sheet-0", "sheet-1", "sheet-2", "sheet-3", "drive", "ask-gpt", "call-g
         ("Quels noeuds ne sont pas relies ?", LOOSE),
     ],
 )
-def test_the_list_of_a_set_question_is_complete(made: WholeGraph, question: str, keys: list[str]) -> None:
+def test_the_list_of_a_set_question_is_complete(
+    made: WholeGraph, question: str, keys: list[str]
+) -> None:
     heading, table, *rows = lists(question, made).split("\n\n")[0].splitlines()
     assert heading.startswith(f"COMPLETE LIST: {len(keys)} of the {len(TYPES)} nodes")
     assert table.startswith(f"[{len(keys)}]")
@@ -118,7 +122,9 @@ def test_every_type_of_real_workflows_is_listed_completely_when_it_is_asked_for(
                 continue
             said = lists(f"Which nodes are of type {word}?", graph, budget=50_000)
             keys = {
-                line.strip().split(",")[0].strip('"') for line in said.splitlines() if line.startswith("  ")
+                line.strip().split(",")[0].strip('"')
+                for line in said.splitlines()
+                if line.startswith("  ")
             }
             assert wanted <= keys, (file.name, word)
             asked += 1

@@ -31,7 +31,8 @@ def scored(*pairs: tuple[Node, float]) -> list[ScoredNode]:
     return [ScoredNode(node=one, score=score, reasons=()) for one, score in pairs]
 
 
-PASSAGE, ENTITY = node("p", "Vorlo", "passage", TEXT), node("e", "vorlo", "entity")
+PASSAGE = node("p", "Vorlo", "passage", TEXT)
+ENTITY = node("e", "vorlo", "entity")
 OTHER = node("o", "Other", "entity")
 
 
@@ -59,7 +60,9 @@ def test_a_twin_of_a_node_that_is_not_shown_keeps_its_place() -> None:
     assert order(one_place_each(nodes[:2], twins)) == ["e", "o"]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.floats(0, 1)), max_size=12))
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy"), st.floats(0, 1)), max_size=12)
+)
 def test_no_node_is_lost_and_scores_fall(drawn: list[tuple[str, str, float]]) -> None:
     made = [(node(str(i), name, of), score) for i, (name, of, score) in enumerate(drawn)]
     nodes = scored(*sorted(made, key=lambda pair: -pair[1]))
@@ -74,11 +77,16 @@ async def test_a_place_is_left_for_another_node_where_twins_are_found() -> None:
     source = MemoryDatabase().source("default")
     await source.create_graph(Graph(key=GRAPH, name="Towns", workspace="default"))
     names = ("Vorlo", "Tarn", "Melk", "Ulda", "Ostra", "Bremo")
-    nodes = [node(f"p{i}", name, "passage", f"{name} is a town by the sea.") for i, name in enumerate(names)]
+    nodes = [
+        node(f"p{i}", name, "passage", f"{name} is a town by the sea.")
+        for i, name in enumerate(names)
+    ]
     nodes += [node(f"e{i}", name, "entity") for i, name in enumerate(names)]
     edges = [edge(f"p{i}", f"e{i}") for i in range(len(names))]
     await source.apply(Mutation(graph_key=GRAPH, put_nodes=nodes, put_edges=edges))
     retriever = Retriever(source, None, options=RetrievalOptions(max_nodes=8))
-    found = await retriever.retrieve(GRAPH, "Which towns are by the sea: Vorlo, Tarn, Melk or Ulda?")
+    found = await retriever.retrieve(
+        GRAPH, "Which towns are by the sea: Vorlo, Tarn, Melk or Ulda?"
+    )
     assert set(order(list(found.nodes))[:6]) == {f"p{i}" for i in range(6)}
     assert len(found.nodes) == 8

@@ -1,4 +1,6 @@
-"""Typed paths: what a question names and its words lead to the answer over edges that say something."""
+"""Typed paths: what a question names and its words lead to the answer over edges
+that say something.
+"""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -113,7 +115,9 @@ async def test_words_of_flow_follow_the_edges_of_a_workflow(question: str, answe
 
 
 def ends(question: str, links: Sequence[TypedLink]) -> list[str]:
-    """Return the best ends of paths in a graph whose nodes are called by their keys, without vectors."""
+    """Return the best ends of paths in a graph whose nodes are called by their
+    keys, without vectors.
+    """
     asked = read_question(question, {key: [key] for link in links for key in link[:2]})
     scores = path_scores(asked, strengths(asked, {link.label for link in links}, {}), links, 1_000)
     return [key for key, score in scores.items() if score == max(scores.values())]
@@ -121,7 +125,10 @@ def ends(question: str, links: Sequence[TypedLink]) -> list[str]:
 
 def test_two_words_of_one_label_are_one_step_but_where_an_agent_stands_between() -> None:
     links = [TypedLink(f"Film {number}", "1961", "release_year") for number in range(40)]
-    links += [TypedLink("Film 7", "Ada", "directed_by"), TypedLink("Film 7", "Cleo", "starred_actors")]
+    links += [
+        TypedLink("Film 7", "Ada", "directed_by"),
+        TypedLink("Film 7", "Cleo", "starred_actors"),
+    ]
     links += [TypedLink("Film 9", "Cleo", "starred_actors")]
     assert ends("what years were the films directed by Ada released", links) == ["1961"]
     assert ends("the films directed by Ada were released in which years", links) == ["1961"]
@@ -130,7 +137,11 @@ def test_two_words_of_one_label_are_one_step_but_where_an_agent_stands_between()
 
 
 async def test_a_word_for_sharing_leads_back_over_the_first_relation() -> None:
-    films = [*FILMS, ("Glass Tide", "written_by", "Bo Lindqvist"), ("Glass Tide", "directed_by", "Ida Holm")]
+    films = [
+        *FILMS,
+        ("Glass Tide", "written_by", "Bo Lindqvist"),
+        ("Glass Tide", "directed_by", "Ida Holm"),
+    ]
     films += [("Old Signal", "directed_by", "Ida Holm"), ("Old Signal", "written_by", "Per Aske")]
     question = "the movies whose writers also wrote Night Ferry were directed by who"
     assert (await found(films, question))[0] == "Ida Holm"
@@ -145,14 +156,19 @@ def test_one_word_explains_the_way_to_a_node_and_back() -> None:
         TypedLink("Old Signal", "1961", "release_year"),
     ]
     assert ends("who starred films for the director of Dark Iron", links) == ["Cleo"]
-    assert ends("who is the director of Dark Iron", links) == ["Ada"]  # and not the other films of Ada
+    assert ends("who is the director of Dark Iron", links) == [
+        "Ada"
+    ]  # and not the other films of Ada
 
 
 def test_nodes_named_like_words_of_labels_do_not_hide_the_relation() -> None:
     links = [
         TypedLink("Old Signal", "Ada", "directed_by"),
         TypedLink("Glass Tide", "Ada", "directed_by"),
-        *(TypedLink(f"Film {i}", tag, "has_tags") for i, tag in enumerate(("director", "movies", "share"))),
+        *(
+            TypedLink(f"Film {i}", tag, "has_tags")
+            for i, tag in enumerate(("director", "movies", "share"))
+        ),
     ]
     question = "the director of Old Signal also directed which movies and who can share them"
     assert ends(question, links) == ["Glass Tide"]
@@ -190,11 +206,21 @@ def test_edges_are_read_as_far_as_a_path_can_lead() -> None:
     assert (
         steps("ferries that were directed at large ships across open seas: Night Ferry") == 0
     )  # one of many
-    assert steps("Night Ferry with Paper Harbour, directed and written") == 3  # through the other name
+    assert (
+        steps("Night Ferry with Paper Harbour, directed and written") == 3
+    )  # through the other name
     meanings = {"directed by": [1, 0, 0], "written by": [0, 1, 0], "has genre": [0, 0, 1]}
-    likely = {**meanings, "penned": [0.3, 1, 0], "made": [1, 0.3, 0], "night": [1, 1, 1], "ferry": [1, 1, 1]}
+    likely = {
+        **meanings,
+        "penned": [0.3, 1, 0],
+        "made": [1, 0.3, 0],
+        "night": [1, 1, 1],
+        "ferry": [1, 1, 1],
+    }
     assert steps("who penned what was made by Night Ferry", likely) == 2
-    assert steps("penned and made Night Ferry", likely) == 1  # nothing is asked, and no word is a label's
+    assert (
+        steps("penned and made Night Ferry", likely) == 1
+    )  # nothing is asked, and no word is a label's
 
 
 N8N = {"origin": {"format": "n8n"}}
@@ -202,7 +228,9 @@ CALL = "={{ $('Secret Vault').item.json.token }}"
 
 
 def flow(steps: int = 40) -> tuple[list[Node], list[Edge]]:
-    """A chain of steps of which one sends invoices; the vault is tied to it by a reference alone."""
+    """A chain of steps of which one sends invoices; the vault is tied to it
+    by a reference alone.
+    """
     keys = [f"step-{i:02}" for i in range(steps)]
     nodes = [a_node(key, data={"name": key}) for key in keys]
     nodes[5] = a_node(keys[5], data={"name": "Send invoices", "auth": CALL})
@@ -211,7 +239,9 @@ def flow(steps: int = 40) -> tuple[list[Node], list[Edge]]:
     return [*nodes, vault], edges
 
 
-async def retriever_of(metadata: dict[str, Any] | None, source: Any = None) -> tuple[Retriever, Any]:
+async def retriever_of(
+    metadata: dict[str, Any] | None, source: Any = None
+) -> tuple[Retriever, Any]:
     source = source or MemoryDatabase().source(WORKSPACE)
     nodes, edges = flow()
     graph: Graph = a_graph(FLOW, metadata=metadata)
@@ -222,9 +252,13 @@ async def retriever_of(metadata: dict[str, Any] | None, source: Any = None) -> t
 
 async def test_a_question_brings_the_node_that_only_a_reference_ties_to_the_answer() -> None:
     retriever, _ = await retriever_of(N8N)
-    found = {scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "invoices")).nodes}
+    found = {
+        scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "invoices")).nodes
+    }
     assert why(found["vault"]).endswith("referred to by step-05")
-    back = {scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "secret vault")).nodes}
+    back = {
+        scored.node.key: scored for scored in (await retriever.retrieve(FLOW, "secret vault")).nodes
+    }
     assert why(back["step-05"]).endswith("refers to vault")
 
 
@@ -247,18 +281,24 @@ async def test_references_are_read_once_a_revision() -> None:
     assert "vault" not in {scored.node.key for scored in found.nodes}
 
 
-async def test_a_graph_of_very_many_nodes_is_not_read_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_graph_of_very_many_nodes_is_not_read_for_references(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reference_links, "MAX_NODES", 10)
     source = MemoryDatabase().source(WORKSPACE)
     nodes = [a_node(f"n{i}") for i in range(11)]
-    graph = await source.create_graph(a_graph(FLOW, metadata=N8N), Mutation(graph_key=FLOW, put_nodes=nodes))
+    graph = await source.create_graph(
+        a_graph(FLOW, metadata=N8N), Mutation(graph_key=FLOW, put_nodes=nodes)
+    )
     counting = Counting(source)
     index = ReferenceIndex(counting)
     assert not (await index.of(graph)).refers_to
     assert counting.count("get_nodes") == 0
 
 
-async def test_a_node_that_stands_beside_the_answer_is_found_where_the_nodes_were_laid_out() -> None:
+async def test_a_node_that_stands_beside_the_answer_is_found_where_the_nodes_were_laid_out() -> (
+    None
+):
     nodes, edges = flow()
     placed = [node.replace(pos_x=100.0 * i, pos_y=0.0) for i, node in enumerate(nodes)]
     heap = [node.replace(pos_x=0.0, pos_y=0.0) for node in nodes]

@@ -1,6 +1,8 @@
-"""Imports the published workflows, asks the rules about them through the agent, and marks the answers.
+"""Imports the published workflows, asks the rules about them through the agent, and
+marks the answers.
 
-`python -m tests.graphrag.rules.marked` prints sixty first questions as a table (`--answers`: with answers).
+`python -m tests.graphrag.rules.marked` prints sixty first questions as a table
+(`--answers`: with answers).
 """
 
 import asyncio
@@ -25,9 +27,13 @@ from tests.support.agents import EDITOR, Setting, collected, setting_on
 from tests.support.data_files import published
 
 FILES = {file.stem: file for file in published("workflows", "*.json")}
-QUESTIONS = tomllib.loads(Path(__file__).with_name("first_questions.toml").read_text("utf-8"))["question"]
+QUESTIONS = tomllib.loads(Path(__file__).with_name("first_questions.toml").read_text("utf-8"))[
+    "question"
+]
 REFUSALS = ("nothing_found", "found", "one_change_at_a_time")
-"""Texts that say that a message was not understood, with or without what was found for its words."""
+"""Texts that say that a message was not understood, with or without what was
+found for its words.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +46,9 @@ class Answered:
 
     def says(self, *texts: str) -> bool:
         """Return whether the answer holds one of these texts of the language files."""
-        begun = [_begun(grammar(each).texts.get(name, "\0")) for each in ("en", "fr") for name in texts]
+        begun = [
+            _begun(grammar(each).texts.get(name, "\0")) for each in ("en", "fr") for name in texts
+        ]
         return any(text and text in self.text for text in begun)
 
 
@@ -90,22 +98,32 @@ def missed(question: dict[str, Any], answer: Answered, shown: str) -> str:
     spelt = {name: [" ".join(text.lower().split()) for text in question.get(name, ())]
              for name in ("must", "any", "never", "whole")}  # fmt: skip
     is_refused = answer.says(*REFUSALS)
-    if answer.failed or answer.says("no_such_nodes", "near_nodes", "read_failed", "too_many_rounds"):
+    if answer.failed or answer.says(
+        "no_such_nodes", "near_nodes", "read_failed", "too_many_rounds"
+    ):
         return "failed, or looked for a node that nobody named"
     if found := [text for text in spelt["never"] if text in everything]:
         return f"says {found}"
     if spelt["whole"]:
-        whole = not answer.proposals or all(text in answer.proposals.lower() for text in spelt["whole"])
+        whole = not answer.proposals or all(
+            text in answer.proposals.lower() for text in spelt["whole"]
+        )
         return "" if whole else "proposes one half"
     if question.get("refusal") == "required":
         return "" if is_refused else "does not say that it did not understand"
     if lacking := [text for text in spelt["must"] if text not in low]:
         return f"lacks {lacking}"
-    return "" if not spelt["any"] or any(text in low for text in spelt["any"]) else f"none of {spelt['any']}"
+    return (
+        ""
+        if not spelt["any"] or any(text in low for text in spelt["any"])
+        else f"none of {spelt['any']}"
+    )
 
 
 async def mark_all(show: bool = False) -> list[str]:
-    """Ask all questions and return a line for each that was missed; prints the table where asked to."""
+    """Ask all questions and return a line for each that was missed; prints the table
+    where asked to.
+    """
     failures: list[str] = []
     async with asking() as setting:
         graphs: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""Drives the offline answerer as an agent does: its calls run in a real tool box, their answers go back."""
+"""Drives the offline answerer as an agent does: its calls run in a real tool box, their
+answers go back.
+"""
 
 import json
 import re
@@ -48,11 +50,15 @@ class Turn:
     @property
     def text(self) -> str:
         """Return all that was said, before and after the calls."""
-        return "\n".join(m.content for m in self.messages if isinstance(m, AssistantMessage) and m.content)
+        return "\n".join(
+            m.content for m in self.messages if isinstance(m, AssistantMessage) and m.content
+        )
 
     @property
     def proposals(self) -> list[tuple[str, dict[str, Any]]]:
-        return [(c.name, json.loads(c.arguments)) for c in self.calls if c.name.startswith("propose_")]
+        return [
+            (c.name, json.loads(c.arguments)) for c in self.calls if c.name.startswith("propose_")
+        ]
 
     @property
     def cited(self) -> set[str]:
@@ -68,7 +74,9 @@ async def talk(
     outcome: Outcome | None = None,
     options: ModelOptions = DEFAULT_OPTIONS,
 ) -> Turn:
-    """Ask one question and run the calls until the answer. `outcome` stands for the person who decides."""
+    """Ask one question and run the calls until the answer. `outcome` stands for the
+    person who decides.
+    """
     provider = RulesProvider()
     start: list[Message] = [*before, UserMessage(content=question)]
     turn = Turn(messages=[])
@@ -84,21 +92,32 @@ async def talk(
             result = await BOX.run(call.name, call.arguments, context)
             turn.calls.append(call)
             turn.results.append(result)
-            text, facts = result.text, None
+            text = result.text
+            facts = None
             if call.name.startswith("propose_") and not result.is_error:
                 approval = await outcome(call, result) if outcome is not None else None
                 text = outcome_text(approval, language) if approval is not None else text
-                facts = outcome_facts(approval, language) if approval is not None else {"status": "pending"}
+                facts = (
+                    outcome_facts(approval, language)
+                    if approval is not None
+                    else {"status": "pending"}
+                )
             turn.messages.append(
                 ToolMessage(
-                    call_id=call.id, name=call.name, content=text, is_error=result.is_error, outcome=facts
+                    call_id=call.id,
+                    name=call.name,
+                    content=text,
+                    is_error=result.is_error,
+                    outcome=facts,
                 )
             )
 
 
 @cache
 def schemas(role: Any) -> list[dict[str, Any]]:
-    """Return the tools of a role as a provider gets them; writing them out takes longer than a turn."""
+    """Return the tools of a role as a provider gets them; writing them out takes longer
+    than a turn.
+    """
     return BOX.schemas(role)
 
 
@@ -125,12 +144,17 @@ async def workflow(name: str) -> ToolContext:
 
 
 async def made(
-    nodes: Sequence[Node], edges: Sequence[Edge] = (), configs: Sequence[NodeTypeConfig] = (), **graph: Any
+    nodes: Sequence[Node],
+    edges: Sequence[Edge] = (),
+    configs: Sequence[NodeTypeConfig] = (),
+    **graph: Any,
 ) -> ToolContext:
     """Return a graph made of these."""
     source = MemoryDatabase().source("w")
     await source.create_graph(Graph(key="g", workspace="w", **{"name": "G", **graph}))
-    await source.apply(Mutation(graph_key="g", put_nodes=nodes, put_edges=edges, put_configs=configs))
+    await source.apply(
+        Mutation(graph_key="g", put_nodes=nodes, put_edges=edges, put_configs=configs)
+    )
     return ToolContext(source=source, graph_key="g", role="editor")
 
 

@@ -49,8 +49,16 @@ CHANGES = [
     {"time": "2026-11-12T10:00:00+01:00", "who": "ann", "what": "rename “Fetch”", "undone": "yes"},
     {"time": "2026-11-11T09:00:00+01:00", "who": "bob", "what": "moved Load", "undone": None},
 ]
-HISTORY = "From a to b, newest first.\n" + encode_table("changes", CHANGES, ["time", "who", "what", "undone"])
-NAMES = ["check_graph", "read_history", "refresh_embeddings", "finish_automation", "read_graph_overview"]
+HISTORY = "From a to b, newest first.\n" + encode_table(
+    "changes", CHANGES, ["time", "who", "what", "undone"]
+)
+NAMES = [
+    "check_graph",
+    "read_history",
+    "refresh_embeddings",
+    "finish_automation",
+    "read_graph_overview",
+]
 WRITES = ["propose_delete_edge", "propose_update_node"]
 
 
@@ -59,9 +67,15 @@ def schema(name: str) -> dict[str, Any]:
 
 
 async def run(
-    message: str, answers: Mapping[str, Sequence[Answer]], *, writes: bool = True, language: Language = "en"
+    message: str,
+    answers: Mapping[str, Sequence[Answer]],
+    *,
+    writes: bool = True,
+    language: Language = "en",
 ) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    """Answer each call with the next scripted answer of its tool; return how the run ended, and the calls."""
+    """Answer each call with the next scripted answer of its tool; return how the run ended,
+    and the calls.
+    """
     prompt = "Tu es l'assistant d'un éditeur." if language == "fr" else "You are the assistant."
     messages: list[Message] = [SystemMessage(content=prompt), UserMessage(content=message)]
     left = {name: list(each) for name, each in answers.items()}
@@ -90,11 +104,15 @@ async def run(
 
 
 def became(status: str, **facts: Any) -> ToolMessage:
-    return ToolMessage(call_id="", name="", content=f"{status}.", outcome={"status": status, **facts})
+    return ToolMessage(
+        call_id="", name="", content=f"{status}.", outcome={"status": status, **facts}
+    )
 
 
 @each_row("language", "en", "fr")
-async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest(language: Language) -> None:
+async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest(
+    language: Language,
+) -> None:
     template = templates(language)["nightly-check"]
     end, calls = await run(
         template.message,
@@ -109,7 +127,9 @@ async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest
     assert calls[1][1]["edgeKey"] == "e1"
     assert calls[2][1]["reason"] == "Two are named X."
     assert end["outcome"] == "findings"
-    done, refused = ("approved and is done", "rejected") if language == "en" else ("approuvé", "rejeté")
+    done, refused = (
+        ("approved and is done", "rejected") if language == "en" else ("approuvé", "rejeté")
+    )
     lines = end["report"].splitlines()
     assert any("e1" in line and done in line for line in lines)
     assert any("named X" in line and refused in line for line in lines)
@@ -135,7 +155,8 @@ async def test_repairs_that_were_refused_do_not_keep_others_from_being_proposed(
         for i in range(14)
     ]
     findings = "\n".join(["findings[14]{severity,rule,nodes,what,repair}:", *rows])
-    old, new = became("rejected_before", by="rita"), became("applied", what="done")
+    old = became("rejected_before", by="rita")
+    new = became("applied", what="done")
     script: dict[str, list[Answer]] = {
         "check_graph": [findings],
         "propose_delete_edge": [old] * 10 + [new] * 4,
@@ -160,16 +181,22 @@ async def test_nothing_wrong_is_ok_and_a_failed_read_is_failed() -> None:
     message = templates("en")["nightly-check"].message
     end, _ = await run(message, {"check_graph": ["The rules find nothing wrong with this graph."]})
     assert end["outcome"] == "ok"
-    failed = ToolMessage(call_id="", name="", content="ERROR unavailable\n- too large", is_error=True)
+    failed = ToolMessage(
+        call_id="", name="", content="ERROR unavailable\n- too large", is_error=True
+    )
     end, _ = await run(message, {"check_graph": [failed]})
     assert end == {"outcome": "failed", "report": end["report"]}
     assert "too large" in end["report"]
 
 
 async def test_a_call_that_broke_off_is_made_again() -> None:
-    broken = ToolMessage(call_id="", name="", content="ERROR interrupted: the turn broke off", is_error=True)
+    broken = ToolMessage(
+        call_id="", name="", content="ERROR interrupted: the turn broke off", is_error=True
+    )
     found = "The rules find nothing wrong with this graph."
-    end, calls = await run(templates("en")["nightly-check"].message, {"check_graph": [broken, found]})
+    end, calls = await run(
+        templates("en")["nightly-check"].message, {"check_graph": [broken, found]}
+    )
     assert [name for name, _ in calls] == ["check_graph", "check_graph"]
     assert end["outcome"] == "ok"
 
@@ -180,7 +207,12 @@ async def test_what_changed_tells_who_did_what_in_the_period_and_which_rules_are
     assert calls[0] == ("read_history", {"from": "-1_WEEK", "to": "-1_WEEK", "limit": 200})
     assert not any(name.startswith("propose_") for name, _ in calls), "change nothing"
     report = end["report"]
-    for said in ("2 change(s), by ann (1), bob (1)", "moved Load", "undone since", "No start reaches c"):
+    for said in (
+        "2 change(s), by ann (1), bob (1)",
+        "moved Load",
+        "undone since",
+        "No start reaches c",
+    ):
         assert said in report
     quiet = "From a to b, newest first. Nothing changed."
     end, _ = await run(
@@ -201,7 +233,10 @@ async def test_what_changed_tells_who_did_what_in_the_period_and_which_rules_are
     ("Quelles sont les modifications récentes ?", "-1_WEEK", "NOW"),
 )
 async def test_a_person_names_the_period_in_words(question: str, start: str, end: str) -> None:
-    messages: list[Message] = [SystemMessage(content="You are the assistant."), UserMessage(content=question)]
+    messages: list[Message] = [
+        SystemMessage(content="You are the assistant."),
+        UserMessage(content=question),
+    ]
     answer = await complete(RulesProvider(), messages, [schema("read_history")])
     (call,) = answer.tool_calls
     assert json.loads(call.arguments) == {"from": start, "to": end, "limit": 200}
@@ -224,7 +259,9 @@ async def test_embeddings_are_renewed_through_the_tool() -> None:
     graph = await made([Node(key="n", graph_key="g", type="step")])
     context = ToolContext(source=graph.source, graph_key="g", session_kind="automation")
     result = await box.run("refresh_embeddings", {}, context)
-    end, _ = await run(templates("en")["fresh-embeddings"].message, {"refresh_embeddings": [result.text]})
+    end, _ = await run(
+        templates("en")["fresh-embeddings"].message, {"refresh_embeddings": [result.text]}
+    )
     assert asked == ["g"]
     assert (await box.run("refresh_embeddings", {}, graph)).is_error, "not for conversations"
     assert end["outcome"] == "ok"
@@ -232,19 +269,32 @@ async def test_embeddings_are_renewed_through_the_tool() -> None:
 
 
 async def test_another_message_is_answered_as_in_a_conversation_and_then_reported() -> None:
-    end, calls = await run("How many nodes are there?", {"read_graph_overview": ["nodes: 4\nedges: 3"]})
+    end, calls = await run(
+        "How many nodes are there?", {"read_graph_overview": ["nodes: 4\nedges: 3"]}
+    )
     assert [name for name, _ in calls] == ["read_graph_overview"]
     assert "4 nodes and 3 edges" in end["report"]
 
 
 async def test_the_report_of_a_real_graph_fits_the_tool_and_each_repair_is_accepted() -> None:
-    nodes = [Node(key=f"n{i}", graph_key="g", type="log-node", data={"name": "same"}) for i in range(60)]
+    nodes = [
+        Node(key=f"n{i}", graph_key="g", type="log-node", data={"name": "same"}) for i in range(60)
+    ]
     edges = [
-        Edge(key=f"e{i}", graph_key="g", source="n0", source_handle="0", target=f"n{i}", target_handle="0")
+        Edge(
+            key=f"e{i}",
+            graph_key="g",
+            source="n0",
+            source_handle="0",
+            target=f"n{i}",
+            target_handle="0",
+        )
         for i in range(1, 4)
     ]
     graph = await made(nodes, edges)
-    context = ToolContext(source=graph.source, graph_key="g", role="editor", session_kind="automation")
+    context = ToolContext(
+        source=graph.source, graph_key="g", role="editor", session_kind="automation"
+    )
     box = ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS))
     offered = [tool.schema() for tool in box.offered("editor", "automation")]
     messages: list[Message] = [UserMessage(content=templates("en")["nightly-check"].message)]
@@ -257,9 +307,13 @@ async def test_the_report_of_a_real_graph_fits_the_tool_and_each_repair_is_accep
             assert not result.is_error, result.text
             if call.name == "finish_automation":
                 assert result.data.outcome == "findings"
-                assert proposed == ["e1", "e2", "e3"], "two findings with one repair make one proposal"
+                assert proposed == ["e1", "e2", "e3"], (
+                    "two findings with one repair make one proposal"
+                )
                 return
             facts = {"status": "applied"} if call.name.startswith("propose_") else None
             proposed += [json.loads(call.arguments).get("edgeKey")] if facts else []
-            messages.append(ToolMessage(call_id=call.id, name=call.name, content=result.text, outcome=facts))
+            messages.append(
+                ToolMessage(call_id=call.id, name=call.name, content=result.text, outcome=facts)
+            )
     raise AssertionError("the run does not end")

@@ -129,7 +129,9 @@ REFUSED = [
 
 
 @each_row("command, why", *REFUSED)
-async def test_refused_proposal_is_said_with_its_reason_and_not_tried_again(command: str, why: str) -> None:
+async def test_refused_proposal_is_said_with_its_reason_and_not_tried_again(
+    command: str, why: str
+) -> None:
     turn = await talk(nba(), command)
     assert len(turn.proposals) == 1
     assert turn.results[-1].is_error
@@ -267,11 +269,20 @@ def test_schedules_are_said_in_the_language_of_the_question() -> None:
 
 
 SAMPLES = ("order_refund", "greenhouse_climate")
-NO_ANSWERS = ("no_such_nodes", "near_nodes", "several_nodes", "found", "nothing_found", "read_failed")
+NO_ANSWERS = (
+    "no_such_nodes",
+    "near_nodes",
+    "several_nodes",
+    "found",
+    "nothing_found",
+    "read_failed",
+)
 
 
 def is_good(answer: Answered) -> bool:
-    """Return whether an answer names a node or finds nothing wrong, and neither fails nor asks back."""
+    """Return whether an answer names a node or finds nothing wrong, and neither fails
+    nor asks back.
+    """
     rests_on = "{{node:" in answer.text or answer.says("run_nothing_found")
     return not answer.failed and rests_on and not answer.says(*NO_ANSWERS)
 
@@ -282,7 +293,9 @@ async def failures(setting: Setting, key: str, language: Any, at_most: int) -> l
     assert graph.name.split()[0] in suggested.summary
     answers = [(text, await asked(setting, key, text)) for text in suggested.questions[:at_most]]
     assert "{{node:" in answers[0][1].text
-    return [f"{key}: {text}: {answer.text[-400:]}" for text, answer in answers if not is_good(answer)]
+    return [
+        f"{key}: {text}: {answer.text[-400:]}" for text, answer in answers if not is_good(answer)
+    ]
 
 
 @each_row("language", *LANGUAGES)
@@ -321,7 +334,14 @@ async def test_first_question_about_every_published_workflow_has_an_answer(langu
 async def test_answer_says_what_it_rests_on_as_a_path_and_as_what_lies_behind() -> None:
     async with asking() as setting:
         path = sources_of((await asked(setting, GRAPH, "path from entry-form to return")).text)
-        assert path["path"] == ["entry-form", "root", "fetch-api", "filter-active", "display-html", "return"]
+        assert path["path"] == [
+            "entry-form",
+            "root",
+            "fetch-api",
+            "filter-active",
+            "display-html",
+            "return",
+        ]
         fails = sources_of((await asked(setting, GRAPH, "what happens if fetch-api fails?")).text)
         assert fails["nodes"][:2] == ["fetch-api", "error-handler"]
         assert set(fails["behind"]) == {"error-handler", "filter-active", "display-html", "return"}

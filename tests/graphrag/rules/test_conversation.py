@@ -1,4 +1,6 @@
-"""What the offline answerer makes of a whole conversation: notice, language, context, outcomes, limits."""
+"""What the offline answerer makes of a whole conversation: notice, language,
+context, outcomes, limits.
+"""
 
 import json
 import re
@@ -12,7 +14,16 @@ from hypothesis import strategies as st
 import graphrag.rules
 from datasources.mock import open_nba
 from datasources.types import Node
-from graphrag.approvals import Approval, Approvals, Approve, ApproveEdited, Asked, Decision, Person, Reject
+from graphrag.approvals import (
+    Approval,
+    Approvals,
+    Approve,
+    ApproveEdited,
+    Asked,
+    Decision,
+    Person,
+    Reject,
+)
 from graphrag.i18n import Language
 from graphrag.llm.base import (
     AssistantMessage,
@@ -52,7 +63,9 @@ def asked(question: str, *before: Message) -> list[Message]:
 
 
 async def test_first_line_says_that_no_model_is_configured_and_how_to_get_one() -> None:
-    for question, language in zip(("describe this graph", "décris ce graphe"), LANGUAGES, strict=True):
+    for question, language in zip(
+        ("describe this graph", "décris ce graphe"), LANGUAGES, strict=True
+    ):
         turn = await talk(nba(), question)
         first = turn.text.splitlines()[0]
         assert first == grammar(language).texts["notice"]
@@ -72,18 +85,26 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
     got = await chunks(asked("what happens if root or return fails? and what is fetch-api?"))
     started = [chunk for chunk in got if isinstance(chunk, ToolCallStarted)]
     ready = [chunk for chunk in got if isinstance(chunk, ToolCallReady)]
-    assert [(s.index, s.id, s.name) for s in started] == [(r.index, r.call.id, r.call.name) for r in ready]
+    assert [(s.index, s.id, s.name) for s in started] == [
+        (r.index, r.call.id, r.call.name) for r in ready
+    ]
     assert len({chunk.id for chunk in started}) == len(started) > 1
     assert all(isinstance(json.loads(chunk.call.arguments), dict) for chunk in ready)
     assert got[-1] == Finished(reason="tool_calls")
     again = await chunks(asked("what happens if root or return fails? and what is fetch-api?"))
-    assert not {c.id for c in again if isinstance(c, ToolCallStarted)} & {chunk.id for chunk in started}
+    assert not {c.id for c in again if isinstance(c, ToolCallStarted)} & {
+        chunk.id for chunk in started
+    }
 
 
 @each_row("options", ModelOptions(tool_choice="none"), None)
-async def test_without_tools_nothing_is_called_and_nothing_claimed(options: ModelOptions | None) -> None:
+async def test_without_tools_nothing_is_called_and_nothing_claimed(
+    options: ModelOptions | None,
+) -> None:
     tools = [] if options is None else schemas("editor")
-    answer = await complete(RulesProvider(), asked("describe this graph"), tools, options or ModelOptions())
+    answer = await complete(
+        RulesProvider(), asked("describe this graph"), tools, options or ModelOptions()
+    )
     assert not answer.tool_calls
     assert "no tool" in answer.text
 
@@ -107,8 +128,12 @@ async def test_bare_name_is_described() -> None:
     assert "is of type Transform" in (await talk(nba(), "Sort by points")).text
 
 
-async def decided(command: str, decision: Decision | None, language: Language = "en") -> tuple[Turn, bool]:
-    """Return the turn of a command whose proposal is really decided, and whether the graph changed."""
+async def decided(
+    command: str, decision: Decision | None, language: Language = "en"
+) -> tuple[Turn, bool]:
+    """Return the turn of a command whose proposal is really decided, and whether
+    the graph changed.
+    """
     database = open_nba()
     source = database.source("test")
     approvals = Approvals(source, database.records("test"))
@@ -147,7 +172,9 @@ async def test_applied_proposal_is_said_to_be_done_with_what_it_made() -> None:
     ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
     ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),
 )
-async def test_rejected_proposal_is_not_claimed(command: str, language: Language, said: str) -> None:
+async def test_rejected_proposal_is_not_claimed(
+    command: str, language: Language, said: str
+) -> None:
     turn, changed = await decided(command, Reject("because I need it"), language)
     assert not changed
     for words in said.split("|"):
@@ -175,7 +202,9 @@ async def test_feedback_cannot_pass_for_an_outcome() -> None:
 
 
 async def test_unanswered_call_ends_the_turn_without_a_second_proposal() -> None:
-    call = ToolCall(id="c1", name="propose_delete_node", arguments='{"nodeKey":"return","reason":"r"}')
+    call = ToolCall(
+        id="c1", name="propose_delete_node", arguments='{"nodeKey":"return","reason":"r"}'
+    )
     messages = [*asked("delete return"), AssistantMessage(tool_calls=(call,))]
     answer = await complete(RulesProvider(), messages, schemas("editor"))
     assert not answer.tool_calls
@@ -205,7 +234,9 @@ async def test_turn_goes_on_in_another_process_from_the_messages_alone() -> None
         if not isinstance(whole.messages[cut], AssistantMessage):
             continue
         messages = asked("what comes after fetch-api?", *[])
-        answer = await complete(RulesProvider(), [*messages, *whole.messages[:cut]], schemas("editor"))
+        answer = await complete(
+            RulesProvider(), [*messages, *whole.messages[:cut]], schemas("editor")
+        )
         expected = whole.messages[cut]
         assert isinstance(expected, AssistantMessage)
         assert answer.text == expected.content
@@ -215,7 +246,8 @@ async def test_turn_goes_on_in_another_process_from_the_messages_alone() -> None
 
 
 SOURCE = "".join(p.read_text("utf-8") for p in Path(graphrag.rules.__file__).parent.glob("*.py"))
-ENGLISH, FRENCH = grammar("en"), grammar("fr")
+ENGLISH = grammar("en")
+FRENCH = grammar("fr")
 
 
 def facts(text: str) -> set[str]:
@@ -237,7 +269,9 @@ def test_every_text_is_used_and_every_text_used_is_there() -> None:
     unused = {
         name
         for name in ENGLISH.texts
-        if not re.search(rf"[\"']{name}[\"']", SOURCE) and not name.startswith(begun) and name not in intents
+        if not re.search(rf"[\"']{name}[\"']", SOURCE)
+        and not name.startswith(begun)
+        and name not in intents
     }
     assert unused == set()
 
@@ -259,7 +293,9 @@ def test_every_intent_of_a_pattern_has_a_handler_or_is_a_text() -> None:
     ("connect root and fetch-api", ["connect"]),
     ("delete act and decide", ["delete_node"]),
 )
-def test_parts_of_a_message_are_understood_apart_or_refused_whole(message: str, intents: list[str]) -> None:
+def test_parts_of_a_message_are_understood_apart_or_refused_whole(
+    message: str, intents: list[str]
+) -> None:
     language = "fr" if re.search("que fait|renomme", message) else "en"
     requests = understand(message, (language, "en" if language == "fr" else "fr"))
     assert [request.intent for request in requests] == intents
@@ -324,7 +360,9 @@ async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
     ("quel est le plus long chemin ?", "{{node:entry-form}} → "),
     ("Combien de nœuds api-call ?", "1 nœud(s) du type `api-call`"),
 )
-async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(question: str, said: str) -> None:
+async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(
+    question: str, said: str
+) -> None:
     assert said in (await talk(nba(), question)).text
 
 
@@ -335,7 +373,10 @@ async def test_who_asks_for_what_handles_errors_gets_the_nodes_that_do(question:
 
 async def test_one_word_of_several_longer_names_names_none_of_them() -> None:
     names = {"delete-old": "Spotify delete old", "add-missing": "Spotify add what is missing"}
-    nodes = [Node(key=key, graph_key="g", type="x", sheet="0", data={"name": n}) for key, n in names.items()]
+    nodes = [
+        Node(key=key, graph_key="g", type="x", sheet="0", data={"name": n})
+        for key, n in names.items()
+    ]
     turn = await talk(await made(nodes), "what runs after Spotify?")
     assert "Which one is meant?" in turn.text
     assert all(f"{{{{node:{key}}}}}" in turn.text for key in names)
@@ -344,7 +385,10 @@ async def test_one_word_of_several_longer_names_names_none_of_them() -> None:
 async def test_a_word_that_is_merely_like_a_name_names_no_node() -> None:
     other = await talk(nba(), "what happens if the player label fails?")
     assert "If {{node:display-html}} fails" not in other.text
-    assert "If {{node:display-html}} fails" in (await talk(nba(), "what if the player tabel fails?")).text
+    assert (
+        "If {{node:display-html}} fails"
+        in (await talk(nba(), "what if the player tabel fails?")).text
+    )
 
 
 async def test_where_no_address_is_named_the_types_tell_which_services_there_are() -> None:
@@ -356,13 +400,21 @@ async def test_where_no_address_is_named_the_types_tell_which_services_there_are
 @each_row(
     "question, said",
     ("what would break if I delete the filter?", "{{node:filter-active}} fails"),
-    ("what happens if we remove Keep active players from this workflow?", "{{node:filter-active}} fails"),
+    (
+        "what happens if we remove Keep active players from this workflow?",
+        "{{node:filter-active}} fails",
+    ),
     ("que se passe-t-il si je supprime le filtre ?", "{{node:filter-active}} échoue"),
     ("que se passe-t-il si on enlève le filtre du workflow ?", "{{node:filter-active}} échoue"),
-    ("What happens when fetching the players fails?", "its error output leads to {{node:error-handler}}"),
+    (
+        "What happens when fetching the players fails?",
+        "its error output leads to {{node:error-handler}}",
+    ),
     ("what does the logged fetch error do?", "{{node:error-handler}}"),
 )
-async def test_what_comes_of_taking_a_node_out_is_said_of_the_whole_name(question: str, said: str) -> None:
+async def test_what_comes_of_taking_a_node_out_is_said_of_the_whole_name(
+    question: str, said: str
+) -> None:
     assert said in (await talk(nba(), question)).text
 
 

@@ -1,4 +1,6 @@
-"""`Describe this graph`: one prompt with all that is needed, of at most 5,500 tokens, tools included."""
+"""`Describe this graph`: one prompt with all that is needed, of at most 5,500
+tokens, tools included.
+"""
 
 import json
 from collections import Counter
@@ -42,7 +44,8 @@ async def described(
 ) -> AsyncIterator[tuple[Setting, str]]:
     """An agent on the sample graph, or on a workflow of a file, and the key of the graph."""
     async with open_nba("default") as database:
-        source, key = database.source("default"), GRAPH
+        source = database.source("default")
+        key = GRAPH
         if file is not None:
             made = imported(file)
             key = made.graph.key
@@ -96,7 +99,9 @@ async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language
 @each_row("question", "Describe this graph", "what does this workflow do?", "décris ce graphe")
 async def test_without_a_model_the_graph_is_described(question: str) -> None:
     async with described(rules_provider(), None, "en") as (setting, key):
-        events = await collected(setting.agent.run(None, key, question, Person("p", "editor", "default")))
+        events = await collected(
+            setting.agent.run(None, key, question, Person("p", "editor", "default"))
+        )
     text = text_of(events)
     assert text.startswith(("No language model", "Aucun modèle"))
     for found in (
@@ -135,10 +140,14 @@ keys = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_
 @given(st.dictionaries(keys, st.lists(keys, max_size=5), max_size=8))
 def test_paths_go_along_every_link_once(onward: dict[str, list[str]]) -> None:
     walked = Counter((a, b) for path in paths(onward) for a, b in pairwise(path))
-    assert walked == Counter((source, target) for source, targets in onward.items() for target in targets)
+    assert walked == Counter(
+        (source, target) for source, targets in onward.items() for target in targets
+    )
 
 
-async def outline_of(nodes: list[Node], edges: list[Edge], budget_tokens: int = 100_000) -> str | None:
+async def outline_of(
+    nodes: list[Node], edges: list[Edge], budget_tokens: int = 100_000
+) -> str | None:
     async with open_nba("default") as database:
         source = database.source("default")
         graph = await source.create_graph(
@@ -151,12 +160,16 @@ async def outline_of(nodes: list[Node], edges: list[Edge], budget_tokens: int = 
 
 
 def a_node(key: str, **fields: object) -> Node:
-    return Node.model_validate({"_key": key, "graphKey": "g", "type": "log-node", "sheet": "0", **fields})
+    return Node.model_validate(
+        {"_key": key, "graphKey": "g", "type": "log-node", "sheet": "0", **fields}
+    )
 
 
 def an_edge(number: int, source: str, target: str, label: str | None = None) -> Edge:
     ends = {"source": source, "sourceHandle": "0", "target": target, "targetHandle": "0"}
-    return Edge.model_validate({"_key": f"e{number}", "graphKey": "g", "sheet": "0", "label": label, **ends})
+    return Edge.model_validate(
+        {"_key": f"e{number}", "graphKey": "g", "sheet": "0", "label": label, **ends}
+    )
 
 
 hostile = st.text(max_size=30) | st.sampled_from(
@@ -173,10 +186,14 @@ hostile = st.text(max_size=30) | st.sampled_from(
 
 
 @given(st.data())
-async def test_an_outline_is_read_back_whole_whatever_is_written_in_the_graph(data: st.DataObject) -> None:
+async def test_an_outline_is_read_back_whole_whatever_is_written_in_the_graph(
+    data: st.DataObject,
+) -> None:
     names = data.draw(st.lists(keys, unique=True, min_size=1, max_size=6))
     nodes = [a_node(key, type=data.draw(keys), data={"name": data.draw(hostile)}) for key in names]
-    ends = data.draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), max_size=6))
+    ends = data.draw(
+        st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), max_size=6)
+    )
     edges = [an_edge(i, a, b, data.draw(st.none() | hostile)) for i, (a, b) in enumerate(ends)]
     text = await outline_of(nodes, edges)
     assert text is not None

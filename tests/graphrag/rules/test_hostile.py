@@ -1,4 +1,6 @@
-"""Hostile graphs and hostile messages: nothing in a node is obeyed, nothing that is said is made up."""
+"""Hostile graphs and hostile messages: nothing in a node is obeyed, nothing that is said
+is made up.
+"""
 
 from itertools import pairwise
 
@@ -91,7 +93,11 @@ async def test_hostile_names_in_a_message_stay_names(form: str, name: str) -> No
     turn = await talk(context, form.format(name))
     check(turn, await keys_of(context))
     for tool, arguments in turn.proposals:
-        named = {arguments.get("nodeKey"), arguments.get("sourceKey"), arguments.get("targetKey")} - {None}
+        named = {
+            arguments.get("nodeKey"),
+            arguments.get("sourceKey"),
+            arguments.get("targetKey"),
+        } - {None}
         assert named <= await keys_of(context), tool
 
 

@@ -29,7 +29,15 @@ from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
-from tools.references import MAX_NAME_CHARS, by_name, mentions, name_of, references, renamed, texts_of
+from tools.references import (
+    MAX_NAME_CHARS,
+    by_name,
+    mentions,
+    name_of,
+    references,
+    renamed,
+    texts_of,
+)
 from tools.write_tools import WRITE_TOOLS, Snapshot, load_snapshot
 
 FILES = published("workflows", "n8n-*.json")
@@ -74,9 +82,15 @@ def named(key: str, name: str, text: str = "", type: str = "step") -> Node:
 @each_row("text", *FORMS)
 def test_a_node_pasted_under_a_free_name_is_followed_in_every_form(text: str) -> None:
     here = [named("x", "Get it"), named("y", "Get it1")]
-    got, used = with_free_names(graph_of("n8n"), [named("a", "Get it"), named("b", "Use", text)], here)
+    got, used = with_free_names(
+        graph_of("n8n"), [named("a", "Get it"), named("b", "Use", text)], here
+    )
     wanted = renamed(text, {"Get it": "Get it2"})
-    assert (got.data["name"], used.data, used.process) == ("Get it2", {"name": "Use", "text": wanted}, wanted)
+    assert (got.data["name"], used.data, used.process) == (
+        "Get it2",
+        {"name": "Use", "text": wanted},
+        wanted,
+    )
     assert with_free_names(graph_of("default"), [got, used], [got]) == [got, used]
 
 
@@ -98,7 +112,10 @@ def test_names_of_a_paste_are_free_and_of_two_alike_the_first_is_meant() -> None
 
 def test_a_dotted_reference_gets_brackets_where_the_new_name_needs_them() -> None:
     assert renamed("={{ $node.Webhook.json.a }}", {"Webhook": "Hook"}) == "={{ $node.Hook.json.a }}"
-    assert renamed("={{ $node.Webhook.json.a }}", {"Webhook": "My hook"}) == "={{ $node['My hook'].json.a }}"
+    assert (
+        renamed("={{ $node.Webhook.json.a }}", {"Webhook": "My hook"})
+        == "={{ $node['My hook'].json.a }}"
+    )
 
 
 @each_row("text", "foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')")
@@ -107,7 +124,9 @@ def test_what_is_no_reference_is_left_alone(text: str) -> None:
 
 
 @given(NAMES, NAMES, st.sampled_from("'\"`"), st.integers(0, 2))
-def test_any_name_can_be_written_and_read_in_any_quotes(old: str, new: str, quote: str, level: int) -> None:
+def test_any_name_can_be_written_and_read_in_any_quotes(
+    old: str, new: str, quote: str, level: int
+) -> None:
     token = "\\" * (2**level - 1) + quote
     text = renamed(f"={{{{ $({token}x{token}).item }}}}", {"x": old})
     assert [mention.name for mention in mentions(text)] == [old]
@@ -125,7 +144,9 @@ def test_a_hostile_text_is_read_once(piece: str) -> None:
 
 
 def snapshot_of(file: Path) -> Snapshot:
-    made = import_workflow(file.read_bytes(), file_name=file.name, workspace=WORKSPACE, graph_key=GRAPH)
+    made = import_workflow(
+        file.read_bytes(), file_name=file.name, workspace=WORKSPACE, graph_key=GRAPH
+    )
     return Snapshot(
         graph=made.graph,
         nodes={node.key: node for node in made.nodes},
@@ -143,7 +164,10 @@ def after(nodes: dict[str, Node], mutation: Mutation) -> dict[str, Node]:
     ("new", "step"),
     [
         ('It\'s "new" \\ `x`', 12),
-        *(pytest.param(new, 1, marks=pytest.mark.slow) for new in ("Renamed", 'It\'s "new" \\ `x`')),
+        *(
+            pytest.param(new, 1, marks=pytest.mark.slow)
+            for new in ("Renamed", 'It\'s "new" \\ `x`')
+        ),
     ],
 )
 @pytest.mark.slow
@@ -170,7 +194,8 @@ def test_no_rename_breaks_a_reference_of_a_real_workflow(new: str, step: int) ->
             assert [n.to_document() for n in restored.values()] == [
                 n.to_document() for n in before.nodes.values()
             ]
-            renames, fields = renames + 1, fields + len(set(old))
+            renames = renames + 1
+            fields = fields + len(set(old))
     assert renames * step > 250
     assert fields * step > 500
 
@@ -182,7 +207,10 @@ def flow() -> dict[str, Any]:
     document = n8n("Get it", "Use it", "Tell them")
     used = {
         "url": "={{ $('Get it').item.json.id }}",
-        "body": {"a.b": '={{ $node["Get it"].json.a }}', "items": [{"v": "={{ $('Get it').item }}"}]},
+        "body": {
+            "a.b": '={{ $node["Get it"].json.a }}',
+            "items": [{"v": "={{ $('Get it').item }}"}],
+        },
     }
     document["nodes"][1] |= {"type": "n8n-nodes-base.httpRequest", "parameters": used}
     document["nodes"][2] |= {
@@ -206,7 +234,9 @@ def flow() -> dict[str, Any]:
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     async with SqliteDatabase(tmp_path / "graphs.db") as opened:
         raw = json.dumps(flow()).encode()
-        await import_bytes(approvals_of(opened), raw, EDITOR, file_name="flow.json", graph_key=GRAPH)
+        await import_bytes(
+            approvals_of(opened), raw, EDITOR, file_name="flow.json", graph_key=GRAPH
+        )
         yield opened
 
 
@@ -232,7 +262,9 @@ def said(nodes: dict[str, Node], name: str) -> int:
     return len(list(references(nodes.values(), [name])))
 
 
-async def test_a_rename_shows_applies_and_takes_back_every_reference_as_one(database: Database) -> None:
+async def test_a_rename_shows_applies_and_takes_back_every_reference_as_one(
+    database: Database,
+) -> None:
     before = await nodes_of(database)
     approval = await rename(database)
     assert to_document(approval.action)["type"] == "update_node"
@@ -241,7 +273,11 @@ async def test_a_rename_shows_applies_and_takes_back_every_reference_as_one(data
     applied = await approvals_of(database).decide(approval.id, Approve(), EDITOR)
     assert applied.status == "applied"
     after_it = await nodes_of(database)
-    assert (said(after_it, "Get it"), said(after_it, "Take it"), said(after_it, "Use it")) == (0, 4, 1)
+    assert (said(after_it, "Get it"), said(after_it, "Take it"), said(after_it, "Use it")) == (
+        0,
+        4,
+        1,
+    )
     assert (
         after_it["sticky-note" if "sticky-note" in after_it else "get-it-2"].data
         == before["sticky-note" if "sticky-note" in before else "get-it-2"].data
@@ -253,12 +289,16 @@ async def test_a_rename_shows_applies_and_takes_back_every_reference_as_one(data
 
 
 @pytest.mark.parametrize("path", ["data.parameters.url", "process"])
-async def test_a_rename_is_stale_once_a_reference_was_changed_or_added(database: Database, path: str) -> None:
+async def test_a_rename_is_stale_once_a_reference_was_changed_or_added(
+    database: Database, path: str
+) -> None:
     approval = await rename(database)
     other = "use-it" if path != "process" else "tell-them"
     text = "={{ $('Get it').item.json.other + $('Use it').item }}"
     elsewhere = await propose(database, "update_node", nodeKey=other, changes={path: text})
-    assert (await approvals_of(database).decide(elsewhere.id, Approve(), EDITOR)).status == "applied"
+    assert (
+        await approvals_of(database).decide(elsewhere.id, Approve(), EDITOR)
+    ).status == "applied"
     decided = await approvals_of(database).decide(approval.id, Approve(), EDITOR)
     assert decided.status == "stale"
     assert said(await nodes_of(database), "Take it") == 0
@@ -272,7 +312,9 @@ async def test_a_name_that_a_person_edits_carries_the_references_along(database:
     assert said(await nodes_of(database), "Fetch") == 4
 
 
-async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_all(database: Database) -> None:
+async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_all(
+    database: Database,
+) -> None:
     async with LiveGraphs(database.source, database.records, options=NEVER) as graphs:
         live = await graphs.open(WORKSPACE, GRAPH)
         other = live.join("bob", "0")
@@ -281,7 +323,11 @@ async def test_a_rename_on_the_canvas_is_one_edit_with_its_references_for_all(da
         applied = await live.edit("ann", None, apply_instructions, [asked])
         nodes = {node.key: node for node in live.nodes}
         assert (said(nodes, "Get it"), said(nodes, "Take it")) == (0, 4)
-        assert {one["nodeId"] for one in applied.message["instructions"]} == {"get-it", "use-it", "tell-them"}
+        assert {one["nodeId"] for one in applied.message["instructions"]} == {
+            "get-it",
+            "use-it",
+            "tell-them",
+        }
         heard = await other.next()
         assert orjson.loads(heard.text)["instructions"] == applied.message["instructions"]
         await live.undo("ann")
@@ -296,8 +342,14 @@ async def test_a_name_that_another_node_has_takes_no_reference_along(database: D
 
 async def test_two_nodes_that_swap_their_names_swap_their_references(database: Database) -> None:
     swap = [
-        {"type": "update_node", "payload": {"nodeKey": "get-it", "changes": {"data.name": "Use it"}}},
-        {"type": "update_node", "payload": {"nodeKey": "use-it", "changes": {"data.name": "Get it"}}},
+        {
+            "type": "update_node",
+            "payload": {"nodeKey": "get-it", "changes": {"data.name": "Use it"}},
+        },
+        {
+            "type": "update_node",
+            "payload": {"nodeKey": "use-it", "changes": {"data.name": "Get it"}},
+        },
     ]
     approval = await propose(database, "batch", actions=swap)
     await approvals_of(database).decide(approval.id, Approve(), EDITOR)
@@ -305,17 +357,24 @@ async def test_two_nodes_that_swap_their_names_swap_their_references(database: D
     assert (said(nodes, "Use it"), said(nodes, "Get it")) == (4, 1)
 
 
-async def test_deleting_a_node_warns_preview_and_model_of_what_refers_to_it(database: Database) -> None:
+async def test_deleting_a_node_warns_preview_and_model_of_what_refers_to_it(
+    database: Database,
+) -> None:
     approval = await propose(database, "delete_node", nodeKey="get-it")
     broken = {(one["key"], ".".join(one["path"])) for one in approval.preview["referencesBroken"]}
     assert ("use-it", "data.parameters.url") in broken
     assert ("tell-them", "process") in broken
-    assert any("refers to “Get it”, which goes" in text for text, _ in preview_lines(approval.preview))
+    assert any(
+        "refers to “Get it”, which goes" in text for text, _ in preview_lines(approval.preview)
+    )
     context = ToolContext(source=database.source(WORKSPACE), graph_key=GRAPH, role="editor")
     found = await ToolBox(WRITE_TOOLS).run(
         "propose_delete_node", {"nodeKey": "get-it", "reason": "x"}, context
     )
-    assert "WARNING: 2 nodes refer by name to what goes and would fail: tell-them, use-it" in found.text
+    assert (
+        "WARNING: 2 nodes refer by name to what goes and would fail: tell-them, use-it"
+        in found.text
+    )
     assert (await approvals_of(database).decide(approval.id, Approve(), EDITOR)).status == "applied"
 
 
@@ -331,7 +390,9 @@ async def test_of_a_large_graph_every_referring_node_is_found(database: Database
 async def test_a_graph_that_is_not_of_n8n_keeps_its_texts(database: Database) -> None:
     source = database.source(WORKSPACE)
     graph = await source.get_graph(GRAPH)
-    await source.apply(Mutation(graph_key=GRAPH, graph=graph.replace(metadata={}, category="default")))
+    await source.apply(
+        Mutation(graph_key=GRAPH, graph=graph.replace(metadata={}, category="default"))
+    )
     approval = await rename(database)
     assert {one["key"] for one in approval.preview["nodesChanged"]} == {"get-it"}
 

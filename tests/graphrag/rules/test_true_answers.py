@@ -1,4 +1,6 @@
-"""Answers without a model are true: what fails, what is not understood, and first questions of a stranger."""
+"""Answers without a model are true: what fails, what is not understood, and first questions
+of a stranger.
+"""
 
 from itertools import pairwise
 from typing import Any
@@ -155,7 +157,12 @@ Run {node}
 Optimize this workflow
 Undo the last change
 """
-MISSED = ("I have no rule for this", "could not be read", "I found no node called", "few enough steps")
+MISSED = (
+    "I have no rule for this",
+    "could not be read",
+    "I found no node called",
+    "few enough steps",
+)
 MISSED_AT_MOST = 4
 
 
@@ -173,7 +180,9 @@ async def _missed(context: ToolContext) -> tuple[list[str], list[str]]:
         if any(text in turn.text for text in MISSED):
             missed.append(question)
         known = {one.key for one in nodes}
-        if turn.cited - known or (turn.proposals and not line.startswith(("Rename", "Delete", "Move"))):
+        if turn.cited - known or (
+            turn.proposals and not line.startswith(("Rename", "Delete", "Move"))
+        ):
             untrue.append(question)
         if line.startswith("What happens"):
             reached = _behind(node.key, edges)
@@ -188,7 +197,8 @@ def _stopped(text: str) -> dict[str, list[str]]:
 
 
 def _behind(key: str, edges: Any) -> set[str]:
-    reached, queue = set[str](), [key]
+    reached = set[str]()
+    queue = [key]
     while queue:
         new = {edge.target for edge in edges if edge.source == queue[0]} - reached
         reached |= new

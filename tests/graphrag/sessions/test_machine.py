@@ -1,4 +1,6 @@
-"""The state machine of sessions keeps its table, written a second time in tests/data, and its rules."""
+"""The state machine of sessions keeps its table, written a second time in tests/data,
+and its rules.
+"""
 
 import csv
 import random
@@ -28,7 +30,9 @@ from graphrag.sessions.machine import (
 from tests.support.each_row import each_row
 
 COPY = list(
-    csv.DictReader((Path(__file__).parents[2] / "data" / "session_table.csv").read_text("utf-8").splitlines())
+    csv.DictReader(
+        (Path(__file__).parents[2] / "data" / "session_table.csv").read_text("utf-8").splitlines()
+    )
 )
 GROUPS = {"ACTIVE": ACTIVE, "WAITING": WAITING, "OPEN": OPEN}
 CONTEXTS = {
@@ -53,7 +57,9 @@ def states(kind: SessionKind, phase: Phase) -> Iterator[SessionState]:
         ends = [EndReason.COMPLETED, EndReason.NETWORK_ERROR]
     for waiting in CONTEXTS.get(phase, [None]):
         for end in ends:
-            yield SessionState(kind=kind, phase=phase, waiting=waiting, end_reason=end, roundtrips=1)
+            yield SessionState(
+                kind=kind, phase=phase, waiting=waiting, end_reason=end, roundtrips=1
+            )
 
 
 def expected(state: SessionState, event: SessionEvent) -> dict[str, str] | None:
@@ -66,7 +72,9 @@ def expected(state: SessionState, event: SessionEvent) -> dict[str, str] | None:
             continue
         if row["n"] in ("49", "50") and state.phase is Phase.EXECUTING_ACTIONS:
             continue
-        if all(_holds(word.strip(), state, event) for word in row["guard"].split("&") if word.strip()):
+        if all(
+            _holds(word.strip(), state, event) for word in row["guard"].split("&") if word.strip()
+        ):
             return row
     return None
 
@@ -77,7 +85,9 @@ def _holds(word: str, state: SessionState, event: SessionEvent) -> bool:
     if word == "slot_free":
         return state.kind is SessionKind.CHAT or word in event.facts
     if word == "resumable":
-        return state.end_reason == "SUSPENDED" or (state.end_reason is None and "unheld" in event.facts)
+        return state.end_reason == "SUSPENDED" or (
+            state.end_reason is None and "unheld" in event.facts
+        )
     if word == "rounds":
         return state.waiting is not None and state.waiting["type"] == "rounds"
     if word.startswith("reason"):
@@ -99,7 +109,9 @@ def facts_of(phase: Phase, name: EventName) -> list[frozenset[str]]:
             asked |= {word.strip() for word in row["guard"].split("&")} & FACTS
     return [
         frozenset(some)
-        for some in chain.from_iterable(combinations(sorted(asked), n) for n in range(len(asked) + 1))
+        for some in chain.from_iterable(
+            combinations(sorted(asked), n) for n in range(len(asked) + 1)
+        )
     ]
 
 
@@ -122,7 +134,9 @@ def test_every_event_in_every_phase_with_every_guard_follows_the_table(
             reasons = list(EndReason) if name is EventName.SESSION_COMPLETED else [None]
             for facts in facts_of(phase, name):
                 for reason in reasons:
-                    event = SessionEvent(name=name, facts=facts, reason=reason, data={"code": "network"})
+                    event = SessionEvent(
+                        name=name, facts=facts, reason=reason, data={"code": "network"}
+                    )
                     row = expected(state, event)
                     step = transition(state, event, SessionLimits(), NOW)
                     if row is None:
@@ -141,7 +155,8 @@ def test_the_table_has_13_phases_20_events_and_54_rows() -> None:
 
 @each_row("kind", SessionKind.CHAT, SessionKind.AUTOMATION)
 def test_every_phase_can_be_reached(kind: SessionKind) -> None:
-    found, open_ = {Phase.IDLE}, [SessionState(kind=kind)]
+    found = {Phase.IDLE}
+    open_ = [SessionState(kind=kind)]
     everything = list(chain.from_iterable(steps(kind, phase) for phase in Phase))
     while open_:
         state = open_.pop()
@@ -160,7 +175,9 @@ def test_every_phase_can_be_reached(kind: SessionKind) -> None:
     assert found == set(Phase) - never[kind]
 
 
-def steps(kind: SessionKind, phase: Phase) -> Iterator[tuple[SessionState, Transition[SessionState]]]:
+def steps(
+    kind: SessionKind, phase: Phase
+) -> Iterator[tuple[SessionState, Transition[SessionState]]]:
     for state in states(kind, phase):
         for name in EventName:
             for facts in facts_of(phase, name):
@@ -181,7 +198,9 @@ def test_an_open_phase_of_a_run_has_a_way_out_without_a_person_unless_it_waits_f
         assert ways, phase
 
 
-def run(*events: SessionEvent, state: SessionState | None = None, limit: int | None = 20) -> SessionState:
+def run(
+    *events: SessionEvent, state: SessionState | None = None, limit: int | None = 20
+) -> SessionState:
     state = state or SessionState(kind=SessionKind.AUTOMATION, roundtrip_limit=limit)
     for event in events:
         step = transition(state, event, SessionLimits(), NOW)
@@ -194,7 +213,10 @@ def event(name: EventName, *facts: str, **data: Any) -> SessionEvent:
     return SessionEvent(name=name, facts=frozenset(facts), data=data)
 
 
-STARTED = (event(EventName.SESSION_ACTIVATION_REQUESTED, "slot_free"), event(EventName.ENRICHMENTS_EXECUTED))
+STARTED = (
+    event(EventName.SESSION_ACTIVATION_REQUESTED, "slot_free"),
+    event(EventName.ENRICHMENTS_EXECUTED),
+)
 READS = (
     event(EventName.AI_RESPONSE_RECEIVED),
     event(EventName.AI_RESPONSE_PARSED, "calls", "reads"),
@@ -229,7 +251,8 @@ def test_a_call_that_gave_no_answer_is_not_counted_again() -> None:
 
 
 def test_waits_for_a_network_double_to_ten_minutes_and_an_answer_ends_the_count() -> None:
-    state, waits = run(*STARTED), list[int]()
+    state = run(*STARTED)
+    waits = list[int]()
     for _ in range(7):
         state = run(event(EventName.NETWORK_ERROR_OCCURRED, code="busy"), state=state)
         waits.append(state.waiting["retryAt"] - NOW)
@@ -311,6 +334,7 @@ def test_a_run_whose_budget_is_spent_enters_no_phase_that_asks_a_model(phase: Ph
                 for reason in EndReason:
                     spent = SessionEvent(name=name, facts=facts | {"budget_spent"}, reason=reason)
                     step = transition(state, spent, SessionLimits(), NOW)
-                    # A run that pauses, or that only gets a sign of life, is asked about when it goes on.
+                    # A run that pauses, or that only gets a sign of life, is asked about when
+                    # it goes on.
                     if step is not None and step.row.number not in (49, 54):
                         assert step.state.phase not in asking, (state, spent)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from graphrag.sessions.periods import Calendar, PeriodError, Span, is_relative, resolve
 from graphrag.sessions.schedule_words import day_and_time, in_words, next_times
-from graphrag.sessions.schedules import Due, ScheduleError, check_distance, due, schedule, shortest_distance_s
+from graphrag.sessions.schedules import (
+    Due,
+    ScheduleError,
+    check_distance,
+    due,
+    schedule,
+    shortest_distance_s,
+)
 from tests.support.each_row import each_row
 
 MINUTE = 60_000
@@ -134,7 +141,9 @@ START = ms("2026-01-01T02:00+00:00")
 
 
 @each_row("missed, run, dropped", ("last", 1, 46), ("skip", 0, 47), ("all", 10, 37))
-def test_after_47_days_away_a_daily_run_is_caught_up_as_asked(missed: Any, run: int, dropped: int) -> None:
+def test_after_47_days_away_a_daily_run_is_caught_up_as_asked(
+    missed: Any, run: int, dropped: int
+) -> None:
     now = START + 46 * DAY + 10 * 3_600_000
     found = due(NIGHTLY, START, now, missed=missed, catch_up_s=86_400, grace_s=60)
     assert (len(found.run), found.dropped, found.next) == (run, dropped, START + 47 * DAY)
@@ -147,9 +156,9 @@ def test_what_is_on_time_runs_whatever_is_said_of_missed_ones() -> None:
 
 
 def test_a_clock_that_is_set_back_runs_nothing_again() -> None:
-    assert due(NIGHTLY, START + DAY, START + DAY - 3_600_000, missed="last", catch_up_s=9, grace_s=9) == Due(
-        run=(), dropped=0, next=START + DAY
-    )
+    assert due(
+        NIGHTLY, START + DAY, START + DAY - 3_600_000, missed="last", catch_up_s=9, grace_s=9
+    ) == Due(run=(), dropped=0, next=START + DAY)
 
 
 def test_ten_years_of_missed_minutes_are_counted_up_to_a_bound() -> None:
@@ -176,7 +185,8 @@ Minutes = list[tuple[int, datetime]]
 
 def wall_clock(zone: ZoneInfo, start: int, end: int) -> Minutes:
     return [
-        (at, datetime.fromtimestamp(at / 1000, zone).replace(tzinfo=None)) for at in range(start, end, MINUTE)
+        (at, datetime.fromtimestamp(at / 1000, zone).replace(tzinfo=None))
+        for at in range(start, end, MINUTE)
     ]
 
 
@@ -194,7 +204,8 @@ def walked(pattern: dict[str, Any], minutes: Minutes) -> list[int]:
     first = dict[datetime, int]()
     for at, local in minutes:
         first.setdefault(local.replace(fold=0), at)
-    found, wall = set[int](), minutes[0][1]
+    found = set[int]()
+    wall = minutes[0][1]
     while wall <= minutes[-1][1]:
         if fits(wall):
             later = wall
@@ -208,12 +219,14 @@ def walked(pattern: dict[str, Any], minutes: Minutes) -> list[int]:
 
 def changes(name: str) -> Iterator[int]:
     """Yield the hours from 2020 to 2035 in which a zone's offset changes."""
-    zone, hour = ZoneInfo(name), timedelta(hours=1)
+    zone = ZoneInfo(name)
+    hour = timedelta(hours=1)
     low = datetime(2020, 1, 1, tzinfo=UTC)
     while low < datetime(2036, 1, 1, tzinfo=UTC):
         high = low + timedelta(days=4)
         if low.astimezone(zone).utcoffset() != high.astimezone(zone).utcoffset():
-            one, two = low, high
+            one = low
+            two = high
             while two - one > hour:
                 middle = one + (two - one) / 2
                 same = middle.astimezone(zone).utcoffset() == low.astimezone(zone).utcoffset()
@@ -229,7 +242,9 @@ def rules() -> dict[tuple[tuple[timedelta, ...], tuple[int, ...]], str]:
         key = tuple(changes(name))
         offsets = tuple(
             round(
-                (datetime.fromtimestamp(at / 1000, ZoneInfo(name)).utcoffset() or timedelta()).total_seconds()
+                (
+                    datetime.fromtimestamp(at / 1000, ZoneInfo(name)).utcoffset() or timedelta()
+                ).total_seconds()
             )
             for at in key[:2]
         )
@@ -244,7 +259,8 @@ def test_no_zone_of_2020_to_2035_loses_or_doubles_an_occurrence() -> None:
     for (_, instants), name in rules().items():
         zone = ZoneInfo(name)
         for at in instants:
-            start, end = at - 14 * 3_600_000, at + 14 * 3_600_000
+            start = at - 14 * 3_600_000
+            end = at + 14 * 3_600_000
             minutes = wall_clock(zone, start, end)
             for cron, pattern in PATTERNS.items():
                 expected = walked(pattern, minutes)
@@ -315,18 +331,28 @@ def test_a_day_whose_first_hour_does_not_exist_begins_after_the_gap() -> None:
     ("-9999_YEAR", "NOW", "from", "range"),
     ("-1_DAY", "9999_YEAR", "to", "range"),
 )
-def test_what_is_no_period_is_refused_by_its_part(start: str, end: str, part: str, reason: str) -> None:
+def test_what_is_no_period_is_refused_by_its_part(
+    start: str, end: str, part: str, reason: str
+) -> None:
     with pytest.raises(PeriodError) as error:
         resolve(start, end, REFERENCE, PARIS)
     assert (error.value.part, error.value.reason) == (part, reason)
 
 
 UNITS = st.builds(
-    "{}_{}".format, st.integers(-9999, 9999), st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "YEAR"])
+    "{}_{}".format,
+    st.integers(-9999, 9999),
+    st.sampled_from(["HOUR", "DAY", "WEEK", "MONTH", "YEAR"]),
 )
 
 
-@given(UNITS, UNITS, st.integers(0, 4 * 10**12), st.integers(0, 23), st.sampled_from(["sunday", "monday"]))
+@given(
+    UNITS,
+    UNITS,
+    st.integers(0, 4 * 10**12),
+    st.integers(0, 23),
+    st.sampled_from(["sunday", "monday"]),
+)
 def test_any_period_is_in_order_and_past_or_refused(
     start: str, end: str, reference: int, hour: int, first: str
 ) -> None:

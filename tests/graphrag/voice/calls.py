@@ -49,7 +49,9 @@ class Call:
 
     def wait(self, seconds: float) -> list[signals.Action]:
         """Let time pass, with the ticks that the bridge asks for."""
-        end, made, ticks = self.now + seconds, list[signals.Action](), 0
+        end = self.now + seconds
+        made = list[signals.Action]()
+        ticks = 0
         while (due := self.bridge.next_time()) is not None and due <= end:
             self.now = max(self.now, due)
             made += self.feed(signals.Tick())

@@ -9,7 +9,11 @@ from tools.http.fetch import HttpAnswer
 
 
 def ids(sent: Sent) -> HttpAnswer:
-    return HttpAnswer(status=201, value={"id": "c-7"}) if sent.method == "POST" else HttpAnswer(status=200)
+    return (
+        HttpAnswer(status=201, value={"id": "c-7"})
+        if sent.method == "POST"
+        else HttpAnswer(status=200)
+    )
 
 
 @pytest.fixture

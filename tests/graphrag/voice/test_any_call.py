@@ -21,7 +21,18 @@ from tests.support.phone_calls import SID, PhoneServer, phone_server_on
 
 MODES = st.sampled_from(["immediate", "confirmed", "off"])
 KINDS = [
-    *("audio", "mark", "late_mark", "speech", "stop", "commit", "created", "delta", "done", "cancelled"),
+    *(
+        "audio",
+        "mark",
+        "late_mark",
+        "speech",
+        "stop",
+        "commit",
+        "created",
+        "delta",
+        "done",
+        "cancelled",
+    ),
     *("failed", "tool", "finish", "silence", "digit", "note", "lost", "session", "error", "wait"),
     *("wait_long", "filler"),
 ]
@@ -30,7 +41,9 @@ LAST = st.sampled_from(["hang_up", "drain", "tool"])
 
 
 class AnyCall(Call):
-    """Does one step of a random call, as a server would: only what the state of its session allows."""
+    """Does one step of a random call, as a server would: only what the state of
+    its session allows.
+    """
 
     def step(self, kind: str, n: int) -> None:
         self.now += 0.01 * n
@@ -53,13 +66,16 @@ class AnyCall(Call):
             case "delta" if self.server is not None:
                 self.speak(self.server, f"i{self.server}.{n % 2}", 50 * (n + 1), "word ")
             case "done" | "cancelled" | "failed" if self.server is not None:
-                ended, self.server = self.server, None
+                ended = self.server
+                self.server = None
                 self.done(ended, "completed" if kind == "done" else kind)
             case "tool" if self.server is not None:
                 self.calls_tool(self.server, "look", f"c{n}")
             case "finish":
                 running = [tool.call_id for tool in self.tools]
-                self.feed(signals.ToolAnswered(running[n % len(running)] if running else "none", "out"))
+                self.feed(
+                    signals.ToolAnswered(running[n % len(running)] if running else "none", "out")
+                )
             case "silence":
                 self.model("input_audio_buffer.timeout_triggered")
             case "digit":
@@ -73,7 +89,11 @@ class AnyCall(Call):
                 self.model("session.created", session={})
                 self.model("session.updated")
             case "error":
-                codes = ["conversation_already_has_active_response", "unknown", "response_cancel_not_active"]
+                codes = [
+                    "conversation_already_has_active_response",
+                    "unknown",
+                    "response_cancel_not_active",
+                ]
                 self.model("error", error={"code": codes[n % 3], "message": f"{n} ms"})
             case "filler":
                 self.respond(response=f"f{n}", metadata={"purpose": "filler"})
@@ -94,8 +114,12 @@ class AnyCall(Call):
 
 @given(STEPS, MODES, LAST, st.booleans())
 @settings(max_examples=60)
-def test_what_holds_of_every_call(steps: list[tuple[str, int]], mode: str, last: str, greeted: bool) -> None:
-    call = AnyCall(a_session(greeting="Hello." if greeted else None, options={"barge_in": {"mode": mode}}))
+def test_what_holds_of_every_call(
+    steps: list[tuple[str, int]], mode: str, last: str, greeted: bool
+) -> None:
+    call = AnyCall(
+        a_session(greeting="Hello." if greeted else None, options={"barge_in": {"mode": mode}})
+    )
     for kind, n in steps:
         call.step(kind, n)
     if not call.ends:
@@ -106,7 +130,8 @@ def test_what_holds_of_every_call(steps: list[tuple[str, int]], mode: str, last:
     answers = Counter(
         event["item"]["call_id"]
         for event in call.sent()
-        if event["type"] == "conversation.item.create" and event["item"]["type"] == "function_call_output"
+        if event["type"] == "conversation.item.create"
+        and event["item"]["type"] == "function_call_output"
     )
     assert all(count == 1 for count in answers.values()), "an output is sent once"
     runs = Counter(tool.call_id for tool in call.tools)
@@ -125,13 +150,17 @@ def finish(call: AnyCall, last: str) -> None:
 
 
 def assert_truncations(call: Call) -> None:
-    """No truncation goes beyond what came, and after a clear no sound of what was cleared is sent."""
+    """No truncation goes beyond what came, and after a clear no sound of what was
+    cleared is sent.
+    """
     received: Counter[str] = Counter()
     for event in call.sent():
         if event["type"] == "conversation.item.truncate":
             received[event["item_id"]] += 1
             assert event["audio_end_ms"] <= call.received_ms.get(event["item_id"], 0)
-    names: list[Any] = [frame["mark"]["name"] for frame in call.phone_frames() if frame["event"] == "mark"]
+    names: list[Any] = [
+        frame["mark"]["name"] for frame in call.phone_frames() if frame["event"] == "mark"
+    ]
     assert len(names) == len(set(names)), "a mark has a name of its own"
     epochs = [int(name.partition(".")[0]) for name in names]
     assert epochs == sorted(epochs)
@@ -185,7 +214,8 @@ async def answer(server: PhoneServer, what: int, call_id: str) -> str:
 
 
 async def probed(count: int) -> None:
-    api, choose = Api(), random.Random(5)
+    api = Api()
+    choose = random.Random(5)
     async with MemoryDatabase() as database:
         real = phone_server_on(database, api)
         strange = phone_server_on(database, api, clock=real.clock, workspace="elsewhere")
@@ -199,7 +229,8 @@ async def probed(count: int) -> None:
                     with pytest.raises(StreamRefused):
                         await server.calls.take(text, SID)
             else:
-                what, twist = choose.randrange(6), choose.choice(TWISTS)
+                what = choose.randrange(6)
+                twist = choose.choice(TWISTS)
                 expected = await answer(strange, what, twist(MADE_UP))
                 assert await answer(strange, what, twist(call.call_id)) == expected
         with pytest.raises(StreamRefused):

@@ -40,7 +40,9 @@ def test_what_was_said_into_a_protected_greeting_is_forgotten_once_it_was_played
     call = Call(a_session(greeting="Say hello.", greeting_is_interruptible=False))
     response = call.respond()
     call.speak(response, "i1", 1_000)
-    assert "clear" not in str(call.phone_frames(call.model("input_audio_buffer.speech_started", item_id="u")))
+    assert "clear" not in str(
+        call.phone_frames(call.model("input_audio_buffer.speech_started", item_id="u"))
+    )
     call.model("input_audio_buffer.speech_stopped", item_id="u")
     assert call.kinds(call.done(response)) == []
     assert call.kinds(call.marks()) == ["input_audio_buffer.clear"]
@@ -208,7 +210,9 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
                 wanted.append(tool.call_id)
                 call.feed(signals.ToolAnswered(tool.call_id, "It is foggy"))
     outputs = [
-        e for e in call.sent() if e["type"] == "conversation.item.create" and e["item"]["type"] in ours
+        e
+        for e in call.sent()
+        if e["type"] == "conversation.item.create" and e["item"]["type"] in ours
     ]
     assert [e["item"]["call_id"] for e in outputs] == wanted
     assert len(wanted) == 1
@@ -235,12 +239,17 @@ def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) ->
         assert not call.kinds(made)
     call.model("response.created")  # without an id nobody could say when it is over
     call.model(
-        "response.output_item.done", item={"type": "function_call", "status": "completed", "name": "x"}
+        "response.output_item.done",
+        item={"type": "function_call", "status": "completed", "name": "x"},
     )
     call.model("input_audio_buffer.committed", item_id="u0", previous_item_id=["u"])
-    call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript=None)
+    call.model(
+        "conversation.item.input_audio_transcription.completed", item_id="u1", transcript=None
+    )
     for delta in (None, 7, ["Hi"]):
-        call.model("response.output_audio_transcript.delta", item_id="i1", response_id="r1", delta=delta)
+        call.model(
+            "response.output_audio_transcript.delta", item_id="i1", response_id="r1", delta=delta
+        )
     assert not list(call.bridge.transcript.ordered())
     assert call.bridge.gate.state == "idle"
     assert not call.bridge.tools.is_running
@@ -259,8 +268,12 @@ def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> Non
 
 @each_row("field", "item_id", "response_id", "call_id", "item", "response")
 def test_ids_that_are_too_long_to_be_kept_are_no_event(field: str) -> None:
-    sane, long = "i" * 256, "i" * 257
-    event = {"type": "conversation.item.done", field: {"id": sane} if field in ("item", "response") else sane}
+    sane = "i" * 256
+    long = "i" * 257
+    event = {
+        "type": "conversation.item.done",
+        field: {"id": sane} if field in ("item", "response") else sane,
+    }
     assert read_event(json.dumps(event)) == event
     event[field] = {"id": long} if field in ("item", "response") else long
     assert read_event(json.dumps(event)) is None
@@ -277,7 +290,9 @@ def test_the_words_of_a_call_are_bounded_together() -> None:
 
 
 async def test_an_interruption_passes_what_waits_and_what_waits_is_bounded() -> None:
-    may, sent, full = asyncio.Event(), list[str](), list[str]()
+    may = asyncio.Event()
+    sent = list[str]()
+    full = list[str]()
 
     async def send(text: str) -> None:
         await may.wait()

@@ -20,12 +20,17 @@ from tools.http.fetch import HttpAnswer, RequestFailed
     (RealtimeRefused(place="test", model="m", why="key"), 1),
 )
 @by_clock
-async def test_without_a_model_the_call_ends_with_what_is_owed(failure: Exception, connections: int) -> None:
+async def test_without_a_model_the_call_ends_with_what_is_owed(
+    failure: Exception, connections: int
+) -> None:
     async with held_call(shop(), fails=[failure, failure]) as call:
         reason, part = await ended(call)
         assert [each.path for each in call.api.sent] == ["/calls", "/calls"]
     assert (reason, part.outcome) == ("model_unreachable", "abandoned")
-    assert (len(call.models), call.records.stored["end_reason"]) == (connections, "model_unreachable")
+    assert (len(call.models), call.records.stored["end_reason"]) == (
+        connections,
+        "model_unreachable",
+    )
 
 
 @by_clock
@@ -48,7 +53,9 @@ DOWN = RequestFailed("unreachable")
 
 @by_clock
 async def test_a_call_whose_session_is_not_to_be_had_leaves_no_conversation() -> None:
-    async with held_call(shop() | {"session": FETCHED}, api=Api(answers={"/session": DOWN})) as call:
+    async with held_call(
+        shop() | {"session": FETCHED}, api=Api(answers={"/session": DOWN})
+    ) as call:
         over = await call.over()
         with pytest.raises(ThreadNotFound):
             await call.thread()
@@ -59,7 +66,9 @@ async def test_a_call_whose_session_is_not_to_be_had_leaves_no_conversation() ->
 @by_clock
 async def test_a_session_is_fetched_beside_the_connection_and_may_fall_back() -> None:
     session = FETCHED | {"fallback": {"instructions": "Take a message."}}
-    async with opened_call(shop() | {"session": session}, api=Api(answers={"/session": DOWN})) as call:
+    async with opened_call(
+        shop() | {"session": session}, api=Api(answers={"/session": DOWN})
+    ) as call:
         assert "Take a message." in call.model.sent[0]["session"]["instructions"]
         await ended(call, hangs_up=True)
     answer = HttpAnswer(status=200, value={"prompt": "Sell.", "voice": "coral"})

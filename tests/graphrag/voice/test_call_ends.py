@@ -1,4 +1,6 @@
-"""Calls end once, whatever ends them and whichever process is gone, and an API gets what it is owed."""
+"""Calls end once, whatever ends them and whichever process is gone, and an API gets what
+it is owed.
+"""
 
 import asyncio
 from collections import Counter
@@ -141,8 +143,11 @@ async def test_a_call_of_a_killed_process_ends_as_lost_and_its_api_knows(
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_killed_at_any_write_a_call_ends_once_on_another_server(api: Api, after: bool) -> None:
-    ends, died = Counter[str | None](), True
+async def test_killed_at_any_write_a_call_ends_once_on_another_server(
+    api: Api, after: bool
+) -> None:
+    ends = Counter[str | None]()
+    died = True
     number = 0
     while died:
         number += 1
@@ -182,7 +187,9 @@ async def test_a_server_away_too_long_changes_no_call_that_ended_meanwhile(
     away, other = pair(memory, api)
     call, serving = await away.connect()
     record = await memory.records("default").get("lease", f"turn/{call.call_id}")
-    await memory.records("default").delete("lease", record.key, expected_version=record.version or "")
+    await memory.records("default").delete(
+        "lease", record.key, expected_version=record.version or ""
+    )
     other.clock.now += 21 * SECOND
     await other.tick()
     lost = await call_of(other, call.call_id)
@@ -208,10 +215,13 @@ async def test_a_person_ends_a_call_wherever_it_is_served(memory: Database, api:
     assert (await other.calls.end(ringing.call_id, REVIEWER)).status == "ended"
 
 
-async def test_a_call_ended_before_its_stream_is_held_is_held_by_nobody(memory: Database, api: Api) -> None:
+async def test_a_call_ended_before_its_stream_is_held_is_held_by_nobody(
+    memory: Database, api: Api
+) -> None:
     server, other = pair(memory, api)
     call, token = await server.ring()
-    taken, phone = await server.calls.take(token, SID), NoPhone()
+    taken = await server.calls.take(token, SID)
+    phone = NoPhone()
     ended = await other.calls.end(call.call_id, REVIEWER)
     assert (ended.status, ended.end_reason) == ("ended", "lost")
     start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
@@ -224,7 +234,9 @@ async def test_a_call_ended_before_its_stream_is_held_is_held_by_nobody(memory: 
     assert not api.of("/calls")
 
 
-async def test_a_clock_that_is_set_back_makes_no_call_shorter_than_nothing(server: PhoneServer) -> None:
+async def test_a_clock_that_is_set_back_makes_no_call_shorter_than_nothing(
+    server: PhoneServer,
+) -> None:
     call, serving = await server.connect()
     server.clock.now -= 60 * SECOND
     server.speakers[0].end_soon("caller_hung_up")
@@ -250,7 +262,9 @@ async def test_an_agent_that_is_stopped_refuses_calls_and_with_now_ends_those_th
     assert Counter(call.end_reason for call in calls) == {"draining": 4}
 
 
-async def test_a_call_whose_agent_went_before_its_stream_ends_and_hangs_up(server: PhoneServer) -> None:
+async def test_a_call_whose_agent_went_before_its_stream_ends_and_hangs_up(
+    server: PhoneServer,
+) -> None:
     call, token = await server.ring(None)
     server.shop.agent = None
     phone = NoPhone()
@@ -275,7 +289,9 @@ async def test_what_the_caller_meets_after_the_stream_and_what_the_agents_health
     server: PhoneServer, over: CallOver, text: str
 ) -> None:
     call, serving = await server.connect()
-    asked = asyncio.create_task(server.calls.after(call.call_id))  # it comes before the end is stored
+    asked = asyncio.create_task(
+        server.calls.after(call.call_id)
+    )  # it comes before the end is stored
     await asyncio.sleep(0)
     server.speakers[0].over.set_result(over)
     after = await asked

@@ -48,7 +48,11 @@ async def test_a_plain_call_from_its_greeting_to_the_callers_goodbye() -> None:
     started, note, end = api.sent
     assert started.body["phone"] == "+33612345678"
     assert note.body["content"].splitlines()[-1] == "Assistant: Until six."
-    assert (end.body["reason"], end.body["outcome"], end.body["id"]) == ("caller_hung_up", "info_only", "c-7")
+    assert (end.body["reason"], end.body["outcome"], end.body["id"]) == (
+        "caller_hung_up",
+        "info_only",
+        "c-7",
+    )
     assert [said["role"] for said in end.body["transcript"]] == ["assistant", "user", "assistant"]
     assert call.records.stored["usage"]["audioOut"] == 14
 
@@ -60,7 +64,9 @@ async def test_an_act_that_is_under_way_when_the_caller_hangs_up_is_finished_and
         call.model.heard("A pizza.")
         call.model.answers("Gladly.", 200, ("order", {}), ("order", {}))
         await call.until(lambda: bool(api.of("/orders")))
-        assert [each.ok for each in (await call.part()).tools] == [None]  # it may have been carried out
+        assert [each.ok for each in (await call.part()).tools] == [
+            None
+        ]  # it may have been carried out
         call.phone.hang_up()
         await asyncio.sleep(3)
         assert call.phone.closed == 1000, "nobody keeps the line open for it"
@@ -159,7 +165,9 @@ async def test_a_model_that_is_lost_twice_ends_the_call_and_once_does_not() -> N
 
 
 @by_clock
-async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_it_falls_silent() -> None:
+async def test_a_connection_that_is_given_up_for_its_own_event_is_closed_though_it_falls_silent() -> (
+    None
+):
     async with opened_call(shop()) as call:
         call.model.event("error", error={"code": "session_expired"})
         await call.until(lambda: len(call.models) == 2)
@@ -235,7 +243,9 @@ async def test_sound_beyond_what_a_phone_keeps_is_dropped() -> None:
         for _ in range(8):
             call.model.answers("On and on.", 60_000)
         await call.rest(0.5)
-        played_s = sum(len(frame["media"]["payload"]) for frame in call.phone.of("media")) * 3 / 4 / 8_000
+        played_s = (
+            sum(len(frame["media"]["payload"]) for frame in call.phone.of("media")) * 3 / 4 / 8_000
+        )
         assert 300 < played_s <= 361
         await ended(call, hangs_up=True)
 
@@ -312,7 +322,9 @@ LAST: list[Callable[[HeldCall], Any]] = [
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.sampled_from(LAST))
 @settings(max_examples=25, deadline=None)
 @by_clock
-async def test_whatever_both_do_a_call_ends_once_and_leaves_nothing(steps: list[Any], last: Any) -> None:
+async def test_whatever_both_do_a_call_ends_once_and_leaves_nothing(
+    steps: list[Any], last: Any
+) -> None:
     async with opened_call(shop(greeting=GREETING)) as call:
         for step in (*steps, last):
             if isawaitable(done := step(call)):

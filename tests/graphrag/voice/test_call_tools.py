@@ -1,4 +1,6 @@
-"""Tools of graphs by voice: proposals wait for people and are named by a code, sources are noted."""
+"""Tools of graphs by voice: proposals wait for people and are named by a code,
+sources are noted.
+"""
 
 import asyncio
 import json
@@ -81,7 +83,9 @@ async def test_nobody_decides_as_a_caller(role: Any) -> None:
         approval = await proposed(call)
         for user_id in ("caller:call1", "caller:other"):
             with pytest.raises(NotAllowed) as refused:
-                await call.approvals.decide(approval.id, Approve(), Person(user_id, role, "default"))
+                await call.approvals.decide(
+                    approval.id, Approve(), Person(user_id, role, "default")
+                )
             assert refused.value.code == "callers_decide_nothing"
         assert (await call.approvals.get(approval.id, REVIEWER)).is_open
         await call.hang_up()
@@ -130,7 +134,9 @@ async def test_who_follows_late_sees_a_call_from_its_beginning_on() -> None:
         call.runner.feed.close()
         for messages in (await early, await late, await followed(call)):
             assert {each["callId"] for each in messages} == {"call1"}
-            last = {each["itemId"]: each["text"] for each in messages if each["type"] == "call:said"}
+            last = {
+                each["itemId"]: each["text"] for each in messages if each["type"] == "call:said"
+            }
             assert list(last.values()) == ["Rename it.", "It waits."]
             kinds = [each["type"] for each in messages]
             assert {"call:state", "call:tool", "call:proposal"} <= set(kinds)
@@ -185,10 +191,14 @@ async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -
         ("double", None),
     ):
         given = {} if key is None else {"realtime_api_key": key}
-        async with open_services(load_settings(db="memory:", realtime=realtime, **given)) as services:
+        async with open_services(
+            load_settings(db="memory:", realtime=realtime, **given)
+        ) as services:
             models = calls_of(services).parts.models
             side = models("gpt-realtime-2.1") if models else None
-            found.append("off" if side is None else "openai" if type(side) is OpenAISide else "double")
+            found.append(
+                "off" if side is None else "openai" if type(side) is OpenAISide else "double"
+            )
     assert found == ["off", "off", "off", "openai", "double"]
 
 
@@ -212,11 +222,18 @@ KEY = "sk-of-the-double"
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "NODIUS_REALTIME", "NODIUS_PUBLIC_URL", "NODIUS_TWILIO_AUTH_TOKEN"):
+    for name in (
+        "OPENAI_API_KEY",
+        "NODIUS_REALTIME",
+        "NODIUS_PUBLIC_URL",
+        "NODIUS_TWILIO_AUTH_TOKEN",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
-async def said(settings: Settings, *, ask: bool = False, **openai: object) -> dict[str, tuple[str, str]]:
+async def said(
+    settings: Settings, *, ask: bool = False, **openai: object
+) -> dict[str, tuple[str, str]]:
     async with MemoryDatabase() as database:
         manager = ManagerCase(database).manager()
         await manager.apply(agent_document(openai=openai), ADMIN)

@@ -1,4 +1,6 @@
-"""Telephone calls ring, are answered, end once and are forgotten, on each store and on several servers."""
+"""Telephone calls ring, are answered, end once and are forgotten, on each store
+and on several servers.
+"""
 
 import asyncio
 import random
@@ -40,7 +42,12 @@ DAY = 86_400_000
 
 
 def blocking(message: str | None) -> Any:
-    check = {"name": "black", "url": "{{base_url}}/blocked", "block_if": "$.blocked", "on_block": "hangup"}
+    check = {
+        "name": "black",
+        "url": "{{base_url}}/blocked",
+        "block_if": "$.blocked",
+        "on_block": "hangup",
+    }
     if message:
         check |= {"on_block": "message", "message": message}
     return compiled(document(pre_call_checks=[check]))
@@ -52,7 +59,9 @@ async def stored_text(database: Database) -> str:
     return "\n".join(str(dict(record.data)) + record.key for records in found for record in records)
 
 
-async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(database: Database, api: Api) -> None:
+async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(
+    database: Database, api: Api
+) -> None:
     server, other = pair(database, api)
     call, token = await server.ring()
     assert (call.status, server.places.taken) == ("ringing", 1)
@@ -71,7 +80,11 @@ async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(database: Datab
     ended = api.of("/calls")[1].body
     assert (ended["outcome"], ended["reason"], ended["seconds"]) == ("info_only", "transferred", 30)
     whole = await other.calls.document(call.call_id, REVIEWER)
-    assert (whole["status"], whole["endReason"], whole["outcome"]) == ("ended", "transferred", "info_only")
+    assert (whole["status"], whole["endReason"], whole["outcome"]) == (
+        "ended",
+        "transferred",
+        "info_only",
+    )
     assert (whole["durationSec"], whole["callerPhone"], whole["callSid"]) == (30, NUMBER, SID)
     assert whole["transcript"][0]["content"] == f"I am {NUMBER}."
     assert whole["flags"]["had_conversation"] is True
@@ -93,7 +106,12 @@ async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(database: Datab
     assert SID not in text
     assert "+33123456789" not in text
     (kept,), cursor = await other.calls.listed(ADMIN).list()
-    assert (kept.outcome, kept.duration_sec, kept.next_time, cursor) == ("info_only", 30, None, None)
+    assert (kept.outcome, kept.duration_sec, kept.next_time, cursor) == (
+        "info_only",
+        30,
+        None,
+        None,
+    )
 
 
 async def test_a_webhook_twice_at_once_to_two_servers_is_one_call_and_stream(
@@ -139,9 +157,13 @@ async def test_a_token_is_for_one_call_one_time_and_some_seconds(
     server.speakers[-1].end_soon("caller_hung_up")
 
 
-async def test_no_more_calls_than_an_agent_and_a_process_may_have(database: Database, api: Api) -> None:
+async def test_no_more_calls_than_an_agent_and_a_process_may_have(
+    database: Database, api: Api
+) -> None:
     servers = pair(database, api, agent=with_limit(3), most=50)
-    begun = await asyncio.gather(*(servers[i % 2].ring(f"CA{i}") for i in range(8)), return_exceptions=True)
+    begun = await asyncio.gather(
+        *(servers[i % 2].ring(f"CA{i}") for i in range(8)), return_exceptions=True
+    )
     rung = [each for each in begun if isinstance(each, tuple)]
     assert all(isinstance(each, tuple | call_errors.CallsFull) for each in begun)
     assert 1 <= len(rung) <= 3
@@ -183,7 +205,9 @@ async def test_a_blocked_caller_leaves_a_record_and_nothing_is_owed(
     assert (await call_of(server, call.call_id)).refusal is None
 
 
-async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(memory: Database, api: Api) -> None:
+async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(
+    memory: Database, api: Api
+) -> None:
     server = phone_server_on(memory, api, agent=with_limit(1))
     first, _ = await server.ring()
     looks = iter([None])
@@ -191,7 +215,8 @@ async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(memory: D
     async def before_the_first_was_stored(call_id: str) -> Call | None:
         return next(looks, await read(call_id))
 
-    read, server.calls.records.get = server.calls.records.get, before_the_first_was_stored
+    read = server.calls.records.get
+    server.calls.records.get = before_the_first_was_stored
     second, token = await server.ring()
     assert (second.call_id, server.places.taken) == (first.call_id, 1)
     serving = await server.answer(token)
@@ -209,7 +234,9 @@ async def test_what_was_got_ready_for_a_call_is_left_when_no_stream_comes(
 
 
 @pytest.mark.parametrize("starts", [60, pytest.param(1_000, marks=pytest.mark.slow)])
-async def test_no_place_leaks_over_starts_with_faults(memory: Database, api: Api, starts: int) -> None:
+async def test_no_place_leaks_over_starts_with_faults(
+    memory: Database, api: Api, starts: int
+) -> None:
     server = phone_server_on(memory, api, agent=with_limit(20), most=20)
     choose, write, failing = random.Random(7), server.records._write, [False]  # pyright: ignore[reportPrivateUsage]
 
@@ -280,7 +307,9 @@ async def test_a_follower_goes_on_after_the_store_was_away_and_after_being_too_s
     assert kinds == ["call:state", "call:state", "call:said", "call:state", "call:ended"]
 
 
-async def test_only_agents_that_take_calls_are_rung(server: PhoneServer, memory: Database, api: Api) -> None:
+async def test_only_agents_that_take_calls_are_rung(
+    server: PhoneServer, memory: Database, api: Api
+) -> None:
     with pytest.raises(AgentNotFound):
         await server.calls.begin("shop2", call_sid="CA2")
     only_chat = phone_server_on(memory, api, agent=compiled(document(channels=["chat"])))

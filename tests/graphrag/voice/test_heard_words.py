@@ -1,4 +1,6 @@
-"""Words count as said when they were heard: answers, texts, goodbyes; and what the caller says by keypad."""
+"""Words count as said when they were heard: answers, texts, goodbyes; and what the caller
+says by keypad.
+"""
 
 from typing import Any
 
@@ -62,7 +64,9 @@ def test_what_waits_to_be_said_is_forgotten_when_the_caller_goes_on() -> None:
     call = Call()
     response = call.respond()
     call.model("input_audio_buffer.speech_started", item_id="u1")
-    assert call.kinds(text_only(call, response, "t1", "It is late.")) == ["conversation.item.delete"]
+    assert call.kinds(text_only(call, response, "t1", "It is late.")) == [
+        "conversation.item.delete"
+    ]
     call.model("input_audio_buffer.speech_stopped", item_id="u1")
     call.done(call.respond())
     assert "It is late." not in str(call.sent()[-1].get("response"))
@@ -114,7 +118,11 @@ def test_a_response_without_an_end_is_ended_and_what_waits_for_it_goes_on() -> N
     response = call.respond()
     call.calls_tool(response, "look", "c1")
     call.feed(signals.ToolAnswered("c1", "done"))
-    made = [action for _ in range(3) for action in (*call.wait(3), *call.feed(signals.PhoneAudio(sound(20))))]
+    made = [
+        action
+        for _ in range(3)
+        for action in (*call.wait(3), *call.feed(signals.PhoneAudio(sound(20))))
+    ]
     assert [kind for kind in call.kinds(made) if kind.startswith("response")] == [
         "response.cancel",
         "response.create",
@@ -127,7 +135,10 @@ def test_a_response_without_an_end_is_ended_and_what_waits_for_it_goes_on() -> N
 
 async def test_a_text_is_said_and_stands_in_the_models_conversation_once() -> None:
     faults = Faults(text_responses=1)
-    async with called(ScriptedMind(["Good day."]), faults=[faults], greeting=GREETING) as (call, double):
+    async with called(ScriptedMind(["Good day."]), faults=[faults], greeting=GREETING) as (
+        call,
+        double,
+    ):
         await call.until(lambda: ("assistant", "Good day.") in words(call))
         session: DoubleSession = double.sessions[0]
         assert session.errors == {}
@@ -146,7 +157,9 @@ def test_digits_are_words_of_the_caller_in_their_place_also_when_the_call_ends_f
     created = next(event for event in call.sent() if event["type"] == "conversation.item.create")
     call.done(call.respond())
     call.model("input_audio_buffer.committed", item_id="u1", previous_item_id=created["item"]["id"])
-    call.model("conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Hello?")
+    call.model(
+        "conversation.item.input_audio_transcription.completed", item_id="u1", transcript="Hello?"
+    )
     call.feed(signals.PhoneDigit("7"))
     call.feed(signals.PhoneStopped())
     assert transcript(call) == [

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.voice.media_messages import MESSAGE_BYTES, MOST_BAD, MediaMessages, MessageRefused, StreamStart
+from graphrag.voice.media_messages import (
+    MESSAGE_BYTES,
+    MOST_BAD,
+    MediaMessages,
+    MessageRefused,
+    StreamStart,
+)
 from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
 from tests.support.data_files import ours, published
 from tests.support.each_row import each_row
@@ -36,7 +42,9 @@ def test_each_message_is_read_as_what_it_is() -> None:
     assert messages.read(media()) == PhoneAudio("f39/")
     assert messages.read(media(track="outbound", number=3)) is None
     assert messages.read('{"event":"mark","mark":{"name":"0.1"}}') == PhoneMark("0.1")
-    assert messages.read('{"event":"dtmf","dtmf":{"track":"inbound_track","digit":"#"}}') == PhoneDigit("#")
+    assert messages.read(
+        '{"event":"dtmf","dtmf":{"track":"inbound_track","digit":"#"}}'
+    ) == PhoneDigit("#")
     assert messages.read('{"event":"stop","stop":{"callSid":"CA1"}}') == PhoneStopped()
     assert (messages.bad, messages.gaps) == (0, 0)
 
@@ -93,7 +101,9 @@ def test_what_is_no_message_is_ignored_and_too_much_of_it_ends_the_stream(text: 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 EVENTS = st.sampled_from(["connected", "start", "media", "mark", "dtmf", "stop"])

@@ -1,4 +1,6 @@
-"""A caller ends with somebody: where a transfer is not answered, and where the agent cannot serve them."""
+"""A caller ends with somebody: where a transfer is not answered, and where the agent
+cannot serve them.
+"""
 
 from typing import Any
 from xml.etree.ElementTree import fromstring
@@ -41,16 +43,22 @@ async def test_a_transfer_that_nobody_answers_goes_on_to_each_destination_once(
     tried: list[Any] = []
     while after.destination is not None:
         tried.append(after.destination)
-        after = await server.calls.after_dial(call.call_id, agent_id="shop", tried=after.tried, status=status)
+        after = await server.calls.after_dial(
+            call.call_id, agent_id="shop", tried=after.tried, status=status
+        )
     assert tried == ["+33111111111", "sip:shop@example.com", "+33333333333"]
     assert after.text.startswith("Nobody can take your call")
     assert (await call_of(server, call.call_id)).dial_status == status
 
 
-async def test_after_a_conversation_with_somebody_else_the_call_is_over(memory: Database, api: Api) -> None:
+async def test_after_a_conversation_with_somebody_else_the_call_is_over(
+    memory: Database, api: Api
+) -> None:
     server = phone_server_on(memory, api, agent=compiled(document(voice=DESKS)))
     for status in ("completed", "answered"):
-        after = await server.calls.after_dial("call1", agent_id="shop", tried=["sales"], status=status)
+        after = await server.calls.after_dial(
+            "call1", agent_id="shop", tried=["sales"], status=status
+        )
         assert after == AfterCall()
     gone = await server.calls.after_dial("call1", agent_id="shop", tried=["nobody"], status="busy")
     assert gone.destination == "+33333333333", "what a newer document does not name is left out"
@@ -62,7 +70,10 @@ async def test_after_a_conversation_with_somebody_else_the_call_is_over(memory: 
         (reason, True)
         for reason in ("model_refused", "model_unreachable", "session_failed", "error", "draining")
     ),
-    *((reason, False) for reason in ("caller_hung_up", "agent_hung_up", "caller_silent", "max_duration")),
+    *(
+        (reason, False)
+        for reason in ("caller_hung_up", "agent_hung_up", "caller_silent", "max_duration")
+    ),
 )
 async def test_whoever_the_agent_cannot_serve_is_connected_with_the_fallback(
     memory: Database, api: Api, reason: Any, passes_on: bool
@@ -122,7 +133,9 @@ def test_a_fallback_that_is_no_destination_is_refused(voice: dict[str, Any], whe
 
 @by_clock
 async def test_tools_of_the_service_set_flags_that_decide_the_outcome() -> None:
-    tools = {"connect": {"type": "builtin", "action": "transfer", "on_success_flags": ["passed_on"]}}
+    tools = {
+        "connect": {"type": "builtin", "action": "transfer", "on_success_flags": ["passed_on"]}
+    }
     rules = [{"flag": "passed_on", "outcome": "human"}, {"flag": None, "outcome": "none"}]
     agent = document(voice=DESKS, tools=tools, lifecycle={"outcome_rules": rules})
     assert not [each for each in check_document(agent).warnings if each.code == "unset_flag"]

@@ -1,7 +1,7 @@
 """What the conformance suite calls, mounted beside the tools of the product.
 
-The names and the texts are those that `@modelcontextprotocol/conformance` asks for in the descriptions of
-its scenarios; transport, sign-in, limits and everything else is the product's.
+The names and the texts are those that `@modelcontextprotocol/conformance` asks for in the
+descriptions of its scenarios; transport, sign-in, limits and everything else is the product's.
 """
 
 import json
@@ -36,11 +36,15 @@ CONTENTS: Mapping[str, list[types.ContentBlock]] = {
     "test_simple_text": [words("This is a simple text response for testing.")],
     "test_image_content": [IMAGE],
     "test_audio_content": [types.AudioContent(data=SILENCE, mime_type="audio/wav")],
-    "test_embedded_resource": [resource("test://embedded-resource", "This is an embedded resource content.")],
+    "test_embedded_resource": [
+        resource("test://embedded-resource", "This is an embedded resource content.")
+    ],
     "test_multiple_content_types": [
         words("Multiple content types test:"),
         IMAGE,
-        resource("test://mixed-content-resource", '{"test":"data","value":123}', "application/json"),
+        resource(
+            "test://mixed-content-resource", '{"test":"data","value":123}', "application/json"
+        ),
     ],
 }
 RESOURCES = {
@@ -48,20 +52,31 @@ RESOURCES = {
     "test://watched-resource": "Watched resource content",
 }
 ENUMS = ["option1", "option2", "option3"]
-TITLED = [{"const": f"value{n}", "title": f"{name} Option"} for n, name in enumerate(("First", "Second"), 1)]
+TITLED = [
+    {"const": f"value{n}", "title": f"{name} Option"}
+    for n, name in enumerate(("First", "Second"), 1)
+]
 FORMS: Mapping[str, dict[str, Any]] = {
     "test_elicitation": {"username": {"type": "string"}, "email": {"type": "string"}},
     "test_elicitation_sep1034_defaults": {
         "name": {"type": "string", "default": "John Doe"},
         "age": {"type": "integer", "default": 30},
         "score": {"type": "number", "default": 95.5},
-        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "status": {
+            "type": "string",
+            "enum": ["active", "inactive", "pending"],
+            "default": "active",
+        },
         "verified": {"type": "boolean", "default": True},
     },
     "test_elicitation_sep1330_enums": {
         "untitledSingle": {"type": "string", "enum": ENUMS},
         "titledSingle": {"type": "string", "oneOf": TITLED},
-        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2"],
+            "enumNames": ["Option One", "Option Two"],
+        },
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": ENUMS}},
         "titledMulti": {"type": "array", "items": {"anyOf": TITLED}},
     },
@@ -71,7 +86,9 @@ FORMS: Mapping[str, dict[str, Any]] = {
 def form(field: str, kind: str = "string") -> types.ElicitRequest:
     wanted = {"type": "object", "properties": {field: {"type": kind}}, "required": [field]}
     return types.ElicitRequest(
-        params=types.ElicitRequestFormParams(message=f"What is your {field}?", requested_schema=wanted)
+        params=types.ElicitRequestFormParams(
+            message=f"What is your {field}?", requested_schema=wanted
+        )
     )
 
 
@@ -159,29 +176,45 @@ class FixtureHandlers(McpHandlers):
 
     async def list_tools(self, ctx: Context, _: Any) -> types.ListToolsResult:
         own = await super().list_tools(ctx, _)
-        more = [types.Tool(name=name, description="A fixture.", input_schema=OBJECT) for name in TOOLS]
-        header = {"type": "object", "properties": {"text": {"type": "string", "x-mcp-header": "Text"}}}
+        more = [
+            types.Tool(name=name, description="A fixture.", input_schema=OBJECT) for name in TOOLS
+        ]
+        header = {
+            "type": "object",
+            "properties": {"text": {"type": "string", "x-mcp-header": "Text"}},
+        }
         echo = types.Tool(name="test_header_echo", description="A fixture.", input_schema=header)
         return types.ListToolsResult(tools=[*own.tools, *more, echo])
 
     async def call_tool(  # type: ignore[override]
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        name, given = params.name, params.arguments or {}
+        name = params.name
+        given = params.arguments or {}
         if name in CONTENTS:
             return types.CallToolResult(content=CONTENTS[name])
         if name in ROUNDS:
             return next_round(name, params.input_responses, params.request_state)
         if name in FORMS:
             schema: dict[str, Any] = {"type": "object", "properties": FORMS[name], "required": []}
-            asked = await ctx.session.elicit(str(given.get("message", name)), schema, ctx.request_id)
-            return said(f"User response: action={asked.action}, content={json.dumps(asked.content)}")
+            asked = await ctx.session.elicit(
+                str(given.get("message", name)), schema, ctx.request_id
+            )
+            return said(
+                f"User response: action={asked.action}, content={json.dumps(asked.content)}"
+            )
         match name:
             case "test_input_required_result_capabilities":
                 return types.InputRequiredResult(input_requests=self._of_capabilities(ctx))
             case "test_tool_with_logging":
-                for line in ("Tool execution started", "Tool processing data", "Tool execution completed"):
-                    await ctx.session.send_log_message("info", line, related_request_id=ctx.request_id)
+                for line in (
+                    "Tool execution started",
+                    "Tool processing data",
+                    "Tool execution completed",
+                ):
+                    await ctx.session.send_log_message(
+                        "info", line, related_request_id=ctx.request_id
+                    )
                 return said("done")
             case "test_error_handling":
                 return said("This tool intentionally returns an error for testing", is_error=True)
@@ -220,7 +253,9 @@ class FixtureHandlers(McpHandlers):
     ) -> types.ListResourcesResult:
         own = await super().list_resources(ctx, params)
         more = [types.Resource(name=uri.rpartition("/")[2], uri=uri) for uri in RESOURCES]
-        binary = types.Resource(name="static-binary", uri="test://static-binary", mime_type="image/png")
+        binary = types.Resource(
+            name="static-binary", uri="test://static-binary", mime_type="image/png"
+        )
         return types.ListResourcesResult(
             resources=[*own.resources, *more, binary], next_cursor=own.next_cursor
         )
@@ -234,9 +269,11 @@ class FixtureHandlers(McpHandlers):
             return types.ReadResourceResult(contents=[blob])
         if uri.startswith("test://template/"):
             named = {"id": uri.split("/")[3], "templateTest": True, "data": f"Data for {uri}"}
-            text, mime_type = json.dumps(named), "application/json"
+            text = json.dumps(named)
+            mime_type = "application/json"
         elif uri in RESOURCES:
-            text, mime_type = RESOURCES[uri], "text/plain"
+            text = RESOURCES[uri]
+            mime_type = "text/plain"
         else:
             return await super().read_resource(ctx, params)
         found = types.TextResourceContents(uri=uri, text=text, mime_type=mime_type)
@@ -263,7 +300,9 @@ class FixtureHandlers(McpHandlers):
             case "test_simple_prompt":
                 contents = [words("This is a simple prompt for testing.")]
             case "test_prompt_with_arguments":
-                contents = [words(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")]
+                contents = [
+                    words(f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'")
+                ]
             case "test_prompt_with_embedded_resource":
                 held = resource(given["resourceUri"], "Embedded resource content for testing.")
                 contents = [held, words("Please process the embedded resource above.")]
@@ -281,7 +320,9 @@ class FixtureHandlers(McpHandlers):
             messages=[types.PromptMessage(role="user", content=content) for content in contents]
         )
 
-    async def complete(self, _: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(
+        self, _: Context, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
         del params
         return types.CompleteResult(completion=types.Completion(values=["paris"], total=1))
 

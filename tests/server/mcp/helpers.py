@@ -1,4 +1,6 @@
-"""Clients of the package `mcp` against a server on a loopback socket, in either era of the protocol."""
+"""Clients of the package `mcp` against a server on a loopback socket, in either
+era of the protocol.
+"""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -1,4 +1,6 @@
-"""The protocol's own conformance suite against our transport and sign-in, in both eras; and its inspector."""
+"""The protocol's own conformance suite against our transport and sign-in, in both eras;
+and its inspector.
+"""
 
 import asyncio
 import json
@@ -31,7 +33,12 @@ INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 async def output(*command: str | Path, cwd: Path) -> tuple[int | None, str]:
     """Run a program of Node.js; return its exit code and what it printed."""
     program = await asyncio.create_subprocess_exec(
-        node(), *command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        node(),
+        *command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     printed, _ = await asyncio.wait_for(program.communicate(), 300)
     return program.returncode, printed.decode()

@@ -1,4 +1,6 @@
-"""MCP over HTTP: what clients list, read and propose in both eras; who is let in; what does not exist."""
+"""MCP over HTTP: what clients list, read and propose in both eras; who is let in; what
+does not exist.
+"""
 
 import asyncio
 import json
@@ -40,10 +42,19 @@ ERA = {"MCP-Protocol-Version": "2025-11-25"}
 async def test_an_agent_reads_proposes_and_learns_what_a_person_decided(mode: str) -> None:
     async with served() as running, connected(running, mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert {"search_nodes", "search_workspace", "check_graph", "propose_update_node"} <= tools.keys()
+        assert {
+            "search_nodes",
+            "search_workspace",
+            "check_graph",
+            "propose_update_node",
+        } <= tools.keys()
         assert tools["search_nodes"].input_schema["required"][0] == "graphKey"
-        assert (tools["propose_update_node"].meta or {})["ui"]["resourceUri"] == "ui://nodius/proposal"
-        found = await client.call_tool("search_nodes", {"graphKey": GRAPH, "query": "fetch players"})
+        assert (tools["propose_update_node"].meta or {})["ui"][
+            "resourceUri"
+        ] == "ui://nodius/proposal"
+        found = await client.call_tool(
+            "search_nodes", {"graphKey": GRAPH, "query": "fetch players"}
+        )
         assert "fetch-api" in said(found)
         rows = found.structured_content["tables"]["found"]
         assert rows[0]["_key"] == "fetch-api"
@@ -58,11 +69,15 @@ async def test_an_agent_reads_proposes_and_learns_what_a_person_decided(mode: st
         assert proposed.structured_content["outcome"] == said(proposed)
         view = (proposed.meta or {})["nodius/view"]
         assert (view["proposal"]["id"], view["link"]) == (approval_id, link)
-        assert len(json.dumps(proposed.structured_content)) < 1_000, "some programs give it to their model"
+        assert len(json.dumps(proposed.structured_content)) < 1_000, (
+            "some programs give it to their model"
+        )
         waiting = await client.call_tool("list_proposals", {"graphKey": GRAPH})
         assert [one["id"] for one in waiting.structured_content["proposals"]] == [approval_id]
         headers = {"Authorization": f"Bearer {token('rita', 'reviewer')}"}
-        async with httpx2.AsyncClient(base_url=running.address, headers=headers, trust_env=False) as rita:
+        async with httpx2.AsyncClient(
+            base_url=running.address, headers=headers, trust_env=False
+        ) as rita:
             document = (await rita.get(f"/api/approvals/{approval_id}")).json()
             assert document["client"] == {"channel": "mcp", "name": "test-client", "version": "1.2"}
             assert (document["userId"], document["status"]) == ("ed", "pending")
@@ -117,7 +132,9 @@ async def test_a_viewer_is_offered_no_proposals_and_stores_none() -> None:
         assert not [name for name in names if name.startswith("propose_")]
         refused = await client.call_tool("propose_update_node", RENAME)
         assert refused.is_error
-        assert (await client.call_tool("list_proposals", {})).structured_content == {"proposals": []}
+        assert (await client.call_tool("list_proposals", {})).structured_content == {
+            "proposals": []
+        }
 
 
 async def test_another_workspaces_graph_and_proposal_do_not_exist() -> None:
@@ -135,7 +152,9 @@ async def test_another_workspaces_graph_and_proposal_do_not_exist() -> None:
                 none = await stranger.call_tool(tool, {**arguments, **other})
                 assert answer.is_error
                 assert said(answer).replace(GRAPH, "none").replace(made, "ap_none") == said(none)
-            assert (await stranger.call_tool("list_proposals", {})).structured_content == {"proposals": []}
+            assert (await stranger.call_tool("list_proposals", {})).structured_content == {
+                "proposals": []
+            }
 
 
 async def test_without_a_token_a_client_learns_where_to_sign_in() -> None:
@@ -172,7 +191,9 @@ async def test_another_persons_session_is_none() -> None:
             "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": NAMED},
         }  # fmt: skip
         accept = {"Accept": "application/json, text/event-stream"}
-        async with httpx2.AsyncClient(base_url=running.address, headers=accept, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=running.address, headers=accept, trust_env=False
+        ) as client:
             of_ed = {"Authorization": f"Bearer {token()}"}
             begun = await client.post("/mcp", json=ask, headers=of_ed)
             session = {
@@ -181,8 +202,12 @@ async def test_another_persons_session_is_none() -> None:
             }
             listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
             other = {"Authorization": f"Bearer {token('rita', 'reviewer')}"}
-            assert (await client.post("/mcp", json=listing, headers={**session, **other})).status_code == 404
-            assert (await client.post("/mcp", json=listing, headers={**session, **of_ed})).status_code == 200
+            assert (
+                await client.post("/mcp", json=listing, headers={**session, **other})
+            ).status_code == 404
+            assert (
+                await client.post("/mcp", json=listing, headers={**session, **of_ed})
+            ).status_code == 200
 
 
 async def test_rules_for_programs_hold_and_a_rejected_change_is_not_proposed_again() -> None:
@@ -195,7 +220,9 @@ async def test_rules_for_programs_hold_and_a_rejected_change_is_not_proposed_aga
         assert "may not propose" in said(refused)
         await services.approvals.set_program_rule("mcp", ProgramRule(daily=1), admin)
         assert not (await client.call_tool("propose_update_node", RENAME)).is_error
-        again = await client.call_tool("propose_update_node", {**RENAME, "changes": {"data.name": "Another"}})
+        again = await client.call_tool(
+            "propose_update_node", {**RENAME, "changes": {"data.name": "Another"}}
+        )
         assert "of today" in said(again)
 
 
@@ -223,9 +250,13 @@ async def test_tools_that_propose_lead_to_the_one_view(mode: str) -> None:
         tools = (await client.list_tools()).tools
         uris = {tool.name: (tool.meta or {}).get("ui", {}).get("resourceUri") for tool in tools}
         (uri,) = {found for found in uris.values() if found}
-        (listed,) = [one for one in (await client.list_resources()).resources if str(one.uri) == uri]
+        (listed,) = [
+            one for one in (await client.list_resources()).resources if str(one.uri) == uri
+        ]
         (content,) = (await client.read_resource(uri)).contents
-    assert {name for name, found in uris.items() if found} == {n for n in uris if n.startswith("propose_")}
+    assert {name for name, found in uris.items() if found} == {
+        n for n in uris if n.startswith("propose_")
+    }
     assert isinstance(content, types.TextResourceContents)
     assert content.text == app_html()
     for one in (listed, content):
@@ -268,10 +299,16 @@ async def test_an_agent_proposes_on_this_computer_and_the_queue_has_it(tmp_path:
     async with SqliteDatabase(file) as database:
         approvals = Approvals(database.source("default"), database.records("default"))
         (waiting,) = await approvals.list(by=Person("local", "admin", "default"))
-    assert (waiting.id, waiting.status, waiting.program) == (approval_id, "pending", "mcp/desk-agent")
+    assert (waiting.id, waiting.status, waiting.program) == (
+        approval_id,
+        "pending",
+        "mcp/desk-agent",
+    )
 
 
-def test_a_role_is_passed_on_and_one_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_is_passed_on_and_one_that_is_none_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     roles: list[str] = []
 
     async def served(settings: Settings, *, role: str, graph: str | None) -> None:
@@ -306,12 +343,17 @@ async def opening(
 
 @pytest.mark.parametrize("action", ["accept", "decline"])
 @pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_that_can_opens_the_link_and_the_proposal_waits_once(mode: str, action: str) -> None:
+async def test_a_client_that_can_opens_the_link_and_the_proposal_waits_once(
+    mode: str, action: str
+) -> None:
     async with served() as running, opening(running, mode, action) as (client, asked):
         found = await client.call_tool(*PROPOSE)
         services = await running.state.services("default")
         [waiting] = await services.approvals.waiting()
-    assert (found.structured_content["id"], found.structured_content["status"]) == (waiting.id, "pending")
+    assert (found.structured_content["id"], found.structured_content["status"]) == (
+        waiting.id,
+        "pending",
+    )
     assert [f"approval={waiting.id}" in one.url for one in asked] == [True]
 
 
@@ -329,7 +371,11 @@ async def test_what_a_client_gives_back_is_refused_where_it_was_changed_or_is_of
         services = await running.state.services("default")
         [waiting] = await services.approvals.waiting()
         assert waiting.id not in state
-        for who, wrong in ((session, state[:-2] + "AA"), (session, waiting.id), (ann.session, state)):
+        for who, wrong in (
+            (session, state[:-2] + "AA"),
+            (session, waiting.id),
+            (ann.session, state),
+        ):
             with pytest.raises(MCPError):
                 await who.call_tool(
                     *PROPOSE, input_responses=given, request_state=wrong, allow_input_required=True
@@ -345,13 +391,17 @@ CASE_15 = Path(__file__).parents[2] / "data/cases/15-mcp-stringified-arguments/c
 
 
 @each_row("mode", "legacy", "2026-07-28")
-async def test_arguments_that_a_client_wraps_in_strings_or_fills_with_null_are_read(mode: str) -> None:
+async def test_arguments_that_a_client_wraps_in_strings_or_fills_with_null_are_read(
+    mode: str,
+) -> None:
     async with served() as running, connected(running, mode=mode) as client:
         calls = json.loads(CASE_15.read_text().replace('"400"', '"410"'))  # where it is not already
         for name, arguments in calls:
             answer = await client.call_tool(name, arguments)
             assert not answer.is_error, (name, answer)
-        listed = await client.call_tool("list_proposals", {"graphKey": None, "limit": "2", "status": None})
+        listed = await client.call_tool(
+            "list_proposals", {"graphKey": None, "limit": "2", "status": None}
+        )
         assert len(listed.structured_content["proposals"]) == 2
         assert not (await client.call_tool("read_graph_overview", {"graphKey": GRAPH})).is_error
 

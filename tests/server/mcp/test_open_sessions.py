@@ -1,4 +1,6 @@
-"""One person's MCP sessions never keep others out: each has a bound, and the longest idle one makes room."""
+"""One person's MCP sessions never keep others out: each has a bound, and the longest idle
+one makes room.
+"""
 
 from contextlib import AsyncExitStack
 from typing import Any
@@ -37,7 +39,9 @@ async def opened(client: httpx2.AsyncClient) -> str:
 
 async def pinged(client: httpx2.AsyncClient, session_id: str) -> int:
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    return (await client.post("/mcp", json=body, headers={"mcp-session-id": session_id})).status_code
+    return (
+        await client.post("/mcp", json=body, headers={"mcp-session-id": session_id})
+    ).status_code
 
 
 async def test_the_longest_idle_session_of_a_person_makes_room_and_others_keep_theirs(

@@ -1,4 +1,6 @@
-"""Calls that only note what they are asked: the server's side of calls without what stands behind."""
+"""Calls that only note what they are asked: the server's side of calls without
+what stands behind.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,8 +21,8 @@ TWILIO_TOKEN = "an auth token"
 class FakeCalls:
     """Begins calls, takes each token once, and serves a call by sending back what comes.
 
-    `refusal`: what `begin` raises. `afterwards`: what `after` and `after_dial` answer; `fallback`: who takes
-    the callers that are refused. `dialled`: what `after_dial` was asked.
+    `refusal`: what `begin` raises. `afterwards`: what `after` and `after_dial` answer; `fallback`:
+    who takes the callers that are refused. `dialled`: what `after_dial` was asked.
     """
 
     def __init__(self) -> None:

@@ -85,7 +85,9 @@ async def test_calls_go_on_and_the_rest_is_answered_until_they_are_over(
                 await asyncio.sleep(0.05)
             await asyncio.wait(held)
             assert not running.done()
-            assert (await client.get("/healthz")).status_code == 200, "it is still asked how to go on"
+            assert (await client.get("/healthz")).status_code == 200, (
+                "it is still asked how to go on"
+            )
         assert [call.asked for call in calls] == [["draining"], ["draining"]]
         await asyncio.wait_for(running, 5)
 
@@ -181,7 +183,8 @@ async def until_quiet(phone: PhoneSimulator, answers: int) -> None:
 async def test_a_call_from_its_webhook_to_its_record(file: Path) -> None:
     async with voice_process(file) as running:
         line = running.line()
-        answer, again = await line.dial(), await line.dial()
+        answer = await line.dial()
+        again = await line.dial()
         assert answer.call_id == again.call_id, "one CallSid is one call"
         assert answer.stream
         assert answer.after
@@ -215,7 +218,9 @@ async def test_a_call_from_its_webhook_to_its_record(file: Path) -> None:
         assert "nodius_voice_turn_seconds_count 1.0" in counted
         assert 'nodius_voice_errors_total{code="token"} 1.0' in counted
     events = [
-        json.loads(entry)["event"] for entry in running.log.read_text().splitlines() if entry[:1] == "{"
+        json.loads(entry)["event"]
+        for entry in running.log.read_text().splitlines()
+        if entry[:1] == "{"
     ]
     assert {"call_started", "call_ended"} <= set(events)
     whole = running.log.read_text()

@@ -36,7 +36,9 @@ def start(token: str, call_sid: str = "CA1", **more: Any) -> str:
 
 
 @asynccontextmanager
-async def opened(running: Served, headers: dict[str, str] = SIGNED) -> AsyncIterator[ClientConnection]:
+async def opened(
+    running: Served, headers: dict[str, str] = SIGNED
+) -> AsyncIterator[ClientConnection]:
     address = f"ws://127.0.0.1:{running.port}/voice/stream"
     async with connect(address, proxy=None, additional_headers=headers) as connection:
         yield connection
@@ -81,7 +83,9 @@ FIRST = f"{1:032x}"
     f"default.{FIRST}.{'x' * 22}", f"elsewhere.{FIRST}.{'s' * 22}", f"{FIRST}.{'s' * 22}", "", "." * 300,
     f"default.{FIRST}.{'s' * 21}é",
 )  # fmt: skip
-async def test_a_stream_without_the_token_of_a_call_is_closed(answering: Answering, stolen: str) -> None:
+async def test_a_stream_without_the_token_of_a_call_is_closed(
+    answering: Answering, stolen: str
+) -> None:
     running, calls = answering
     async with opened(running) as phone:
         await token_of(calls)
@@ -107,7 +111,9 @@ async def test_a_token_opens_one_stream_of_its_own_call(answering: Answering) ->
 
 def forged(running: Served) -> float:
     """Return how many requests without a good signature were counted."""
-    counted = re.search(rb'nodius_voice_errors_total\{code="signature"\} (\S+)', running.state.metrics.text())
+    counted = re.search(
+        rb'nodius_voice_errors_total\{code="signature"\} (\S+)', running.state.metrics.text()
+    )
     return float(counted[1]) if counted else 0.0
 
 
@@ -127,7 +133,9 @@ async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict
 
 
 @each_row("origin", "https://voice.example.com", "http://127.0.0.1:{port}")
-async def test_a_page_of_ours_talks_but_brings_no_telephone(answering: Answering, origin: str) -> None:
+async def test_a_page_of_ours_talks_but_brings_no_telephone(
+    answering: Answering, origin: str
+) -> None:
     running, calls = answering
     headers = {"Origin": origin.format(port=running.port)}
     async with opened(running, headers) as page:

@@ -18,7 +18,9 @@ CALLS = 7
 NUMBER = "+33612345678"
 
 
-def made(number: int, *, workspace: str = "default", status: CallStatus = "ended", **more: Any) -> Call:
+def made(
+    number: int, *, workspace: str = "default", status: CallStatus = "ended", **more: Any
+) -> Call:
     """Return a record; each two began in one millisecond."""
     return Call.model_validate(
         {
@@ -63,7 +65,9 @@ async def test_reviewers_page_through_calls_and_filter_them() -> None:
                 break
             cursor = {"cursor": page["cursor"]}
         assert seen == ids
-        one = (await rev.get("/api/calls", params={"agent": "agent-0", "status": "active"})).json()["calls"]
+        one = (await rev.get("/api/calls", params={"agent": "agent-0", "status": "active"})).json()[
+            "calls"
+        ]
         assert [call["callId"] for call in one] == ids[:1]
         assert one[0]["callerPhone"] == NUMBER
         assert not {"usage", "transcript", "ctx", "tools"} & set(one[0])
@@ -99,7 +103,9 @@ async def test_a_call_is_shown_whole_and_forgotten_by_admins() -> None:
         assert found["forgottenTime"]
         assert error_of(await admin.post(f"/api/calls/{ids[1]}/end"))["code"] == "conflict"
         ended = (await admin.post(f"/api/calls/{ids[0]}/end")).json()
-        assert (ended["status"], ended["endReason"]) == ("ended", "lost"), "nobody served it any more"
+        assert (ended["status"], ended["endReason"]) == ("ended", "lost"), (
+            "nobody served it any more"
+        )
 
 
 async def test_a_reviewer_finds_a_proposal_by_the_code_that_its_caller_says() -> None:
@@ -107,7 +113,10 @@ async def test_a_reviewer_finds_a_proposal_by_the_code_that_its_caller_says() ->
         approvals = (await running.state.services("default")).approvals
         for number, code in enumerate(("amber river 42", "amber river 43", None)):
             await approvals.propose(
-                {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"posX": number}}},
+                {
+                    "type": "update_node",
+                    "payload": {"nodeKey": "root", "changes": {"posX": number}},
+                },
                 an_ask(
                     asker=Person(f"caller:{number:032x}", "editor", "default"),
                     thread_id=f"{number:032x}",
@@ -130,14 +139,22 @@ async def test_roles_reach_as_far_as_they_should() -> None:
         for role in ("viewer", "editor"):
             async with running.as_("ed", role) as client:
                 for method, path in requests:
-                    assert error_of(await client.request(method, path))["code"] == "forbidden", (role, path)
+                    assert error_of(await client.request(method, path))["code"] == "forbidden", (
+                        role,
+                        path,
+                    )
         async with running.as_("rev", "reviewer") as rev:
             assert error_of(await rev.delete(f"/api/calls/{ids[1]}"))["code"] == "forbidden"
         async with running.as_("ed", "viewer") as viewer:
-            assert error_of(await viewer.post("/api/agents/helpdesk/talk", json={}))["code"] == "forbidden"
+            assert (
+                error_of(await viewer.post("/api/agents/helpdesk/talk", json={}))["code"]
+                == "forbidden"
+            )
         async with running.as_("al", "admin", "elsewhere") as stranger:
             for method, path in [*requests[1:], ("DELETE", f"/api/calls/{ids[0]}")]:
-                assert error_of(await stranger.request(method, path))["code"] == "call_not_found", path
+                assert error_of(await stranger.request(method, path))["code"] == "call_not_found", (
+                    path
+                )
             assert (await stranger.get("/api/calls")).json() == {"calls": []}
 
 

@@ -73,8 +73,15 @@ def requests(count: int) -> Iterator[tuple[str, str, list[tuple[str, str]], str]
         path = f"/voice/default/{chance.choice(('desk', 'a%20b', 'é'.encode().hex()))}"
         query = chance.choice(("", "", "?" + urlencode({"workspace": word(8), "b": "1"})))
         names = [word(6) for _ in range(chance.randrange(6))]
-        form = [(chance.choice(names), word(9)) for _ in range(chance.randrange(9))] if names else []
-        yield f"{scheme}://{HOST}{port}{prefix}", path + query, form, chance.choice((HMAC_SHA1, HMAC_SHA256))
+        form = (
+            [(chance.choice(names), word(9)) for _ in range(chance.randrange(9))] if names else []
+        )
+        yield (
+            f"{scheme}://{HOST}{port}{prefix}",
+            path + query,
+            form,
+            chance.choice((HMAC_SHA1, HMAC_SHA256)),
+        )
 
 
 def vendor_form(form: list[tuple[str, str]]) -> Values:
@@ -113,9 +120,13 @@ def test_it_takes_what_the_vendors_validator_takes_and_refuses_one_byte_changed(
 )  # fmt: skip
 def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     signature = RequestValidator(TOKEN).compute_signature(signed, {})
-    assert is_let_in(checker(f"https://{HOST}"), connection("/voice/stream", signature, kind="websocket"))
+    assert is_let_in(
+        checker(f"https://{HOST}"), connection("/voice/stream", signature, kind="websocket")
+    )
     elsewhere = RequestValidator(TOKEN).compute_signature(signed.replace(HOST, "other.example"), {})
-    assert not is_let_in(checker(f"https://{HOST}"), connection("/voice/stream", elsewhere, kind="websocket"))
+    assert not is_let_in(
+        checker(f"https://{HOST}"), connection("/voice/stream", elsewhere, kind="websocket")
+    )
 
 
 @each_row(

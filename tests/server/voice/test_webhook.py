@@ -16,7 +16,13 @@ from tests.support.each_row import each_row
 from tests.support.served import Served
 
 SID = "CA" + "0" * 32
-FORM = {"CallSid": SID, "From": "+33612345678", "To": "+33123456789", "CallStatus": "ringing", "Note": ""}
+FORM = {
+    "CallSid": SID,
+    "From": "+33612345678",
+    "To": "+33123456789",
+    "CallStatus": "ringing",
+    "Note": "",
+}
 CALL = f"{1:032x}"
 TOKEN = f"default.{CALL}.{'s' * 22}"
 HOSTILE = 'Closed <today> & "tomorrow" \x00\x08\ud83d ]]> {{secret.X}} é'
@@ -77,7 +83,8 @@ async def test_a_withheld_number_is_none(answering: Answering) -> None:
     assert [begun["caller_phone"] for begun in calls.begun] == [None] * (len(WITHHELD) + 1)
 
 
-REJECT, BUSY = ("Reject", {}, "", []), ("Reject", {"reason": "busy"}, "", [])
+REJECT = ("Reject", {}, "", [])
+BUSY = ("Reject", {"reason": "busy"}, "", [])
 
 
 @each_row(
@@ -120,7 +127,9 @@ async def test_when_a_transfer_has_ended_twilio_asks_what_comes_next_until_nobod
 ) -> None:
     running, calls = answering
     second = f"/voice/dialled/{CALL}?workspace=default&agent=desk&tried=sales&tried=desk+two"
-    calls.afterwards = AfterCall(destination="+33900000000", tried=("sales", "desk two"), agent_id="desk")
+    calls.afterwards = AfterCall(
+        destination="+33900000000", tried=("sales", "desk two"), agent_id="desk"
+    )
     (dial,) = twiml(await post(running, DIALLED_PATH, {**FORM, "DialCallStatus": "no-answer"}))
     assert dial.get("action") == PUBLIC + second
     calls.afterwards = AfterCall(text="Nobody is there.")
@@ -167,7 +176,9 @@ async def test_after_its_stream_a_call_goes_on_as_it_ended(
 ) -> None:
     running, calls = answering
     calls.afterwards = after
-    assert shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3] == expected
+    assert (
+        shape(twiml(await post(running, f"/voice/after/{CALL}?workspace=default")))[3] == expected
+    )
     elsewhere = await post(running, f"/voice/after/{CALL}?workspace=other")
     assert shape(twiml(elsewhere))[3] == [("Hangup", {}, "", [])]
 
@@ -176,7 +187,9 @@ async def test_what_twilio_did_not_sign_is_refused_and_counted(answering: Answer
     running, calls = answering
     tampered = await post(running, content=urlencode({**FORM, "From": "+33600000000"}))
     unsigned = await post(running, headers={"X-Twilio-Signature": ""})
-    moved = await post(running, headers={"X-Forwarded-Host": "voice.example.com"}, content=b"\xff=1")
+    moved = await post(
+        running, headers={"X-Forwarded-Host": "voice.example.com"}, content=b"\xff=1"
+    )
     for answer in (tampered, unsigned, moved):
         assert answer.status_code == 403
         assert answer.json()["error"]["code"] == "signature"
@@ -192,7 +205,9 @@ async def test_a_large_form_is_refused_before_it_is_read(answering: Answering) -
 
 
 @each_row("host", "127.0.0.1", "voice.example.com")
-async def test_without_a_token_only_this_computer_calls(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+async def test_without_a_token_only_this_computer_calls(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
     async with with_calls(monkeypatch, signed=False) as (running, _):
         name = f"{host}:{running.port}"
         answer = await post(running, headers={"Host": name, "X-Twilio-Signature": ""})

@@ -1,7 +1,8 @@
 """Checks AQL texts without data: what a server of 3.12 or 4.0 would refuse before it runs a query.
 
-Checked: syntax and scopes (1501, 1511, 1512), bind variables (1551, 1552), functions and their arguments
-(1540, 1541), options (1539, 1575), reading after writing (1579). Not checked: types, indexes, plans.
+Checked: syntax and scopes (1501, 1511, 1512), bind variables (1551, 1552), functions and
+their arguments (1540, 1541), options (1539, 1575), reading after writing (1579). Not checked:
+types, indexes, plans.
 
 Source: ArangoDB 3.12 documentation, "AQL"; for 4.0 its list of incompatible changes.
 """

@@ -24,7 +24,9 @@ def url(double):
 
 @pytest.fixture
 def client(url):
-    return ArangoClient(hosts=url, http_client=DefaultHTTPClient(request_timeout=5, retry_attempts=0))
+    return ArangoClient(
+        hosts=url, http_client=DefaultHTTPClient(request_timeout=5, retry_attempts=0)
+    )
 
 
 @pytest.fixture

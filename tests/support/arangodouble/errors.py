@@ -54,9 +54,17 @@ def http_code(num):
         return 404
     if num in _CONFLICT:
         return 409
-    return {9: 501, 11: 401, 32: 500, 405: 405, 1230: 403, 1500: 410, 1654: 410, 1942: 403, 503: 503}.get(
-        num, 400
-    )
+    return {
+        9: 501,
+        11: 401,
+        32: 500,
+        405: 405,
+        1230: 403,
+        1500: 410,
+        1654: 410,
+        1942: 403,
+        503: 503,
+    }.get(num, 400)
 
 
 class ArangoError(Exception):
@@ -64,7 +72,8 @@ class ArangoError(Exception):
 
     def __init__(self, num, msg=None, code=None, extra=None):
         self.num, self.msg = num, msg or TEXT.get(num, "error")
-        self.code, self.extra = code or http_code(num), extra or {}
+        self.code = code or http_code(num)
+        self.extra = extra or {}
         super().__init__(f"[{self.num}] {self.msg}")
 
     def body(self):

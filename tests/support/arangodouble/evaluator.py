@@ -1,7 +1,8 @@
 """Compiles a parsed query to Python closures and runs it.
 
-A row is a dict of variables.  Each statement is stage(rows, base) -> rows, base being the variables of
-the enclosing queries.  Indexes only narrow the documents a FOR looks at; every FILTER is still evaluated.
+A row is a dict of variables.  Each statement is stage(rows, base) -> rows, base being the
+variables of the enclosing queries.  Indexes only narrow the documents a FOR looks at; every
+FILTER is still evaluated.
 """
 
 from __future__ import annotations
@@ -40,8 +41,12 @@ class Runtime:
     version = "3.12.10"
 
     def __init__(self, access, binds=None, options=None, user="root"):
-        self.access, self.db, self.binds, self.options = access, access.db, binds or {}, options or {}
-        self.db_name, self.analyzers = self.db.name, self.db.analyzers
+        self.access = access
+        self.db = access.db
+        self.binds = binds or {}
+        self.options = options or {}
+        self.db_name = self.db.name
+        self.analyzers = self.db.analyzers
         self.warnings, self.warned, self.now_ms = [], 0, int(time.time() * 1000)
         run = self.options.get("maxRuntime") or 0
         self.deadline = time.monotonic() + run if run else None
@@ -92,7 +97,8 @@ def conjuncts(n):
 
 class Compiler:
     def __init__(self, rt, query):
-        self.rt, self.query = rt, query
+        self.rt = rt
+        self.query = query
         self.full_text = {}  # loop variable -> Search, under a forced inverted index
         self.options_warned = set()
 
@@ -109,7 +115,8 @@ class Compiler:
 
     def resolve(self, n, write=False):
         """-> ("collection" | "view", name); the 1203 check."""
-        name, db = self.ds_name(n), self.rt.db
+        name = self.ds_name(n)
+        db = self.rt.db
         trx = self.rt.access.trx
         if name in (db.collections if trx is None else trx.copies):
             self.rt.access.collection(name, write)
@@ -136,7 +143,8 @@ class Compiler:
             if key not in self.options_warned:
                 self.options_warned.add(key)
                 self.rt.warn(
-                    1539, f"invalid OPTIONS attribute '{name}' used for {node.context.upper()} operation"
+                    1539,
+                    f"invalid OPTIONS attribute '{name}' used for {node.context.upper()} operation",
                 )
         return {e.name: self.constant(e.value) for e in node.items}
 
@@ -197,7 +205,8 @@ class Compiler:
         return None
 
     def x_index(self, n):
-        obj, idx = self.expr(n.obj), self.expr(n.idx)
+        obj = self.expr(n.obj)
+        idx = self.expr(n.idx)
         return lambda env: self.access_value(obj(env), idx(env))
 
     def x_array(self, n):
@@ -205,7 +214,8 @@ class Compiler:
         return lambda env: [f(env) for f in fs]
 
     def x_object(self, n):
-        parts, seen = [], set()
+        parts = []
+        seen = set()
         for e in n.items:
             if e.name is not None:
                 if e.name in seen:
@@ -228,10 +238,15 @@ class Compiler:
         a = self.expr(n.arg)
         if n.op == "!":
             return lambda env: not truthy(a(env))
-        return (lambda env: num(-to_number(a(env)))) if n.op == "-" else (lambda env: to_number(a(env)))
+        return (
+            (lambda env: num(-to_number(a(env))))
+            if n.op == "-"
+            else (lambda env: to_number(a(env)))
+        )
 
     def x_ternary(self, n):
-        c, no = self.expr(n.cond), self.expr(n.no)
+        c = self.expr(n.cond)
+        no = self.expr(n.no)
         if n.yes is None:
 
             def short(env):
@@ -244,7 +259,8 @@ class Compiler:
 
     def x_binary(self, n):
         op = n.op
-        a, b = self.expr(n.left), self.expr(n.right)
+        a = self.expr(n.left)
+        b = self.expr(n.right)
         if op == "AND":
 
             def both(env):
@@ -268,7 +284,8 @@ class Compiler:
         if op == "..":
 
             def rng(env):
-                lo, hi = int(to_number(a(env))), int(to_number(b(env)))
+                lo = int(to_number(a(env)))
+                hi = int(to_number(b(env)))
                 if abs(hi - lo) > 10_000_000:
                     raise AqlError(1504, "AQL: number out of range")
                 return list(range(lo, hi + 1)) if lo <= hi else list(range(lo, hi - 1, -1))
@@ -299,7 +316,8 @@ class Compiler:
             return table[op]
 
         def divide(x, y):
-            x, y = to_number(x), to_number(y)
+            x = to_number(x)
+            y = to_number(y)
             if y == 0:
                 return rt.warn(1562, "division by zero")
             return num(x / y) if op == "/" else num(math.fmod(x, y))
@@ -307,11 +325,14 @@ class Compiler:
         return divide
 
     def x_quant(self, n):
-        a, b, f = self.expr(n.left), self.expr(n.right), self.operator(n.op)
+        a = self.expr(n.left)
+        b = self.expr(n.right)
+        f = self.operator(n.op)
         least = self.expr(n.atleast) if n.atleast else None
 
         def quant(env):
-            xs, y = a(env), b(env)
+            xs = a(env)
+            y = b(env)
             if type(xs) is not list:
                 return False
             if n.quant == "AT LEAST":
@@ -367,7 +388,8 @@ class Compiler:
         return expand
 
     def x_question(self, n):
-        obj, flt = self.expr(n.obj), self.expr(n.filter) if n.filter else None
+        obj = self.expr(n.obj)
+        flt = self.expr(n.filter) if n.filter else None
         count = self.expr(n.count) if n.count else None
 
         def question(env):
@@ -392,7 +414,8 @@ class Compiler:
         return self.body(n.body)
 
     def x_call(self, n):
-        name, rt = n.name, self.rt
+        name = n.name
+        rt = self.rt
         if name in SEARCH_FUNCTIONS - {"STARTS_WITH"}:
             for x in n.walk():
                 if x.kind == "ref" and x.name in self.full_text:
@@ -412,7 +435,11 @@ class Compiler:
                 return num(env[key])
 
             return score
-        if name in ("LENGTH", "COUNT", "COLLECTION_COUNT") and len(n.args) == 1 and n.args[0].kind == "ds":
+        if (
+            name in ("LENGTH", "COUNT", "COLLECTION_COUNT")
+            and len(n.args) == 1
+            and n.args[0].kind == "ds"
+        ):
             coll = self.resolve(n.args[0])[1]
             return lambda env: rt.collection_count(coll)
         args = n.args
@@ -431,7 +458,8 @@ class Compiler:
     # -- query bodies ------------------------------------------------------------------------------
     def body(self, sts, top=False):
         VectorShape(self).check(sts)
-        stages, returns = [], None
+        stages = []
+        returns = None
         last_limit = max((i for i, s in enumerate(sts) if s.kind == "limit"), default=-1)
         for i, st in enumerate(sts):
             if st.kind == "return":
@@ -488,7 +516,8 @@ class Compiler:
 
     def s_let(self, st):
         items = [
-            (name, None if pat is None else self.bind_pattern(pat), self.expr(e)) for name, pat, e in st.items
+            (name, None if pat is None else self.bind_pattern(pat), self.expr(e))
+            for name, pat, e in st.items
         ]
 
         def stage(rows, base):
@@ -504,7 +533,8 @@ class Compiler:
         return stage
 
     def s_filter(self, st):
-        f, stats = self.expr(st.cond), self.rt.stats
+        f = self.expr(st.cond)
+        stats = self.rt.stats
 
         def stage(rows, base):
             for r in rows:
@@ -543,7 +573,8 @@ class Compiler:
     def s_limit(self, st, counted):
         skip = self.limit_value(st.offset, 0) or 0
         count = self.limit_value(st.count, None)
-        rt, full = self.rt, counted and self.rt.options.get("fullCount")
+        rt = self.rt
+        full = counted and self.rt.options.get("fullCount")
 
         def stage(rows, base):
             seen = 0
@@ -581,7 +612,15 @@ class Compiler:
             if not values:
                 return (
                     []
-                    if name in ("UNIQUE", "SORTED_UNIQUE", "PUSH", "UNION", "UNION_DISTINCT", "INTERSECTION")
+                    if name
+                    in (
+                        "UNIQUE",
+                        "SORTED_UNIQUE",
+                        "PUSH",
+                        "UNION",
+                        "UNION_DISTINCT",
+                        "INTERSECTION",
+                    )
                     else 0
                     if name in ("COUNT_DISTINCT", "COUNT_UNIQUE")
                     else {}
@@ -592,7 +631,14 @@ class Compiler:
                 return values
             if name in ("UNION", "UNION_DISTINCT", "INTERSECTION"):
                 return FUNCTIONS[name][2](
-                    rt, *(values if len(values) > 1 else values * 2 if name != "UNION" else [*values, []])
+                    rt,
+                    *(
+                        values
+                        if len(values) > 1
+                        else values * 2
+                        if name != "UNION"
+                        else [*values, []]
+                    ),
                 )
             return FUNCTIONS[name][2](rt, values)
 
@@ -627,9 +673,12 @@ class Compiler:
 
         return stage
 
-    # -- FOR -----------------------------------------------------------------------------------------
+    # -- FOR
+    # -----------------------------------------------------------------------------------------
     def equality(self, n, var, later):
-        """cond -> ("eq"|"in", field, value expr) usable for an index of the loop over var, else None."""
+        """cond -> ("eq"|"in", field, value expr) usable for an index of the loop over
+        var, else None.
+        """
 
         def field(x):
             path = []
@@ -640,10 +689,16 @@ class Compiler:
                 else:
                     path.append(x.name)
                 x = x.obj
-            return ".".join(map(str, reversed(path))) if path and x.kind == "ref" and x.name == var else None
+            return (
+                ".".join(map(str, reversed(path)))
+                if path and x.kind == "ref" and x.name == var
+                else None
+            )
 
         def free(x):
-            return not any((y.kind == "ref" and y.name in later) or y.kind == "subquery" for y in x.walk())
+            return not any(
+                (y.kind == "ref" and y.name in later) or y.kind == "subquery" for y in x.walk()
+            )
 
         if n.kind != "binary":
             return None
@@ -658,7 +713,8 @@ class Compiler:
 
     def index_plan(self, conds, var, later):
         """-> f(coll, env) -> candidate keys or None."""
-        simple, ors = [], []
+        simple = []
+        ors = []
         for c in conds:
             e = self.equality(c, var, later)
             if e:
@@ -724,14 +780,20 @@ class Compiler:
         hints = opts.get("indexHint")
         hints = hints if type(hints) is list else [hints] if hints else []
         hinted = next((ix for h in hints for ix in coll.indexes if ix.name == h), None)
-        if opts.get("forceIndexHint") and hints and hinted is None and not set(hints) & {"primary", "edge"}:
+        if (
+            opts.get("forceIndexHint")
+            and hints
+            and hinted is None
+            and not set(hints) & {"primary", "edge"}
+        ):
             raise AqlError(
                 1577,
                 f"AQL: could not use index hint to serve query; index hint: {hints} (while optimizing plan)",
             )
         if hinted is not None and hinted.type == "inverted" and st.var:
             self.full_text[st.var] = Search(self, st.var, inverted_fields(hinted))
-        conds, later = [], {st.var}
+        conds = []
+        later = {st.var}
         for s in rest:
             if s.kind == "filter":
                 conds.extend(conjuncts(s.cond))
@@ -741,9 +803,14 @@ class Compiler:
                     break
             else:
                 break
-        plan = self.index_plan(conds, st.var, later) if st.var and not opts.get("disableIndex") else None
+        plan = (
+            self.index_plan(conds, st.var, later)
+            if st.var and not opts.get("disableIndex")
+            else None
+        )
         st.indexed = plan is not None
-        access, stats = rt.access, rt.stats
+        access = rt.access
+        stats = rt.stats
 
         def over_collection(rows, base):
             for r in rows:
@@ -767,10 +834,13 @@ class Compiler:
         return over_collection
 
     def over_view(self, st, name, opts):
-        rt, db = self.rt, self.rt.db
+        rt = self.rt
+        db = self.rt.db
         view = db.views[name]
         cond = (
-            Search(self, st.var, view_fields(db, view)).compile(st.search) if st.search is not None else None
+            Search(self, st.var, view_fields(db, view)).compile(st.search)
+            if st.search is not None
+            else None
         )
         key = f"\0score:{st.var}"
 
@@ -791,7 +861,8 @@ class Compiler:
 
         return stage
 
-    # -- graphs ----------------------------------------------------------------------------------------
+    # -- graphs
+    # ----------------------------------------------------------------------------------------
     def edge_sources(self, st):
         if st.subject[0] == "graph":
             gname = to_string(self.constant(st.subject[1]))
@@ -803,19 +874,26 @@ class Compiler:
         for d, ds in st.subject[1]:
             kind, name = self.resolve(ds)
             if kind != "collection" or not self.rt.access.collection(name).edge:
-                raise AqlError(1218, f"AQL: collection type invalid: {name} is not an edge collection")
+                raise AqlError(
+                    1218, f"AQL: collection type invalid: {name} is not an edge collection"
+                )
             out.append((d, name))
         return out
 
     def neighbours(self, sources, only_edges=None):
-        access, stats = self.rt.access, self.rt.stats
+        access = self.rt.access
+        stats = self.rt.stats
 
         def near(vid):
             for direction, name in sources:
                 if only_edges and name not in only_edges:
                     continue
-                coll, seen = access.collection(name), set()
-                for field, other, wanted in (("_from", "_to", "OUTBOUND"), ("_to", "_from", "INBOUND")):
+                coll = access.collection(name)
+                seen = set()
+                for field, other, wanted in (
+                    ("_from", "_to", "OUTBOUND"),
+                    ("_to", "_from", "INBOUND"),
+                ):
                     if direction in (wanted, "ANY"):
                         for k in list(coll.map_for(field).get(vid, ())):
                             if k not in seen:
@@ -835,16 +913,19 @@ class Compiler:
         )
 
     def s_traversal(self, st):
-        rt, o = self.rt, self.opts(st.opts)
+        rt = self.rt
+        o = self.opts(st.opts)
         order = "bfs" if o.get("bfs") is True else o.get("order", "dfs")
         if order == "weighted" or o.get("weightAttribute"):
             raise refuse("weighted traversals")
         as_list = lambda v: None if v is None else v if type(v) is list else [v]  # noqa: E731
         near = self.neighbours(self.edge_sources(st), as_list(o.get("edgeCollections")))
         only_vertices = as_list(o.get("vertexCollections"))
-        unique_v, unique_e = o.get("uniqueVertices", "none"), o.get("uniqueEdges", "path")
+        unique_v = o.get("uniqueVertices", "none")
+        unique_e = o.get("uniqueEdges", "path")
         steps = self.expr(st.steps) if st.steps is not None else (lambda env: 1)
-        start, names = self.expr(st.start), st.vars + [None] * (3 - len(st.vars))
+        start = self.expr(st.start)
+        names = st.vars + [None] * (3 - len(st.vars))
         prune = self.expr(st.prune) if st.prune is not None else None
         needs_path = names[2] is not None
 
@@ -899,17 +980,22 @@ class Compiler:
     def s_path(self, st):
         if st.mode != "SHORTEST_PATH":
             raise refuse(st.mode)
-        rt, o = self.rt, self.opts(st.opts)
+        rt = self.rt
+        o = self.opts(st.opts)
         if o.get("weightAttribute"):
             raise refuse("weighted shortest paths")
-        near, start, to = self.neighbours(self.edge_sources(st)), self.expr(st.start), self.expr(st.to)
+        near = self.neighbours(self.edge_sources(st))
+        start = self.expr(st.start)
+        to = self.expr(st.to)
 
         def stage(rows, base):
             for r in rows:
-                a, b = self.start_id(start(r)), self.start_id(to(r))
+                a = self.start_id(start(r))
+                b = self.start_id(to(r))
                 if a is None or b is None:
                     continue
-                came, todo = {a: (None, None)}, deque([a])
+                came = {a: (None, None)}
+                todo = deque([a])
                 while todo and b not in came:
                     rt.tick()
                     v = todo.popleft()
@@ -919,7 +1005,8 @@ class Compiler:
                             todo.append(other)
                 if b not in came or rt.document(a) is None:
                     continue
-                path, v = [], b
+                path = []
+                v = b
                 while v is not None:
                     path.append((v, came[v][1]))
                     v = came[v][0]
@@ -932,15 +1019,20 @@ class Compiler:
 
         return stage
 
-    # -- data modification -------------------------------------------------------------------------------
+    # -- data modification
+    # -------------------------------------------------------------------------------
     def s_modify(self, st):
-        rt, o = self.rt, self.opts(st.opts)
+        rt = self.rt
+        o = self.opts(st.opts)
         _kind, name = self.resolve(st.ds, write=True)
         if o.get("versionAttribute"):
             raise refuse("versionAttribute")
-        keep_null, merge = truthy(o.get("keepNull", True)), truthy(o.get("mergeObjects", True))
-        check_rev, lenient = not truthy(o.get("ignoreRevs", True)), truthy(o.get("ignoreErrors", False))
-        access, stats = rt.access, rt.stats
+        keep_null = truthy(o.get("keepNull", True))
+        merge = truthy(o.get("mergeObjects", True))
+        check_rev = not truthy(o.get("ignoreRevs", True))
+        lenient = truthy(o.get("ignoreErrors", False))
+        access = rt.access
+        stats = rt.stats
 
         def key_rev(v):
             key = v.get("_key") if type(v) is dict else v
@@ -952,7 +1044,9 @@ class Compiler:
 
         if st.kind == "insert":
             doc = self.expr(st.doc)
-            mode = o.get("overwriteMode") or ("replace" if truthy(o.get("overwrite")) else "conflict")
+            mode = o.get("overwriteMode") or (
+                "replace" if truthy(o.get("overwrite")) else "conflict"
+            )
             if mode not in ("ignore", "replace", "update", "conflict"):
                 raise AqlError(1539, f"AQL: invalid overwriteMode {mode!r}")
 
@@ -966,7 +1060,8 @@ class Compiler:
                 key, rev = key_rev(doc(r))
                 return (*access.remove(name, key, rev), True)
         elif st.kind in ("update", "replace"):
-            doc, key_f = self.expr(st.doc), self.expr(st.key) if st.key is not None else None
+            doc = self.expr(st.doc)
+            key_f = self.expr(st.key) if st.key is not None else None
 
             def work(r):
                 d = doc(r)
@@ -980,7 +1075,8 @@ class Compiler:
             work = self.upsert(st, name, keep_null, merge)
 
         def stage(rows, base):
-            rows, out = list(rows), []
+            rows = list(rows)
+            out = []
             for r in rows:
                 mark = len(access.undo)
                 try:
@@ -1002,14 +1098,20 @@ class Compiler:
         return stage
 
     def upsert(self, st, name, keep_null, merge):
-        access, rt = self.rt.access, self.rt
-        insert, update = self.expr(st.insert), self.expr(st.update)
+        access = self.rt.access
+        rt = self.rt
+        insert = self.expr(st.insert)
+        update = self.expr(st.update)
         if st.filter is not None:
             flt = self.expr(st.filter)
 
             def find(r):
                 return next(
-                    (d for d in access.collection(name).docs.values() if truthy(flt({**r, "CURRENT": d}))),
+                    (
+                        d
+                        for d in access.collection(name).docs.values()
+                        if truthy(flt({**r, "CURRENT": d}))
+                    ),
                     None,
                 )
         else:
@@ -1022,7 +1124,8 @@ class Compiler:
                 )
 
             def find(r):
-                want, coll = search(r), access.collection(name)
+                want = search(r)
+                coll = access.collection(name)
                 if type(want) is not dict:
                     raise AqlError(1501, "AQL: UPSERT search expression must be an object")
                 keys = coll.candidates([(k, [v]) for k, v in want.items()])

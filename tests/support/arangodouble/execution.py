@@ -12,10 +12,14 @@ from tests.support.arangodouble.parser import parse
 def check_binds(query, binds):
     for b in sorted(query.binds):
         if b not in binds:
-            raise AqlError(1551, f"AQL: no value specified for declared bind parameter '{b}' (while parsing)")
+            raise AqlError(
+                1551, f"AQL: no value specified for declared bind parameter '{b}' (while parsing)"
+            )
     for b in sorted(binds):
         if b not in query.binds:
-            raise AqlError(1552, f"AQL: bind parameter '{b}' was not declared in the query (while parsing)")
+            raise AqlError(
+                1552, f"AQL: bind parameter '{b}' was not declared in the query (while parsing)"
+            )
 
 
 def prepare(access, text, binds=None, options=None):
@@ -34,7 +38,8 @@ def prepare(access, text, binds=None, options=None):
 def execute(access, text, binds=None, options=None):
     """-> (results, Runtime). A failing query leaves nothing behind."""
     rt, _query, _, run = prepare(access, text, binds, options)
-    mark, began = len(access.undo), time.monotonic()
+    mark = len(access.undo)
+    began = time.monotonic()
     try:
         result = run({})
     except BaseException:
@@ -109,9 +114,11 @@ def explain(access, text, binds=None, options=None):
                     )
             else:
                 add(
-                    {"traversal": "TraversalNode", "path": "ShortestPathNode", "let": "CalculationNode"}.get(
-                        st.kind, st.kind.capitalize() + "Node"
-                    )
+                    {
+                        "traversal": "TraversalNode",
+                        "path": "ShortestPathNode",
+                        "let": "CalculationNode",
+                    }.get(st.kind, st.kind.capitalize() + "Node")
                 )
 
     visit(query.statements)

@@ -1,7 +1,8 @@
 """The table of AQL functions: name -> (fewest arguments, most arguments, f(context, *arguments)).
 
-The context gives warn(code, text), document(id), analyzers and the name of the database. KNOWN lists the
-other functions of the server: one of them is refused with error 9, any other name is error 1540.
+The context gives warn(code, text), document(id), analyzers and the name of the database.
+KNOWN lists the other functions of the server: one of them is refused with error 9, any other
+name is error 1540.
 """
 
 from __future__ import annotations

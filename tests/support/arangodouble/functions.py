@@ -9,6 +9,7 @@ from tests.support.arangodouble import (
 from tests.support.arangodouble.function_table import FUNCTIONS, lookup
 
 MODULES = (functions_of_dates, functions_of_lists, functions_of_numbers, functions_of_text)
-like, regex_test = functions_of_text.like, functions_of_text.regex_test
+like = functions_of_text.like
+regex_test = functions_of_text.regex_test
 
 __all__ = ["FUNCTIONS", "like", "lookup", "regex_test"]

@@ -21,7 +21,9 @@ def _vector_pair(ctx, name, f, a, b):
             if any(type(x) is list for x in other):
                 return type_warning(ctx, name)
             rows = [
-                _vector_pair(ctx, name, f, other, r) if flip else _vector_pair(ctx, name, f, r, other)
+                _vector_pair(ctx, name, f, other, r)
+                if flip
+                else _vector_pair(ctx, name, f, r, other)
                 for r in m
             ]
             return None if any(r is None for r in rows) else rows
@@ -31,7 +33,8 @@ def _vector_pair(ctx, name, f, a, b):
 
 
 def cosine(ctx, a, b):
-    na, nb = math.sqrt(sum(map(mul, a, a))), math.sqrt(sum(map(mul, b, b)))
+    na = math.sqrt(sum(map(mul, a, a)))
+    nb = math.sqrt(sum(map(mul, b, b)))
     if na == 0 or nb == 0:
         return ctx.warn(1561, "invalid arithmetic value")
     return num(float(max(-1.0, min(1.0, sum(map(mul, a, b)) / (na * nb)))))
@@ -135,7 +138,9 @@ for _name, _g in {
     "DATE_LEAPYEAR": lambda d: d.year % 4 == 0 and (d.year % 100 != 0 or d.year % 400 == 0),
 }.items():
     fn(_name, 1, 2)(
-        lambda ctx, v, zone=None, _g=_g: (lambda d: None if d is None else _g(d))(_date(ctx, _utc(v, zone)))
+        lambda ctx, v, zone=None, _g=_g: (lambda d: None if d is None else _g(d))(
+            _date(ctx, _utc(v, zone))
+        )
     )
 fn("IS_DATESTRING", 1)(lambda ctx, v: type(v) is str and parse_date(v) is not None)
 _UNITS = {
@@ -202,7 +207,9 @@ fn("DATE_SUBTRACT", 2, 3)(_date_add(-1))
 
 @fn("DATE_DIFF", 3, 6)
 def _date_diff(ctx, a, b, unit, as_float=False, zone=None, zone2=None):
-    x, y, u = _date(ctx, _utc(a, zone)), _date(ctx, [b]), _unit(ctx, unit)
+    x = _date(ctx, _utc(a, zone))
+    y = _date(ctx, [b])
+    u = _unit(ctx, unit)
     if x is None or y is None or u is None:
         return None
     span = _SPAN.get(u) or {"year": 31556952000, "month": 2629746000}[u]
@@ -212,7 +219,8 @@ def _date_diff(ctx, a, b, unit, as_float=False, zone=None, zone2=None):
 
 @fn("DATE_TRUNC", 2, 3)
 def _date_trunc(ctx, v, unit, zone=None):
-    d, u = _date(ctx, _utc(v, zone)), _unit(ctx, unit)
+    d = _date(ctx, _utc(v, zone))
+    u = _unit(ctx, unit)
     if d is None or u is None:
         return None
     if u == "week":
@@ -227,7 +235,9 @@ def _date_trunc(ctx, v, unit, zone=None):
 @fn("DATE_DAYS_IN_MONTH", 1)
 def _days_in_month(ctx, v):
     d = _date(ctx, [v])
-    return d and ((d.replace(day=28) + dt.timedelta(days=4)).replace(day=1) - dt.timedelta(days=1)).day
+    return (
+        d and ((d.replace(day=28) + dt.timedelta(days=4)).replace(day=1) - dt.timedelta(days=1)).day
+    )
 
 
 @fn("DATE_FORMAT", 2, 3)

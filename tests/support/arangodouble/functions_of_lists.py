@@ -97,9 +97,13 @@ fn("SORTED_UNIQUE", 1)(
 fn("COUNT_DISTINCT COUNT_UNIQUE", 1)(
     lambda ctx, a: len(distinct(a)) if arrays(ctx, "COUNT_DISTINCT", a) else None
 )
-fn("UNION", 2, MANY)(lambda ctx, *a: [x for v in a for x in v] if arrays(ctx, "UNION", *a) else None)
+fn("UNION", 2, MANY)(
+    lambda ctx, *a: [x for v in a for x in v] if arrays(ctx, "UNION", *a) else None
+)
 fn("UNION_DISTINCT", 2, MANY)(
-    lambda ctx, *a: distinct([x for v in a for x in v]) if arrays(ctx, "UNION_DISTINCT", *a) else None
+    lambda ctx, *a: (
+        distinct([x for v in a for x in v]) if arrays(ctx, "UNION_DISTINCT", *a) else None
+    )
 )
 
 
@@ -131,7 +135,8 @@ def _outersection(ctx, *a):
 def _jaccard(ctx, a, b):
     if not arrays(ctx, "JACCARD", a, b):
         return None
-    x, y = {hkey(v) for v in a}, {hkey(v) for v in b}
+    x = {hkey(v) for v in a}
+    y = {hkey(v) for v in b}
     return 1 if not x | y else num(len(x & y) / len(x | y))
 
 
@@ -162,7 +167,8 @@ def _reverse(ctx, v):
 def _remove_value(ctx, a, v, limit=None):
     if a is None:
         return []
-    left, out = (MANY if limit is None else to_number(limit)), []
+    left = MANY if limit is None else to_number(limit)
+    out = []
     for x in a if arrays(ctx, "REMOVE_VALUE", a) else []:
         if left and equal(x, v):
             left -= 1
@@ -374,7 +380,10 @@ def _is_same_collection(ctx, name, v):
 @fn("DOCUMENT", 1, 2)
 def _document(ctx, a, b=None):
     if b is not None:
-        ids = [f"{a}/{k}" if type(k) is str and "/" not in k else k for k in (b if type(b) is list else [b])]
+        ids = [
+            f"{a}/{k}" if type(k) is str and "/" not in k else k
+            for k in (b if type(b) is list else [b])
+        ]
         many = type(b) is list
     else:
         ids, many = (a, True) if type(a) is list else ([a], False)
@@ -384,7 +393,9 @@ def _document(ctx, a, b=None):
 
 fn("COLLECTION_COUNT", 1)(lambda ctx, name: ctx.collection_count(name))
 fn("COLLECTIONS", 0)(
-    lambda ctx: [{"_id": str(i), "name": n} for i, n in enumerate(sorted(ctx.collection_names()), 1)]
+    lambda ctx: [
+        {"_id": str(i), "name": n} for i, n in enumerate(sorted(ctx.collection_names()), 1)
+    ]
 )
 fn("CURRENT_DATABASE", 0)(lambda ctx: ctx.db_name)
 fn("CURRENT_USER", 0)(lambda ctx: "root")

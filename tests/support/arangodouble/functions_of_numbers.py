@@ -33,7 +33,9 @@ fn("TO_BOOL", 1)(lambda ctx, v: truthy(v))
 fn("TO_NUMBER", 1)(lambda ctx, v: num(to_number(v)))
 fn("TO_STRING", 1)(lambda ctx, v: to_string(v))
 fn("TO_ARRAY TO_LIST", 1)(lambda ctx, v: list(to_array(v)))
-fn("TYPENAME", 1)(lambda ctx, v: ["null", "bool", "number", "string", "array", "object"][type_rank(v)])
+fn("TYPENAME", 1)(
+    lambda ctx, v: ["null", "bool", "number", "string", "array", "object"][type_rank(v)]
+)
 fn("NOOPT PASSTHRU", 1)(lambda ctx, v: v)
 
 
@@ -116,7 +118,8 @@ fn("RAND RANDOM", 0)(lambda ctx: random.random())
 
 @fn("RANGE", 2, 3)
 def _range(ctx, a, b, step=None):
-    a, b = to_number(a), to_number(b)
+    a = to_number(a)
+    b = to_number(b)
     step = (1 if a <= b else -1) if step is None else to_number(step)
     if step == 0 or (a < b and step < 0) or (a > b and step > 0):
         ctx.warn(1542, "invalid argument type in call to function 'RANGE()'")
@@ -137,12 +140,20 @@ def _numbers(ctx, name, v):
 
 @fn("MIN", 1)
 def _min(ctx, v):
-    return min((x for x in v if x is not None), key=sort_key, default=None) if arrays(ctx, "MIN", v) else None
+    return (
+        min((x for x in v if x is not None), key=sort_key, default=None)
+        if arrays(ctx, "MIN", v)
+        else None
+    )
 
 
 @fn("MAX", 1)
 def _max(ctx, v):
-    return max((x for x in v if x is not None), key=sort_key, default=None) if arrays(ctx, "MAX", v) else None
+    return (
+        max((x for x in v if x is not None), key=sort_key, default=None)
+        if arrays(ctx, "MAX", v)
+        else None
+    )
 
 
 def _stat(names, f):

@@ -40,9 +40,13 @@ fn("UPPER", 1)(lambda ctx, v: to_string(v).upper())
 fn("CHAR_LENGTH", 1)(lambda ctx, v: len(to_string(v)))
 fn("LEFT", 2)(lambda ctx, v, n: to_string(v)[: max(0, int(to_number(n)))])
 fn("RIGHT", 2)(
-    lambda ctx, v, n: (lambda s, k: s[max(0, len(s) - k) :] if k > 0 else "")(to_string(v), int(to_number(n)))
+    lambda ctx, v, n: (lambda s, k: s[max(0, len(s) - k) :] if k > 0 else "")(
+        to_string(v), int(to_number(n))
+    )
 )
-fn("REPEAT", 2, 3)(lambda ctx, v, n, sep="": to_string(sep).join([to_string(v)] * int(to_number(n))))
+fn("REPEAT", 2, 3)(
+    lambda ctx, v, n, sep="": to_string(sep).join([to_string(v)] * int(to_number(n)))
+)
 fn("JSON_STRINGIFY", 1)(lambda ctx, v: json_text(v))
 fn("UUID", 0)(lambda ctx: str(uuid.uuid4()))
 fn("RANDOM_TOKEN", 1)(lambda ctx, n: secrets.token_hex(int(n))[: int(n)])
@@ -67,7 +71,8 @@ def _trim(ctx, v, kind, left, right):
     if type(kind) is str:
         chars = kind
     elif kind is not None:
-        left, right = left and to_number(kind) in (0, 1), right and to_number(kind) in (0, 2)
+        left = left and to_number(kind) in (0, 1)
+        right = right and to_number(kind) in (0, 2)
     s = to_string(v)
     s = s.lstrip(chars) if left else s
     return s.rstrip(chars) if right else s
@@ -80,7 +85,8 @@ fn("RTRIM", 1, 2)(lambda ctx, v, k=None: _trim(ctx, v, k if type(k) is str else 
 
 @fn("SUBSTRING", 2, 3)
 def _substring(ctx, v, offset, length=None):
-    s, i = to_string(v), int(to_number(offset))
+    s = to_string(v)
+    i = int(to_number(offset))
     i = max(0, len(s) + i) if i < 0 else i
     return s[i:] if length is None else s[i : i + max(0, int(to_number(length)))]
 
@@ -100,16 +106,21 @@ def _split(ctx, v, sep=None, limit=None):
 @fn("SUBSTITUTE", 2, 4)
 def _substitute(ctx, v, search, replace=None, limit=None):
     if type(search) is dict:
-        limit, mapping = replace, {k: to_string(x) for k, x in search.items()}
+        limit = replace
+        mapping = {k: to_string(x) for k, x in search.items()}
     else:
         keys = search if type(search) is list else [search]
         to = replace if type(replace) is list else [replace] * len(keys)
-        mapping = {to_string(k): to_string(to[i]) if i < len(to) else "" for i, k in enumerate(keys)}
+        mapping = {
+            to_string(k): to_string(to[i]) if i < len(to) else "" for i, k in enumerate(keys)
+        }
     if not mapping:
         return to_string(v)
     rx = re.compile("|".join(re.escape(k) for k in mapping))
     return rx.sub(
-        lambda m: mapping[m.group(0)], to_string(v), count=0 if limit is None else int(to_number(limit)) or -1
+        lambda m: mapping[m.group(0)],
+        to_string(v),
+        count=0 if limit is None else int(to_number(limit)) or -1,
     )
 
 
@@ -128,7 +139,9 @@ def like_regex(pattern, insensitive=False):
 
 @fn("LIKE", 2, 3)
 def like(ctx, text, pattern, insensitive=False):
-    return like_regex(to_string(pattern), truthy(insensitive)).fullmatch(to_string(text)) is not None
+    return (
+        like_regex(to_string(pattern), truthy(insensitive)).fullmatch(to_string(text)) is not None
+    )
 
 
 def regex(ctx, pattern, insensitive=False):
@@ -154,7 +167,9 @@ def _regex_matches(ctx, text, pattern, insensitive=False):
 @fn("REGEX_REPLACE", 3, 4)
 def _regex_replace(ctx, text, pattern, to, insensitive=False):
     rx = regex(ctx, pattern, insensitive)
-    return rx and rx.sub(lambda m: m.expand(re.sub(r"\$(\d+)", r"\\g<\1>", to_string(to))), to_string(text))
+    return rx and rx.sub(
+        lambda m: m.expand(re.sub(r"\$(\d+)", r"\\g<\1>", to_string(to))), to_string(text)
+    )
 
 
 @fn("REGEX_SPLIT", 2, 4)
@@ -194,9 +209,12 @@ def tokens(ctx, v, analyzer="identity"):
 
 
 def edit_distance(a, b, transpose=True):
-    before, row = [], list(range(len(b) + 1))
+    before = []
+    row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
-        before2, before, row = before, row, [i] + [0] * len(b)
+        before2 = before
+        before = row
+        row = [i] + [0] * len(b)
         for j, y in enumerate(b, 1):
             row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y))
             if transpose and i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
@@ -211,7 +229,8 @@ def ngram_similarity(text, search, size):
     def grams(s):
         return [s[i : i + size] for i in range(len(s) - size + 1)]
 
-    a, b = grams(text), grams(search)
+    a = grams(text)
+    b = grams(search)
     row = [0] * (len(b) + 1)  # longest common subsequence of ngrams
     for x in a:
         last = row[:]

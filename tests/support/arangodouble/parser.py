@@ -1,6 +1,7 @@
 """AQL text -> tree of N nodes.
 
-A recursive descent over the tokens. One class: its rules call each other, and all move one position.
+A recursive descent over the tokens. One class: its rules call each other, and all
+move one position.
 """
 
 from __future__ import annotations
@@ -28,8 +29,10 @@ from tests.support.arangodouble.tree import N, Query
 
 class Parser:
     def __init__(self, text, binds=None, keywords=KEYWORDS):
-        self.text, self.bound = text, binds or {}
-        self.t, self.i = lex(text, keywords), 0
+        self.text = text
+        self.bound = binds or {}
+        self.t = lex(text, keywords)
+        self.i = 0
         self.q = Query(text)
         self.scopes = [[set()]]  # per query level: list of scopes
         self.specials = [set()]  # NEW / OLD per query level
@@ -143,7 +146,8 @@ class Parser:
     # -- statements
     def st_for(self):
         f = self.take()
-        names, pattern = [], None
+        names = []
+        pattern = None
         if self.isop("[", "{"):
             pattern = self.pattern()
         else:
@@ -191,7 +195,8 @@ class Parser:
             mode = self.take().val
             if steps is not None and mode != "K_PATHS":
                 self.err("depth is not allowed here", tok=f)
-        start, to = self.expr(), None
+        start = self.expr()
+        to = None
         if mode != "traversal":
             if not self.isword("TO"):
                 self.err()
@@ -251,7 +256,9 @@ class Parser:
         if o.get("uniqueEdges", "path") not in ("path", "none"):
             self.err("uniqueEdges: only 'path' or 'none' are supported", 10, f)
         if o.get("uniqueVertices") == "global" and order not in ("bfs", "weighted"):
-            self.err("uniqueVertices: 'global' is only supported with order: 'bfs' or 'weighted'", 10, f)
+            self.err(
+                "uniqueVertices: 'global' is only supported with order: 'bfs' or 'weighted'", 10, f
+            )
 
     def graph_subject(self, direction):
         if self.iskw("GRAPH"):
@@ -330,7 +337,12 @@ class Parser:
 
     def st_collect(self):
         f = self.take()
-        groups, aggs, into, into_expr, keep, count = [], [], None, None, None, None
+        groups = []
+        aggs = []
+        into = None
+        into_expr = None
+        keep = None
+        count = None
         before = [v for lv in self.scopes[-1:] for sc in lv for v in sc]
         if self.k.kind == "id" and not self.isword("KEEP") and not self.isword("OPTIONS"):
             while True:
@@ -398,7 +410,11 @@ class Parser:
             tok = self.k
             e = self.expr()
             if e.kind != "call" or e.name not in AGGREGATES:
-                self.err("aggregate expression must be a function call to an aggregate function", 1574, tok)
+                self.err(
+                    "aggregate expression must be a function call to an aggregate function",
+                    1574,
+                    tok,
+                )
             out.append((v, e))
             if not self.isop(","):
                 return out
@@ -478,10 +494,12 @@ class Parser:
 
     def upd(self, kind):
         f = self.take()
-        key, doc = None, self.expr(noin=True)
+        key = None
+        doc = self.expr(noin=True)
         if self.iskw("WITH"):
             self.take()
-            key, doc = doc, self.expr(noin=True)
+            key = doc
+            doc = self.expr(noin=True)
         ds, o = self.modify(kind, {"NEW", "OLD"})
         return N(kind, f.pos, key=key, doc=doc, ds=ds, opts=o)
 
@@ -514,7 +532,17 @@ class Parser:
         if not had:
             self.specials[-1].discard("OLD")
         ds, o = self.modify("upsert", {"NEW", "OLD"})
-        return N("upsert", f.pos, search=search, filter=filt, insert=ins, update=u, mode=mode, ds=ds, opts=o)
+        return N(
+            "upsert",
+            f.pos,
+            search=search,
+            filter=filt,
+            insert=ins,
+            update=u,
+            mode=mode,
+            ds=ds,
+            opts=o,
+        )
 
     def options(self, ctx):
         t = self.take()
@@ -550,7 +578,9 @@ class Parser:
                         p = self.peek(d)
                         if p.kind == "end":
                             self.err()
-                        depth += (p.kind == "op" and p.val == "(") - (p.kind == "op" and p.val == ")")
+                        depth += (p.kind == "op" and p.val == "(") - (
+                            p.kind == "op" and p.val == ")"
+                        )
                         d += 1
                         if depth == 0:
                             break
@@ -571,10 +601,21 @@ class Parser:
                     self.op(")")
                 o = self.take()
                 left = N(
-                    "quant", k.pos, quant=v, op=o.val, left=left, right=self.expr(lbp, noin), atleast=atleast
+                    "quant",
+                    k.pos,
+                    quant=v,
+                    op=o.val,
+                    left=left,
+                    right=self.expr(lbp, noin),
+                    atleast=atleast,
                 )
                 continue
-            if v == "NOT" and k.kind == "kw" and self.peek().val == "LIKE" and self.peek().kind == "kw":
+            if (
+                v == "NOT"
+                and k.kind == "kw"
+                and self.peek().val == "LIKE"
+                and self.peek().kind == "kw"
+            ):
                 if bp >= 50:
                     return left
                 self.take()
@@ -657,7 +698,15 @@ class Parser:
             self.take()
             levels += 1
         node = N(
-            "expand", t.pos, obj=e, levels=levels, filter=None, offset=None, limit=None, ret=None, tail=[]
+            "expand",
+            t.pos,
+            obj=e,
+            levels=levels,
+            filter=None,
+            offset=None,
+            limit=None,
+            ret=None,
+            tail=[],
         )
         self.current += 1
         if self.iskw("FILTER"):
@@ -762,7 +811,11 @@ class Parser:
             return N("call", k.pos, name=k.val, args=self.args())
         if self.isop("("):
             self.take()
-            e = self.subquery(k.pos) if self.k.kind == "kw" and self.k.val in STATEMENTS else self.expr()
+            e = (
+                self.subquery(k.pos)
+                if self.k.kind == "kw" and self.k.val in STATEMENTS
+                else self.expr()
+            )
             self.op(")")
             return e
         if self.isop("["):
@@ -792,14 +845,18 @@ class Parser:
                 elif t.kind == "id":
                     if not (self.known(t.val) or t.val in self.specials[-1]):
                         self.err(f"unknown variable '{t.val}'", 1512, t)
-                    items.append(N("elem", t.pos, name=t.val, key=None, value=N("ref", t.pos, name=t.val)))
+                    items.append(
+                        N("elem", t.pos, name=t.val, key=None, value=N("ref", t.pos, name=t.val))
+                    )
                 else:
                     self.err()
             elif t.kind == "bind":
                 self.take()
                 self.q.binds.add(t.val)
                 self.op(":")
-                items.append(N("elem", t.pos, name=None, key=N("bind", t.pos, name=t.val), value=self.expr()))
+                items.append(
+                    N("elem", t.pos, name=None, key=N("bind", t.pos, name=t.val), value=self.expr())
+                )
             elif self.isop("["):
                 self.take()
                 n = self.expr()

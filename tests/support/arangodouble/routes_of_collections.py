@@ -10,7 +10,8 @@ from tests.support.arangodouble.state import SYSTEM, VERSION, flag, route
 from tests.support.arangodouble.storage import Collection, Database, graph_collections
 
 
-# -- server ------------------------------------------------------------------------------------------
+# -- server
+# ------------------------------------------------------------------------------------------
 @route("GET", "/_api/version")
 def version(r):
     out = {"server": "arango", "license": "community", "version": VERSION}
@@ -48,7 +49,8 @@ def auth(r):
     raise ArangoError(401, "Wrong credentials", 401)
 
 
-# -- databases ---------------------------------------------------------------------------------------
+# -- databases
+# ---------------------------------------------------------------------------------------
 @route("GET", "/_api/database/current")
 def database_current(r):
     d = r.db
@@ -105,7 +107,8 @@ def database_drop(r, name):
     return 200, {"result": True}
 
 
-# -- collections -------------------------------------------------------------------------------------
+# -- collections
+# -------------------------------------------------------------------------------------
 def describe(c, full=False):
     out = {
         "id": c.id,
@@ -116,7 +119,12 @@ def describe(c, full=False):
         "globallyUniqueId": f"h{c.id}/{c.id}",
     }
     if full:
-        key = {"allowUserKeys": True, "type": "traditional", "lastValue": 0, **c.props.get("keyOptions", {})}
+        key = {
+            "allowUserKeys": True,
+            "type": "traditional",
+            "lastValue": 0,
+            **c.props.get("keyOptions", {}),
+        }
         out.update(
             statusString="loaded",
             waitForSync=c.props.get("waitForSync", False),
@@ -147,7 +155,9 @@ def legal_name(name):
 
 def create_collection(db, b):
     name = b.get("name")
-    if not legal_name(name) and not (b.get("isSystem") and type(name) is str and re.fullmatch(r"_\w+", name)):
+    if not legal_name(name) and not (
+        b.get("isSystem") and type(name) is str and re.fullmatch(r"_\w+", name)
+    ):
         raise ArangoError(1208, "illegal name: collection name invalid")
     if name in db.collections or name in db.views:
         raise ArangoError(1207, f"duplicate name: {name}")
@@ -175,7 +185,9 @@ def create_collection(db, b):
 def collection_list(r):
     skip = flag(r.params, "excludeSystem")
     return 200, {
-        "result": [describe(c) for _, c in sorted(r.db.collections.items()) if not (skip and c.system)]
+        "result": [
+            describe(c) for _, c in sorted(r.db.collections.items()) if not (skip and c.system)
+        ]
     }
 
 
@@ -196,7 +208,8 @@ def collection_properties(r, name):
 
 @route("PUT", "/_api/collection/<name>/properties")
 def collection_configure(r, name):
-    c, b = r.collection(name), r.body
+    c = r.collection(name)
+    b = r.body
     if b.get("schema") or b.get("computedValues"):
         raise refuse("schema validation and computed values")
     c.props.update({k: b[k] for k in ("waitForSync", "cacheEnabled") if k in b})
@@ -265,7 +278,8 @@ def collection_drop(r, name):
     return 200, {"id": c.id}
 
 
-# -- indexes -----------------------------------------------------------------------------------------
+# -- indexes
+# -----------------------------------------------------------------------------------------
 @route("GET", "/_api/index")
 def index_list(r):
     c = r.collection(r.params.get("collection", ""))
@@ -282,7 +296,9 @@ def index_create(r):
 @route("GET DELETE", "/_api/index/<name>/<ident>")
 def index_one(r, name, ident):
     c = r.collection(name)
-    body = next((b for b in c.index_bodies() if b["id"] == f"{name}/{ident}" or b["name"] == ident), None)
+    body = next(
+        (b for b in c.index_bodies() if b["id"] == f"{name}/{ident}" or b["name"] == ident), None
+    )
     if body is None:
         raise ArangoError(1212)
     if r.method == "DELETE":

@@ -10,7 +10,8 @@ from tests.support.arangodouble.state import flag, loads, route
 from tests.support.arangodouble.storage import valid_key
 
 
-# -- documents ---------------------------------------------------------------------------------------
+# -- documents
+# ---------------------------------------------------------------------------------------
 def written(r, old, new, silent=False, known=None):
     if silent:
         return {}
@@ -29,7 +30,9 @@ def bulk(r, items, work):
     """Each item on its own: failures are reported in place, the rest stays written."""
     if type(items) is not list:
         raise ArangoError(400, "body must be an array", 400)
-    out, codes, silent = [], Counter(), flag(r.params, "silent")
+    out = []
+    codes = Counter()
+    silent = flag(r.params, "silent")
     for x in items:
         mark = len(r.access.undo)
         try:
@@ -40,7 +43,9 @@ def bulk(r, items, work):
             r.access.rollback(mark)
             codes[e.num] += 1
             out.append({"error": True, "errorNum": e.num, "errorMessage": e.msg})
-    heads = {"X-Arango-Error-Codes": json.dumps({str(k): v for k, v in codes.items()})} if codes else {}
+    heads = (
+        {"X-Arango-Error-Codes": json.dumps({str(k): v for k, v in codes.items()})} if codes else {}
+    )
     if silent:
         out = [x for x in out if x.get("error")]
     return status(r), out, heads
@@ -69,7 +74,8 @@ def conflict_is_412(f):
 
 @route("POST", "/_api/document/<name>")
 def document_insert(r, name):
-    p, b = r.params, r.body
+    p = r.params
+    b = r.body
     mode = p.get("overwriteMode") or ("replace" if flag(p, "overwrite") else "conflict")
     if p.get("versionAttribute"):
         raise refuse("versionAttribute")
@@ -78,7 +84,9 @@ def document_insert(r, name):
     silent = flag(p, "silent")
 
     def one(doc):
-        old, new = r.access.insert(name, doc, mode, flag(p, "keepNull", True), flag(p, "mergeObjects", True))
+        old, new = r.access.insert(
+            name, doc, mode, flag(p, "keepNull", True), flag(p, "mergeObjects", True)
+        )
         return written(r, old, new, silent and type(b) is not list)
 
     r.access.collection(name, write=True)
@@ -122,7 +130,8 @@ def document_get(r, name, key):
 @route("PUT PATCH DELETE", "/_api/document/<name>/<key>")
 @conflict_is_412
 def document_write(r, name, key):
-    p, rev = r.params, if_match(r)
+    p = r.params
+    rev = if_match(r)
     b = r.body if r.method != "DELETE" else {}
     if rev is None and not flag(p, "ignoreRevs", True) and type(b) is dict:
         rev = b.get("_rev")
@@ -142,7 +151,8 @@ def document_write(r, name, key):
 
 @route("PUT PATCH DELETE", "/_api/document/<name>")
 def document_bulk(r, name):
-    p, a = r.params, r.access
+    p = r.params
+    a = r.access
     check = not flag(p, "ignoreRevs", True)
     if r.method == "PUT" and flag(p, "onlyget"):
         coll = a.collection(name)
@@ -167,7 +177,10 @@ def document_bulk(r, name):
             raise ArangoError(1227)
         if r.method == "PATCH":
             return written(
-                r, *a.update(name, key, x, rev, flag(p, "keepNull", True), flag(p, "mergeObjects", True))
+                r,
+                *a.update(
+                    name, key, x, rev, flag(p, "keepNull", True), flag(p, "mergeObjects", True)
+                ),
             )
         return written(r, *a.replace(name, key, x, rev))
 
@@ -176,7 +189,8 @@ def document_bulk(r, name):
 
 @route("POST", "/_api/import")
 def document_import(r):
-    p, name = r.params, r.params.get("collection", "")
+    p = r.params
+    name = r.params.get("collection", "")
     coll = r.access.collection(name, write=True)
     mode = p.get("onDuplicate", "error")
     if mode not in ("error", "update", "replace", "ignore"):
@@ -230,10 +244,14 @@ def document_import(r):
 
 @route("GET", "/_api/edges/<name>")
 def edges(r, name):
-    coll, vertex = r.access.collection(name), r.params.get("vertex", "")
+    coll = r.access.collection(name)
+    vertex = r.params.get("vertex", "")
     way = r.params.get("direction", "any")
     keys = {}
     for field, skip in (("_from", "in"), ("_to", "out")):
         if way != skip:
             keys.update(coll.map_for(field).get(vertex, {}))
-    return 200, {"edges": [coll.docs[k] for k in keys], "stats": {"scannedIndex": len(keys), "filtered": 0}}
+    return 200, {
+        "edges": [coll.docs[k] for k in keys],
+        "stats": {"scannedIndex": len(keys), "filtered": 0},
+    }

@@ -9,12 +9,15 @@ from tests.support.arangodouble.state import Cursor, route
 from tests.support.arangodouble.transactions import Transaction
 
 
-# -- queries -------------------------------------------------------------------------------------------
+# -- queries
+# -------------------------------------------------------------------------------------------
 def query_text(b):
     q = b.get("query")
     if type(q) is not str:
         raise ArangoError(
-            1502 if q in (None, "") else 1501, "query is empty" if q in (None, "") else "bad query", 400
+            1502 if q in (None, "") else 1501,
+            "query is empty" if q in (None, "") else "bad query",
+            400,
         )
     binds = b.get("bindVars")
     if binds is not None and type(binds) is not dict:
@@ -28,11 +31,13 @@ def cursor_create(r):
     q, binds = query_text(b)
     r.state.queries[q] += 1
     o = dict(b.get("options") or {})
-    batch, ttl = b.get("batchSize", 1000), b.get("ttl") or r.state.cursor_ttl
+    batch = b.get("batchSize", 1000)
+    ttl = b.get("ttl") or r.state.cursor_ttl
     if type(batch) is not int or batch < 1:
         raise ArangoError(10, "expecting positive integer for <batchSize>")
     if o.get("stream") and (b.get("count") or o.get("fullCount")):
-        b, o = {**b, "count": False}, {**o, "fullCount": False}
+        b = {**b, "count": False}
+        o = {**o, "fullCount": False}
     rows, rt = execute(r.access, q, binds, o)
     extra = {"warnings": rt.warnings, "stats": rt.stats}
     if o.get("profile"):
@@ -42,7 +47,9 @@ def cursor_create(r):
             "executing": rt.stats["executionTime"],
             "finalizing": 0,
         }
-    c = Cursor(rows, batch, float(ttl), extra, len(rows) if b.get("count") else None, o.get("allowRetry"))
+    c = Cursor(
+        rows, batch, float(ttl), extra, len(rows) if b.get("count") else None, o.get("allowRetry")
+    )
     body = c.next()
     if body["hasMore"] or (o.get("allowRetry") and len(rows) > batch):
         r.db.cursors[c.id] = c
@@ -106,7 +113,8 @@ def parse_query(r):
     }
 
 
-# -- stream transactions -----------------------------------------------------------------------------------
+# -- stream transactions
+# -----------------------------------------------------------------------------------
 @route("POST", "/_api/transaction/begin")
 def transaction_begin(r):
     b = r.body
@@ -124,7 +132,8 @@ def transaction_begin(r):
             any(
                 t.status == "running"
                 and (
-                    t.declared.get(n) == "exclusive" or (mode == "exclusive" and t.declared.get(n) == "write")
+                    t.declared.get(n) == "exclusive"
+                    or (mode == "exclusive" and t.declared.get(n) == "write")
                 )
                 for t in r.db.transactions.values()
             )
@@ -140,7 +149,9 @@ def transaction_begin(r):
 def transaction_list(r):
     return 200, {
         "transactions": [
-            {"id": t.id, "state": t.status} for t in r.db.transactions.values() if t.status == "running"
+            {"id": t.id, "state": t.status}
+            for t in r.db.transactions.values()
+            if t.status == "running"
         ]
     }
 

@@ -10,7 +10,8 @@ from tests.support.arangodouble.state import flag, route
 from tests.support.arangodouble.storage import graph_collections, new_id, valid_key
 from tests.support.arangodouble.transactions import Access
 
-# -- views, analyzers, graphs ----------------------------------------------------------------------------
+# -- views, analyzers, graphs
+# ----------------------------------------------------------------------------
 VIEW_DEFAULTS = {
     "cleanupIntervalStep": 2,
     "commitIntervalMsec": 1000,
@@ -75,7 +76,9 @@ def view_create(r):
     name = b.get("name")
     if b.get("type") != "arangosearch":
         raise (
-            refuse(f"views of type {b.get('type')!r}") if b.get("type") == "search-alias" else ArangoError(10)
+            refuse(f"views of type {b.get('type')!r}")
+            if b.get("type") == "search-alias"
+            else ArangoError(10)
         )
     if not legal_name(name):
         raise ArangoError(1208)
@@ -151,7 +154,11 @@ def analyzer_create(r):
     name = b.get("name")
     if type(name) is not str or not re.fullmatch(r"[A-Za-z][\w-]*", name):
         raise ArangoError(10, "invalid analyzer name")
-    spec = {"type": b["type"], "properties": b.get("properties") or {}, "features": b.get("features") or []}
+    spec = {
+        "type": b["type"],
+        "properties": b.get("properties") or {},
+        "features": b.get("features") or [],
+    }
     old = r.db.analyzers.get(name)
     if (old is not None and old != spec) or name in _BUILTIN:
         raise ArangoError(10, f"name collision detected while registering analyzer: {name}", 409)
@@ -175,7 +182,8 @@ def graph_list(r):
 
 @route("POST", "/_api/gharial")
 def graph_create(r):
-    b, db = r.body, r.db
+    b = r.body
+    db = r.db
     name = b.get("name")
     if type(name) is not str or not valid_key(name):
         raise ArangoError(1922 if not name else 1221, "graph name missing or invalid", 400)
@@ -236,7 +244,11 @@ def graph_one(r, name):
     del r.db.graphs[name]
     Access(r.db).remove("_graphs", name)
     if flag(r.params, "dropCollections"):
-        used = set().union(*[graph_collections(x) for x in r.db.graphs.values()]) if r.db.graphs else set()
+        used = (
+            set().union(*[graph_collections(x) for x in r.db.graphs.values()])
+            if r.db.graphs
+            else set()
+        )
         for n in graph_collections(g) - used:
             r.db.collections.pop(n, None)
     return 202, {"removed": True}
@@ -246,10 +258,14 @@ def graph_one(r, name):
 def graph_vertices(r, name):
     g = graph_of(r, name)
     return 200, {
-        "collections": sorted(graph_collections(g) - {d["collection"] for d in g["edgeDefinitions"]})
+        "collections": sorted(
+            graph_collections(g) - {d["collection"] for d in g["edgeDefinitions"]}
+        )
     }
 
 
 @route("GET", "/_api/gharial/<name>/edge")
 def graph_edges(r, name):
-    return 200, {"collections": sorted(d["collection"] for d in graph_of(r, name)["edgeDefinitions"])}
+    return 200, {
+        "collections": sorted(d["collection"] for d in graph_of(r, name)["edgeDefinitions"])
+    }

@@ -1,7 +1,7 @@
 """SEARCH conditions (and full-text functions under a forced inverted index), evaluated as a scan.
 
-A compiled condition is f(env, doc) -> None (no match) or a score.  Scores are only monotone: more and
-more frequent matching terms give more; they are not the server's BM25 numbers.
+A compiled condition is f(env, doc) -> None (no match) or a score.  Scores are only monotone: more
+and more frequent matching terms give more; they are not the server's BM25 numbers.
 """
 
 from __future__ import annotations
@@ -34,10 +34,14 @@ SEARCH_FUNCTIONS = {
 
 
 class Search:
-    """var: the loop variable; fields(doc, path) -> analyzers of that attribute, or None if not indexed."""
+    """var: the loop variable; fields(doc, path) -> analyzers of that attribute, or
+    None if not indexed.
+    """
 
     def __init__(self, compiler, var, fields):
-        self.c, self.var, self.fields = compiler, var, fields
+        self.c = compiler
+        self.var = var
+        self.fields = fields
         self.rt = compiler.rt
 
     def path(self, n):
@@ -61,7 +65,9 @@ class Search:
         return (self.fields(None, path) or ["identity"])[0] if path else "identity"
 
     def terms(self, doc, path, analyzer):
-        """The indexed terms of one attribute under one analyzer; [] when it is not indexed that way."""
+        """The indexed terms of one attribute under one analyzer; [] when it is not
+        indexed that way.
+        """
         names = self.fields(doc, path)
         if names is None or not any(a.split("::")[-1] == analyzer.split("::")[-1] for a in names):
             return []
@@ -89,7 +95,8 @@ class Search:
 
     def compile(self, n, analyzer="identity"):
         if n.kind == "binary" and n.op in ("AND", "OR"):
-            a, b = self.compile(n.left, analyzer), self.compile(n.right, analyzer)
+            a = self.compile(n.left, analyzer)
+            b = self.compile(n.right, analyzer)
             if n.op == "AND":
 
                 def both(env, doc):
@@ -100,7 +107,8 @@ class Search:
                 return both
 
             def either(env, doc):
-                x, y = a(env, doc), b(env, doc)
+                x = a(env, doc)
+                y = b(env, doc)
                 return y if x is None else x if y is None else x + y
 
             return either
@@ -119,7 +127,9 @@ class Search:
         raise refuse(f"{n.kind!r} expressions inside SEARCH")
 
     def comparison(self, n, analyzer):
-        left, right, op = n.left, n.right, n.op
+        left = n.left
+        right = n.right
+        op = n.op
         path = self.path(left)
         if path is None and op in ("==", "!=", "<", "<=", ">", ">="):
             path = self.path(right)
@@ -135,14 +145,19 @@ class Search:
         if op == "!=":
             return self.leaf(path, analyzer, lambda env, ts: not contains(ts, value(env)))
         if op in ("<", "<=", ">", ">="):
-            ok = {"<": lambda c: c < 0, "<=": lambda c: c <= 0, ">": lambda c: c > 0, ">=": lambda c: c >= 0}[
-                op
-            ]
+            ok = {
+                "<": lambda c: c < 0,
+                "<=": lambda c: c <= 0,
+                ">": lambda c: c > 0,
+                ">=": lambda c: c >= 0,
+            }[op]
 
             def test(env, ts):
                 v = value(env)
                 return sum(
-                    1 for t in ts if (type(t) is type(v) or (is_num(t) and is_num(v))) and ok(compare(t, v))
+                    1
+                    for t in ts
+                    if (type(t) is type(v) or (is_num(t) and is_num(v))) and ok(compare(t, v))
                 )
 
             return self.leaf(path, analyzer, test)
@@ -182,14 +197,17 @@ class Search:
         return self.leaf(path, analyzer, test)
 
     def call(self, n, analyzer):
-        args, name = n.args, n.name
+        args = n.args
+        name = n.name
         if name == "ANALYZER":
             return self.compile(args[0], to_string(self.c.constant(args[1])))
         if name == "BOOST":
-            f, b = self.compile(args[0], analyzer), float(to_number(self.c.constant(args[1])))
+            f = self.compile(args[0], analyzer)
+            b = float(to_number(self.c.constant(args[1])))
             return lambda env, doc: (lambda s: None if s is None else s * b)(f(env, doc))
         if name == "MIN_MATCH":
-            fs, need = [self.compile(a, analyzer) for a in args[:-1]], self.c.expr(args[-1])
+            fs = [self.compile(a, analyzer) for a in args[:-1]]
+            need = self.c.expr(args[-1])
 
             def min_match(env, doc):
                 hits = [s for s in (f(env, doc) for f in fs) if s is not None]
@@ -198,13 +216,17 @@ class Search:
             return min_match
         path = self.path(args[0]) if args else None
         if path is None:
-            raise AqlError(10, f"AQL: invalid argument for function '{name}': attribute path expected")
+            raise AqlError(
+                10, f"AQL: invalid argument for function '{name}': attribute path expected"
+            )
         vals = [self.c.expr(a) for a in args[1:]]
         if name == "EXISTS" and vals:
             raise refuse("EXISTS() with a type or analyzer")
         if name == "EXISTS":
             return lambda env, doc: (
-                0.0 if self.fields(doc, path) is not None and get_path(doc, path) is not None else None
+                0.0
+                if self.fields(doc, path) is not None and get_path(doc, path) is not None
+                else None
             )
         if name == "PHRASE":
             if len(vals) > 2:
@@ -226,16 +248,21 @@ class Search:
             def starts(env, ts):
                 p = vals[0](env)
                 p, need = (
-                    (p, to_number(vals[1](env)) if len(vals) > 1 else 1) if type(p) is list else ([p], 1)
+                    (p, to_number(vals[1](env)) if len(vals) > 1 else 1)
+                    if type(p) is list
+                    else ([p], 1)
                 )
-                hits = sum(any(type(t) is str and t.startswith(to_string(x)) for t in ts) for x in p)
+                hits = sum(
+                    any(type(t) is str and t.startswith(to_string(x)) for t in ts) for x in p
+                )
                 return hits if hits >= need else 0
 
             return self.leaf(path, analyzer, starts)
         if name == "LEVENSHTEIN_MATCH":
 
             def fuzzy(env, ts):
-                word, most = to_string(vals[0](env)), to_number(vals[1](env))
+                word = to_string(vals[0](env))
+                most = to_number(vals[1](env))
                 swap = truthy(vals[2](env)) if len(vals) > 2 else True
                 prefix = to_string(vals[4](env)) if len(vals) > 4 else ""
                 return sum(

@@ -93,7 +93,11 @@ class Handler(BaseHTTPRequestHandler):
                 return self.drop()
             self.reply(*answer)
         except ArangoError as e:
-            heads = {"Www-Authenticate": 'Bearer token_type="JWT", realm="ArangoDB"'} if e.code == 401 else {}
+            heads = (
+                {"Www-Authenticate": 'Bearer token_type="JWT", realm="ArangoDB"'}
+                if e.code == 401
+                else {}
+            )
             self.reply(e.code, e.body(), heads)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
@@ -102,7 +106,8 @@ class Handler(BaseHTTPRequestHandler):
         except Exception as e:  # noqa: BLE001 - a defect of the double: say so, never guess
             traceback.print_exc()
             self.reply(
-                500, {"error": True, "code": 500, "errorNum": 4, "errorMessage": f"arangodouble: {e!r}"}
+                500,
+                {"error": True, "code": 500, "errorNum": 4, "errorMessage": f"arangodouble: {e!r}"},
             )
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = handle_one  # noqa: N815
@@ -122,13 +127,21 @@ class Handler(BaseHTTPRequestHandler):
         with s.lock:
             if path == "/_double/fault" and self.command == "POST":
                 f = loads(raw)
-                if not re.fullmatch(r"drop|drop-after|(status|delay|error):\d+", f.get("action", "")):
+                if not re.fullmatch(
+                    r"drop|drop-after|(status|delay|error):\d+", f.get("action", "")
+                ):
                     return self.reply(
                         400,
-                        ArangoError(10, "action: status:N | drop | drop-after | delay:ms | error:N").body(),
+                        ArangoError(
+                            10, "action: status:N | drop | drop-after | delay:ms | error:N"
+                        ).body(),
                     )
                 s.faults.append(
-                    {"match": f.get("match", ""), "times": int(f.get("times", 1)), "action": f["action"]}
+                    {
+                        "match": f.get("match", ""),
+                        "times": int(f.get("times", 1)),
+                        "action": f["action"],
+                    }
                 )
                 return self.reply(200, {"faults": s.faults})
             if path == "/_double/fault" and self.command == "DELETE":
@@ -146,12 +159,15 @@ class Handler(BaseHTTPRequestHandler):
         return self.reply(404, ArangoError(404).body())
 
     def answer(self, url, raw):
-        state, path, name = self.state, url.path, SYSTEM
+        state = self.state
+        path = url.path
+        name = SYSTEM
         if path == "/_admin/server/availability":
             return 200, {"mode": "default", "error": False, "code": 200}, {}
         m = re.match(r"^/_db/([^/]+)(/.*)$", path)
         if m:
-            name, path = unquote(m.group(1)), m.group(2)
+            name = unquote(m.group(1))
+            path = m.group(2)
         headers = {k.lower(): v for k, v in self.headers.items()}
         with state.lock:
             state.expire()
@@ -172,7 +188,9 @@ class Handler(BaseHTTPRequestHandler):
                 m = rx.match(path)
                 if m and self.command in methods:
                     try:
-                        code, body, *heads = f(r, **{k: unquote(v) for k, v in m.groupdict().items()})
+                        code, body, *heads = f(
+                            r, **{k: unquote(v) for k, v in m.groupdict().items()}
+                        )
                     except BaseException:
                         if r._access is not None:
                             r._access.rollback()
@@ -197,7 +215,13 @@ class ArangoDouble:
     """with ArangoDouble(password="secret") as url: ..."""
 
     def __init__(
-        self, host="127.0.0.1", port=0, password="", trx_idle=60.0, cursor_ttl=30.0, max_transaction=None
+        self,
+        host="127.0.0.1",
+        port=0,
+        password="",
+        trx_idle=60.0,
+        cursor_ttl=30.0,
+        max_transaction=None,
     ):
         self.state = State(password, trx_idle, cursor_ttl, max_transaction)
         self.server = Server((host, port), type("BoundHandler", (Handler,), {"state": self.state}))

@@ -39,8 +39,15 @@ def flag(params, name, default=False):
 
 class Cursor:
     def __init__(self, rows, batch, ttl, extra, count, retry):
-        self.id, self.rows, self.batch, self.ttl, self.extra = new_id(), rows, batch, ttl, extra
-        self.count, self.retry, self.pos, self.number = count, retry, 0, 0
+        self.id = new_id()
+        self.rows = rows
+        self.batch = batch
+        self.ttl = ttl
+        self.extra = extra
+        self.count = count
+        self.retry = retry
+        self.pos = 0
+        self.number = 0
         self.last = None
         self.touch()
 
@@ -71,7 +78,9 @@ class State:
     def __init__(self, password="", trx_idle=60.0, cursor_ttl=30.0, max_transaction=None):
         self.lock = threading.RLock()
         self.max_transaction = max_transaction
-        self.password, self.trx_idle, self.cursor_ttl = password, trx_idle, cursor_ttl
+        self.password = password
+        self.trx_idle = trx_idle
+        self.cursor_ttl = cursor_ttl
         self.secret = base64.urlsafe_b64encode(hashlib.sha256(str(time.time()).encode()).digest())
         self.reset()
 
@@ -79,7 +88,9 @@ class State:
         with self.lock:
             self.limits = Limits(self.max_transaction)
             self.databases = {SYSTEM: Database(SYSTEM, self.limits)}
-            self.users = {"root": (self.password, None)}  # name -> (password, databases or None for all)
+            self.users = {
+                "root": (self.password, None)
+            }  # name -> (password, databases or None for all)
             self.faults, self.requests, self.queries = [], Counter(), Counter()
 
     # -- logins
@@ -90,7 +101,9 @@ class State:
                 user, _, pw = base64.b64decode(rest).decode().partition(":")
             except ValueError:
                 user = pw = None
-            if user in self.users and hmac.compare_digest(self.users[user][0].encode(), pw.encode()):
+            if user in self.users and hmac.compare_digest(
+                self.users[user][0].encode(), pw.encode()
+            ):
                 return user
         elif kind.lower() == "bearer":
             user = self.check_jwt(rest)
@@ -109,7 +122,9 @@ class State:
             + part({"preferred_username": user, "iss": "arangodb", "iat": now, "exp": now + 3600})
         )
         return (
-            head + b"." + base64.urlsafe_b64encode(hmac.digest(self.secret, head, "sha256")).rstrip(b"=")
+            head
+            + b"."
+            + base64.urlsafe_b64encode(hmac.digest(self.secret, head, "sha256")).rstrip(b"=")
         ).decode()
 
     def check_jwt(self, token):
@@ -150,8 +165,14 @@ class Request:
     """One request against one database: helpers for the handlers below."""
 
     def __init__(self, state, db, user, method, path, params, headers, raw):
-        self.state, self.db, self.user, self.method, self.path = state, db, user, method, path
-        self.params, self.headers, self.raw = params, headers, raw
+        self.state = state
+        self.db = db
+        self.user = user
+        self.method = method
+        self.path = path
+        self.params = params
+        self.headers = headers
+        self.raw = raw
         self._access = None
 
     @property

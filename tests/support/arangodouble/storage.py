@@ -33,7 +33,8 @@ def valid_key(k):
 
 
 def new_rev():
-    n, out = next(_serial), ""
+    n = next(_serial)
+    out = ""
     while n:
         n, d = divmod(n, 64)
         out = _REV64[d] + out
@@ -54,7 +55,10 @@ def field_path(f):
 
 class Index:
     def __init__(self, body, coll):
-        self.body, self.id, self.type, self.name = body, body["id"], body["type"], body["name"]
+        self.body = body
+        self.id = body["id"]
+        self.type = body["type"]
+        self.name = body["name"]
         self.fields = [f if type(f) is str else f.get("name") for f in body["fields"]]
         self.paths = [field_path(f) for f in self.fields]
         self.unique, self.sparse = bool(body.get("unique")), bool(body.get("sparse"))
@@ -70,14 +74,17 @@ class Collection:
     def __init__(self, name, props=None, edge=False, system=False):
         self.name, self.edge, self.system, self.id = name, edge, system, new_id()
         self.props = props or {}
-        self.docs, self.maps, self.indexes = {}, {}, []
+        self.docs = {}
+        self.maps = {}
+        self.indexes = []
         self.revision = 0
 
     # -- lookups
     def map_for(self, field):
         m = self.maps.get(field)
         if m is None:
-            m, path = {}, field_path(field)
+            m = {}
+            path = field_path(field)
             for k, d in self.docs.items():
                 m.setdefault(hkey(get_path(d, path)), {})[k] = None
             self.maps[field] = m
@@ -105,7 +112,8 @@ class Collection:
                     if type(v) is str and v.startswith(pre) and v[len(pre) :] in self.docs
                 ]
             elif field in indexed:
-                m, keys = self.map_for(field), []
+                m = self.map_for(field)
+                keys = []
                 for h in {hkey(v): None for v in values}:
                     keys.extend(m.get(h, ()))
             else:
@@ -131,7 +139,8 @@ class Collection:
 
     @staticmethod
     def check_vector(ix, doc):
-        v, dim = get_path(doc, ix.paths[0]), ix.body["params"]["dimension"]
+        v = get_path(doc, ix.paths[0])
+        dim = ix.body["params"]["dimension"]
         if v is None:
             if not ix.sparse:
                 raise ArangoError(10, "vector field not present in document")
@@ -140,7 +149,8 @@ class Collection:
             raise ArangoError(10, "vector field must be an array of numbers")
         if len(v) != dim:
             raise ArangoError(
-                10, f"input vector of {len(v)} dimension does not have the correct dimension of {dim}"
+                10,
+                f"input vector of {len(v)} dimension does not have the correct dimension of {dim}",
             )
 
     def put(self, key, doc):
@@ -163,7 +173,9 @@ class Collection:
                     ix.values[t] = key
         self.docs[key] = doc
         self.revision += 1
-        if any(ix.type == "vector" and get_path(doc, ix.paths[0]) is not None for ix in self.indexes):
+        if any(
+            ix.type == "vector" and get_path(doc, ix.paths[0]) is not None for ix in self.indexes
+        ):
             self.train()
 
     def drop_key(self, key):
@@ -180,7 +192,8 @@ class Collection:
     def clone(self):
         c = Collection.__new__(Collection)
         c.__dict__.update(self.__dict__)
-        c.docs, c.maps = dict(self.docs), {}
+        c.docs = dict(self.docs)
+        c.maps = {}
         c.indexes = []
         for ix in self.indexes:
             j = Index.__new__(Index)
@@ -245,7 +258,14 @@ class Collection:
         if kind == "persistent" and len(set(fields)) != len(fields):
             raise ArangoError(10, "duplicate attribute in index fields list")
         known = {
-            "persistent": {"unique", "sparse", "deduplicate", "estimates", "storedValues", "cacheEnabled"},
+            "persistent": {
+                "unique",
+                "sparse",
+                "deduplicate",
+                "estimates",
+                "storedValues",
+                "cacheEnabled",
+            },
             "ttl": {"expireAfter"},
             "vector": {"sparse", "parallelism", "params", "storedValues"},
             "inverted": {
@@ -306,10 +326,14 @@ class Collection:
                 new[k] = v
 
         def same(b):
-            keys = {"type", "fields", "unique", "sparse"} | ({"expireAfter"} if kind == "ttl" else set())
+            keys = {"type", "fields", "unique", "sparse"} | (
+                {"expireAfter"} if kind == "ttl" else set()
+            )
             if any(b.get(k) != new.get(k) for k in keys):
                 return False
-            return kind != "vector" or all(b["params"].get(k) == v for k, v in new["params"].items())
+            return kind != "vector" or all(
+                b["params"].get(k) == v for k, v in new["params"].items()
+            )
 
         name = body.get("name")
         for ix in self.indexes:
@@ -348,20 +372,25 @@ class Collection:
 class Limits:
     """Limits of the server; None: without one.
 
-    `transaction`: bytes that a stream transaction may write; `near`: rows that a vector search gives, as one
-    of a real server that looks into a few of its lists.
+    `transaction`: bytes that a stream transaction may write; `near`: rows that a vector search
+    gives, as one of a real server that looks into a few of its lists.
     """
 
     def __init__(self, transaction=None, near=None):
-        self.transaction, self.near = transaction, near
+        self.transaction = transaction
+        self.near = near
 
 
 class Database:
     def __init__(self, name, limits):
         self.name, self.id, self.limits = name, new_id(), limits
         self.collections = {n: Collection(n, system=True) for n in SYSTEM_COLLECTIONS}
-        self.views, self.graphs, self.analyzers, self.cursors = {}, {}, {}, {}
-        self.transactions, self.locks = {}, {}
+        self.views = {}
+        self.graphs = {}
+        self.analyzers = {}
+        self.cursors = {}
+        self.transactions = {}
+        self.locks = {}
 
 
 def graph_collections(g):

@@ -240,7 +240,9 @@ def test_warnings(db):
     with pytest.raises(AQLQueryExecuteError) as e:
         db.aql.execute("RETURN COSINE_SIMILARITY([1], null)", fail_on_warning=True)
     assert code_of(e) == 1542
-    assert db.aql.execute("FOR x IN [] OPTIONS {nonsense: 1} RETURN x").warnings()[0]["code"] == 1539
+    assert (
+        db.aql.execute("FOR x IN [] OPTIONS {nonsense: 1} RETURN x").warnings()[0]["code"] == 1539
+    )
 
 
 def test_failed_statement_leaves_nothing(db):
@@ -252,13 +254,19 @@ def test_failed_statement_leaves_nothing(db):
 
 def test_collect(run):
     data = {"d": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}, {"a": 3, "b": "x"}]}
-    assert run("FOR d IN @d COLLECT b = d.b INTO g RETURN {b, n: LENGTH(g), a: g[*].d.a}", data) == [
+    assert run(
+        "FOR d IN @d COLLECT b = d.b INTO g RETURN {b, n: LENGTH(g), a: g[*].d.a}", data
+    ) == [
         {"b": "x", "n": 2, "a": [1, 3]},
         {"b": "y", "n": 1, "a": [2]},
     ]
-    assert run("FOR d IN @d COLLECT b = d.b INTO g = d.a RETURN [b, g]", data) == [["x", [1, 3]], ["y", [2]]]
+    assert run("FOR d IN @d COLLECT b = d.b INTO g = d.a RETURN [b, g]", data) == [
+        ["x", [1, 3]],
+        ["y", [2]],
+    ]
     assert run(
-        "FOR d IN @d COLLECT AGGREGATE lo = MIN(d.a), hi = MAX(d.a), n = LENGTH(1) RETURN [lo, hi, n]", data
+        "FOR d IN @d COLLECT AGGREGATE lo = MIN(d.a), hi = MAX(d.a), n = LENGTH(1) RETURN [lo, hi, n]",
+        data,
     ) == [[1, 3, 3]]
     assert run(
         "FOR d IN @d COLLECT b = d.b AGGREGATE s = SUM(d.a), u = UNIQUE(d.a) RETURN [b, s, u]", data
@@ -269,9 +277,9 @@ def test_collect(run):
         [{"z": 1}, {"z": 1}],
         [{"z": 1}],
     ]
-    assert run("FOR o IN [7] LET s = (FOR d IN @d COLLECT b = d.b RETURN [o, b]) RETURN s", data) == [
-        [[7, "x"], [7, "y"]]
-    ]
+    assert run(
+        "FOR o IN [7] LET s = (FOR d IN @d COLLECT b = d.b RETURN [o, b]) RETURN s", data
+    ) == [[[7, "x"], [7, "y"]]]
 
 
 def test_sort_limit_distinct(run):
@@ -285,14 +293,19 @@ def test_sort_limit_distinct(run):
         {},
     ]
     assert run("FOR x IN [3, 1, 2] SORT x DESC LIMIT 1, 1 RETURN x") == [2]
-    assert run("FOR x IN [{a: 1, b: 2}, {a: 1, b: 1}, {a: 0, b: 3}] SORT x.a DESC, x.b RETURN x.b") == [
+    assert run(
+        "FOR x IN [{a: 1, b: 2}, {a: 1, b: 1}, {a: 0, b: 3}] SORT x.a DESC, x.b RETURN x.b"
+    ) == [
         1,
         2,
         3,
     ]
     assert run("FOR x IN [1, 1.0, '1', 2] RETURN DISTINCT x") == [1, "1", 2]
     assert run("FOR x IN ['b', 'a', 'B', 'ä'] SORT x RETURN x") == ["B", "a", "b", "ä"]
-    assert run("FOR [a, b] IN [[1, 2], [3]] RETURN {a, b}") == [{"a": 1, "b": 2}, {"a": 3, "b": None}]
+    assert run("FOR [a, b] IN [[1, 2], [3]] RETURN {a, b}") == [
+        {"a": 1, "b": 2},
+        {"a": 3, "b": None},
+    ]
     assert run("LET {x: [y]} = {x: [5]} RETURN y") == [5]
 
 
@@ -315,11 +328,17 @@ def test_modification(db, run):
         "UPSERT {_key: '9'} INSERT {_key: '9', n: 1} UPDATE {n: OLD.n + 1} IN c RETURN [OLD, NEW.n]"
     ) == [[None, 1]]
     assert run("UPSERT {_key: '9'} INSERT {} UPDATE {n: OLD.n + 1} IN c RETURN NEW.n") == [2]
-    assert run("UPSERT {_key: '9'} INSERT {} REPLACE {z: 1} IN c RETURN [NEW.z, NEW.n]") == [[1, None]]
+    assert run("UPSERT {_key: '9'} INSERT {} REPLACE {z: 1} IN c RETURN [NEW.z, NEW.n]") == [
+        [1, None]
+    ]
     assert run("UPDATE '9' WITH {o: {a: 1}} IN c RETURN NEW.o") == [{"a": 1}]
     assert run("UPDATE '9' WITH {o: {b: 1}} IN c RETURN NEW.o") == [{"a": 1, "b": 1}]
-    assert run("UPDATE '9' WITH {o: {c: 1}} IN c OPTIONS {mergeObjects: false} RETURN NEW.o") == [{"c": 1}]
-    assert run("UPDATE '9' WITH {o: null} IN c OPTIONS {keepNull: false} RETURN HAS(NEW, 'o')") == [False]
+    assert run("UPDATE '9' WITH {o: {c: 1}} IN c OPTIONS {mergeObjects: false} RETURN NEW.o") == [
+        {"c": 1}
+    ]
+    assert run("UPDATE '9' WITH {o: null} IN c OPTIONS {keepNull: false} RETURN HAS(NEW, 'o')") == [
+        False
+    ]
     assert run("INSERT {_key: '9'} INTO c OPTIONS {overwriteMode: 'ignore'} RETURN NEW") == [None]
     assert run("FOR d IN c REMOVE d IN c RETURN OLD._key") == ["1", "2", "3", "9"]
     assert run("RETURN LENGTH(c)") == [0]
@@ -330,7 +349,10 @@ def test_modification(db, run):
 def graph(db):
     db.create_collection("p").insert_many([{"_key": k} for k in "abcdef"])
     db.create_collection("e", edge=True).insert_many(
-        [{"_key": x + y, "_from": "p/" + x, "_to": "p/" + y} for x, y in ("ab", "ac", "bd", "cd", "de", "ea")]
+        [
+            {"_key": x + y, "_from": "p/" + x, "_to": "p/" + y}
+            for x, y in ("ab", "ac", "bd", "cd", "de", "ea")
+        ]
     )
 
 
@@ -382,5 +404,7 @@ def test_search_view(db, run):
     assert q("d.hidden == 'red'") == []
     assert q("d.k == 'y'") == ["3"]
     assert q("d.k == 'x' AND NOT PHRASE(d.t, 'red car', 'text_en')") == ["1"]
-    assert q("ANALYZER(STARTS_WITH(d.t, 'ro') OR LEVENSHTEIN_MATCH(d.t, 'bleu', 1), 'text_en')") == ["1", "3"]
+    assert q(
+        "ANALYZER(STARTS_WITH(d.t, 'ro') OR LEVENSHTEIN_MATCH(d.t, 'bleu', 1), 'text_en')"
+    ) == ["1", "3"]
     assert run("FOR d IN v COLLECT WITH COUNT INTO n RETURN n") == [3]

@@ -78,7 +78,9 @@ def test_databases(client, db):
 
 
 def test_database_user(client, db):
-    client.db("_system", password="secret").create_database("own", users=[{"username": "u", "password": "p"}])
+    client.db("_system", password="secret").create_database(
+        "own", users=[{"username": "u", "password": "p"}]
+    )
     assert client.db("own", "u", "p", verify=True).version()
     with pytest.raises(ServerConnectionError):
         client.db("t", "u", "p", verify=True)
@@ -159,7 +161,9 @@ def test_overwrite_modes(col):
     with pytest.raises(DocumentInsertError):
         col.insert({"_key": "a"}, overwrite_mode="conflict")
     assert col.insert({"_key": "a", "x": 5}, overwrite_mode="ignore")["_rev"] == first["_rev"]
-    r = col.insert({"_key": "a", "o": {"q": 2}}, overwrite_mode="update", return_new=True, return_old=True)
+    r = col.insert(
+        {"_key": "a", "o": {"q": 2}}, overwrite_mode="update", return_new=True, return_old=True
+    )
     assert r["new"]["o"] == {"p": 1, "q": 2}
     assert r["old"]["x"] == 1
     assert r["_old_rev"] == first["_rev"]
@@ -226,7 +230,9 @@ def test_bulk(col):
     with pytest.raises(DocumentInsertError):
         col.insert_many([{"_key": "a"}], raise_on_document_error=True)
     assert col.insert_many([{"_key": "a"}], silent=True) is True
-    out = col.update_many([{"_key": "a", "x": 1}, {"_key": "zz", "x": 1}, {"_key": "d", "_rev": "_bad"}])
+    out = col.update_many(
+        [{"_key": "a", "x": 1}, {"_key": "zz", "x": 1}, {"_key": "d", "_rev": "_bad"}]
+    )
     assert [getattr(x, "error_code", 0) for x in out] == [0, 1202, 1200]
     out = col.replace_many([{"_key": "a", "y": 1}], return_new=True)
     assert "x" not in out[0]["new"]
@@ -270,7 +276,9 @@ def test_unique_index(col):
     ix = col.add_index({"type": "persistent", "fields": ["x"], "unique": True, "name": "ux"})
     assert ix["isNewlyCreated"] is True
     assert (
-        col.add_index({"type": "persistent", "fields": ["x"], "unique": True, "name": "ux"})["isNewlyCreated"]
+        col.add_index({"type": "persistent", "fields": ["x"], "unique": True, "name": "ux"})[
+            "isNewlyCreated"
+        ]
         is False
     )
     for call in (lambda: col.insert({"x": 1}), lambda: col.update({"_key": "b", "x": 1})):
@@ -340,7 +348,11 @@ def test_vector_index_training(db, col):
 def test_vector_shape_1554(db, col, q):
     col.insert_many([{"v": [1, 0]}, {"v": [0, 1]}])
     col.add_index(
-        {"type": "vector", "fields": ["v"], "params": {"metric": "cosine", "dimension": 2, "nLists": 1}}
+        {
+            "type": "vector",
+            "fields": ["v"],
+            "params": {"metric": "cosine", "dimension": 2, "nLists": 1},
+        }
     )
     with pytest.raises(AQLQueryExecuteError) as e:
         db.aql.execute(q, bind_vars={"q": [1, 0]})
@@ -371,7 +383,11 @@ def test_graphs(db):
     db.create_graph(
         "g",
         edge_definitions=[
-            {"edge_collection": "e", "from_vertex_collections": ["a"], "to_vertex_collections": ["b"]}
+            {
+                "edge_collection": "e",
+                "from_vertex_collections": ["a"],
+                "to_vertex_collections": ["b"],
+            }
         ],
     )
     assert db.has_graph("g")
@@ -437,7 +453,9 @@ def test_cursor_retry(db):
 
 def test_full_count_and_stats(db, col):
     col.import_bulk([{"x": i} for i in range(20)])
-    cur = db.aql.execute("FOR d IN c FILTER d.x >= 5 LIMIT 2, 3 RETURN d", full_count=True, count=True)
+    cur = db.aql.execute(
+        "FOR d IN c FILTER d.x >= 5 LIMIT 2, 3 RETURN d", full_count=True, count=True
+    )
     assert len(cur) == 3
     assert cur.statistics()["fullCount"] == 15
     st = db.aql.execute("FOR d IN c UPDATE d WITH {y: 1} IN c").statistics()
@@ -491,7 +509,8 @@ def test_transaction_snapshot_and_abort(db, col):
 
 def test_write_write_conflict(db, col):
     col.insert({"_key": "a"})
-    t1, t2 = db.begin_transaction(write=["c"]), db.begin_transaction(write=["c"])
+    t1 = db.begin_transaction(write=["c"])
+    t2 = db.begin_transaction(write=["c"])
     t1.collection("c").update({"_key": "a", "x": 1})
     for other in (t2.collection("c"), col):
         with pytest.raises(DocumentUpdateError) as e:
@@ -560,11 +579,15 @@ def test_faults(db, col, control):
     assert list(db.aql.execute("RETURN 1")) == [1]
     control("POST", "/_double/fault", {"match": "/_api/cursor", "times": 1, "action": "drop"})
     assert list(db.aql.execute("RETURN 2")) == [2]  # the driver sends it again
-    control("POST", "/_double/fault", {"match": "/_api/document", "times": 1, "action": "drop-after"})
+    control(
+        "POST", "/_double/fault", {"match": "/_api/document", "times": 1, "action": "drop-after"}
+    )
     with pytest.raises(DocumentInsertError) as e:
         col.insert({"_key": "twice"})  # written, answer lost, sent again by the driver
     assert code_of(e) == 1210
-    control("POST", "/_double/fault", {"match": "/_api/document", "times": 3, "action": "status:503"})
+    control(
+        "POST", "/_double/fault", {"match": "/_api/document", "times": 3, "action": "status:503"}
+    )
     with pytest.raises(ConnectionAbortedError):
         col.insert({"_key": "a"})
     control("POST", "/_double/fault", {"match": "/_api/version", "times": 1, "action": "delay:120"})
@@ -594,10 +617,18 @@ def test_sixteen_clients(url, db, col):
             for i in range(25):
                 c.collection("c").insert({"_key": f"{n}-{i}", "n": n})
                 assert (
-                    len(list(c.aql.execute("FOR d IN c FILTER d.n == @n RETURN 1", bind_vars={"n": n})))
+                    len(
+                        list(
+                            c.aql.execute(
+                                "FOR d IN c FILTER d.n == @n RETURN 1", bind_vars={"n": n}
+                            )
+                        )
+                    )
                     == i + 1
                 )
-                c.aql.execute("UPSERT {_key: 'sum'} INSERT {_key: 'sum', v: 1} UPDATE {v: OLD.v + 1} IN c")
+                c.aql.execute(
+                    "UPSERT {_key: 'sum'} INSERT {_key: 'sum', v: 1} UPDATE {v: OLD.v + 1} IN c"
+                )
         except BaseException as e:  # noqa: BLE001 - any failure of a thread fails the test
             errors.append(e)
 

@@ -39,8 +39,18 @@ def seeded(db):
     )
     c("nodius_nodes").insert_many(
         [
-            node("g1-root", process="start here", searchText="The user logs in", embedding=[0.1, 0.2, 0.3]),
-            node("g1-a", process="login user", searchText="user login page", embedding=[0.1, 0.2, 0.2]),
+            node(
+                "g1-root",
+                process="start here",
+                searchText="The user logs in",
+                embedding=[0.1, 0.2, 0.3],
+            ),
+            node(
+                "g1-a",
+                process="login user",
+                searchText="user login page",
+                embedding=[0.1, 0.2, 0.2],
+            ),
             node(
                 "g1-b",
                 type="data",
@@ -83,7 +93,12 @@ def seeded(db):
     )
     c("nodius_ai_threads").insert_many(
         [
-            {"_key": "t1", "workspace": "w1", "updatedAt": "2026-01-01", "messages": [{"text": "old"}]},
+            {
+                "_key": "t1",
+                "workspace": "w1",
+                "updatedAt": "2026-01-01",
+                "messages": [{"text": "old"}],
+            },
             {"_key": "t2", "workspace": "w1", "updatedAt": "2026-02-01"},
         ]
     )
@@ -102,7 +117,10 @@ def seeded(db):
             {"type": "persistent", "name": "ix_graph_type", "fields": ["graphKey", "type", "_key"]},
         ),
         ("nodius_graphs", {"type": "persistent", "name": "ix_ws", "fields": ["workspace", "_key"]}),
-        ("nodius_edges", {"type": "persistent", "name": "ix_edge_graph", "fields": ["graphKey", "sheet"]}),
+        (
+            "nodius_edges",
+            {"type": "persistent", "name": "ix_edge_graph", "fields": ["graphKey", "sheet"]},
+        ),
         (
             "nodius_node_config",
             {
@@ -113,7 +131,10 @@ def seeded(db):
                 "sparse": False,
             },
         ),
-        ("rag_sessions", {"type": "ttl", "name": "ttl_sess", "fields": ["expiresAt"], "expireAfter": 0}),
+        (
+            "rag_sessions",
+            {"type": "ttl", "name": "ttl_sess", "fields": ["expiresAt"], "expireAfter": 0},
+        ),
         (
             "nodius_nodes",
             {
@@ -156,7 +177,9 @@ def seeded(db):
 def go(seeded, run):
     def call(name, **binds):
         q, b = S[name]
-        return run(q, {**b, **{k.replace("AT_", "@"): v for k, v in binds.items()}}, memory_limit=None)
+        return run(
+            q, {**b, **{k.replace("AT_", "@"): v for k, v in binds.items()}}, memory_limit=None
+        )
 
     return call
 
@@ -318,7 +341,10 @@ def test_s21_bad_vector_rolls_back(go, seeded):
 def test_s22(seeded):
     b = {
         **S["S22"][1],
-        "docs": [{"_key": "g1-a", "embedding": [1, 1, 1]}, {"_key": "absent", "embedding": [1, 1, 1]}],
+        "docs": [
+            {"_key": "g1-a", "embedding": [1, 1, 1]},
+            {"_key": "absent", "embedding": [1, 1, 1]},
+        ],
     }
     st = seeded.aql.execute(S["S22"][0], bind_vars=b).statistics()
     assert (st["modified"], st["ignored"]) == (1, 1)
@@ -329,7 +355,10 @@ def test_s23(go):
 
 
 def test_s24(go, seeded):
-    rows = go("S24", docs=[{"_key": "g1-a", "posX": 1, "process": None}, {"_key": "new", "graphKey": "g1"}])
+    rows = go(
+        "S24",
+        docs=[{"_key": "g1-a", "posX": 1, "process": None}, {"_key": "new", "graphKey": "g1"}],
+    )
     assert [r["created"] for r in rows] == [False, True]
     d = seeded.collection("nodius_nodes").get("g1-a")
     assert d["posX"] == 1

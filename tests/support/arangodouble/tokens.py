@@ -135,7 +135,9 @@ _OPERATORS = [
     ".",
 ]
 _IDENT = re.compile(r"\$?[a-zA-Z][_a-zA-Z0-9]*|_+[a-zA-Z]+[_a-zA-Z0-9]*")
-_NUMBER = re.compile(r"0[bB][01]+|0[xX][0-9a-fA-F]+|((0|[1-9][0-9]*)(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_NUMBER = re.compile(
+    r"0[bB][01]+|0[xX][0-9a-fA-F]+|((0|[1-9][0-9]*)(\.[0-9]+)?|\.[0-9]+)([eE][-+]?[0-9]+)?"
+)
 _BIND = re.compile(r"@@?(_+[a-zA-Z0-9]+[a-zA-Z0-9_]*|[a-zA-Z0-9][a-zA-Z0-9_]*)")
 _NOT_IN = re.compile(r"(?i:NOT)\s+(?i:IN)(?![_a-zA-Z0-9])")
 _AT_LEAST = re.compile(r"(?i:AT)\s+(?i:LEAST)(?![_a-zA-Z0-9])")
@@ -155,7 +157,11 @@ class Tok:
     __slots__ = ("kind", "off", "pos", "quoted", "val")
 
     def __init__(self, kind, val, pos, off, quoted=False):
-        self.kind, self.val, self.pos, self.off, self.quoted = kind, val, pos, off, quoted
+        self.kind = kind
+        self.val = val
+        self.pos = pos
+        self.off = off
+        self.quoted = quoted
 
 
 def syntax_error(text, tok, msg=None):
@@ -177,7 +183,11 @@ def syntax_error(text, tok, msg=None):
 
 
 def lex(s, keywords=KEYWORDS):
-    out, i, n, line, bol = [], 0, len(s), 1, 0
+    out = []
+    i = 0
+    n = len(s)
+    line = 1
+    bol = 0
 
     def fail(what):
         raise AqlError(
@@ -187,9 +197,12 @@ def lex(s, keywords=KEYWORDS):
         )
 
     while i < n:
-        c, pos = s[i], (line, i - bol + 1)
+        c = s[i]
+        pos = (line, i - bol + 1)
         if c == "\n":
-            line, bol, i = line + 1, i + 1, i + 1
+            line = line + 1
+            bol = i + 1
+            i = i + 1
         elif c in " \t\r":
             i += 1
         elif s.startswith("//", i):
@@ -200,18 +213,22 @@ def lex(s, keywords=KEYWORDS):
             if j < 0:
                 fail("unterminated multi-line comment")
             if "\n" in s[i:j]:
-                line, bol = line + s.count("\n", i, j), s.rfind("\n", i, j) + 1
+                line = line + s.count("\n", i, j)
+                bol = s.rfind("\n", i, j) + 1
             i = j + 2
         elif c in "\"'`´":
             j = i + 1
             while j < n and s[j] != c:
                 j += 2 if s[j] == "\\" else 1
             if j >= n:
-                fail("unexpected unterminated " + ("string literal" if c in "\"'" else "identifier"))
+                fail(
+                    "unexpected unterminated " + ("string literal" if c in "\"'" else "identifier")
+                )
             body = s[i + 1 : j]
             out.append(Tok("str" if c in "\"'" else "id", _unescape(body), pos, i, True))
             if "\n" in body:
-                line, bol = line + body.count("\n"), i + 1 + body.rfind("\n") + 1
+                line = line + body.count("\n")
+                bol = i + 1 + body.rfind("\n") + 1
             i = j + 1
         elif c == "@":
             m = _BIND.match(s, i)
@@ -236,11 +253,14 @@ def lex(s, keywords=KEYWORDS):
                 if two:
                     out.append(Tok("kw", " ".join(two.group(0).upper().split()), pos, i))
                     if "\n" in two.group(0):
-                        line, bol = line + two.group(0).count("\n"), s.rfind("\n", i, two.end()) + 1
+                        line = line + two.group(0).count("\n")
+                        bol = s.rfind("\n", i, two.end()) + 1
                     i = two.end()
                 else:
                     out.append(
-                        Tok("kw", t.upper(), pos, i) if t.upper() in keywords else Tok("id", t, pos, i)
+                        Tok("kw", t.upper(), pos, i)
+                        if t.upper() in keywords
+                        else Tok("id", t, pos, i)
                     )
                     i = m.end()
                 continue

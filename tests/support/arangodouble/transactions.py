@@ -1,7 +1,7 @@
 """Stream transactions, and what one operation sees and writes.
 
-A stream transaction works on copies of the collections taken at its start, and locks the keys and unique
-values that it writes.
+A stream transaction works on copies of the collections taken at its start, and locks the keys and
+unique values that it writes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,14 @@ class Transaction:
     """A stream transaction: collection copies, the keys written, and the declared collections."""
 
     def __init__(self, db, declared, allow_implicit, idle):
-        self.id, self.db, self.idle, self.status = new_id(), db, idle, "running"
-        self.declared, self.allow_implicit = declared, allow_implicit  # name -> read | write | exclusive
+        self.id = new_id()
+        self.db = db
+        self.idle = idle
+        self.status = "running"
+        self.declared, self.allow_implicit = (
+            declared,
+            allow_implicit,
+        )  # name -> read | write | exclusive
         self.copies = {n: c.clone() for n, c in db.collections.items()}
         self.touched = {}  # name -> {key: committed doc at start}
         self.deadline = time.monotonic() + idle
@@ -40,14 +46,19 @@ class Transaction:
                         target.put(k, doc)
         self.status = "committed" if commit else "aborted"
         self.db.locks = {k: t for k, t in self.db.locks.items() if t is not self}
-        self.copies, self.touched = {}, {}
+        self.copies = {}
+        self.touched = {}
 
 
 class Access:
-    """One operation's (or one query's) view of the data: committed state, or a transaction's copies."""
+    """One operation's (or one query's) view of the data: committed state, or
+    a transaction's copies.
+    """
 
     def __init__(self, db, trx=None):
-        self.db, self.trx, self.undo = db, trx, []
+        self.db = db
+        self.trx = trx
+        self.undo = []
 
     def collection(self, name, write=False):
         trx = self.trx
@@ -58,7 +69,9 @@ class Access:
             if mode is None and name in trx.copies and (write or not trx.allow_implicit):
                 raise ArangoError(1652, f"collection not registered in transaction: {name}")
             if write and mode == "read":
-                raise ArangoError(1652, f"unregistered collection used in transaction: {name} [write]")
+                raise ArangoError(
+                    1652, f"unregistered collection used in transaction: {name} [write]"
+                )
             c = trx.copies.get(name)
         if c is None:
             raise ArangoError(1203, f"collection or view not found: {name}")
@@ -123,18 +136,22 @@ class Access:
             coll.put(key, doc)
 
     def _weigh(self, doc):
-        """Counts what a stream transaction writes; a removal writes its key. Error 32 above the limit."""
+        """Counts what a stream transaction writes; a removal writes its key. Error 32
+        above the limit.
+        """
         most = self.db.limits.transaction
         if self.trx is None or most is None:
             return
         self.trx.written += 100 + (len(json.dumps(doc)) if doc is not None else 0)
         if self.trx.written > most:
             raise ArangoError(
-                32, f"aborting transaction because maximal transaction size limit of {most} bytes is reached"
+                32,
+                f"aborting transaction because maximal transaction size limit of {most} bytes is reached",
             )
 
     def rollback(self, mark=0):
-        undo, self.undo = self.undo[mark:], self.undo[:mark]
+        undo = self.undo[mark:]
+        self.undo = self.undo[:mark]
         last = {}
         for coll, key, doc in reversed(undo):
             last[(id(coll), key)] = (coll, key, doc)
@@ -179,7 +196,9 @@ class Access:
         return out
 
     def insert(self, name, doc, mode="conflict", keep_null=True, merge=True, ignore_revs=True):
-        """-> (old or None, new or None); new is None when overwriteMode ignore met an existing document."""
+        """-> (old or None, new or None); new is None when overwriteMode ignore
+        met an existing document.
+        """
         coll = self.collection(name, write=True)
         if type(doc) is not dict:
             raise ArangoError(1227, "invalid document type")

@@ -7,7 +7,8 @@ class N:
     """A tree node: kind, position, and whatever fields the kind has."""
 
     def __init__(self, kind, pos, **fields):
-        self.kind, self.pos = kind, pos
+        self.kind = kind
+        self.pos = pos
         self.__dict__.update(fields)
 
     def walk(self):
@@ -26,8 +27,12 @@ def _walk(v):
 
 class Query:
     def __init__(self, text):
-        self.text, self.statements = text, []
-        self.binds, self.reads, self.writes, self.withs = set(), [], [], []
+        self.text = text
+        self.statements = []
+        self.binds = set()
+        self.reads = []
+        self.writes = []
+        self.withs = []
 
     @property
     def modifies(self):

@@ -11,7 +11,9 @@ from tests.support.arangodouble.errors import ArangoError, refuse
 
 
 def num(x):
-    """Normalise a computed number: integral doubles print as integers, NaN and infinity are null."""
+    """Normalise a computed number: integral doubles print as integers, NaN and
+    infinity are null.
+    """
     if type(x) is float:
         if x != x or x in (math.inf, -math.inf):
             return None
@@ -47,7 +49,8 @@ class _ObjectKey:
 
     def cmp(self, other):
         for name in sorted(set(self.d) | set(other.d)):
-            a, b = sort_key(self.d.get(name)), sort_key(other.d.get(name))
+            a = sort_key(self.d.get(name))
+            b = sort_key(other.d.get(name))
             if a != b:
                 return -1 if a < b else 1
         return 0
@@ -78,15 +81,18 @@ def sort_key(v):
 
 
 def compare(a, b):
-    ta, tb = type(a), type(b)
+    ta = type(a)
+    tb = type(b)
     if ta is tb and (ta is str or ta is int or ta is float):
         return -1 if a < b else (1 if a > b else 0)
-    ka, kb = sort_key(a), sort_key(b)
+    ka = sort_key(a)
+    kb = sort_key(b)
     return 0 if ka == kb else (-1 if ka < kb else 1)
 
 
 def equal(a, b):
-    ta, tb = type(a), type(b)
+    ta = type(a)
+    tb = type(b)
     if ta is str or tb is str or a is None or b is None or ta is bool or tb is bool:
         return ta is tb and a == b
     if is_num(a) or is_num(b):
@@ -200,7 +206,9 @@ _STEM_VOWEL = re.compile("[aeiouy]")
 
 
 def _stem_en(w):
-    """Plural, -ed, -ing and -y only: enough to match inflected words, NOT the server's Snowball stemmer."""
+    """Plural, -ed, -ing and -y only: enough to match inflected words, NOT the
+    server's Snowball stemmer.
+    """
     if len(w) <= 3:
         return w
     if w.endswith("sses") or w.endswith("ies"):
@@ -227,7 +235,9 @@ def _stem_en(w):
 
 def _words(text, case="lower", accent=False):
     if not accent:
-        text = "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+        text = "".join(
+            c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)
+        )
         text = unicodedata.normalize("NFC", text)
     text = text.lower() if case == "lower" else text.upper() if case == "upper" else text
     return re.findall(r"\w+(?:[.'’]\w+)*", text)
@@ -244,7 +254,8 @@ def analyze(text, analyzer, custom=None):
     spec = (custom or {}).get(name)
     if spec is None:
         raise ArangoError(10, f"failed to find analyzer '{analyzer}'")
-    kind, p = spec["type"], spec.get("properties") or {}
+    kind = spec["type"]
+    p = spec.get("properties") or {}
     if kind == "identity":
         return [text]
     if kind == "text":
@@ -256,13 +267,21 @@ def analyze(text, analyzer, custom=None):
         words = (
             text
             if p.get("accent", True)
-            else "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+            else "".join(
+                c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)
+            )
         )
         return [{"lower": words.lower(), "upper": words.upper()}.get(p.get("case", "none"), words)]
     if kind == "delimiter":
         return text.split(p.get("delimiter", ""))
     if kind == "ngram":
-        lo, hi = int(p.get("min", 2)), int(p.get("max", 3))
-        out = [text[i : i + n] for i in range(len(text)) for n in range(lo, hi + 1) if i + n <= len(text)]
+        lo = int(p.get("min", 2))
+        hi = int(p.get("max", 3))
+        out = [
+            text[i : i + n]
+            for i in range(len(text))
+            for n in range(lo, hi + 1)
+            if i + n <= len(text)
+        ]
         return out + ([text] if p.get("preserveOriginal") and text not in out else [])
     raise refuse(f"analyzers of type {kind!r}")

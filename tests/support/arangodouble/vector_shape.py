@@ -7,16 +7,21 @@ from tests.support.arangodouble.tree import N
 
 
 class VectorShape:
-    """Checks the statements of one level: error 1554 for another shape, 1555 for an untrained index."""
+    """Checks the statements of one level: error 1554 for another shape, 1555 for
+    an untrained index.
+    """
 
     def __init__(self, compiler):
         self.compiler = compiler
 
     def check(self, sts):
-        """APPROX_NEAR_*: FOR coll, at most one FILTER, [LET sim =], SORT by it alone, LIMIT right after."""
+        """APPROX_NEAR_*: FOR coll, at most one FILTER, [LET sim =], SORT by it alone,
+        LIMIT right after.
+        """
 
         def calls(v):
-            out, todo = [], [v]
+            out = []
+            todo = [v]
             while todo:
                 x = todo.pop()
                 if isinstance(x, N):
@@ -81,23 +86,30 @@ class VectorShape:
         metric = {"APPROX_NEAR_COSINE": "cosine", "APPROX_NEAR_L2": "l2"}.get(call.name)
         for a in call.args[:2]:
             e = self.compiler.equality(
-                N("binary", a.pos, op="==", left=a, right=N("lit", a.pos, value=0)), sts[j].var, {sts[j].var}
+                N("binary", a.pos, op="==", left=a, right=N("lit", a.pos, value=0)),
+                sts[j].var,
+                {sts[j].var},
             )
             field = e and e[1]
             ix = next(
                 (
                     x
                     for x in coll.indexes
-                    if x.type == "vector" and x.fields == [field] and x.body["params"]["metric"] == metric
+                    if x.type == "vector"
+                    and x.fields == [field]
+                    and x.body["params"]["metric"] == metric
                 ),
                 None,
             )
             if field and ix:
                 if ix.body["trainingState"] != "ready":
-                    raise AqlError(1555, f"AQL: vector index '{ix.name}' is not ready: it is not trained yet")
+                    raise AqlError(
+                        1555, f"AQL: vector index '{ix.name}' is not ready: it is not trained yet"
+                    )
                 other = call.args[1] if a is call.args[0] else call.args[0]
                 if self.compiler.is_constant(other):
-                    v, dim = self.compiler.constant(other), ix.body["params"]["dimension"]
+                    v = self.compiler.constant(other)
+                    dim = ix.body["params"]["dimension"]
                     if type(v) is not list or len(v) != dim:
                         raise AqlError(
                             10,

@@ -6,7 +6,15 @@ import pytest
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.mock import open_nba
-from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Node, NodeTypeConfig, TypeTemplate
+from datasources.types import (
+    Edge,
+    Graph,
+    HandleGroup,
+    HandlePoint,
+    Node,
+    NodeTypeConfig,
+    TypeTemplate,
+)
 from tests.support.each_row import each_row
 from tools.checks import CheckedGraph, Checks, GraphFinding, check
 from tools.checks.checking import RULES, SEVERITIES
@@ -17,14 +25,24 @@ N8N = {"origin": {"format": "n8n"}}
 
 
 def node(
-    key: str, kind: str = "step", *, ins: str = "0", outs: str = "0", process: str | None = None, **data: Any
+    key: str,
+    kind: str = "step",
+    *,
+    ins: str = "0",
+    outs: str = "0",
+    process: str | None = None,
+    **data: Any,
 ) -> Node:
-    """Make a node; `ins` and `outs` are handle ids, each with `=display` or `:accepted type` after it."""
+    """Make a node; `ins` and `outs` are handle ids, each with `=display` or `:accepted
+    type` after it.
+    """
 
     def point(text: str, direction: Any) -> HandlePoint:
         rest, _, display = text.partition("=")
         ident, _, accept = rest.partition(":")
-        return HandlePoint(id=ident, type=direction, accept=accept or "any", display=display or None)
+        return HandlePoint(
+            id=ident, type=direction, accept=accept or "any", display=display or None
+        )
 
     return Node(
         key=key,
@@ -54,10 +72,14 @@ def edge(source: str, target: str) -> Edge:
 
 
 def kind(name: str) -> NodeTypeConfig:
-    return NodeTypeConfig(key=name, workspace="w", display_name=name.title(), node=TypeTemplate(type=name))
+    return NodeTypeConfig(
+        key=name, workspace="w", display_name=name.title(), node=TypeTemplate(type=name)
+    )
 
 
-def run(nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view: Any) -> list[GraphFinding]:
+def run(
+    nodes: list[Node], *edges: tuple[str, str], metadata: Any = None, **view: Any
+) -> list[GraphFinding]:
     types = {**BUILTIN_TYPES, **{name: kind(name) for name in ("step", "note", "merge", "filter")}}
     return check(
         CheckedGraph(
@@ -79,7 +101,9 @@ def ends_of(edges: str) -> list[tuple[str, str]]:
     return [(source, target) for source, _, target in (one.partition(">") for one in edges.split())]
 
 
-START, A, B = node("start", ins=""), node("a"), node("b")
+START = node("start", ins="")
+A = node("a")
+B = node("b")
 ORDERLY = [("start", "a"), ("a", "b")]
 
 
@@ -95,7 +119,11 @@ def test_a_graph_in_order_has_no_finding() -> None:
     ("dead_end:if", [START, node("if", outs="0=true 1=false")], "start>if"),
     ("open_error_output:get", [START, node("get", outs="0 1=error"), A], "start>get get>a"),
     ("unjoined_branch:m", [START, node("m", "merge", ins="0 1")], "start>m.0"),
-    ("open_loop:each", [START, node("each", outs="0=done 1=loop"), A, B], "start>each each.0>b each.1>a"),
+    (
+        "open_loop:each",
+        [START, node("each", outs="0=done 1=loop"), A, B],
+        "start>each each.0>b each.1>a",
+    ),
     ("endless_cycle:a,b", [START, A, B], "start>a a>b b>a"),
     ("missing_end:a", [START, A], "start>a a>gone"),
     ("missing_handle:start", [START, A], "start>a start.9>a"),
@@ -104,7 +132,11 @@ def test_a_graph_in_order_has_no_finding() -> None:
     ("disabled_in_flow:off", [START, node("off", disabled=True), B], "start>off off>b"),
     (
         "secret:s secret:t",
-        [START, node("s", options={"apiKey": "abc-123"}), node("t", process="x = 'sk-" + "a1" * 12 + "'")],
+        [
+            START,
+            node("s", options={"apiKey": "abc-123"}),
+            node("t", process="x = 'sk-" + "a1" * 12 + "'"),
+        ],
         "start>s s>t",
     ),
     (
@@ -121,14 +153,21 @@ def test_a_rule_finds_what_it_is_for(expected: str, nodes: list[Node], edges: st
 
 @each_row(
     "why, nodes, edges",
-    ("loop that comes back", [START, node("each", outs="0=done 1=loop"), A], "start>each each.1>a a>each"),
+    (
+        "loop that comes back",
+        [START, node("each", outs="0=done 1=loop"), A],
+        "start>each each.1>a a>each",
+    ),
     ("cycle with an open way out", [START, node("if", outs="0 1"), A], "start>if if.0>a a>if"),
     ("cycle that a filter stops", [START, node("f", "filter")], "start>f f>f"),
     ("part of a step", [START, A, node("model", ins="", outs="m:ai")], "start>a model.m>a.m"),
     ("disabled at the end", [START, node("off", disabled=True)], "start>off"),
     (
         "reference to a secret",
-        [START, node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2")],
+        [
+            START,
+            node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2"),
+        ],
         "start>s",
     ),
     (
@@ -138,7 +177,11 @@ def test_a_rule_finds_what_it_is_for(expected: str, nodes: list[Node], edges: st
     ),
     (
         "note about a node to come",
-        [START, A, node("n", "note", ins="", outs="", text="Then add an **Extract from File** node.")],
+        [
+            START,
+            A,
+            node("n", "note", ins="", outs="", text="Then add an **Extract from File** node."),
+        ],
         "start>a",
     ),
     (
@@ -148,7 +191,12 @@ def test_a_rule_finds_what_it_is_for(expected: str, nodes: list[Node], edges: st
     ),
     (
         "server of tools, which begins by itself",
-        [START, node("a"), node("server", ins="t:ai_tool", outs=""), node("tool", ins="", outs="t:ai_tool")],
+        [
+            START,
+            node("a"),
+            node("server", ins="t:ai_tool", outs=""),
+            node("tool", ins="", outs="t:ai_tool"),
+        ],
         "start>a tool.t>server.t",
     ),
 )
@@ -165,7 +213,9 @@ def test_references_by_name_are_checked_in_expressions_and_code_alone() -> None:
         node("code", process="// $('Gone')\nreturn $('Gone too').all()"),
     ]
     edges = [("start", "expression"), ("expression", "text"), ("text", "code")]
-    assert [(one.found.nodes, one.found.facts["target"]) for one in run(nodes, *edges, metadata=N8N)] == [
+    assert [
+        (one.found.nodes, one.found.facts["target"]) for one in run(nodes, *edges, metadata=N8N)
+    ] == [
         (("code",), "Gone too"),
         (("expression",), "Gone"),
     ]
@@ -207,17 +257,31 @@ def test_later_nodes_of_one_name_get_a_free_one() -> None:
 
 def test_a_name_written_otherwise_is_corrected_where_one_node_is_meant() -> None:
     wrong = node("b", url="={{ $('fetch ORDERS').item }}", body={"x": "={{ $('fetch ORDERS').a }}"})
-    nodes, edges = [START, node("a", name="Fetch orders"), wrong], ORDERLY
+    nodes = [START, node("a", name="Fetch orders"), wrong]
+    edges = ORDERLY
     (one,) = run(nodes, *edges, metadata=N8N)
-    changes = {"data.body.x": "={{ $('Fetch orders').a }}", "data.url": "={{ $('Fetch orders').item }}"}
-    assert one.repair == {"tool": "propose_update_node", "arguments": {"nodeKey": "b", "changes": changes}}
+    changes = {
+        "data.body.x": "={{ $('Fetch orders').a }}",
+        "data.url": "={{ $('Fetch orders').item }}",
+    }
+    assert one.repair == {
+        "tool": "propose_update_node",
+        "arguments": {"nodeKey": "b", "changes": changes},
+    }
     two = [*nodes, node("c", name="fetch  orders")]
-    assert [one.repair for one in run(two, *edges, ("b", "c"), metadata=N8N)] == [None], "two could be meant"
+    assert [one.repair for one in run(two, *edges, ("b", "c"), metadata=N8N)] == [None], (
+        "two could be meant"
+    )
 
 
 def test_no_finding_repeats_a_secret() -> None:
     token = "sk-" + "a1" * 12
-    nodes = [START, node("a", name=token), node("b", name=token), node("c", url="={{ $('" + token + "!') }}")]
+    nodes = [
+        START,
+        node("a", name=token),
+        node("b", name=token),
+        node("c", url="={{ $('" + token + "!') }}"),
+    ]
     found_ = run(nodes, ("start", "a"), ("a", "b"), ("b", "c"), metadata=N8N)
     assert {one.rule for one in found_} == {"secret", "duplicate_name", "missing_reference"}
     for one in found_:
@@ -225,9 +289,15 @@ def test_no_finding_repeats_a_secret() -> None:
 
 
 def test_a_graph_weighs_rules_and_accepts_findings_with_a_reason() -> None:
-    nodes, edges = [START, A, B], [*ORDERLY, ("b", "a"), ("b", "gone")]
+    nodes = [START, A, B]
+    edges = [*ORDERLY, ("b", "a"), ("b", "gone")]
     settings = {
-        "rules": {"missing_end": "info", "endless_cycle": "off", "strange": "off", "unreachable": 7},
+        "rules": {
+            "missing_end": "info",
+            "endless_cycle": "off",
+            "strange": "off",
+            "unreachable": 7,
+        },
         "allow": [{"rule": "missing_end", "node": "b", "reason": "in work"}, "strange"],
     }
     assert found(run(nodes, *edges, metadata={"checks": settings})) == []
@@ -259,7 +329,9 @@ def test_every_rule_has_a_function_and_both_sentences() -> None:
     ("", "javascript", None),
     ("", "python", None),
 )
-def test_code_is_parsed_as_the_body_of_a_function(code: str, language: str, line: int | None) -> None:
+def test_code_is_parsed_as_the_body_of_a_function(
+    code: str, language: str, line: int | None
+) -> None:
     assert first_error(code, language) == line
 
 

@@ -22,8 +22,24 @@ def resolving(*addresses: str, **more: tuple[str, ...]) -> AddressRules:
 
 
 REFUSED = (
-    *("127.0.0.1", "127.9.9.9", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
-    *("0.1.2.3", "100.64.0.1", "100.100.100.200", "168.63.129.16", "192.0.0.192", "198.18.0.1", "192.0.2.1"),
+    *(
+        "127.0.0.1",
+        "127.9.9.9",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "0.0.0.0",
+    ),
+    *(
+        "0.1.2.3",
+        "100.64.0.1",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "198.18.0.1",
+        "192.0.2.1",
+    ),
     *("224.0.0.1", "240.0.0.1", "255.255.255.255", "192.88.99.1"),
     *(
         "::",
@@ -65,15 +81,27 @@ async def test_one_private_address_among_public_ones_refuses_the_name(inside: st
 
 
 @each_row(
-    "host", "0x7f.1", "2130706433", "0x7f000001", "127.1", "017700000001", "0177.0.0.1", "127.0.0.0x1", "1"
+    "host",
+    "0x7f.1",
+    "2130706433",
+    "0x7f000001",
+    "127.1",
+    "017700000001",
+    "0177.0.0.1",
+    "127.0.0.0x1",
+    "1",
 )
 async def test_an_odd_spelling_of_an_address_is_refused_without_a_look_up(host: str) -> None:
     with pytest.raises(AddressRefused, match="odd spelling"):
         await resolving("8.8.8.8", allow=(host,)).check(host, 80)
 
 
-async def test_the_administrator_opens_a_host_a_network_or_an_address_and_nothing_beside_it() -> None:
-    rules = resolving("10.1.2.3", allow=("api.internal:8443", "10.7.0.0/16", "[::1]:9000", "localhost"))
+async def test_the_administrator_opens_a_host_a_network_or_an_address_and_nothing_beside_it() -> (
+    None
+):
+    rules = resolving(
+        "10.1.2.3", allow=("api.internal:8443", "10.7.0.0/16", "[::1]:9000", "localhost")
+    )
     assert await rules.check("api.internal", 8443)
     for host, port in (("api.internal", 443), ("other.internal", 8443), ("10.1.2.3", 8443)):
         with pytest.raises(AddressRefused):
@@ -122,8 +150,19 @@ async def test_a_name_without_addresses_cannot_be_looked_up() -> None:
 
 @each_row(
     "url",
-    *("ftp://a.example", "//a.example", "https://", "https://u:p@a.example", "https://u@a.example/x"),
-    *("https://a.example:99999", "https://a.example:0", "https://[fe80::1%25eth0]/", "https://[::1"),
+    *(
+        "ftp://a.example",
+        "//a.example",
+        "https://",
+        "https://u:p@a.example",
+        "https://u@a.example/x",
+    ),
+    *(
+        "https://a.example:99999",
+        "https://a.example:0",
+        "https://[fe80::1%25eth0]/",
+        "https://[::1",
+    ),
     *("javascript:alert(1)", "file:///etc/passwd", "https://a" + "b" * 70 + ".example"),
 )
 def test_an_address_that_leads_nowhere_is_a_value_error(url: str) -> None:
@@ -150,7 +189,9 @@ STOP = {"condition": "ctx.x", "fail_return": 1}
 SECRETS = [{"name": "KEY", "hosts": ["api.example"]}, {"name": "O", "hosts": ["o.example"]}]
 
 
-def mistakes(base_url: str | None = "https://api.example/v1/", **tool: Any) -> list[DocumentProblem]:
+def mistakes(
+    base_url: str | None = "https://api.example/v1/", **tool: Any
+) -> list[DocumentProblem]:
     return list(
         check_document(
             {
@@ -200,11 +241,19 @@ def mistakes(base_url: str | None = "https://api.example/v1/", **tool: Any) -> l
     ({"on_success_flags": ["ok", "should_hangup"]}, "on_success_flags.1", "reserved_name"),
     ({"success_if": "$.a ="}, "success_if", "bad_expression"),
     ({"on_success": {"return": {"e": "{{error}}"}}}, "on_success.return.e", "unknown_namespace"),
-    ({"pre_steps": [STOP, {**STOP, "fail_before": "ctx.y"}]}, "pre_steps.1.fail_before", "duplicate_name"),
+    (
+        {"pre_steps": [STOP, {**STOP, "fail_before": "ctx.y"}]},
+        "pre_steps.1.fail_before",
+        "duplicate_name",
+    ),
     ({"pre_steps": [{"condition": "ctx.x"}]}, "pre_steps.0.fail_return", "missing_field"),
     ({"pre_steps": [{"extract": {"a": "$"}}]}, "pre_steps.0.url", "missing_field"),
     ({"pre_steps": [{**STOP, "condition": "f()"}]}, "pre_steps.0.condition", "bad_expression"),
-    ({"pre_steps": [{**STOP, "fail_return": "{{ctx.x"}]}, "pre_steps.0.fail_return", "bad_template"),
+    (
+        {"pre_steps": [{**STOP, "fail_return": "{{ctx.x"}]},
+        "pre_steps.0.fail_return",
+        "bad_template",
+    ),
     ({"pre_steps": [{"url": "{{base_url}}/{{order}}"}]}, "pre_steps.0.url", "unknown_namespace"),
 )
 def test_a_mistake_is_found_at_its_place(document: dict[str, Any], where: str, code: str) -> None:
@@ -215,7 +264,10 @@ def test_a_mistake_is_found_at_its_place(document: dict[str, Any], where: str, c
 
 def test_all_mistakes_are_found_at_once_with_columns_of_the_text() -> None:
     found = mistakes(
-        url="{{base_url}}/a/{{nope.x}}", params={"b": "{{c.d}}"}, store_in_ctx={"e": "f"}, success_if="g("
+        url="{{base_url}}/a/{{nope.x}}",
+        params={"b": "{{c.d}}"},
+        store_in_ctx={"e": "f"},
+        success_if="g(",
     )
     assert {problem.where.removeprefix("tools.t.") for problem in found} == {
         *("url", "params.b", "store_in_ctx.e", "success_if")

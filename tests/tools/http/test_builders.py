@@ -21,7 +21,10 @@ READY = "2025-01-15T19:30:00Z"
 SIX_IN_PARIS = 1736960400000  # 2025-01-15 18:00 in Europe/Paris
 AGENT = {"id": "a1", "timezone": "Europe/Paris"}
 ABOUT = About(agent=AGENT, caller_phone="+33611111111", call_id="ours", now_ms=SIX_IN_PARIS)
-MENU = {"3": {"id": "uuid-pizza-marg", "name": "Margherita"}, "7": {"id": "uuid-big", "name": "Grande"}}
+MENU = {
+    "3": {"id": "uuid-pizza-marg", "name": "Margherita"},
+    "7": {"id": "uuid-big", "name": "Grande"},
+}
 PIZZA = {
     "id": 3,
     "quantity": 1,
@@ -30,13 +33,19 @@ PIZZA = {
 }
 
 
-def order(args: dict[str, Any], ctx: dict[str, Any] | None = None, **options: str) -> dict[str, Any]:
+def order(
+    args: dict[str, Any], ctx: dict[str, Any] | None = None, **options: str
+) -> dict[str, Any]:
     builder = parse_builder({"name": "confirm_order", "options": options})
     return builder.body(args, {"item_map": MENU} if ctx is None else ctx, None, ABOUT)
 
 
 def test_order_of_the_worked_example() -> None:
-    ctx = {"item_map": MENU, "last_availability_check": {"estimatedTimeISO": READY}, "call_id": "c1"}
+    ctx = {
+        "item_map": MENU,
+        "last_availability_check": {"estimatedTimeISO": READY},
+        "call_id": "c1",
+    }
     body = order({"items": [PIZZA], "order_type": "pickup", "customer_name": "Jean"}, ctx)
     assert body == {
         "restaurantId": "a1",
@@ -62,11 +71,17 @@ def test_order_of_the_worked_example() -> None:
 
 def test_choice_is_looked_up_by_its_number() -> None:
     item = PIZZA | {"selected_options": [{"name": "Taille", "choice_id": 7}]}
-    assert order({"items": [item]})["items"][0]["selectedOptions"] == [{"name": "Taille", "choice": "Grande"}]
+    assert order({"items": [item]})["items"][0]["selectedOptions"] == [
+        {"name": "Taille", "choice": "Grande"}
+    ]
 
 
 def test_fee_counts_for_delivery_only_and_a_total_said_is_believed() -> None:
-    ctx = {"item_map": MENU, "last_availability_check": {"deliveryFee": 2.30}, "avg_prep_time_min": 25}
+    ctx = {
+        "item_map": MENU,
+        "last_availability_check": {"deliveryFee": 2.30},
+        "avg_prep_time_min": 25,
+    }
     three = PIZZA | {"quantity": 3}
     assert order({"items": [three], "order_type": "delivery"}, ctx)["total"] == 36.80
     pickup = order({"items": [three], "order_type": "pickup"}, ctx)
@@ -83,7 +98,10 @@ def test_a_menu_may_stand_elsewhere() -> None:
 @each_row(
     "items, named",
     ([PIZZA | {"id": 99}], "'99'"),
-    ([PIZZA, PIZZA | {"selected_options": [{"name": "T", "choice_id": 41}]}], "items.1.selected_options.0"),
+    (
+        [PIZZA, PIZZA | {"selected_options": [{"name": "T", "choice_id": 41}]}],
+        "items.1.selected_options.0",
+    ),
     ([PIZZA | {"unit_price": "cheap"}], "items.0.unit_price"),
     ([PIZZA | {"unit_price": float("inf")}], "items.0.unit_price"),
     ([PIZZA | {"quantity": 0}], "items.0.quantity"),
@@ -99,7 +117,9 @@ def test_wrong_item_is_named(items: Any, named: str) -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 ITEM = st.dictionaries(st.sampled_from([*PIZZA, "extra"]), JSON | st.just(3), max_size=5)
@@ -107,14 +127,17 @@ ITEM = st.dictionaries(st.sampled_from([*PIZZA, "extra"]), JSON | st.just(3), ma
 
 @given(
     st.sampled_from(["confirm_order", "confirm_reservation"]),
-    st.dictionaries(st.sampled_from(["total", "order_type", "reservation_time", "customer_phone"]), JSON),
+    st.dictionaries(
+        st.sampled_from(["total", "order_type", "reservation_time", "customer_phone"]), JSON
+    ),
     st.lists(ITEM, max_size=2) | JSON,
     JSON,
 )
 def test_builders_fail_in_one_way_only_and_change_nothing(
     name: str, args: dict[str, Any], items: Any, rest: Any
 ) -> None:
-    given_args, ctx = {**args, "items": items}, {"item_map": MENU, "last_availability_check": rest}
+    given_args = {**args, "items": items}
+    ctx = {"item_map": MENU, "last_availability_check": rest}
     before = repr((given_args, ctx))
     try:
         body = parse_builder(name).body(given_args, ctx, rest, ABOUT)
@@ -135,7 +158,9 @@ RESERVED = {
 }
 
 
-def reserve(now_ms: int, clock: str = "20:00", ctx: dict[str, Any] | None = None, **options: str) -> Any:
+def reserve(
+    now_ms: int, clock: str = "20:00", ctx: dict[str, Any] | None = None, **options: str
+) -> Any:
     builder = parse_builder({"name": "confirm_reservation", "options": options})
     about = About(agent=AGENT, caller_phone=None, call_id="ours", now_ms=now_ms)
     return builder.body(RESERVED | {"reservation_time": clock}, ctx or {}, None, about)

@@ -118,7 +118,12 @@ ORACLE = {
 }
 
 
-@given(st.sampled_from(list(ORACLE)), JSON, JSON | st.builds(lambda v: [v, 1, True], JSON), st.booleans())
+@given(
+    st.sampled_from(list(ORACLE)),
+    JSON,
+    JSON | st.builds(lambda v: [v, 1, True], JSON),
+    st.booleans(),
+)
 def test_operators_agree_with_the_oracle(operator: str, a: Any, b: Any, alike: bool) -> None:
     b = json.loads(json.dumps(a)) if alike else b
     assert holds(f"args.a {operator} ctx.b", args={"a": a}, ctx={"b": b}) is ORACLE[operator](a, b)
@@ -176,7 +181,9 @@ def refusal(source: str) -> BadText | None:
 def test_any_text_evaluates_or_is_refused(source: str, value: Any) -> None:
     bad = refusal(source)
     if bad is None:
-        parse_expression(source, EVERY).evaluate(scope(args=value, ctx={"a": value}, response=value))
+        parse_expression(source, EVERY).evaluate(
+            scope(args=value, ctx={"a": value}, response=value)
+        )
     else:
         assert bad.code in {"bad_expression", "unknown_namespace"}
         assert bad.allowed
@@ -258,7 +265,12 @@ def test_a_place_reads_its_own_names_only() -> None:
 def test_worst_conditions_are_bounded() -> None:
     """Each ends, with a boolean, on responses made to be slow; the steps are counted."""
     bits = [[True]] * 60_000
-    response = {"l": bits, "m": [[1]] * 60_000, "t": "ab" * 60_000, "d": {str(i): i for i in range(20_000)}}
+    response = {
+        "l": bits,
+        "m": [[1]] * 60_000,
+        "t": "ab" * 60_000,
+        "d": {str(i): i for i in range(20_000)},
+    }
     for source in (
         " and ".join(["$.l != $.m"] * 10),
         " or ".join(["[1] in $.l"] * 12),
@@ -284,4 +296,7 @@ def test_scope_holds_nothing_that_was_not_given() -> None:
     empty = Scope({})
     for source in ("$.a", "args.x.y", "found.x", "pre.x", "now_iso", "status"):
         assert parse_expression(source, EVERY).evaluate(empty) is None
-    assert parse_expression("now_iso", EVERY).evaluate(conversation().scope(NOW)) == "2025-01-15T19:00:00Z"
+    assert (
+        parse_expression("now_iso", EVERY).evaluate(conversation().scope(NOW))
+        == "2025-01-15T19:00:00Z"
+    )

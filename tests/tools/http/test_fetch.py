@@ -1,4 +1,6 @@
-"""One request: where it goes, how long and how large its answer may be, and when it is sent again."""
+"""One request: where it goes, how long and how large its answer may be, and when
+it is sent again.
+"""
 
 import asyncio
 import gzip
@@ -21,7 +23,9 @@ from tools.http.fetch import HttpClient, PreparedRequest, RequestFailed
 def request(api: RawApi, method: Any = "GET", target: str = "/x", **more: Any) -> PreparedRequest:
     origin = Origin(scheme="http", host=more.pop("host", "127.0.0.1"), port=api.port)
     body = None if method == "GET" else b"{}"
-    return PreparedRequest(method=method, origin=origin, target=target, body=body, key="k:1:0", **more)
+    return PreparedRequest(
+        method=method, origin=origin, target=target, body=body, key="k:1:0", **more
+    )
 
 
 @pytest_asyncio.fixture
@@ -55,7 +59,8 @@ class LyingNames:
     """A resolver that answers each question otherwise, as for rebinding."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
-        self.answers, self.asked = list(answers), 0
+        self.answers = list(answers)
+        self.asked = 0
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         self.asked += 1
@@ -74,14 +79,18 @@ class LyingNames:
         ("0x7f.1", [["127.0.0.1"]]),
     ],
 )
-async def test_not_a_byte_reaches_a_refused_address(api: RawApi, host: str, answers: list[list[str]]) -> None:
+async def test_not_a_byte_reaches_a_refused_address(
+    api: RawApi, host: str, answers: list[list[str]]
+) -> None:
     client = HttpClient(AddressRules(resolver=LyingNames(*answers)))
     failed = await failing(client, request(api, host=host))
     assert (failed.code, failed.sent) == ("address_not_allowed", False)
     assert (api.connections, api.bytes) == (0, 0)
 
 
-async def test_a_name_is_looked_up_once_and_the_checked_address_is_connected_to(api: RawApi) -> None:
+async def test_a_name_is_looked_up_once_and_the_checked_address_is_connected_to(
+    api: RawApi,
+) -> None:
     """Rebinding: what the second look-up would say is never asked for."""
     names = LyingNames(["127.0.0.1"], ["169.254.169.254"])
     client = HttpClient(AddressRules(allow=(f"rebound.example:{api.port}",), resolver=names))
@@ -97,7 +106,9 @@ async def test_an_address_is_checked_again_at_each_new_connection(api: RawApi) -
     names = LyingNames(["10.0.0.9"], ["127.0.0.1"])
     client = HttpClient(AddressRules(allow=("10.0.0.9",), resolver=names))
     names.answers = [["127.0.0.1"]]
-    assert (await failing(client, request(api, host="rebound.example"))).code == "address_not_allowed"
+    assert (
+        await failing(client, request(api, host="rebound.example"))
+    ).code == "address_not_allowed"
     assert api.bytes == 0
 
 
@@ -108,9 +119,12 @@ async def test_the_service_itself_gets_not_a_byte_though_its_address_is_listed(a
 
 
 @pytest.mark.parametrize(
-    "leads_to", ["http://127.0.0.1:{other}/", "//127.0.0.1:{other}/", "http://inside.example:{other}/"]
+    "leads_to",
+    ["http://127.0.0.1:{other}/", "//127.0.0.1:{other}/", "http://inside.example:{other}/"],
 )
-async def test_a_redirect_to_a_refused_place_sends_nothing_there(api: RawApi, leads_to: str) -> None:
+async def test_a_redirect_to_a_refused_place_sends_nothing_there(
+    api: RawApi, leads_to: str
+) -> None:
     async with raw_api() as other:
         api.answers = [answer(status=302, Location=leads_to.format(other=other.port))]
         client = HttpClient(api.rules(resolver=LyingNames(["127.0.0.1"])))
@@ -135,7 +149,9 @@ async def test_a_redirect_to_what_is_no_address_is_refused(
 async def test_a_redirect_is_followed_for_get_and_secrets_stay_at_their_origin(api: RawApi) -> None:
     headers = (("Authorization", "Bearer s3cr3t-value"), ("X-Plain", "1"))
     async with raw_api() as other:
-        client = HttpClient(AddressRules(allow=(f"127.0.0.1:{api.port}", f"127.0.0.1:{other.port}")))
+        client = HttpClient(
+            AddressRules(allow=(f"127.0.0.1:{api.port}", f"127.0.0.1:{other.port}"))
+        )
         api.answers = [
             answer(status=301, Location="/moved?a=é b"),
             answer(status=307, Location=f"{other.url}/far"),
@@ -150,7 +166,9 @@ async def test_a_redirect_is_followed_for_get_and_secrets_stay_at_their_origin(a
         await client.aclose()
 
 
-@pytest.mark.parametrize(("method", "requests"), [("GET", 4), ("POST", 1), ("PUT", 1), ("DELETE", 1)])
+@pytest.mark.parametrize(
+    ("method", "requests"), [("GET", 4), ("POST", 1), ("PUT", 1), ("DELETE", 1)]
+)
 async def test_redirects_end_after_three_and_others_than_get_are_not_followed(
     api: RawApi, client: HttpClient, method: str, requests: int
 ) -> None:
@@ -166,7 +184,9 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("trouble", [hang_up, answer(status=502), answer(status=503), answer(status=504)])
+@pytest.mark.parametrize(
+    "trouble", [hang_up, answer(status=502), answer(status=503), answer(status=504)]
+)
 @pytest.mark.parametrize(
     ("method", "requests"), [("GET", 3), ("PUT", 3), ("DELETE", 3), ("POST", 1), ("PATCH", 1)]
 )
@@ -187,11 +207,14 @@ async def test_only_what_may_be_repeated_is_sent_again_with_the_same_key(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 async def test_a_request_of_which_nothing_was_sent_is_sent_again(api: RawApi, method: str) -> None:
-    names = LyingNames([], [], ["127.0.0.1"])  # no address twice, as where a name server has trouble
+    names = LyingNames(
+        [], [], ["127.0.0.1"]
+    )  # no address twice, as where a name server has trouble
     client = HttpClient(AddressRules(allow=("late.example",), resolver=names))
     assert (await client.send(request(api, method, host="late.example", retries=2))).status == 200
     assert (names.asked, len(api.got)) == (3, 1)
-    names.answers, names.asked = [[]], 0
+    names.answers = [[]]
+    names.asked = 0
     await client.aclose()
     failed = await failing(client, request(api, method, host="late.example", retries=1))
     assert (failed.code, failed.sent, names.asked) == ("unreachable", False, 2)
@@ -282,9 +305,12 @@ async def test_an_answer_is_read_to_its_bound_of_decoded_bytes(
 
 
 @pytest.mark.slow
-async def test_thousands_of_tiny_chunks_do_not_hold_up_others(api: RawApi, client: HttpClient) -> None:
+async def test_thousands_of_tiny_chunks_do_not_hold_up_others(
+    api: RawApi, client: HttpClient
+) -> None:
     api.answers = [answer_in_chunks(60_000)]
-    asked, turns = asyncio.create_task(client.send(request(api, timeout_s=30))), 0
+    asked = asyncio.create_task(client.send(request(api, timeout_s=30)))
+    turns = 0
     while not asked.done():
         await asyncio.sleep(0)
         turns += 1
@@ -308,7 +334,9 @@ async def test_endless_headers_end(api: RawApi, client: HttpClient) -> None:
 
 @pytest.mark.parametrize("depth", [101, 3_000, 100_000])
 @pytest.mark.parametrize("opening", ["[", '{"a":'])
-async def test_deep_json_is_refused(api: RawApi, client: HttpClient, depth: int, opening: str) -> None:
+async def test_deep_json_is_refused(
+    api: RawApi, client: HttpClient, depth: int, opening: str
+) -> None:
     closing = "]" if opening == "[" else "}"
     depth = min(depth, 250_000 // (len(opening) + 1))
     api.answers = [answer((opening * depth + "1" + closing * depth).encode())]
@@ -363,7 +391,9 @@ async def test_what_says_it_is_json_or_http_and_is_none_is_an_error(
     assert (await failing(client, request(api, "POST"))).code == code
 
 
-async def test_at_most_twenty_connections_and_none_after_cancelling(api: RawApi, client: HttpClient) -> None:
+async def test_at_most_twenty_connections_and_none_after_cancelling(
+    api: RawApi, client: HttpClient
+) -> None:
     api.answers = [silence]
     asked = [asyncio.create_task(client.send(request(api, timeout_s=5))) for _ in range(30)]
     await until(lambda: api.connections >= 20)

@@ -17,9 +17,29 @@ from tools.http.fetch import HttpClient
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of its own for shop.example, with its key."""
     file = tmp_path_factory.mktemp("tls") / "shop.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    made += ["-keyout", str(file) + ".key", "-out", str(file), "-days", "30", "-subj", "/CN=shop.example"]
-    subprocess.run([*made, "-addext", "subjectAltName=DNS:shop.example"], check=True, capture_output=True)
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
+    made += [
+        "-keyout",
+        str(file) + ".key",
+        "-out",
+        str(file),
+        "-days",
+        "30",
+        "-subj",
+        "/CN=shop.example",
+    ]
+    subprocess.run(
+        [*made, "-addext", "subjectAltName=DNS:shop.example"], check=True, capture_output=True
+    )
     file.write_bytes(file.read_bytes() + Path(str(file) + ".key").read_bytes())
     return file
 
@@ -39,7 +59,9 @@ async def test_the_name_is_what_a_certificate_is_verified_for(
     async with raw_api(ssl=serving) as api:
         rules = AddressRules(allow=(host,), resolver=LyingNames(["127.0.0.1"]))
         client = HttpClient(rules, ssl_context=trusting)
-        asked = replace(request(api, "POST"), origin=Origin(scheme="https", host=host, port=api.port))
+        asked = replace(
+            request(api, "POST"), origin=Origin(scheme="https", host=host, port=api.port)
+        )
         if reached:
             assert (await client.send(asked)).status == 200
         else:

@@ -69,7 +69,13 @@ async def test_a_request_is_sent_byte_for_byte_as_the_document_says(bench: Bench
         url="{{base_url}}/api/items/{{args.id}}?v=1",
         params={"tag": "{{args.tags}}", "none": "{{args.note}}", "lit": None, "n": "{{args.n}}"},
         headers={"Authorization": "Bearer {{secret.API_KEY}}", "X-None": "{{args.note}}"},
-        body={"n": "{{args.n}}", "text": "n={{args.n}}", "note": "{{args.note}}", "kept": None, "o": {}},
+        body={
+            "n": "{{args.n}}",
+            "text": "n={{args.n}}",
+            "note": "{{args.note}}",
+            "kept": None,
+            "o": {},
+        },
     )
     (got,) = bench.api.got
     assert got.method == "POST"
@@ -121,7 +127,9 @@ async def test_a_rendered_value_is_not_rendered_again(bench: Bench) -> None:
 
 
 async def test_steps_run_in_order_extract_and_stop_the_tool(bench: Bench) -> None:
-    orders = {"orders": [{"orderNumber": 41}, {"orderNumber": 42, "id": "u42", "status": "pending"}]}
+    orders = {
+        "orders": [{"orderNumber": 41}, {"orderNumber": 42, "id": "u42", "status": "pending"}]
+    }
     document: dict[str, Any] = {
         "method": "PATCH",
         "url": "{{base_url}}/api/orders",
@@ -158,7 +166,10 @@ async def test_steps_run_in_order_extract_and_stop_the_tool(bench: Bench) -> Non
     done = await bench.run({"n": 42}, **document)
     assert done.ok
     assert bench.values.ctx["cancelled"] is True
-    assert [(got.method, got.body) for got in bench.api.got] == [("GET", b""), ("PATCH", b'{"id":"u42"}')]
+    assert [(got.method, got.body) for got in bench.api.got] == [
+        ("GET", b""),
+        ("PATCH", b'{"id":"u42"}'),
+    ]
     assert "idempotency-key" not in bench.api.got[0].headers
     assert bench.tool(**document).effect == "acts"
 
@@ -178,7 +189,12 @@ async def test_answers_are_looked_through_beside_the_event_loop(
 
     monkeypatch.setattr("tools.http.json_paths.Path.first", first)
     monkeypatch.setattr("tools.http.expressions.Expression.holds", holds)
-    step = {"url": "{{base_url}}/s", "extract": {"a": "$.a"}, "fail_if": "a == [1]", "fail_return": 1}
+    step = {
+        "url": "{{base_url}}/s",
+        "extract": {"a": "$.a"},
+        "fail_if": "a == [1]",
+        "fail_return": 1,
+    }
     bench.api.answers = [answer({"a": 1}), answer({})]
     await bench.run(pre_steps=[step], store_in_ctx={"b": "$.b"}, on_success={"return": "$.c"})
     assert len(threads) == 4
@@ -188,7 +204,9 @@ async def test_answers_are_looked_through_beside_the_event_loop(
 async def test_a_step_that_fails_ends_the_tool_as_its_error(bench: Bench) -> None:
     bench.api.answers = [answer({"why": "no"}, status=404)]
     step = {"url": "{{base_url}}/s"}
-    outcome = await bench.run(pre_steps=[step], on_error={"return": ["{{error}}", "{{status}}", "$.why"]})
+    outcome = await bench.run(
+        pre_steps=[step], on_error={"return": ["{{error}}", "{{status}}", "$.why"]}
+    )
     assert outcome.value == ["refused by the server (HTTP 404)", 404, "no"]
     assert len(bench.api.got) == 1
 
@@ -205,11 +223,18 @@ async def test_success_stores_then_flags_then_returns(bench: Bench) -> None:
         store_in_ctx={"order": "$.id", "big": "$.big", "gone": "$.nothing"},
         on_success_flags=["placed"],
         on_success={
-            "return": {"id": "$.id", "stored": "{{ctx.order}}", "flag": "{{ctx.placed}}", "cost": "$$5"}
+            "return": {
+                "id": "$.id",
+                "stored": "{{ctx.order}}",
+                "flag": "{{ctx.placed}}",
+                "cost": "$$5",
+            }
         },
     )
     assert outcome.value == {"id": 7, "stored": 7, "flag": True, "cost": "$5"}
-    assert bench.values.ctx == {"order": 7, "gone": None, "placed": True}, "what is too large is not stored"
+    assert bench.values.ctx == {"order": 7, "gone": None, "placed": True}, (
+        "what is too large is not stored"
+    )
     assert outcome.stored == ("order", "gone")
     assert outcome.flags == ("placed",)
 
@@ -224,7 +249,9 @@ async def test_what_a_conversation_stores_has_room_for_so_much(bench: Bench) -> 
     assert len(json.dumps(bench.values.ctx)) < 256 * 1024
 
 
-async def test_an_act_and_its_step_have_keys_of_their_own_however_long_the_models_id_is(bench: Bench) -> None:
+async def test_an_act_and_its_step_have_keys_of_their_own_however_long_the_models_id_is(
+    bench: Bench,
+) -> None:
     bench.api.answers = [answer({}), answer({})] * 2
     tool = bench.tool(method="POST", pre_steps=[{"method": "POST", "url": "{{base_url}}/s"}])
     for ending in "ab":
@@ -236,7 +263,10 @@ async def test_an_act_and_its_step_have_keys_of_their_own_however_long_the_model
 
 async def test_success_if_decides_beside_the_status(bench: Bench) -> None:
     bench.api.answers = [answer({"accepted": False, "why": "full"})]
-    document = {"success_if": "$.accepted == true and status == 200", "on_success_flags": ["placed"]}
+    document = {
+        "success_if": "$.accepted == true and status == 200",
+        "on_success_flags": ["placed"],
+    }
     outcome = await bench.run(**document)
     assert outcome.value == {
         "success": False,
@@ -248,7 +278,9 @@ async def test_success_if_decides_beside_the_status(bench: Bench) -> None:
     assert (await bench.run(**document)).value == {"accepted": True}
 
 
-async def test_the_standard_error_is_in_the_language_of_the_agent_with_a_bounded_detail(bench: Bench) -> None:
+async def test_the_standard_error_is_in_the_language_of_the_agent_with_a_bounded_detail(
+    bench: Bench,
+) -> None:
     bench.values.language = "fr-CA"
     bench.api.answers = [answer({"m": "y" * 900}, status=409)]
     outcome = await bench.run()
@@ -258,7 +290,9 @@ async def test_the_standard_error_is_in_the_language_of_the_agent_with_a_bounded
     assert "detail" not in (await bench.run()).value
 
 
-async def test_words_for_a_success_that_cannot_be_rendered_do_not_make_it_an_error(bench: Bench) -> None:
+async def test_words_for_a_success_that_cannot_be_rendered_do_not_make_it_an_error(
+    bench: Bench,
+) -> None:
     bench.api.answers = [answer({"id": 1})]
     outcome = await bench.run(
         {"n": "abc"}, on_success={"return": "{{args.n | int}}"}, on_success_flags=["placed"]
@@ -293,7 +327,9 @@ async def test_an_answer_that_holds_a_secret_is_masked_before_anything_reads_it(
     failed = await bench.run(headers=headers)
     bench.api.answers = [answer(b"x" * 3_980 + shown.encode(), content_type="text/plain")]
     text = await bench.run(headers=headers)
-    everything = json.dumps([outcome.value, bench.values.ctx, failed.value, text.value]) + caplog.text
+    everything = (
+        json.dumps([outcome.value, bench.values.ctx, failed.value, text.value]) + caplog.text
+    )
     assert everything.count("[secret API_KEY]") >= 7
     inside = shown.removeprefix('"').removesuffix('"').rstrip("=")[4:-4]
     assert inside not in everything, "not even where a text was cut in the middle of it"
@@ -337,7 +373,11 @@ async def test_a_model_calls_the_tool_with_arguments_that_are_checked(bench: Ben
         bench.values,
         outcomes,
     )
-    assert made.schema()["function"] == {"name": "order", "description": "Orders.", "parameters": parameters}
+    assert made.schema()["function"] == {
+        "name": "order",
+        "description": "Orders.",
+        "parameters": parameters,
+    }
     assert (made.effect, made.reusable, made.timeout_s) == ("acts", False, 15)
     box = ToolBox([made])
     context = ToolContext(source=None, graph_key="", call_id="c9")  # type: ignore[arg-type]
@@ -371,7 +411,9 @@ async def test_events_hold_facts_and_no_words_numbers_or_secrets(
     ]
     for entry in log_entries:
         check_entry(entry)
-        assert not any(word in json.dumps(entry) for word in (KEY, PLANTED_NUMBER[1:], "wxyz", "words"))
+        assert not any(
+            word in json.dumps(entry) for word in (KEY, PLANTED_NUMBER[1:], "wxyz", "words")
+        )
     call, tool = log_entries[:2]
     assert call["path"] == "/people/{{caller_phone}}"
     assert (call["status"], tool["status"], tool["ok"]) == (200, 200, True)
@@ -383,7 +425,8 @@ def test_the_guard_of_the_suite_finds_what_is_planted(leak_guard: LeakGuard) -> 
     logging.getLogger("tools.http").debug("oops", extra={"body": f"x{KEY}y"})
     logging.getLogger("tools.http").info("oops", extra={"to": PLANTED_NUMBER})
     Response(b64encode(f"me:{KEY}".encode()))
-    found, leak_guard.found = leak_guard.found, []
+    found = leak_guard.found
+    leak_guard.found = []
     assert len(found) == 3
 
 
@@ -392,7 +435,9 @@ def test_a_secret_of_digits_quotes_or_accents_is_masked_wherever_it_stands(secre
     secrets = Secrets({"S": secret, "SHORT": "abc"})
     value = {"n": 12345678, "deep": [{secret: [json.dumps({"x": secret})]}], "abc": True, "ok": 1.5}
     masked = secrets.mask_value(value)
-    assert secrets.mask(json.dumps(masked, ensure_ascii=False)) == json.dumps(masked, ensure_ascii=False)
+    assert secrets.mask(json.dumps(masked, ensure_ascii=False)) == json.dumps(
+        masked, ensure_ascii=False
+    )
     assert masked["n"] == ("[secret S]" if secret == "12345678" else 12345678)
     assert masked["deep"] == [{"[secret S]": ['{"x": "[secret S]"}']}]
     assert (masked["abc"], masked["ok"]) == (True, 1.5)
@@ -404,17 +449,23 @@ NOWHERE = "$.rows[?(@.id == -1)]"
 MANY = {f"v{number}": NOWHERE for number in range(50)}
 
 
-async def test_all_paths_of_a_call_look_at_a_bounded_number_of_values_together(bench: Bench) -> None:
+async def test_all_paths_of_a_call_look_at_a_bounded_number_of_values_together(
+    bench: Bench,
+) -> None:
     bench.api.answers = [answer(WIDE)] * 4
     one = await bench.run(store_in_ctx={"v": NOWHERE, "n": "$.n"})
     assert (one.ok, bench.values.ctx) == (True, {"v": None, "n": 1})
     many = await bench.run(store_in_ctx=MANY)
-    assert (many.ok, many.code) == (False, "too_large"), "what was not looked at is not said to be null"
+    assert (many.ok, many.code) == (False, "too_large"), (
+        "what was not looked at is not said to be null"
+    )
     assert "v1" not in bench.values.ctx
     step = {"url": "{{base_url}}/x", "extract": MANY}
     sent = len(bench.api.got)
     stopped = await bench.run(method="POST", pre_steps=[step])
-    assert (stopped.ok, stopped.code, len(bench.api.got)) == (False, "too_large", sent + 1), "nothing is done"
+    assert (stopped.ok, stopped.code, len(bench.api.got)) == (False, "too_large", sent + 1), (
+        "nothing is done"
+    )
     done = await bench.run(method="POST", store_in_ctx=MANY, on_success_flags=["sent"])
     assert (done.ok, bench.values.ctx["sent"]) == (True, True), "what was carried out counts"
 

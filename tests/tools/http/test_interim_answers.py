@@ -1,4 +1,6 @@
-"""Interim answers before an answer are bounded for every client: a few pass, a flood ends the request."""
+"""Interim answers before an answer are bounded for every client: a few pass, a flood
+ends the request.
+"""
 
 import asyncio
 import socket
@@ -26,7 +28,9 @@ async def sending(early: bytes) -> AsyncGenerator[RawApi]:
 
 async def posted(api: RawApi, *, times: int = 1) -> list[int]:
     async with httpx2.AsyncClient(transport=BoundedTransport(), trust_env=False) as client:
-        return [(await client.post(f"{api.url}/x", content=b"{}")).status_code for _ in range(times)]
+        return [
+            (await client.post(f"{api.url}/x", content=b"{}")).status_code for _ in range(times)
+        ]
 
 
 async def fetched(api: RawApi) -> object:
@@ -46,7 +50,9 @@ async def test_a_few_interim_answers_pass_for_each_request_of_a_connection(early
         assert await fetched(api) == {"ok": True}
 
 
-@each_row("early", EARLY * (MAX_INTERIM + 1), EARLY * 5_000, b"HTTP/1.1 103 X\r\nA: " + b"x" * 200_000)
+@each_row(
+    "early", EARLY * (MAX_INTERIM + 1), EARLY * 5_000, b"HTTP/1.1 103 X\r\nA: " + b"x" * 200_000
+)
 async def test_a_flood_of_them_ends_the_request(early: bytes) -> None:
     async with sending(early) as api:
         with pytest.raises(httpx2.RemoteProtocolError):

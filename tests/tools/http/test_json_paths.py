@@ -15,7 +15,9 @@ from tools.http import json_paths
 from tools.http.problems import BadText
 from tools.http.value_tree import parse_return
 
-ORDERS = {"orders": [{"n": n, "id": f"id-{n!r}"} for n in (7, 42, 42.0, "42", True, None, "1 || true", 0)]}
+ORDERS = {
+    "orders": [{"n": n, "id": f"id-{n!r}"} for n in (7, 42, 42.0, "42", True, None, "1 || true", 0)]
+}
 BY_NUMBER = "$.orders[?(@.n == {{args.n}})].id"
 
 
@@ -46,7 +48,9 @@ def test_a_response_that_is_no_container(document: Any) -> None:
 
 @given(SCALARS | st.sampled_from(["1 || true", '"] || @.n == 7 || "', "')]", "\ud800", "\u2028"]))
 def test_argument_is_a_literal(value: Any) -> None:
-    matching = [o["id"] for o in ORDERS["orders"] if o["n"] == value and (o["n"] is True) == (value is True)]
+    matching = [
+        o["id"] for o in ORDERS["orders"] if o["n"] == value and (o["n"] is True) == (value is True)
+    ]
     matching = [] if value is False else matching
     got = first(BY_NUMBER, ORDERS, args={"n": value})
     assert got == (matching[0] if matching else None)
@@ -70,7 +74,9 @@ def test_what_is_no_literal_matches_nothing(value: Any) -> None:
 
 
 NAMES = st.sampled_from(["a", "b", "_", "and", "in", "null", "true", "length", "None", "A1"])
-STEPS = st.lists(NAMES.map(".{}".format) | st.integers(0, 3).map("[{}]".format), max_size=4).map("".join)
+STEPS = st.lists(NAMES.map(".{}".format) | st.integers(0, 3).map("[{}]".format), max_size=4).map(
+    "".join
+)
 TREES = st.recursive(
     st.sampled_from([None, True, 0, 1, "a", "text"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),

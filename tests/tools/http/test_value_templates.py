@@ -37,13 +37,21 @@ def test_lone_placeholder_keeps_the_value(value: Any) -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["{{args.x}}", "{{ args.x | string }}", "a b", '{{ "{{" }}', "}} { ", "é"])),
+    st.lists(
+        st.sampled_from(["{{args.x}}", "{{ args.x | string }}", "a b", '{{ "{{" }}', "}} { ", "é"])
+    ),
     JSON,
 )
 def test_mixed_text_is_its_parts_written(parts: list[str], value: Any) -> None:
-    oracle = {"{{args.x}}": written(value), "{{ args.x | string }}": written(value), '{{ "{{" }}': "{{"}
+    oracle = {
+        "{{args.x}}": written(value),
+        "{{ args.x | string }}": written(value),
+        '{{ "{{" }}': "{{",
+    }
     text = "!" + "".join(parts)
-    assert rendered(text, args={"x": value}) == "!" + "".join(oracle.get(part, part) for part in parts)
+    assert rendered(text, args={"x": value}) == "!" + "".join(
+        oracle.get(part, part) for part in parts
+    )
 
 
 def refusal(text: str) -> BadText | None:
@@ -90,9 +98,13 @@ PIECES = st.lists(
 
 def test_every_special_is_there() -> None:
     said = [
-        {"role": role, "content": f"{role} {n}\nline"} for n in range(4) for role in ("user", "assistant")
+        {"role": role, "content": f"{role} {n}\nline"}
+        for n in range(4)
+        for role in ("user", "assistant")
     ]
-    values = conversation(transcript=said, outcome="done", ended_time=NOW, ctx={"items": [{"a": 1}]})
+    values = conversation(
+        transcript=said, outcome="done", ended_time=NOW, ctx={"items": [{"a": 1}]}
+    )
     at_end = values.scope(NOW + 9_000)
     names = AT_END | TOOL
     assert parse_template("{{now_iso}} {{today}} {{call_duration_sec}}", names).render(at_end) == (
@@ -105,7 +117,10 @@ def test_every_special_is_there() -> None:
     assert summary[-1] == "Assistant: assistant 3 line"
     assert parse_template("{{ctx.items.0.a}}", names).render(at_end) == 1
     assert parse_template("{{ctx.items.9.a}}", names).render(at_end) is None
-    assert parse_template("{{agent.id}} {{base_url}}", names).render(at_end) == "a1 https://api.example.com"
+    assert (
+        parse_template("{{agent.id}} {{base_url}}", names).render(at_end)
+        == "a1 https://api.example.com"
+    )
 
 
 def test_today_is_the_agents_day() -> None:
@@ -152,7 +167,10 @@ def test_filters(text: str, value: Any, expected: Any) -> None:
 
 @each_row(
     "kind, value",
-    *[("int", wrong) for wrong in ("12.5", "abc", 12.5, "1_0", " 1", "", [], {}, float("inf"), "9" * 9999)],
+    *[
+        ("int", wrong)
+        for wrong in ("12.5", "abc", 12.5, "1_0", " 1", "", [], {}, float("inf"), "9" * 9999)
+    ],
     *[("float", wrong) for wrong in ("nan", "inf", "1e999", "", True, [], 10**400, float("nan"))],
 )
 def test_wrong_value_of_a_filter_is_a_template_error(kind: str, value: Any) -> None:
@@ -196,7 +214,10 @@ def test_a_place_reads_its_own_names_only() -> None:
     assert template.reads == ((("secret", "KEY"), 10),)
 
 
-@given(st.text(max_size=30) | st.sampled_from(["../../admin", "...", "?x=1", "a/b", "#", "%2e%2e", "\r\n"]))
+@given(
+    st.text(max_size=30)
+    | st.sampled_from(["../../admin", "...", "?x=1", "a/b", "#", "%2e%2e", "\r\n"])
+)
 def test_a_value_stays_in_its_segment_of_an_address(value: str) -> None:
     assume(value not in {"", ".", ".."})
     template = parse_template("/orders/{{args.x}}/items?q={{args.x}}", EVERY)
@@ -257,7 +278,9 @@ def without(value: Any, args: dict[str, Any]) -> Any:
 LEAVES = st.sampled_from([None, 1, True, "text", "{{args.a}}", "{{args.b}}", "{{args.missing}}"])
 BODIES = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 
@@ -303,7 +326,11 @@ def mistakes(value: Any) -> list[tuple[str, str]]:
 
 def test_every_mistake_is_said_with_its_place() -> None:
     body = {"a": ["fine", "{{args.x | nope}}"], "b": {"c": "{{ctx.x | shout}}"}, "d": "{{"}
-    assert mistakes(body) == [("a.1", "unknown_filter"), ("b.c", "unknown_filter"), ("d", "bad_template")]
+    assert mistakes(body) == [
+        ("a.1", "unknown_filter"),
+        ("b.c", "unknown_filter"),
+        ("d", "bad_template"),
+    ]
 
 
 def test_depth_and_size_are_bounded() -> None:

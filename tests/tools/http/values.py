@@ -19,11 +19,15 @@ SCALARS = (
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=20)
-    | st.sampled_from(["{{secret.X}}", "{{", "}}", "..", "../../admin", "a/b?x=1", "'", '"', "\r\n", "é"])
+    | st.sampled_from(
+        ["{{secret.X}}", "{{", "}}", "..", "../../admin", "a/b?x=1", "'", '"', "\r\n", "é"]
+    )
 )
 JSON = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

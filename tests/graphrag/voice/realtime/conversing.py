@@ -26,9 +26,11 @@ def _by_type(union: Any) -> Mapping[str, type[BaseModel]]:
     return {get_args(model.model_fields["type"].annotation)[0]: model for model in models}
 
 
-CLIENT, SERVER = _by_type(RealtimeClientEvent), _by_type(RealtimeServerEvent)
+CLIENT = _by_type(RealtimeClientEvent)
+SERVER = _by_type(RealtimeServerEvent)
 RECORDINGS = {
-    path.stem: path for path in (*ours("realtime", "*.json"), *published("realtime/openai", "*.yaml"))
+    path.stem: path
+    for path in (*ours("realtime", "*.json"), *published("realtime/openai", "*.yaml"))
 }
 """Recorded sessions by name: ours, and published ones where they are there."""
 TONES = Speech(None, {})
@@ -89,12 +91,16 @@ class Client:
         size = 8 * piece_ms
         for at in range(0, len(sound), size):
             payload = base64.b64encode(sound[at : at + size]).decode()
-            await self.side.send(json.dumps({"type": "input_audio_buffer.append", "audio": payload}))
+            await self.side.send(
+                json.dumps({"type": "input_audio_buffer.append", "audio": payload})
+            )
 
     async def write(self, text: str, role: str = "user") -> None:
         kind = "output_text" if role == "assistant" else "input_text"
         part = {"type": kind, "text": text}
-        await self.send("conversation.item.create", item={"type": "message", "role": role, "content": [part]})
+        await self.send(
+            "conversation.item.create", item={"type": "message", "role": role, "content": [part]}
+        )
 
     @property
     def kinds(self) -> list[str]:

@@ -1,4 +1,6 @@
-"""Random conversations: of a call's bridge with the double, and of a client that sends what it likes."""
+"""Random conversations: of a call's bridge with the double, and of a client that sends
+what it likes.
+"""
 
 import asyncio
 import base64
@@ -35,7 +37,9 @@ class Talk:
         async def voice(text: str, _language: str) -> bytes:
             return tones(text)
 
-        setup = DoubleSetup(mind=ScriptedMind(REPLIES, again=True), voice=voice, hear=lambda: "Words")
+        setup = DoubleSetup(
+            mind=ScriptedMind(REPLIES, again=True), voice=voice, hear=lambda: "Words"
+        )
         self.session = DoubleSession("m", setup, self.start)
         self.sent: list[Event] = []
 
@@ -64,8 +68,12 @@ class Talk:
         await self.take(1)
 
     def assert_lives(self) -> None:
-        """Each response and each item of it begins and ends once, and nothing comes of it after its end."""
-        begun, ended, active = Counter[str](), Counter[str](), set[str]()
+        """Each response and each item of it begins and ends once, and nothing comes of it
+        after its end.
+        """
+        begun = Counter[str]()
+        ended = Counter[str]()
+        active = set[str]()
         for event in self.sent:
             response: Event = event.get("response") or {}
             of = str(event.get("response_id") or response.get("id") or "")
@@ -80,7 +88,9 @@ class Talk:
             elif of:
                 assert of in active, event["type"]
         assert begun == ended
-        items = Counter(e["item"]["id"] for e in self.sent if e["type"] == "response.output_item.done")
+        items = Counter(
+            e["item"]["id"] for e in self.sent if e["type"] == "response.output_item.done"
+        )
         assert items == Counter(
             e["item"]["id"] for e in self.sent if e["type"] == "response.output_item.added"
         )
@@ -100,7 +110,9 @@ STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 40)), max_size=
 
 @given(STEPS)
 @settings(max_examples=25)
-async def test_whatever_a_client_sends_the_double_keeps_its_interface(steps: list[tuple[str, int]]) -> None:
+async def test_whatever_a_client_sends_the_double_keeps_its_interface(
+    steps: list[tuple[str, int]],
+) -> None:
     talk = Talk()
     talk.session.begin()
     talk.session.receive(json.dumps({"type": "session.update", "session": a_session().update()}))
@@ -117,7 +129,12 @@ async def test_whatever_a_client_sends_the_double_keeps_its_interface(steps: lis
 def _event(kind: str, n: int, talk: Talk) -> Event:
     ids = [item["id"] for item in talk.session.items] or ["none"]
     item_id = ids[n % len(ids)]
-    asked: Event = {"conversation": "none", "input": [], "metadata": {"n": "1"}, "instructions": "Say: wait"}
+    asked: Event = {
+        "conversation": "none",
+        "input": [],
+        "metadata": {"n": "1"},
+        "instructions": "Say: wait",
+    }
     calls = [item["call_id"] for item in talk.session.items if "call_id" in item]
     events: dict[str, Event] = {
         "speech": _sound(speech(20 * n)),
@@ -146,13 +163,16 @@ def _sound(sound: bytes) -> Event:
 
 
 def _received_ms(events: list[Event], item_id: str) -> int:
-    deltas = [e for e in events if e["type"] == "response.output_audio.delta" and e["item_id"] == item_id]
+    deltas = [
+        e for e in events if e["type"] == "response.output_audio.delta" and e["item_id"] == item_id
+    ]
     return sum(len(base64.b64decode(event["delta"])) // 8 for event in deltas)
 
 
 CALLER = st.lists(
     st.tuples(
-        st.sampled_from(["speech", "silence", "digit", "note", "marks", "tool", "work"]), st.integers(0, 30)
+        st.sampled_from(["speech", "silence", "digit", "note", "marks", "tool", "work"]),
+        st.integers(0, 30),
     ),
     min_size=5,
     max_size=60,
@@ -166,7 +186,8 @@ async def test_a_call_gets_no_error_from_the_double_whenever_it_is_interrupted(
 ) -> None:
     greeting = "Say hello." if greeted else None
     call = Call(a_session(greeting=greeting, options={"barge_in": {"mode": mode}}), opened=False)
-    talk, sent = Talk(), 0
+    talk = Talk()
+    sent = 0
     talk.session.begin()
     for kind, n in steps:
         match kind:

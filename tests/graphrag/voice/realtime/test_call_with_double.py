@@ -1,4 +1,6 @@
-"""Whole calls over real connections to the double: answered from a graph, interrupted, lost, refused."""
+"""Whole calls over real connections to the double: answered from a graph,
+interrupted, lost, refused.
+"""
 
 import asyncio
 import base64
@@ -52,7 +54,9 @@ async def say(call: HeldCall, sound: bytes) -> None:
 
 def words(call: HeldCall) -> list[tuple[str, str]]:
     bridge = call.runner.bridge
-    return [] if bridge is None else [(each.role, each.text) for each in bridge.transcript.ordered()]
+    return (
+        [] if bridge is None else [(each.role, each.text) for each in bridge.transcript.ordered()]
+    )
 
 
 async def test_a_question_is_answered_from_the_graph() -> None:
@@ -61,7 +65,9 @@ async def test_a_question_is_answered_from_the_graph() -> None:
         double.hear(["What comes after fetch-api?"])
         await say(call, speech(800) + silence(700))
         await call.until(
-            lambda: any("filter-active" in text for role, text in words(call) if role == "assistant")
+            lambda: any(
+                "filter-active" in text for role, text in words(call) if role == "assistant"
+            )
         )
         assert words(call)[0] == ("user", "What comes after fetch-api?")
         await call.hang_up()
@@ -94,7 +100,9 @@ async def test_an_interruption_stops_the_sound_and_the_model_knows_what_was_hear
         for mark in call.phone.of("mark")[:5]:
             call.phone.says("mark", mark=mark["mark"])
         await say(call, speech(300) + silence(600))
-        await call.until(lambda: bool(call.phone.of("clear")) and ("assistant", "Yes?") in words(call))
+        await call.until(
+            lambda: bool(call.phone.of("clear")) and ("assistant", "Yes?") in words(call)
+        )
         session = double.sessions[0]
         assert session.errors == {}
         (truncated,) = [e for e in session.received if e["type"] == "conversation.item.truncate"]
@@ -113,12 +121,20 @@ async def _faulty_calls(count: int) -> None:
     reasons = Counter[str]()
     for _ in range(count):
         reasons[await _faulty_call(chance)] += 1
-    assert set(reasons) <= {"caller_hung_up", "model_unreachable", "model_refused", "caller_silent"}, reasons
+    assert set(reasons) <= {
+        "caller_hung_up",
+        "model_unreachable",
+        "model_refused",
+        "caller_silent",
+    }, reasons
     assert len(reasons) > 1, reasons
 
 
 async def _faulty_call(chance: random.Random) -> str:
-    script = ["One moment please.", [CallsTool("search_nodes", '{"query": "odds"}'), CallsTool("none")]]
+    script = [
+        "One moment please.",
+        [CallsTool("search_nodes", '{"query": "odds"}'), CallsTool("none")],
+    ]
     mind = ScriptedMind([*script, "word " * 40], again=True)
     faults = [_any_fault(chance) for _ in range(2)]
     async with called(mind, faults=faults, greeting=GREETING) as (call, double):
@@ -132,7 +148,9 @@ async def _faulty_call(chance: random.Random) -> str:
         over = await call.over()
         for session in double.sessions:
             asked = {item["call_id"] for item in session.items if item["type"] == "function_call"}
-            given = [item["call_id"] for item in session.items if item["type"] == "function_call_output"]
+            given = [
+                item["call_id"] for item in session.items if item["type"] == "function_call_output"
+            ]
             assert len(given) == len(set(given)), "an output is given once"
             assert set(given) <= asked
         return over.reason
@@ -147,14 +165,20 @@ def _any_fault(chance: random.Random) -> Faults:
             Faults(malformed_at=number),
             Faults(failed_responses=chance.randrange(1, 4)),
             Faults(late_audio_s=chance.random() * 10),
-            Faults(errors={chance.choice(["response.create", "conversation.item.truncate"]): "server_error"}),
+            Faults(
+                errors={
+                    chance.choice(["response.create", "conversation.item.truncate"]): "server_error"
+                }
+            ),
             Faults(refused_status=chance.choice([401, 429, 503])),
         ]
     )
 
 
 BOX = ToolBox(READ_TOOLS)
-DECLARED: Sequence[Any] = [{"type": "function", **schema["function"]} for schema in BOX.schemas("viewer")]
+DECLARED: Sequence[Any] = [
+    {"type": "function", **schema["function"]} for schema in BOX.schemas("viewer")
+]
 
 
 @asynccontextmanager
@@ -181,8 +205,13 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
             return output[0]["content"][0]["transcript"], names
         for call in calls:
             names.append(call["name"])
-            given = {"call_id": call["call_id"], "output": await run(call["name"], call["arguments"])}
-            await client.send("conversation.item.create", item={"type": "function_call_output", **given})
+            given = {
+                "call_id": call["call_id"],
+                "output": await run(call["name"], call["arguments"]),
+            }
+            await client.send(
+                "conversation.item.create", item={"type": "function_call_output", **given}
+            )
         await client.send("response.create")
 
 
@@ -191,7 +220,9 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
     ("What comes after fetch-api?", "filter-active"),
     ("How many nodes are there?", "9 nodes"),
 )
-async def test_a_question_by_voice_is_answered_from_the_graph_by_tools(question: str, wanted: str) -> None:
+async def test_a_question_by_voice_is_answered_from_the_graph_by_tools(
+    question: str, wanted: str
+) -> None:
     async with about_nba() as (client, (double, run)):
         double.hear([question])
         await client.speak(speech(600) + silence(600))
@@ -199,7 +230,9 @@ async def test_a_question_by_voice_is_answered_from_the_graph_by_tools(question:
         assert names, "the graph's tools were called"
         assert set(names) <= BOX.names
         assert wanted in text.lower()
-        assert not any(mark in text for mark in ("{{", "**", "`", "\n", "NODIUS_")), "words to be read aloud"
+        assert not any(mark in text for mark in ("{{", "**", "`", "\n", "NODIUS_")), (
+            "words to be read aloud"
+        )
 
 
 async def test_a_greeting_a_note_and_a_silent_caller_get_the_words_that_are_meant() -> None:
@@ -229,9 +262,15 @@ async def test_a_script_that_is_over_fails_the_response_and_not_the_session() ->
 
 
 def test_an_answer_is_read_aloud_without_marks_and_not_for_minutes() -> None:
-    assert read_aloud("## Two\n- {{node:calc_1}} “Odds” (`step`)\n- **b**") == "Two. calc_1 “Odds” (step). b"
+    assert (
+        read_aloud("## Two\n- {{node:calc_1}} “Odds” (`step`)\n- **b**")
+        == "Two. calc_1 “Odds” (step). b"
+    )
     assert read_aloud("No model: set NODIUS_LLM_BASE_URL.\n\nIt is here.") == "It is here."
-    assert read_aloud("It is a step. Its code:\n```js\nlet a = 1;\n```\nIt ends.") == "It is a step. It ends."
+    assert (
+        read_aloud("It is a step. Its code:\n```js\nlet a = 1;\n```\nIt ends.")
+        == "It is a step. It ends."
+    )
     assert len(read_aloud("A sentence of words. " * 100)) <= 600
     assert read_aloud("A sentence of words. " * 100).endswith(".")
     assert quoted("Dites exactement : Un instant.") == "Un instant."

@@ -1,4 +1,6 @@
-"""The double holds conversations as the recorded server does: turns, tools, interruptions, errors."""
+"""The double holds conversations as the recorded server does: turns,
+tools, interruptions, errors.
+"""
 
 import asyncio
 import base64
@@ -41,15 +43,22 @@ async def test_a_turn_by_voice_has_its_words_and_the_answers_sound_and_words() -
         )
         heard = client.of("conversation.item.input_audio_transcription.completed")
         assert [event["transcript"] for event in heard] == ["Where is the tower?"]
-        said = b"".join(base64.b64decode(e["delta"]) for e in client.of("response.output_audio.delta"))
+        said = b"".join(
+            base64.b64decode(e["delta"]) for e in client.of("response.output_audio.delta")
+        )
         assert said == await TONES.say("It is in Paris, near the river.")
-        assert done["response"]["output"][0]["content"][0]["transcript"] == "It is in Paris, near the river."
+        assert (
+            done["response"]["output"][0]["content"][0]["transcript"]
+            == "It is in Paris, near the river."
+        )
         usage = done["response"]["usage"]
         assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] > 0
         assert double.sessions[0].errors == {}
 
 
-async def test_speech_interrupts_an_answer_whose_item_can_be_truncated_but_not_beyond_its_sound() -> None:
+async def test_speech_interrupts_an_answer_whose_item_can_be_truncated_but_not_beyond_its_sound() -> (
+    None
+):
     async with conversing("word " * 200, "Yes?", rate=10) as (client, double):
         await client.update()
         await client.write("Tell me all")
@@ -58,7 +67,10 @@ async def test_speech_interrupts_an_answer_whose_item_can_be_truncated_but_not_b
         double.hear(["Stop"])
         await client.speak(speech(300) + silence(600))
         done = await client.until("response.done")
-        assert done["response"]["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+        assert done["response"]["status_details"] == {
+            "type": "cancelled",
+            "reason": "turn_detected",
+        }
         assert done["response"]["output"][0]["status"] == "incomplete"
         received = sum(
             len(base64.b64decode(e["delta"])) // 8 for e in client.of("response.output_audio.delta")
@@ -74,14 +86,19 @@ async def test_speech_interrupts_an_answer_whose_item_can_be_truncated_but_not_b
 
 
 async def test_a_tool_is_called_and_its_output_answered() -> None:
-    script = [[Says("Let me look."), CallsTool("look", '{"city": "London"}'), CallsTool("look")], "Foggy."]
+    script = [
+        [Says("Let me look."), CallsTool("look", '{"city": "London"}'), CallsTool("look")],
+        "Foggy.",
+    ]
     async with conversing(*script) as (client, _):
         await client.update()
         await client.write("Weather?")
         await client.send("response.create")
         done = await client.until("response.done")
         kinds = [item["type"] for item in done["response"]["output"]]
-        assert kinds == ["message", "function_call", "function_call"], "several items in one response"
+        assert kinds == ["message", "function_call", "function_call"], (
+            "several items in one response"
+        )
         call = done["response"]["output"][1]
         assert (call["status"], call["arguments"]) == ("completed", '{"city": "London"}')
         item = {"type": "function_call_output", "output": "fog"}
@@ -89,24 +106,32 @@ async def test_a_tool_is_called_and_its_output_answered() -> None:
         await client.send("conversation.item.create", item={**item, "call_id": "call_unknown"})
         assert (await client.until("error"))["error"]["code"] == "invalid_tool_call_id"
         await client.send("response.create")
-        await client.until("response.done", lambda e: e["response"]["output"][0]["type"] == "message")
+        await client.until(
+            "response.done", lambda e: e["response"]["output"][0]["type"] == "message"
+        )
 
 
-async def test_a_response_beside_the_conversation_runs_at_the_same_time_and_leaves_no_item() -> None:
+async def test_a_response_beside_the_conversation_runs_at_the_same_time_and_leaves_no_item() -> (
+    None
+):
     async with conversing("word " * 100, rate=20) as (client, double):
         await client.update()
         await client.write("Go")
         await client.send("response.create")
         await client.until("response.output_audio.delta")
         await client.send("response.create")
-        assert (await client.until("error"))["error"]["code"] == "conversation_already_has_active_response"
+        assert (await client.until("error"))["error"][
+            "code"
+        ] == "conversation_already_has_active_response"
         beside: Event = {
             "conversation": "none",
             "input": [],
             "tool_choice": "none",
             "metadata": {"purpose": "filler"},
         }
-        await client.send("response.create", response={**beside, "instructions": "Say exactly: One moment."})
+        await client.send(
+            "response.create", response={**beside, "instructions": "Say exactly: One moment."}
+        )
         done = await client.until("response.done", lambda e: bool(e["response"]["metadata"]))
         assert done["response"]["output"][0]["content"][0]["transcript"] == "One moment."
         assert done["response"]["conversation_id"] is None
@@ -133,7 +158,8 @@ async def test_a_silent_caller_is_asked_by_the_server() -> None:
 async def test_what_is_wrong_with_an_event_is_said_and_the_session_goes_on() -> None:
     async with conversing("Hello.") as (client, double):
         await client.update()
-        create, no_words = "conversation.item.create", {"type": "message", "role": "user"}
+        create = "conversation.item.create"
+        no_words = {"type": "message", "role": "user"}
         no_content = {"type": "message", "role": "user", "content": 5}
         no_format = {"audio": {"input": {"format": {"type": "mp3"}}}}
         wrong = [
@@ -198,11 +224,15 @@ async def test_what_waits_for_a_client_that_does_not_read_is_bounded() -> None:
 
 
 def _turns(events: list[dict[str, Any]]) -> list[str]:
-    """Return the types in order, runs of one type once; words of the caller may come at any time, and sound
-    and words of the answer alternate as they like."""
+    """Return the types in order, runs of one type once; words of the caller may come at any time,
+    and sound and words of the answer alternate as they like.
+    """
     free = "conversation.item.input_audio_transcription."
     kinds = [str(event["type"]) for event in events if not event["type"].startswith(free)]
-    same = {"response.output_audio.delta": "sound", "response.output_audio_transcript.delta": "sound"}
+    same = {
+        "response.output_audio.delta": "sound",
+        "response.output_audio_transcript.delta": "sound",
+    }
     return [key for key, _ in groupby([same.get(kind, kind) for kind in kinds])]
 
 
@@ -219,7 +249,9 @@ async def test_the_order_of_events_is_that_of_the_recorded_server(name: str) -> 
                 [
                     CallsTool(item["name"], item["arguments"])
                     if item["type"] == "function_call"
-                    else Says(str(item["content"][0].get("transcript") or item["content"][0].get("text")))
+                    else Says(
+                        str(item["content"][0].get("transcript") or item["content"][0].get("text"))
+                    )
                     for item in event["response"]["output"]
                 ]
             )
@@ -269,7 +301,10 @@ async def test_the_first_responses_fail() -> None:
     async with conversing("A.", "B.", "C.", faults=Faults(failed_responses=2)) as (client, _):
         await client.update()
         assert [await ask(client) for _ in range(3)] == ["failed", "failed", "completed"]
-        assert client.of("response.done")[0]["response"]["status_details"]["error"]["type"] == "server_error"
+        assert (
+            client.of("response.done")[0]["response"]["status_details"]["error"]["type"]
+            == "server_error"
+        )
 
 
 async def test_an_event_gets_an_error() -> None:

@@ -106,7 +106,9 @@ async def test_the_key_the_model_and_no_header_of_the_beta_are_sent() -> None:
     ("wss://127.0.0.1/v1", "with\nline"),
     ("wss://127.0.0.1/v1", " "),
 )
-async def test_an_address_without_tls_or_a_key_that_is_none_is_refused_unsent(url: str, key: str) -> None:
+async def test_an_address_without_tls_or_a_key_that_is_none_is_refused_unsent(
+    url: str, key: str
+) -> None:
     with pytest.raises(RealtimeRefused, match="NODIUS_REALTIME") as caught:
         await OpenAISide(url, key, "m").open()
     assert key not in str(caught.value) or not key.strip()
@@ -165,7 +167,9 @@ async def test_a_redirect_is_not_followed_because_the_key_would_go_with_it() -> 
     assert asked == []
 
 
-async def test_frames_are_bounded_and_a_slow_reader_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_frames_are_bounded_and_a_slow_reader_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(openai_side, "CLOSE_S", 0.1)
     sent = 0
 
@@ -198,7 +202,9 @@ async def test_a_frame_of_15_mib_is_read_and_a_larger_one_ends_the_connection() 
         await socket.wait_closed()
 
     async with serve(big, "127.0.0.1", 0, max_size=None) as server:
-        side = OpenAISide(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/", KEY, "m")
+        side = OpenAISide(
+            f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/", KEY, "m"
+        )
         await side.open()
         assert [len(event["pad"]) async for event in side.events()] == [15 * 1024 * 1024]
         await side.close()
@@ -215,7 +221,9 @@ async def test_a_server_that_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPat
         socket.transport.resume_reading()
 
     async with serve(deaf, "127.0.0.1", 0) as server:
-        side = OpenAISide(f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/", KEY, "m")
+        side = OpenAISide(
+            f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/", KEY, "m"
+        )
         await side.open()
         with pytest.raises(RealtimeUnreachable, match="took nothing"):
             await asyncio.gather(*(side.send("x" * 1_000_000) for _ in range(50)))
@@ -257,4 +265,6 @@ def test_the_words_of_a_recorded_session_are_in_the_transcript_and_its_sound_on_
     assert call.kinds()[0] == "session.update"
     assert call.kinds().count("response.create") == (not speaks)
     if not speaks:  # nobody has heard words that are text alone: they are asked to be said
-        assert "Your name is Alice, and your favorite color is teal." in str(call.sent()[-1]["response"])
+        assert "Your name is Alice, and your favorite color is teal." in str(
+            call.sent()[-1]["response"]
+        )

@@ -1,4 +1,5 @@
-"""What the service of a Realtime model refuses: told to who operates the agent, and the caller does not wait.
+"""What the service of a Realtime model refuses: told to who operates the agent, and the caller
+does not wait.
 
 The error objects are those of public reports of the service.
 """
@@ -72,7 +73,11 @@ def noted(call: HeldCall) -> ModelRefusal:
 
 @each_row(
     "faults, code, param",
-    (Faults(refusals={"session.update": [UNKNOWN_PARAMETER]}), "unknown_parameter", "session.tools[2].meta"),
+    (
+        Faults(refusals={"session.update": [UNKNOWN_PARAMETER]}),
+        "unknown_parameter",
+        "session.tools[2].meta",
+    ),
     (Faults(refusals={"session.update": [QUOTA]}), "insufficient_quota", None),
     (Faults(refusals={"response.create": [NO_MODEL]}), "model_not_found", None),
     (failed(QUOTA), "insufficient_quota", None),
@@ -85,7 +90,10 @@ def noted(call: HeldCall) -> ModelRefusal:
 async def test_a_refusal_ends_the_call_without_another_try_and_its_words_are_kept(
     faults: Faults, code: str, param: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with called(ScriptedMind(["Hello."]), faults=[faults] * 2, greeting=GREETING) as (call, double):
+    async with called(ScriptedMind(["Hello."]), faults=[faults] * 2, greeting=GREETING) as (
+        call,
+        double,
+    ):
         over = await call.over()
         assert over.reason == "model_refused"
         assert (noted(call).code, noted(call).param) == (code, param)
@@ -107,8 +115,13 @@ async def test_a_refusal_ends_the_call_without_another_try_and_its_words_are_kep
     Faults(refusals={"response.create": [SERVER]}),
     Faults(response_ends=[("incomplete", {"reason": "content_filter"})]),
 )
-async def test_what_is_refused_for_a_moment_is_asked_for_again_and_the_call_goes_on(faults: Faults) -> None:
-    async with called(ScriptedMind(["Hello."]), faults=[faults], greeting=GREETING) as (call, double):
+async def test_what_is_refused_for_a_moment_is_asked_for_again_and_the_call_goes_on(
+    faults: Faults,
+) -> None:
+    async with called(ScriptedMind(["Hello."]), faults=[faults], greeting=GREETING) as (
+        call,
+        double,
+    ):
         await call.until(lambda: ("assistant", "Hello.") in words(call))
         assert len(double.sessions) == 1
         assert noted(call).message
@@ -123,7 +136,9 @@ async def test_a_refused_transcription_is_left_out_and_the_conversation_takes_pl
         await call.until(lambda: ("assistant", "Of course.") in words(call))
         assert double.sessions[0].sound_in["transcription"] is None
         assert noted(call).param == "session.audio.input.transcription.model"
-        await call.until(lambda: call.runner.bridge is not None and call.runner.bridge.gate.state == "idle")
+        await call.until(
+            lambda: call.runner.bridge is not None and call.runner.bridge.gate.state == "idle"
+        )
         call.phone.play()
         reason, part = await ended(call, hangs_up=True)
     assert (reason, part.ctx["had_conversation"]) == ("caller_hung_up", True)
@@ -156,7 +171,9 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_a_call
     call = Call(a_session(greeting="Hi."))
     call.model("response.created", response={"id": "r1"})
     details = {"type": "failed", "error": limit("12s")}
-    call.model("response.done", response={"id": "r1", "status": "failed", "status_details": details})
+    call.model(
+        "response.done", response={"id": "r1", "status": "failed", "status_details": details}
+    )
     asked = call.kinds().count("response.create")
     for _ in range(11):
         call.feed(signals.PhoneAudio(sound(20)))
@@ -179,10 +196,14 @@ def test_a_rate_limit_is_waited_for_as_long_as_it_says_and_no_longer_than_a_call
 def test_a_limit_without_a_time_is_waited_for_as_the_server_said_of_its_limits() -> None:
     call = Call(a_session(greeting="Hi."))
     used_up = {"name": "tokens", "limit": 9, "remaining": 0, "reset_seconds": 3.5}
-    call.model("rate_limits.updated", rate_limits=[used_up, {"name": "requests", "remaining": 7}, "x"])
+    call.model(
+        "rate_limits.updated", rate_limits=[used_up, {"name": "requests", "remaining": 7}, "x"]
+    )
     call.model("response.created", response={"id": "r1"})
     details = {"type": "failed", "error": BUSY}
-    call.model("response.done", response={"id": "r1", "status": "failed", "status_details": details})
+    call.model(
+        "response.done", response={"id": "r1", "status": "failed", "status_details": details}
+    )
     asked = call.kinds().count("response.create")
     call.wait(3.4)
     assert call.kinds().count("response.create") == asked
@@ -191,7 +212,9 @@ def test_a_limit_without_a_time_is_waited_for_as_the_server_said_of_its_limits()
 
 
 @each_row(
-    "error", {"code": "invalid_value", "message": NO_TRANSCRIBER["message"], "param": None}, NO_TRANSCRIBER
+    "error",
+    {"code": "invalid_value", "message": NO_TRANSCRIBER["message"], "param": None},
+    NO_TRANSCRIBER,
 )
 def test_a_transcription_is_left_out_once_and_only_where_it_is_what_was_refused(
     error: dict[str, Any],
@@ -210,7 +233,9 @@ def test_a_goodbye_that_is_refused_is_not_said() -> None:
     call.feed(signals.EndWanted("draining"))
     call.model("response.created", response={"id": "r1"})
     details = {"type": "failed", "error": SERVER}
-    call.model("response.done", response={"id": "r1", "status": "failed", "status_details": details})
+    call.model(
+        "response.done", response={"id": "r1", "status": "failed", "status_details": details}
+    )
     assert [(end.reason, end.said_goodbye) for end in call.ends] == [("draining", False)]
 
 
@@ -223,14 +248,20 @@ def test_a_goodbye_that_is_refused_is_not_said() -> None:
     ("please try again later.", None),
     ("", None),
 )
-def test_how_long_a_limit_asks_to_wait_is_read_from_its_sentence(message: str, seconds: float | None) -> None:
+def test_how_long_a_limit_asks_to_wait_is_read_from_its_sentence(
+    message: str, seconds: float | None
+) -> None:
     assert wait_of(message) == (None if seconds is None else pytest.approx(seconds))
 
 
-@each_row("error", None, [], "text", {"code": 7, "message": ["x"], "param": {}}, {"message": "a" * 9_000})
+@each_row(
+    "error", None, [], "text", {"code": 7, "message": ["x"], "param": {}}, {"message": "a" * 9_000}
+)
 def test_a_refusal_of_any_form_is_one_bounded_line(error: object) -> None:
     said = refusal_of(error)
     assert said.code
     assert len(said.sentence()) < 800
-    keyed = refusal_of({"code": "invalid_api_key", "message": "Incorrect API key:\nsk-proj-abcdef123*"})
+    keyed = refusal_of(
+        {"code": "invalid_api_key", "message": "Incorrect API key:\nsk-proj-abcdef123*"}
+    )
     assert keyed.sentence() == "invalid_api_key: Incorrect API key: [key]"

@@ -1,4 +1,6 @@
-"""A session is opened with an agent's settings before anybody calls, and what is refused is known then."""
+"""A session is opened with an agent's settings before anybody calls, and what is refused
+is known then.
+"""
 
 from typing import Any, get_args
 
@@ -13,7 +15,12 @@ from graphrag.app.voice_trial import voice_problem
 from graphrag.config import Settings
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
 from tests.graphrag.voice.realtime.conversing import CLIENT
-from tests.graphrag.voice.realtime.test_refusals import NO_TRANSCRIBER, QUOTA, UNKNOWN_PARAMETER, limit
+from tests.graphrag.voice.realtime.test_refusals import (
+    NO_TRANSCRIBER,
+    QUOTA,
+    UNKNOWN_PARAMETER,
+    limit,
+)
 from tests.support.agent_documents import agent_document
 from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
@@ -69,7 +76,9 @@ async def test_a_service_that_takes_an_agent_has_seen_its_settings_and_tools() -
     assert [tool["name"] for tool in session["tools"]] == [
         tool["name"] for tool in agent_document()["session"]["tools"]
     ]
-    (update,) = [event for event in double.sessions[0].received if event["type"] == "session.update"]
+    (update,) = [
+        event for event in double.sessions[0].received if event["type"] == "session.update"
+    ]
     assert CLIENT["session.update"].model_validate(update)
     assert session["instructions"] == agent_document()["session"]["instructions"]
     assert "response.create" not in [event["type"] for event in double.sessions[0].received]
@@ -84,7 +93,9 @@ async def test_the_doctor_opens_a_session_with_the_settings_of_each_agent() -> N
         manager = ManagerCase(database).manager()
         await manager.apply(document(channels=["voice"]), ADMIN)
         await manager.start("helpdesk")
-        found = {each.name: each for each in await examine_voice(settings_of(double), database, ask=True)}
+        found = {
+            each.name: each for each in await examine_voice(settings_of(double), database, ask=True)
+        }
     assert found["speaker"].status == "error"
     assert "unknown_parameter, session.tools[2].meta: Unknown parameter" in found["speaker"].detail
 
@@ -93,6 +104,8 @@ def test_the_names_that_are_known_are_those_of_the_vendors_package() -> None:
     def published(annotation: Any) -> set[str]:
         return {name for part in get_args(annotation) for name in get_args(part)}
 
-    assert published(RealtimeSessionCreateRequest.model_fields["model"].annotation) == set(REALTIME_MODELS)
+    assert published(RealtimeSessionCreateRequest.model_fields["model"].annotation) == set(
+        REALTIME_MODELS
+    )
     assert published(AudioTranscription.model_fields["model"].annotation) == set(TRANSCRIBERS)
     assert RETIRING.keys() | set(RETIRING.values()) <= {*REALTIME_MODELS, *TRANSCRIBERS}

@@ -39,7 +39,9 @@ class StreamServer:
 
     @property
     def sound(self) -> bytes:
-        return b"".join(base64.b64decode(message["media"]["payload"]) for message in self.of("media"))
+        return b"".join(
+            base64.b64decode(message["media"]["payload"]) for message in self.of("media")
+        )
 
     async def send(self, event: str, **fields: Any) -> None:
         stream = self.of("start")[0]["streamSid"]

@@ -52,7 +52,11 @@ steps:
     ("name: a\nsteps: [{wait: forever}]", "steps.0.wait", "'answer'"),
     ("name: a\nsteps: [{wait: 1000}]", "steps.0", "0 to 120"),
     ("name: a\nsteps: [{decide: maybe}]", "steps.0.decide", "'approve' or 'reject'"),
-    ("name: a\nsteps: [{expect: {tools: a}}]", "steps.0.expect.tools", "no field here, but tool, words"),
+    (
+        "name: a\nsteps: [{expect: {tools: a}}]",
+        "steps.0.expect.tools",
+        "no field here, but tool, words",
+    ),
     ("name: a\nsteps: [{expect: {}}]", "steps.0.expect", "at least one of tool"),
     ("name: a\nsteps: [{say: a, replies: [{says: a, calls: b}]}]", "steps.0.replies.0", "either"),
     ("name: a\nsteps: [{dtmf: 12x}]", "steps.0.dtmf", "pattern"),
@@ -93,7 +97,10 @@ async def test_the_double_follows_the_script_and_else_its_own_mind() -> None:
     assert await reply() == Says("Welcome.")
     items += [_item("assistant", "Welcome."), _item("user", "Two reports.")]
     assert await reply() == CallsTool("check", '{"n":2}')
-    items += [{"type": "function_call", "name": "check"}, {"type": "function_call_output", "output": "{}"}]
+    items += [
+        {"type": "function_call", "name": "check"},
+        {"type": "function_call_output", "output": "{}"},
+    ]
     assert await reply() == Says("Shall I?")
     items += [_item("assistant", "Shall I?"), _item("user", "Something else.")]
     assert await reply() == Says("Of my own.")
@@ -110,13 +117,18 @@ def _item(role: str, words: str) -> dict[str, object]:
 def test_what_is_expected_is_looked_for_in_the_record() -> None:
     call = {
         "tools": [{"name": "check", "ok": True}, {"name": "order", "ok": False}],
-        "transcript": [{"role": "assistant", "content": "It is Placed."}, {"role": "user", "content": "no"}],
+        "transcript": [
+            {"role": "assistant", "content": "It is Placed."},
+            {"role": "user", "content": "no"},
+        ],
         "outcome": None,
         "endReason": "caller_hung_up",
         "sources": [{"turn": 1, "nodes": ["a", {"key": "b"}]}],
     }
     expected = {"tool": "check", "words": ["placed"], "outcome": None, "sources": ["b"]}
-    holding = Expected.model_validate({**expected, "approval": "applied", "reason": "caller_hung_up"})
+    holding = Expected.model_validate(
+        {**expected, "approval": "applied", "reason": "caller_hung_up"}
+    )
     assert all(one.holds for one in check_call(holding, call, [{"status": "applied"}]))
     failing = Expected.model_validate(
         {"tool": "order", "words": ["no"], "outcome": "x", "sources": ["c"], "approval": "pending"}

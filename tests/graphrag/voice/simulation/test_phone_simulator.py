@@ -44,13 +44,16 @@ def fast(test: Callable[[StreamServer], Coroutine[Any, Any, None]]) -> Callable[
     def run() -> None:
         run_fast(served(), SPEED)
 
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    run.__name__ = test.__name__
+    run.__doc__ = test.__doc__
     return run
 
 
 @fast
 async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> None:
-    """Also: numbers are texts that count on, silence flows between words, words arrive as they were said."""
+    """Also: numbers are texts that count on, silence flows between words, words arrive as
+    they were said.
+    """
     words = tones("Hello?")
     async with PhoneSimulator(service.place()) as phone:
         await asyncio.sleep(0.3)
@@ -66,7 +69,11 @@ async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> Non
     assert second["sequenceNumber"] == "1"
     assert second["start"]["customParameters"] == {"token": "T"}
     assert second["start"]["callSid"] == "CA1"
-    assert second["start"]["mediaFormat"] == {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
+    assert second["start"]["mediaFormat"] == {
+        "encoding": "audio/x-mulaw",
+        "sampleRate": 8000,
+        "channels": 1,
+    }
     numbers = [message["sequenceNumber"] for message in service.received[1:]]
     assert numbers == [str(n) for n in range(1, len(numbers) + 1)]
     assert [m["media"]["chunk"] for m in service.of("media")[:3]] == ["1", "2", "3"]
@@ -81,7 +88,9 @@ async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> Non
 
 
 @fast
-async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(service: StreamServer) -> None:
+async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(
+    service: StreamServer,
+) -> None:
     """Also: sound goes out every 20 ms, whatever comes in, and one second of it lasts a second."""
     async with PhoneSimulator(service.place()) as phone:
         await service.started.wait()
@@ -97,7 +106,8 @@ async def test_sound_is_played_on_a_clock_and_marks_return_when_it_was(service: 
         assert ANSWER in phone.heard
         assert phone.answers == 1
         await until(lambda: phone.quiet_s > 0.2)
-        began, sent = asyncio.get_running_loop().time(), len(service.of("media"))
+        began = asyncio.get_running_loop().time()
+        sent = len(service.of("media"))
         await asyncio.sleep(1.0)
         passed = asyncio.get_running_loop().time() - began
         assert (len(service.of("media")) - sent) * 0.02 == pytest.approx(passed, abs=BUSY_S)
@@ -138,9 +148,17 @@ async def test_the_line_takes_its_time_each_way_and_keeps_the_order(service: Str
 
 @fast
 async def test_faults_happen_on_demand(service: StreamServer) -> None:
-    """Also: frames are lost and doubled as often as asked, `clear` is ignored, the caller is gone in time."""
+    """Also: frames are lost and doubled as often as asked, `clear` is ignored, the caller is
+    gone in time.
+    """
     faults = LineFaults(
-        loses=0.2, doubles=0.2, delays=0.05, delayed_by_s=0.1, ignores_clear=True, hangs_up_at_s=3, seed=7
+        loses=0.2,
+        doubles=0.2,
+        delays=0.05,
+        delayed_by_s=0.1,
+        ignores_clear=True,
+        hangs_up_at_s=3,
+        seed=7,
     )
     async with FaultyPhone(service.place(), faults) as phone:
         await service.started.wait()
@@ -155,7 +173,8 @@ async def test_faults_happen_on_demand(service: StreamServer) -> None:
     assert not phone.clears
     assert service.received[-1]["event"] == "stop"
     numbers = [int(message["sequenceNumber"]) for message in service.received[1:]]
-    lost, doubled = numbers[-1] - len(set(numbers)), len(numbers) - len(set(numbers))
+    lost = numbers[-1] - len(set(numbers))
+    doubled = len(numbers) - len(set(numbers))
     assert 15 < lost < 50
     assert 10 < doubled < 50
 
@@ -191,7 +210,10 @@ async def test_a_place_where_nobody_is_refuses() -> None:
 def test_signatures_are_the_vendor_s() -> None:
     oracle = pytest.importorskip("twilio.request_validator").RequestValidator("secret")
     form = {"To": "+331", "CallSid": "CA1", "From": "é &=+", "Empty": ""}
-    for url in ("https://a.example/voice/default/help", "http://127.0.0.1:80/voice/after/x?workspace=a%20b"):
+    for url in (
+        "https://a.example/voice/default/help",
+        "http://127.0.0.1:80/voice/after/x?workspace=a%20b",
+    ):
         assert oracle.validate(url, form, signature_of(url, form, "secret"))
 
 
@@ -221,7 +243,9 @@ def a_wav(samples: np.ndarray, rate: int, channels: int = 1, width: int = 2) -> 
 
 
 def test_tables_equal_the_reference_for_every_sample() -> None:
-    assert mu_law.encode(EVERY_SAMPLE) == bytes(encoded_one_by_one(int(one)) for one in EVERY_SAMPLE)
+    assert mu_law.encode(EVERY_SAMPLE) == bytes(
+        encoded_one_by_one(int(one)) for one in EVERY_SAMPLE
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         audioop = pytest.importorskip("audioop", reason="gone from Python 3.13")
@@ -268,7 +292,8 @@ def test_a_wav_of_any_rate_keeps_its_length_and_pitch() -> None:
 
 
 def test_pauses_are_shortened_and_ends_cut() -> None:
-    loud, quiet = np.full(1600, 5000, np.int16), np.zeros(8000, np.int16)
+    loud = np.full(1600, 5000, np.int16)
+    quiet = np.zeros(8000, np.int16)
     assert len(without_pauses(np.concatenate([quiet, loud, quiet, loud, quiet]))) == 2 * 1600 + 1600
 
 
