@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import SourceError
-from datasources.types import Document, Edge, Node
-from graphrag.agent.claims import NamedGraph, NotInGraph, may_claim, not_in_graph
+from datasources.types import Document, Edge
+from graphrag.agent.claimed_part import read_claimed
+from graphrag.agent.claims import NamedGraph, may_claim, not_in_graph
 from graphrag.agent.history import calls_of
 from graphrag.agent.reply import Reply
 from graphrag.agent.running_turn import RunningTurn
 from graphrag.llm.base import SystemMessage, ToolMessage
 
-MAX_NODES = 2_000
-"""Answers about larger graphs are not checked: it would take too long to read all of the graph."""
+WHOLE_NODES = 2_000  # a larger graph is not read whole; what the answer names is looked up
+CHECK_S = 3.0  # an answer that cannot be compared within this time is not marked
 
 log = logging.getLogger(__name__)
 
@@ -31,45 +32,57 @@ async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) 
     if not turn.graph_key or not (reply.missing_nodes or may_claim(reply.text)):
         return
     try:
-        if (await source.get_stats(turn.graph_key)).nodes > MAX_NODES:
-            return
-        graph = await source.get_graph(turn.graph_key)
-        nodes = await source.get_nodes(turn.graph_key)
-        edges = await source.get_edges(turn.graph_key)
-        configs = types_by_name(
-            await source.get_node_configs(sorted({node.type for node in nodes}))
-        )
-    except SourceError as exc:
+        async with asyncio.timeout(CHECK_S):
+            answer, named, shown = await _read(source, turn.graph_key, reply.text)
+            held = await asyncio.to_thread(_held, turn, shown)
+            claims = await asyncio.to_thread(
+                not_in_graph,
+                answer,
+                named,
+                held=held,
+                asked=turn.asked,
+                proposed=[
+                    call.arguments
+                    for call in calls_of(turn.messages)
+                    if call.name.startswith("propose_")
+                ],
+                linked=reply.missing_nodes,
+            )
+    except (SourceError, TimeoutError) as exc:
         log.warning("answer_not_checked", extra={"error": type(exc).__name__})
         return
-    shown = (graph, *nodes, *edges, *configs.values())
-    claims = await asyncio.to_thread(_claims, turn, reply, (nodes, edges), shown)
     if claims:
         turn.mark_answer(claims)
         log.debug("answer_marked", extra={"nodes": len(claims.nodes), "edges": len(claims.edges)})
 
 
-def _claims(
-    turn: RunningTurn,
-    reply: Reply,
-    graph: tuple[Sequence[Node], Sequence[Edge]],
-    shown: Sequence[Document],
-) -> NotInGraph:
-    """Returns what the answer claims; `shown` are the documents whose texts it may name. Runs
-    in a thread.
+async def _read(
+    source: GraphDataSource, graph_key: str, answer: str
+) -> tuple[str, NamedGraph, Sequence[Document]]:
+    """Returns the answer, the graph that it is compared with, and the documents whose texts
+    it may name.
+
+    Of a large graph it is the part that the answer names, and of a long answer about it
+    the first lines.
     """
-    held = "\n".join((*(document.to_json().decode() for document in shown), *_given(turn)))
-    proposed = [
-        call.arguments for call in calls_of(turn.messages) if call.name.startswith("propose_")
-    ]
-    return not_in_graph(
-        reply.text,
-        NamedGraph.of(*graph),
-        held=held,
-        asked=turn.asked,
-        proposed=proposed,
-        linked=reply.missing_nodes,
-    )
+    graph = await source.get_graph(graph_key)
+    edges = list[Edge]()
+    if (await source.get_stats(graph_key)).nodes > WHOLE_NODES:
+        part = await read_claimed(source, graph_key, answer)
+        answer = part.answer
+        named = part.named
+        nodes = part.alike
+    else:
+        nodes = await source.get_nodes(graph_key)
+        edges = await source.get_edges(graph_key)
+        named = await asyncio.to_thread(NamedGraph.of, nodes, edges)
+    configs = types_by_name(await source.get_node_configs(sorted({node.type for node in nodes})))
+    return answer, named, (graph, *nodes, *edges, *configs.values())
+
+
+def _held(turn: RunningTurn, shown: Sequence[Document]) -> str:
+    """Returns all text that an answer may have names from."""
+    return "\n".join((*(document.to_json().decode() for document in shown), *_given(turn)))
 
 
 def _given(turn: RunningTurn) -> list[str]:

@@ -1,18 +1,21 @@
 """Finds nodes and edges that an answer claims and the graph does not have. Pure; asks no model.
 
-Only claims that leave no doubt count: an arrow or "A leads to B" between two nodes of the
-graph, and a marked-up name beside the word "node". Sentences that deny, suggest or suppose
-something claim nothing.
+Only claims that leave no doubt count: an arrow or "A leads to B" between two nodes of the graph, a
+name beside the word "node", and an unknown end of an arrow whose other end is a node. Sentences
+that deny, suggest or suppose something claim nothing. A single word counts only where it cannot be
+an ordinary word.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from datasources.links import Link
 from datasources.text import fold, label_in, letters
 from datasources.types import Edge, Node
 from graphrag.i18n import Language
@@ -22,6 +25,8 @@ Pair = tuple[str, str]
 
 MAX_CLAIMS = 10
 """The most nodes, and the most edges, that are listed."""
+MAX_LOOKED_UP = 40  # texts of an answer that are searched for in a large graph
+NAME_WORDS = 8
 MAX_CHARS = 40_000
 """What an answer says beyond is not checked."""
 
@@ -29,6 +34,8 @@ _MARKUP = re.compile(r"[`*\"'“”‘’«»\\]|\[\[|\]\]")
 _REFERENCE = re.compile(r"\{\{node:([^{}]*)\}\}")
 _SPACE = re.compile(r"\s+")
 _ARROW = re.compile(r"\s*(?:--+[^-\n>]{1,60}--*>|--*>|=+>|→|⟶|➔|➜)\s*")
+_DRAWN = re.compile(r"--+(?:[^-\n>]{1,60}--*)?>")
+"""The arrow of a drawn graph; `→` also stands in sentences, for "becomes" or "goes to"."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LEADS = (
     r"(?:directly )?(?:leads to|goes to|flows (?:in)?to|feeds(?: into)?|connects to|is followed by"
@@ -61,6 +68,28 @@ _NAMED_NODE = re.compile(
     rf"|\b(?:the|its|this|le|du|ce|au) {_MARKED} {_NODE}\b(?! (?:type|parameter|field|key|id|class|version))",
     re.IGNORECASE,
 )
+_AS_CODE = (1, 3, 4, 5)
+"""Groups of `_NAMED_NODE`: backticks and quotes after the word "node", and backticks before it.
+
+Bold type also emphasises words: "the node **always** runs".
+"""
+_BARE_NODE = re.compile(
+    r"\b(?:[Tt]he|[Tt]his|[Ll]e|[Cc]e|[Dd]u|[Aa]u) (?:node|n(?:œ|oe)ud)"
+    r" ([A-Z][a-z]\w*)\b(?!['’.-]\w| [A-Z])"
+)
+_MARKED_WHOLE = re.compile(rf"(?:[-*•]\s+|\d+[.)]\s+)?{_MARKED}(?:\s*\([^()]*\))?")
+_ORDINARY = frozenset(
+    """
+    first second third fourth fifth next last final only same single previous following main start starting
+    started begin end ending entry exit trigger root parent child initial target source other another both
+    each every original current correct right given actual central key output input result results done stop
+    yes no true false error success failure fail default else otherwise fallback loop branch failed null none
+    premier première deuxième dernier dernière suivant précédent seul même principal début fin racine autre
+    oui non vrai faux erreur succès échec sortie entrée résultat
+    """.split()  # noqa: SIM905 - a list of one word a line would hide what is in it
+)
+"""Words that stand beside "node" or at an arrow without being a node's name."""
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\w+")
 _NO_NAME = re.compile(r"[{}()\[\]=<>/\\:$@#;,.|!?%+]|^\d+$")
 _LIKE_A_KEY = re.compile(r"[a-z][A-Z]|_|[A-Za-z]-?\d")
 
@@ -97,10 +126,24 @@ class NamedGraph:
     names: Mapping[str, str]
     keys: Mapping[str, frozenset[str]]
     onward: Mapping[str, frozenset[str]]
+    unread: frozenset[str] = frozenset()
+    cut_off: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], edges: Iterable[Edge]) -> NamedGraph:
-        """Returns the names and edges of a graph; a node may be named by its name or its key."""
+    def of(
+        cls,
+        nodes: Iterable[Node],
+        edges: Iterable[Edge | Link],
+        *,
+        unread: Iterable[str] = (),
+        cut_off: Iterable[str] = (),
+    ) -> NamedGraph:
+        """Returns the names and edges of a graph, or of a part of it; a node may be named by its
+        name or key.
+
+        No claim is false about nodes in `unread`, whose name others may have that were not read,
+        nor about what follows a node in `cut_off`, where there are more edges than were read.
+        """
         names: dict[str, str] = {}
         keys: dict[str, set[str]] = {}
         for node in nodes:
@@ -116,6 +159,8 @@ class NamedGraph:
             names=names,
             keys={name: frozenset(found) for name, found in keys.items()},
             onward={key: frozenset(targets) for key, targets in onward.items()},
+            unread=frozenset(unread),
+            cut_off=frozenset(cut_off),
         )
 
     def named(self, plain: str) -> str | None:
@@ -125,13 +170,26 @@ class NamedGraph:
         return next((name for name in (plain, plain.casefold()) if name in self.names), None)
 
     def has_edge(self, source: str, target: str) -> bool:
-        """Returns whether an edge leads from a node of the first name to one of the second."""
+        """Returns whether an edge leads from a node of the first name to one of the second,
+        or may lead.
+        """
+        starts = self.keys[source]
+        ends = self.keys[target]
+        if self.unread & (starts | ends) or (self.cut_off & starts and self.cut_off & ends):
+            return True
         return any(
             self.onward.get(key, frozenset()) & self.keys[target] for key in self.keys[source]
         )
 
     def has_path(self, source: str, target: str) -> bool:
-        """Returns whether edges lead from a node of the first name to one of the second."""
+        """Returns whether edges lead from a node of the first name to one of the second,
+        or may lead.
+        """
+        if (
+            self.unread & (self.keys[source] | self.keys[target])
+            or self.cut_off & self.keys[source]
+        ):
+            return True
         waiting = list(self.keys[source])
         seen = set[str]()
         while waiting:
@@ -147,8 +205,58 @@ class NamedGraph:
 def may_claim(answer: str) -> bool:
     """Returns whether a text has anything that is worth reading the graph for."""
     return bool(
-        _ARROW.search(answer) or _NAMED_NODE.search(answer) or _CLAIM.search(_plain(answer))
+        _ARROW.search(answer)
+        or _NAMED_NODE.search(answer)
+        or _BARE_NODE.search(answer)
+        or _CLAIM.search(_plain(answer))
     )
+
+
+def looked_up_part(answer: str) -> tuple[str, list[str]]:
+    """Returns the first lines of an answer, and the texts in them that claims name nodes
+    in, each once.
+
+    The rest of an answer with more than MAX_LOOKED_UP such texts is left out: what is not looked up
+    is not judged.
+    """
+    texts = dict[str, None]()
+    kept = list[str]()
+    for line in answer[:MAX_CHARS].splitlines():
+        more = dict.fromkeys(_claimed_texts(line))
+        if len(texts | more) > MAX_LOOKED_UP:
+            break
+        texts |= more
+        kept.append(line)
+    return "\n".join(kept), list(texts)
+
+
+def _claimed_texts(answer: str) -> list[str]:
+    found = [
+        _plain(end) for line in answer.splitlines() if _ARROW.search(line) for end in _ends(line)
+    ]
+    for sentence in _SENTENCE_END.split(answer):
+        plain = _plain(sentence)
+        for claim in _CLAIM.finditer(plain):
+            found += [plain[: claim.start()], plain[claim.end() :]]
+    found += _named_nodes(answer)
+    return [text for each in found for text in _at_its_ends(each.split()) if letters(text)]
+
+
+def sentence_pairs(answer: str, graph: NamedGraph) -> list[Pair]:
+    """Returns the entries of `names` that sentences say edges lead between, from the first
+    to the second.
+    """
+    nothing = replace(graph, onward={}, unread=frozenset(), cut_off=frozenset())
+    return list(dict.fromkeys(_false_sentences(answer, nothing)))
+
+
+def _at_its_ends(words: Sequence[str]) -> list[str]:
+    """Returns the first and the last words of a text, where a name may stand beside an arrow
+    or a verb.
+    """
+    if len(words) <= NAME_WORDS:
+        return [" ".join(words)]
+    return [" ".join(words[:NAME_WORDS]), " ".join(words[-NAME_WORDS:])]
 
 
 def not_in_graph(
@@ -175,12 +283,36 @@ def not_in_graph(
             _mentions(plan, graph, source) and _mentions(plan, graph, target) for plan in plans
         )
     ]
-    known = letters("\n".join((held, *proposed, asked if _HEDGES.search(fold(asked)) else "")))
-    nodes = (name for name in (*_named_nodes(answer), *linked) if letters(name) not in known)
+    known = _KnownText("\n".join((held, *proposed, asked if _HEDGES.search(fold(asked)) else "")))
+    named = (*_named_nodes(answer), *_unknown_ends(answer, graph), *linked)
+    nodes = (name for name in named if not known.has(name))
     return NotInGraph(
         nodes=tuple(dict.fromkeys(nodes))[:MAX_CLAIMS],
         edges=tuple(dict.fromkeys(edges))[:MAX_CLAIMS],
     )
+
+
+class _KnownText:
+    """Text that names may come from."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._letters = text, letters(text)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        """The words of the text, those of `camelCase` apart and together."""
+        words = {
+            word
+            for token in re.findall(r"\w+", self._text)
+            for word in (token, *_NAME_WORDS.findall(token))
+        }
+        return frozenset(fold(word).removesuffix("s") for word in words)
+
+    def has(self, name: str) -> bool:
+        """Returns whether the text has a name: its letters in a row, or a single word as a word."""
+        if name.isalpha() and name[1:].islower():
+            return fold(name).removesuffix("s") in self._words
+        return letters(name) in self._letters
 
 
 def false_edges(answer: str, graph: NamedGraph) -> list[Pair]:
@@ -209,21 +341,50 @@ def arrows(answer: str, graph: NamedGraph) -> Iterator[Pair]:
 
     Arrows below a sentence that denies or suggests something are what it denies or suggests.
     """
+    for line in _arrow_lines(answer, graph):
+        for before, after in pairwise(_plain(end) for end in _ends(line)):
+            source = _last_name(before, graph)
+            target = _first_name(after, graph)
+            if source is not None and target is not None:
+                yield source, target
+
+
+def _unknown_ends(answer: str, graph: NamedGraph) -> Iterator[str]:
+    """Yields the ends of arrows that can be nothing but a node's name, though no node has it.
+
+    The other end must be a node, and the arrow drawn as one or the name marked up.
+    """
+    for line in _arrow_lines(answer, graph):
+        ends = _ends(line)
+        for one, other in (*pairwise(ends), *((after, before) for before, after in pairwise(ends))):
+            plain = _plain(one)
+            is_marked = _MARKED_WHOLE.fullmatch(one.strip()) is not None
+            is_node = any(
+                name(_plain(other), graph) is not None for name in (_first_name, _last_name)
+            )
+            is_unknown = all(name(plain, graph) is None for name in (_first_name, _last_name))
+            name = re.sub(r"\s*\([^()]*\)$", "", plain)
+            is_form = is_marked or _DRAWN.search(line) is not None
+            is_name = _is_name(name) or _is_single_name(name, is_code=False)
+            if is_node and is_unknown and is_form and is_name:
+                yield name
+
+
+def _arrow_lines(answer: str, graph: NamedGraph) -> Iterator[str]:
+    """Yields the lines with arrows that are claims."""
     above = ""
     for line in answer.splitlines():
         if _ARROW.search(line) is None:
             if line.strip() and not _BULLET.match(line) and not line.strip().startswith("```"):
                 above = line
             continue
-        ends = [_plain(_BULLET.sub("", end)) for end in _ARROW.split(line)]
-        around = " ".join(end for end in ends if graph.named(end) is None)
-        if _is_hedged(f"{above} {around}", graph):
-            continue
-        for before, after in pairwise(ends):
-            source = _last_name(before, graph)
-            target = _first_name(after, graph)
-            if source is not None and target is not None:
-                yield source, target
+        around = " ".join(end for end in map(_plain, _ends(line)) if graph.named(end) is None)
+        if not _is_hedged(f"{above} {around}", graph):
+            yield line
+
+
+def _ends(line: str) -> list[str]:
+    return [_BULLET.sub("", end) for end in _ARROW.split(line)]
 
 
 def _last_name(text: str, graph: NamedGraph) -> str | None:
@@ -231,8 +392,12 @@ def _last_name(text: str, graph: NamedGraph) -> str | None:
     brackets may follow it.
     """
     bare = re.sub(r"\s*\([^()]*\)$", "", text)
-    starts = [0, *(found.end() for found in re.finditer(r"[\s:,;(]", bare))]
-    return next((name for start in starts if (name := graph.named(bare[start:])) is not None), None)
+    parts = [
+        whole[start:]
+        for whole in (text, bare)  # a name may have brackets, too
+        for start in (0, *(found.end() for found in re.finditer(r"[\s:,;(]", whole)))
+    ]
+    return next((name for part in parts if (name := graph.named(part)) is not None), None)
 
 
 def _first_name(text: str, graph: NamedGraph) -> str | None:
@@ -286,14 +451,29 @@ def _named_nodes(answer: str) -> Iterator[str]:
         for found in _NAMED_NODE.finditer(sentence):
             name = next(group for group in found.groups() if group is not None).strip()
             around = sentence[: found.start()] + " " + sentence[found.end() :]
-            if _is_name(name) and not _HEDGES.search(fold(around)):
+            is_code = any(found.group(group) is not None for group in _AS_CODE)
+            is_name = _is_name(name) or _is_single_name(name, is_code=is_code)
+            if is_name and not _HEDGES.search(fold(around)):
                 yield name
+        for found in _BARE_NODE.finditer(sentence):
+            around = sentence[: found.start()] + " " + sentence[found.end() :]
+            if _is_single_name(found[1], is_code=False) and not _HEDGES.search(fold(around)):
+                yield found[1]
 
 
 def _is_name(text: str) -> bool:
     if _NO_NAME.search(text):
         return False
     return bool(_LIKE_A_KEY.search(text)) or (len(text.split()) > 1 and text[0].isupper())
+
+
+def _is_single_name(text: str, *, is_code: bool) -> bool:
+    """Returns whether one word is a name: written as code, or with a capital, and
+    no ordinary word.
+    """
+    if len(text) < 3 or not text.isalpha() or text.casefold() in _ORDINARY:
+        return False
+    return is_code or (text[0].isupper() and not text.isupper())
 
 
 def _plain(text: str) -> str:

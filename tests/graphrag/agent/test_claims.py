@@ -11,7 +11,7 @@ import pytest
 
 from datasources.types import Edge, Node
 from graphrag.agent.claims import NamedGraph, NotInGraph, false_edges, may_claim, not_in_graph
-from graphrag.evaluation.answer_cases import AskedQuestion, read_cases, read_graph
+from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, read_cases, read_graph
 from graphrag.evaluation.workflows import node_name
 from tests.support.each_row import each_row
 
@@ -89,6 +89,25 @@ def test_claimed_edges_that_the_graph_lacks_are_found(
     ("You could add the node `Cache players`.", []),
     ("The node `status = 200` answers.", []),
     ("```\nthe `Cache players` node\n```", []),
+    ("The node `Cache` stores them.", ["Cache"]),
+    ("The `cache` node stores them.", ["cache"]),
+    ("They pass the **Cache** node, and the node “Slack”.", ["Cache", "Slack"]),
+    ("The node Cache stores them; le nœud Slack les envoie.", ["Cache", "Slack"]),
+    ("Fetch it --> Cache --> Sort it", ["Cache"]),
+    ("Fetch it --success--> **Cache** (code)", ["Cache"]),
+    ("- `Cache` → Sort it", ["Cache"]),
+    ("Fetch it --> Cache players", ["Cache players"]),
+    ("The node Open is there; the node `Sort` and the **Request** node, too.", []),
+    (
+        "The **Next** node, the **start** node, the node **always** runs, the node HTTP and the node IDs.",
+        [],
+    ),
+    ("Fetch it --> done; Fetch it --> Yes --> Sort it", []),
+    ("Fetch it → Slack message, Cache → Database", []),
+    ("There is no node Cache: Fetch it does not lead to it.", []),
+    ("You could add Fetch it --> Cache --> Sort it", []),
+    ("A[Fetch it] --> B[Cache]", []),
+    ("Fetch it --> Cache?", []),
 )
 def test_named_nodes_that_the_graph_lacks_are_found(answer: str, nodes: list[str]) -> None:
     assert list(not_in_graph(answer, GRAPH, held=HELD).nodes) == nodes
@@ -143,6 +162,39 @@ def test_no_right_answer_to_the_written_cases_is_marked() -> None:
         named_all = [f"The node `{node_name(node)}` is there." for node in graph.nodes.values()]
         for answer in (*right_answers(question), "\n".join(flow), "\n".join(named_all)):
             assert not not_in_graph(answer, named, held=held, asked=question.ask), (file, answer)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the published workflows are not here")
+def test_no_name_and_no_edge_of_the_published_workflows_is_marked() -> None:
+    for file in sorted(each.name for each in PUBLISHED.iterdir() if each.suffix == ".json"):
+        graph = read_graph(file, PUBLISHED, workspace="w", graph_key="g")
+        named = NamedGraph.of(graph.nodes.values(), graph.edges.values())
+        held = "\n".join(
+            one.to_json().decode() for one in (*graph.nodes.values(), *graph.edges.values())
+        )
+        for answer in true_answers(graph):
+            assert not not_in_graph(answer, named, held=held), (file, answer)
+
+
+def true_answers(graph: CaseGraph) -> list[str]:
+    """All names and all edges of a graph in each form that makes them a claim."""
+    names = [node_name(node) for node in graph.nodes.values()]
+    ends = [
+        [node_name(graph.nodes[key]) for key in (edge.source, edge.target)]
+        for edge in graph.edges.values()
+    ]
+    forms = (
+        "The node `{}` is there.",
+        "The **{}** node is there.",
+        "The node {} runs.",
+        "The node “{}” runs.",
+    )
+    arrows = ("{} --> {}", "- `{}` → `{}`", "**{}** --main--> **{}**", "{} leads to {}.")
+    return [
+        *("\n".join(form.format(name) for name in names) for form in forms),
+        *("\n".join(form.format(*each) for each in ends) for form in arrows),
+    ]
 
 
 def test_texts_without_arrows_and_nodes_are_not_compared_at_all() -> None:
