@@ -18,6 +18,7 @@ import pytest
 
 from cli.turn_display import readable
 from graphrag.i18n import Language, text
+from graphrag.llm import sdk
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.cli.conftest import Env, invoke, name_of, printed
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
@@ -133,6 +134,17 @@ def test_a_second_look_is_asked_for_first_counted_and_traced(
 def test_a_viewer_can_propose_nothing() -> None:
     invoke("ask", GRAPH, "delete node fetch-api", "--role", "viewer", exits=0)
     invoke("review", "list", exits=3)
+
+
+def test_a_model_that_is_still_loading_is_waited_for_which_is_said_once(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdk, "LOADING_PAUSE_S", 0.001)
+    loading = Answer(status=503, body={"error": {"code": 503, "message": "Loading model"}})
+    server.play(*[loading] * 6, says("Hello"))
+    result = invoke("ask", GRAPH, "Who logs?", exits=0)
+    assert (result.stdout + result.stderr).count("The server is loading the model") == 1
+    assert result.stdout.strip().endswith("Hello")
 
 
 def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> None:
