@@ -74,9 +74,8 @@ def best_hits(
     found = scores[candidates]
     if candidates.size > limit:
         least = np.partition(found, candidates.size - limit)[candidates.size - limit]
-        kept = (
-            found >= least
-        )  # may keep more than `limit`: equal scores are decided by row order below
+        # may keep more than `limit`: equal scores are decided by row order below
+        kept = found >= least
         candidates = candidates[kept]
         found = found[kept]
     order = np.argsort(-found, kind="stable")[:limit]
@@ -185,9 +184,8 @@ class LexicalIndex:
         )
         rows = np.concatenate([moved[self.rows[stay]], new_rows[new.rows]])
         counts = np.concatenate([self.counts[stay], new.counts], dtype=np.int64)
-        order = np.argsort(
-            terms * max(1, len(keys)) + rows, kind="stable"
-        )  # nearly in order: soon done
+        # nearly in order: soon done
+        order = np.argsort(terms * max(1, len(keys)) + rows, kind="stable")
         merged = _Postings(
             terms=terms[order], rows=rows[order], counts=counts[order], lengths=lengths
         )

@@ -216,9 +216,8 @@ def _meaning_of(exc: Exception) -> Meaning | None:
     meaning = next((MEANINGS[name] for name in _names(exc) if name in MEANINGS), None)
     if meaning is None:
         return None
-    retryable = getattr(
-        exc, "retryable", meaning.retryable
-    )  # a provider may know better than its kind
+    # a provider may know better than its kind
+    retryable = getattr(exc, "retryable", meaning.retryable)
     is_rate = meaning is MEANINGS["EmbeddingRefused"] and getattr(exc, "status", None) == 429
     return replace(meaning, code="rate_limit" if is_rate else meaning.code, retryable=retryable)
 

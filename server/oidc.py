@@ -208,9 +208,8 @@ class IdentityProvider:
                     self._read_next = now + FRESH_S
                 except IdentityProviderDown as exc:
                     log.warning("sign_in_provider_down", extra={"reason": exc.why})
-                    self._read_next = (
-                        self._clock() + PAUSE_S
-                    )  # or many would wait one after the other
+                    # or many would wait one after the other
+                    self._read_next = self._clock() + PAUSE_S
             if self._known is None:
                 raise IdentityProviderDown(why="it did not answer")
             return self._known

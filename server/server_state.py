@@ -310,9 +310,8 @@ class ServerState:
         )
         model = wiring.open_model(self.settings, self._provider, embedder=self.shared.embedder)
         self._answering = await enter(model)
-        first = await self.workspace(
-            self.settings.workspace
-        )  # what cannot work is said at the start
+        # what cannot work is said at the start
+        first = await self.workspace(self.settings.workspace)
         self.tools = first.services.box.names
         self.shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
         purging = repeat(self._purge, PURGE_S, log, "purge_failed")

@@ -86,9 +86,8 @@ class AskPerson(ToolArguments):
     @classmethod
     def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
         module = MODULES.get(info.data.get("type", ""))
-        return (
-            value if module is None else module.model_validate(value)
-        )  # its errors stand under `data`
+        # its errors stand under `data`
+        return value if module is None else module.model_validate(value)
 
     @property
     def card(self) -> dict[str, Any]:

@@ -130,9 +130,8 @@ def encoded(key: str) -> str:
     written = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), key)
     if len(written) <= MAX_BYTES:
         return written
-    return (
-        "%%" + hashlib.sha256(_bytes(key)).hexdigest().upper()
-    )  # no other key is written with two %
+    # no other key is written with two %
+    return "%%" + hashlib.sha256(_bytes(key)).hexdigest().upper()
 
 
 def _bytes(text: str) -> bytes:

@@ -129,9 +129,8 @@ class ArangoRecords(RecordStore):
         revisions: list[str] = []
 
         def carry_out(rows: Rows, mark: Mark) -> int:
-            revisions[:] = write_records(
-                rows, self.workspace, all_sent
-            )  # of the attempt that comes through
+            # of the attempt that comes through
+            revisions[:] = write_records(rows, self.workspace, all_sent)
             rows(aql.MARK_PUT, mark=mark(0))
             return 0
 
@@ -153,9 +152,8 @@ class ArangoRecords(RecordStore):
         texts = [asked.kind, *(value for value in asked.where.values() if isinstance(value, str))]
         if not asked.limit or not all(map(is_storable, texts)):
             return []
-        of_kind = (
-            None if asked.kind in RECORD_COLLECTIONS else asked.kind
-        )  # it shares its collection
+        # it shares its collection
+        of_kind = None if asked.kind in RECORD_COLLECTIONS else asked.kind
         if asked.bounded:  # every number lies between these, and nothing else
             statement = read.RECORDS_WITHIN_DOWN if asked.descending else read.RECORDS_WITHIN_UP
             least = -_ALL if asked.at_least is None else max(asked.at_least, -_FARTHEST)

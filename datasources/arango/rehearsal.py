@@ -38,10 +38,11 @@ SCRATCH = "nodius_rehearsal_"
 WORKSPACE, GRAPH, LARGE, MODEL = "rehearsal", "flow", "large", "rehearsal"
 NODES = 60
 DIMENSION = 2  # of the sample vectors that statements are explained with
+# about 6 MB, more than one transaction of a large change
 LARGE_NODES, LARGE_TEXT_CHARS = (
     600,
     10_000,
-)  # about 6 MB, more than one transaction of a large change
+)
 SEARCHABLE_S = (
     30.0  # a View shows what was written after its commit interval, one second by default
 )

@@ -138,9 +138,8 @@ class ArangoSource:
     async def _page(
         self, kind: type[E], graph_key: str, sheet: str | None, after: str | None, limit: int | None
     ) -> list[E]:
-        cut = (
-            self.state.by_code_point
-        )  # else another order than ours: all are read, and cut afterwards
+        # else another order than ours: all are read, and cut afterwards
+        cut = self.state.by_code_point
         start = after if cut and after is not None else ""
         rows = await self._rows(
             read.NODES if kind is Node else read.EDGES,
@@ -403,9 +402,8 @@ class ArangoSource:
         try:
             check_vectors(graph_key, vectors)
         except InvalidMutation:
-            await self._ask(
-                read.NODES_BY_KEY, graph_key, keys=[]
-            )  # that there is no such graph comes first
+            # that there is no such graph comes first
+            await self._ask(read.NODES_BY_KEY, graph_key, keys=[])
             raise
         dim = self.state.indexed_dim
         docs = [fields(graph_key, vector, dim) for vector in vectors]

@@ -83,9 +83,8 @@ class SqliteDatabase:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self._path)
         await asyncio.to_thread(renew_words, self._path)
-        self._engine = await asyncio.to_thread(
-            Engine, self._path, self._limits
-        )  # it reads and removes files
+        # it reads and removes files
+        self._engine = await asyncio.to_thread(Engine, self._path, self._limits)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -131,9 +131,8 @@ class CachedGraph:
                 raise NotHeld
             return reached.tolist()
 
-        found = breadth_first(
-            seeds, next_of, max_depth=max_depth, limit=limit
-        )  # rows are in key order
+        # rows are in key order
+        found = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
         rows = np.array(list(found), dtype=np.int64)
         inside = index.numbers_inside(rows)
         depths: dict[str, int] = dict(

@@ -141,9 +141,8 @@ class LinkIndex:
         """
         numbers = self._numbers_by_node(rows)
         sources, targets = self.are_among(rows).take(self.ends_of(numbers)).T
-        return sorted(
-            set[int](numbers[sources & targets].tolist())
-        )  # few of those that `numbers_of` orders
+        # few of those that `numbers_of` orders
+        return sorted(set[int](numbers[sources & targets].tolist()))
 
     def next_to(self, rows: Numbers, direction: Direction) -> NDArray[np.int32]:
         """Return the rows of nodes that edges of some lead to, also of these; a row

@@ -158,9 +158,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        tables = (
-            TABLES if file_version(connection, path) == 0 else ()
-        )  # another process may have been first
+        # another process may have been first
+        tables = TABLES if file_version(connection, path) == 0 else ()
         for statement in (*tables, *RECORD_INDEX_STATEMENTS.values(), *TRIGGER_STATEMENTS.values()):
             connection.execute(statement)
         connection.executemany(

@@ -240,9 +240,8 @@ class SqliteSource:
         return search_large(at.connection, row, terms, limit, field, usable)
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        light = (
-            self.engine.limits.walked
-        )  # vectors that are held are searched in a millisecond or two
+        # vectors that are held are searched in a millisecond or two
+        light = self.engine.limits.walked
         return await self._read(graph_key, lambda at: self._find_near(at, wanted), light=light)
 
     def _find_near(self, at: Moment, wanted: VectorQuery) -> list[Hit]:

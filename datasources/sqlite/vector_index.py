@@ -165,9 +165,8 @@ class VectorIndex:
         else:
             rows = self.nearest(unit, SPARE + query.limit * OVERSAMPLING, gone)
             scores = self.unit.take(rows, axis=0) @ unit
-        best = best_rows(
-            scores, query.limit, query.min_score
-        )  # keys are read of no more than these
+        # keys are read of no more than these
+        best = best_rows(scores, query.limit, query.min_score)
         return best_of(
             self.nodes.keys(best if rows is None else rows[best]), scores[best], query.limit
         )

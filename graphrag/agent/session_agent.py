@@ -121,9 +121,8 @@ class SessionAgent(Agent):
                 decided, waiting = await self._decided(turn)
                 turn.carried_out(decided, open_left=bool(waiting))
             else:
-                await self._decided(
-                    turn
-                )  # a process may have ended before it applied what was free
+                # a process may have ended before it applied what was free
+                await self._decided(turn)
                 await turn.collect_outcomes(self._approvals, keep_waiting=False)
             turn.repair_history()
         await turn.save("running")

@@ -303,9 +303,8 @@ class Traces:
                 old += await self._records.query(
                     KIND, order_by="time", at_most=limit, limit=AT_ONCE
                 )
-                self._looked = (
-                    0 if len(old) >= AT_ONCE else now
-                )  # at once again, while there are more
+                # at once again, while there are more
+                self._looked = 0 if len(old) >= AT_ONCE else now
             for record in old:
                 await delete_record(self._records, record)
         except (SourceError, RecordConflict) as exc:

@@ -147,9 +147,8 @@ def read_list(file: FilePath) -> AgentList:
     problems += misread(written.id, "id", frozenset())
     problems += misread(written.variables, "variables", frozenset())
     problems += misread(written.when, "when", OF_ITEM)
-    host = (
-        urlsplit(written.list.url.source).hostname or ""
-    )  # its secrets are for the host of the list alone
+    # its secrets are for the host of the list alone
+    host = urlsplit(written.list.url.source).hostname or ""
     secrets = {
         name: [host] for header in written.list.headers.values() for name in secrets_of(header)
     }

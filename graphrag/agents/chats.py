@@ -111,9 +111,8 @@ class AgentChats(Agent):
             raise errors.CallerForbidden
         if graph_key:
             await self._source.get_graph(graph_key)
-        self._model(
-            document.chat.provider, document.chat.model
-        )  # what is missing is said before it begins
+        # what is missing is said before it begins
+        self._model(document.chat.provider, document.chat.model)
         return await self.life.beginnings.begin(agent, version, new, caller_phone=caller_phone)
 
 

@@ -42,9 +42,8 @@ async def back_up_folder(
     source = database.source(workspace)
     records = database.records(workspace)
     held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
-    await asyncio.to_thread(
-        part.mkdir, mode=0o700, parents=True
-    )  # left there by one that was stopped
+    # left there by one that was stopped
+    await asyncio.to_thread(part.mkdir, mode=0o700, parents=True)
     await asyncio.to_thread((part / "graphs").mkdir)
     graphs = await source.list_graphs()
     for number, graph in enumerate(graphs):

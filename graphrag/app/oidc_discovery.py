@@ -100,9 +100,8 @@ def _wrong(name: str, reason: str) -> SettingsError:
 
 async def trusted() -> ssl.SSLContext:
     """Return which certificates are trusted: the packaged authorities and the system's."""
-    return await asyncio.to_thread(
-        _authorities
-    )  # they take longer to read than the event loop may stand
+    # they take longer to read than the event loop may stand
+    return await asyncio.to_thread(_authorities)
 
 
 @cache

@@ -105,9 +105,8 @@ class Scheduler:
                 log.exception("tick_failed", extra={"workspace": name})
         self.late = late
         begun = 0
-        in_turns = chain.from_iterable(
-            zip_longest(*starts)
-        )  # the first of each workspace, then the second
+        # the first of each workspace, then the second
+        in_turns = chain.from_iterable(zip_longest(*starts))
         for worker, start in (each for each in in_turns if each is not None):
             if len(self._running) >= self._at_once:
                 break  # it is stored and queued: the next tick finds it

@@ -384,10 +384,11 @@ class AutomationService:
             return said
         sent = drafts.sent_blocks(draft.blocks)
         language = draft.language or self.settings.language
+        # its periods stay as written until it is run
         graph_key, message = (
             draft.graph_key,
             draft.message,
-        )  # its periods stay as written until it is run
+        )
         return [
             *said,
             await self.blocks.checked(graph_key, message, sent, language, keep_relative=True),

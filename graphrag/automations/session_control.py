@@ -98,9 +98,8 @@ class SessionControl:
             return []
         own = None if person.at_least("reviewer") else person.user_id
         where = given(graphKey=graph_key, phase=phase and phase.value, open=is_open, userId=own)
-        found = await self.store.sessions(
-            where, limit=limit
-        )  # templates have no time: they are the last
+        # templates have no time: they are the last
+        found = await self.store.sessions(where, limit=limit)
         return [
             each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION
         ]

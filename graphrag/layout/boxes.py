@@ -120,9 +120,8 @@ def _held_on_sheet(nodes: Mapping[str, Node]) -> dict[str, str]:
         if isinstance(group, str) and group in order and group != key:
             found[key] = group
             continue
-        first = (
-            order.get(key, -1) + 1
-        )  # a frame is held by a larger one, whole; a node by its middle
+        # a frame is held by a larger one, whole; a node by its middle
+        first = order.get(key, -1) + 1
         low, high = ((box.x, box.y), (box.right, box.bottom)) if first else (box.middle, box.middle)
         holds = (left <= low[0]) & (right >= high[0]) & (top <= low[1]) & (bottom >= high[1])
         if (held := np.flatnonzero(holds[first:])).size:
@@ -189,9 +188,8 @@ def _crossing_pairs(
     sheets = sheets[order]
     left = left[order]
     right = right[order]
-    met: NDArray[np.int64] = left.searchsorted(
-        right, side="right"
-    )  # what begins further right is not met
+    # what begins further right is not met
+    met: NDArray[np.int64] = left.searchsorted(right, side="right")
     count = 0
     for number in range(len(lines) - 1):
         after = slice(number + 1, int(met[number]))

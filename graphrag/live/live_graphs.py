@@ -79,9 +79,8 @@ class LiveGraphs:
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
         name = (workspace, graph_key)
-        await self._sources(workspace).get_graph(
-            graph_key
-        )  # no lock is kept for what does not exist
+        # no lock is kept for what does not exist
+        await self._sources(workspace).get_graph(graph_key)
         async with self._locks.setdefault(name, asyncio.Lock()):
             live = self.get(workspace, graph_key)
             if live is not None:

@@ -67,9 +67,8 @@ _FOREIGN_END = regex.compile(
     r"<(?:[|｜](?:user|observation|system|environment)[|｜])>|\[INST\]", _I
 )
 _WRAPPERS = regex.compile(r"</?(?:answer|final_answer|response)>\s*", _I)
-_LINE_START = regex.compile(
-    r"[\s>*+\-]*(?:\d+[.)])?\s*"
-)  # of a quotation, or an item of a list, too
+# of a quotation, or an item of a list, too
+_LINE_START = regex.compile(r"[\s>*+\-]*(?:\d+[.)])?\s*")
 _NEVER = regex.compile(r"(?!)")
 
 

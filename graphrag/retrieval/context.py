@@ -33,9 +33,8 @@ from the rest.
 
 UNCUT = (20_000, 20_000)  # characters of code and of data of a node in a graph that is sent whole
 FULL_CHARS = (6_000, 1_500)  # of a node that is shown in full: the first that fits
-BRIEF_SHARE = (
-    1 / 3
-)  # of the budget, for one line of each node found, before any is written in detail
+# of the budget, for one line of each node found, before any is written in detail
+BRIEF_SHARE = 1 / 3
 MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
 
 Section = Literal["nodes", "others", "types"]
@@ -234,10 +233,14 @@ class _ContextWriter:
         if left < 0:
             return None
         left = self._name(plan, ranked[1:], left, least=int(o.budget_tokens * (1 - BRIEF_SHARE)))
+        types = self._types_size(plan.detailed)
         for key in ranked[1:]:  # in order: a lower-ranked one never takes the place of a better one
             cost = self._size(key, normal) - (self._brief_size(key) if key in plan.brief else 0)
+            with_its_type = self._types_size([*plan.detailed, key])
+            cost += with_its_type - types
             if cost > left:
                 break
+            types = with_its_type
             plan.brief.pop(key, None)
             plan.detailed[key] = normal
             left -= cost
@@ -341,6 +344,11 @@ class _ContextWriter:
             encode_table(None, [], list(row))
         )
 
+    def _types_size(self, keys: Iterable[str]) -> int:
+        """Returns about how many tokens the types of nodes in detail take."""
+        rows = self._types(keys)
+        return self._count(_table("types", rows)[0]) if rows else 0
+
     def _brief_size(self, key: str) -> int:
         row = self._brief(key)
         return self._count(",".join(str(value) for value in row.values()))
@@ -409,7 +417,7 @@ class _ContextWriter:
             parts.append(_DROPPED[self._options.language].format(n=left_out))
         return "\n\n".join(parts), columns
 
-    def _types(self, keys: Sequence[str]) -> list[Row]:
+    def _types(self, keys: Iterable[str]) -> list[Row]:
         """Returns the types of the nodes in detail, with their code where such a node has none
         of its own.
         """

@@ -183,11 +183,12 @@ class _Walk:
                 gain = 1.0
         if gain < LEAST:
             if turns and any(row[j] >= LEAST for j in range(len(row)) if used >> j & 1):
+                # the word of the last step speaks for this one, too
                 yield (
                     used,
                     0.0,
                     sequence.distance,
-                )  # the word of the last step speaks for this one, too
+                )
             return
         used |= 1 << best
         distance = self._distance(sequence, places[best])

@@ -106,9 +106,8 @@ class Call(CallFields, Document):
         """From the answer to the end; None of a call that was not answered, or is open."""
         if self.answered_time is None or self.ended_time is None:
             return None
-        return max(
-            0.0, round((self.ended_time - self.answered_time) / 1000, 3)
-        )  # a clock may be set back
+        # a clock may be set back
+        return max(0.0, round((self.ended_time - self.answered_time) / 1000, 3))
 
     def to_listed(self) -> dict[str, Any]:
         """Return what lists of calls show."""

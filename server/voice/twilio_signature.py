@@ -111,9 +111,8 @@ class TwilioSignature:
             signature_of(secret, one, form, algorithm) for one in dict.fromkeys(spellings(url))
         ]
         sent = given.encode()
-        return (
-            sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0
-        )  # all are compared
+        # all are compared
+        return sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0
 
     def _key(self, settings: str) -> tuple[str | None, str]:
         """Return the secret and the algorithm that a request names; None where it is not

@@ -112,9 +112,8 @@ class ModelEnd:
             with suppress(ConnectionClosed):
                 await connection.run()
         finally:
-            late = (
-                now_us() - 2_000_000
-            )  # a tool that is under way when a call breaks off has no answer
+            # a tool that is under way when a call breaks off has no answer
+            late = now_us() - 2_000_000
             self.seen.unanswered += sum(asked < late for asked in connection.asked.values())
             connection.stop()
             self.open -= 1

@@ -223,9 +223,8 @@ def test_adopted_vectors_keep_the_numbers_that_the_editor_wrote(
 ) -> None:
     before = vectors_of(arango, editors)
     with ScriptedServer() as service:
-        service.play(
-            embedded_texts, embedded_texts
-        )  # names of the adopted, then what had no vector
+        # names of the adopted, then what had no vector
+        service.play(embedded_texts, embedded_texts)
         monkeypatch.setenv("NODIUS_EMBEDDINGS", "openai")
         monkeypatch.setenv("NODIUS_EMBEDDINGS_MODEL", "text-embedding-3-small")
         monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", service.url)

@@ -89,9 +89,8 @@ async def test_a_run_killed_at_any_write_ends_as_without_the_kill(tmp_path: Path
             write = 1 + round(number * (last - 1) / (KILLS - 1))
             path = tmp_path / f"{write}.db"
             path.with_suffix(".calls").unlink(missing_ok=True)
-            kills += await killed_at(
-                write
-            )  # looks at a busy graph differ: the last write may not come
+            # looks at a busy graph differ: the last write may not come
+            kills += await killed_at(write)
             began = time.monotonic()
             await live_through(path)
             longest_s = max(longest_s, time.monotonic() - began)

@@ -129,9 +129,8 @@ def sign_in(open_page: OpenPage, site: Site, script: ScriptedProvider, theme: st
     page = opened(open_page, site, theme)
     refused = {"error": {"code": "unauthorized", "message": "Sign in first."}}
     page.route("**/api/**", lambda route: route.fulfill(status=401, json=refused))
-    page.locator("#tab-threads").dispatch_event(
-        "click"
-    )  # a request of the page may have asked first
+    # a request of the page may have asked first
+    page.locator("#tab-threads").dispatch_event("click")
     expect(page.locator("#token")).to_be_visible()
     return page
 

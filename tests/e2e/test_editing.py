@@ -269,9 +269,8 @@ def test_what_n8n_copied_is_pasted_and_the_graph_is_downloaded_for_n8n_or_whole(
     }
     page = open_page(site, "orders")
     page.locator(".stage").focus()
-    page.evaluate(
-        PASTE, json.dumps(copied)
-    )  # nothing was selected before: the clipboard is read with it
+    # nothing was selected before: the clipboard is read with it
+    page.evaluate(PASTE, json.dumps(copied))
     expect(page.locator(".node")).to_have_count(3)
     expect(page.locator(".toast", has_text="2 nodes pasted")).to_be_visible()
 

@@ -143,9 +143,8 @@ def test_what_is_selected_is_asked_about_by_enter_or_in_other_words(page: Page) 
     node(page, "fetch-api").click(button="right")
     page.get_by_role("menuitem", name="Ask about it").click()
     expect(about).to_have_count(2)
-    page.keyboard.type(
-        "What happens if this fails?"
-    )  # takes the place of the words that were there
+    # takes the place of the words that were there
+    page.keyboard.type("What happens if this fails?")
     page.keyboard.press("Enter")
     answered(page, "Log fetch error")
     expect(page.locator(".turn.is-user")).to_have_count(2)

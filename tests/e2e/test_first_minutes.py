@@ -134,9 +134,8 @@ def test_somebody_signs_in_at_the_provider_works_on_past_their_token_and_signs_o
             page.goto(site.url)
             expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
             page.context.close()
-    trouble.forgive(
-        "401", "ERR_NAME_NOT_RESOLVED", "404 (NOT FOUND)"
-    )  # the provider's page wants a style sheet
+    # the provider's page wants a style sheet
+    trouble.forgive("401", "ERR_NAME_NOT_RESOLVED", "404 (NOT FOUND)")
 
 
 @pytest.mark.parametrize(("theme", "width"), [("dark", 1280), ("light", 390)])

@@ -137,9 +137,8 @@ def test_a_person_drags_back_compares_and_restores_while_somebody_edits(
     expect(node(one, "root")).not_to_have_css("transform", node(two, "root").evaluate(there))
     timeline.get_by_role("button", name="Compare from here").click()
     expect(one.locator(".ghost.moved[data-key=root]")).to_be_visible()
-    drag(
-        two, "error-handler", 40, 40
-    )  # somebody goes on meanwhile; the comparison with now follows
+    # somebody goes on meanwhile; the comparison with now follows
+    drag(two, "error-handler", 40, 40)
     expect(one.locator(".ghost.moved[data-key='error-handler']")).to_be_visible()
     timeline.get_by_role("button", name="Compare from here").click()
     expect(one.locator(".ghost")).to_have_count(0)

@@ -214,9 +214,8 @@ def test_texts_of_a_graph_and_links_that_are_none_stay_text(
     drawn = result["_meta"][RESULT_META]
     drawn["link"] = "javascript:alert(9)"
     drawn["proposal"]["title"] = HOSTILE
-    page, view = host(
-        {"content": [], "structuredContent": drawn}
-    )  # of a host that leaves `_meta` out
+    # of a host that leaves `_meta` out
+    page, view = host({"content": [], "structuredContent": drawn})
     expect(view.locator(".card-title")).to_have_text(HOSTILE)
     expect(view.locator(".card-reason")).to_contain_text(HOSTILE)
     assert view.locator("img, a, .card-foot button, #proposal script").count() == 0

@@ -175,9 +175,8 @@ async def test_an_answer_says_that_words_alone_were_searched_when_the_embedding_
         ScriptedServer() as embeddings,
         ScriptedProvider("It is logged.", "It is logged.") as provider,
     ):
-        embeddings.play(
-            Answer(status=503, body={"error": {"message": "overloaded"}})
-        )  # one attempt
+        # one attempt
+        embeddings.play(Answer(status=503, body={"error": {"message": "overloaded"}}))
         given = {
             "embeddings": "openai",
             "embeddings_base_url": embeddings.url,

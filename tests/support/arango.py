@@ -69,9 +69,8 @@ class ArangoServer:
 
     def empty(self, database: str) -> None:
         """Remove what a set-up database holds; quicker than to set up another."""
-        self.end_transactions(
-            database
-        )  # one that nobody could end keeps its documents for a minute
+        # one that nobody could end keeps its documents for a minute
+        self.end_transactions(database)
         self.call("POST", f"/_db/{database}/_api/cursor", {"query": EMPTY})
 
     def end_transactions(self, database: str) -> None:

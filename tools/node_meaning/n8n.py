@@ -18,9 +18,8 @@ Reader = Callable[[Json], Iterator[NodeFact]]
 
 
 def _request(parameters: Json) -> Iterator[NodeFact]:
-    method = (
-        parameters.get("method") or parameters.get("requestMethod") or "GET"
-    )  # GET is not stored
+    # GET is not stored
+    method = parameters.get("method") or parameters.get("requestMethod") or "GET"
     url = parameters.get("url")
     yield NodeFact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
     for name in ("jsonBody", "body", "rawBody", "bodyParametersJson"):

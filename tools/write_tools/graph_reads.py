@@ -123,9 +123,8 @@ async def load_near(
     graph = await source.get_graph(graph_key)
     around = sorted({*keys_named(action, "node"), *also})
     edges = {edge.key: edge for edge in await source.get_edges_of(graph_key, around)}
-    elsewhere = (
-        keys_named(action, "edge") - edges.keys()
-    )  # also of new edges: they may replace none
+    # also of new edges: they may replace none
+    elsewhere = keys_named(action, "edge") - edges.keys()
     edges |= {
         edge.key: edge for edge in await source.get_edges_by_key(graph_key, sorted(elsewhere))
     }

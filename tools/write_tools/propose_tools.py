@@ -53,9 +53,8 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
             by_alias=True, exclude={"reason", "ask_first"}, exclude_none=True
         )
         action = parse_action({"type": kind, "payload": payload})
-        snapshot = await load_near(
-            context.source, context.graph_key, action
-        )  # nothing is placed yet
+        # nothing is placed yet
+        snapshot = await load_near(context.source, context.graph_key, action)
         resolved, problems = resolve_action(action, snapshot)
         if problems:
             return await _refused(problems, context)

@@ -110,9 +110,8 @@ def _given_up(
         if node.key in gone:
             found[name] = None
         elif node.key in after and (new := name_of(after[node.key])) != name:
-            found[name] = (
-                new if names[new] == 1 else None
-            )  # under a name of two, nobody knows which is meant
+            # under a name of two, nobody knows which is meant
+            found[name] = new if names[new] == 1 else None
     return found
 
 

@@ -107,9 +107,8 @@ class OpenAISide:
             raise self._failed("not connected")
         try:
             if len(text) < SMALL_CHARS and not self._socket.transport.get_write_buffer_size():
-                await self._socket.send(
-                    text
-                )  # it cannot wait, and a time limit costs a tenth of sending it
+                # it cannot wait, and a time limit costs a tenth of sending it
+                await self._socket.send(text)
                 return
             async with asyncio.timeout(SEND_S):
                 await self._socket.send(text)

@@ -171,9 +171,8 @@ async def test_searches_together_find_what_each_finds(tmp_path: Path, limits: Li
     async with opened(tmp_path / "graphs.db", limits) as source:
         await source.create_graph(a_graph())
         await source.apply(numbered(range(30)))
-        await source.build_indexes(
-            FLOW
-        )  # else one may be there for the second search and not for the first
+        # else one may be there for the second search and not for the first
+        await source.build_indexes(FLOW)
         for _ in range(3):
             for asked in (for_words, replace(for_words, vector=(MODEL, vector), min_score=0.9)):
                 found = await source.search_hits(

@@ -180,9 +180,8 @@ async def test_it_is_so_with_the_other_wire_format(name: str, api: str) -> None:
 async def check_row(name: str, api: str) -> None:
     row = ROWS[name]
     with ScriptedServer() as server:
-        read = (
-            threading.Event()
-        )  # a reset may overtake what was sent before it: it waits until that is read
+        # a reset may overtake what was sent before it: it waits until that is read
+        read = threading.Event()
         server.play(
             *(replace(answer(api), fault_when=read) for answer in row.answers), says("Next.")(api)
         )

@@ -262,9 +262,8 @@ def test_mistakes_of_the_shape_and_of_the_texts_are_said_at_once_and_nothing_tha
     None
 ):
     document = agent_document()
-    put("tools.order_status.urll", "x")(
-        document
-    )  # takes away a handler, a flag and the use of a secret
+    # takes away a handler, a flag and the use of a secret
+    put("tools.order_status.urll", "x")(document)
     put("base_urll", document.pop("base_url"))(document)
     put("session.instructions", "{{args.x}}")(document)
     put("tools.cancel_order.pre_steps.0.fail_if", "a + 1")(document)

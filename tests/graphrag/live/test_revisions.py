@@ -192,9 +192,8 @@ async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_co
         _, done, _ = await asyncio.gather(*work)
         wanted = {**before["documents"], "b": {**before["documents"]["b"], "posY": -2}}
         assert it.plain()["documents"] == wanted
-        await it.live.undo_edit(
-            str(done.timestamp), "eve"
-        )  # in one step, but for what ann did after it
+        # in one step, but for what ann did after it
+        await it.live.undo_edit(str(done.timestamp), "eve")
         changed["documents"]["a"]["posY"], changed["documents"]["b"]["posY"] = -1, -2
         assert it.plain() == changed
         await it.live.edit("eve", None, restore, then, ["c", "a"])

@@ -253,7 +253,7 @@ def test_budget_holds_and_what_is_left_out_is_the_least_relevant(
 
 
 @given(results())
-def test_a_larger_budget_never_shows_fewer_nodes(
+def test_a_larger_budget_never_shows_fewer_nodes_in_detail(
     result: tuple[list[ScoredNode], list[Edge], dict[str, NodeTypeConfig]],
 ) -> None:
     nodes, edges, configs = result
@@ -267,7 +267,8 @@ def test_a_larger_budget_never_shows_fewer_nodes(
         build_context(found, ContextOptions(budget_tokens=budget), words, graph)
         for budget in (60, 120, 250, 500, 1_000, 2_000, 4_000, 8_000, 100_000)
     ]
-    shown = [len(context.nodes) + len(context.brief) for context in sizes]
+    # one more node in detail may take the place of nodes of which only a line was shown
+    shown = [(len(context.nodes), len(context.brief)) for context in sizes]
     assert shown == sorted(shown)
     assert sizes[-1].whole
 

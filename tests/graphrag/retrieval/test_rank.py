@@ -71,9 +71,8 @@ def test_a_name_of_one_word_is_less_than_a_text_of_all_words() -> None:
     names = [Hit("one", 7.0), Hit("all", 2.0)]
     fused = fuse({"text": text, "name": names}, {"text": 1.0, "name": 1.0})
     assert fused == {"all": pytest.approx(1.1), "one": pytest.approx(0.6)}
-    same = fuse(
-        {"text": names, "name": text}, {"text": 1.0, "name": 1.0}
-    )  # never more than all words
+    # never more than all words
+    same = fuse({"text": names, "name": text}, {"text": 1.0, "name": 1.0})
     assert same == {"all": pytest.approx(2 / 7 + 1.0), "one": pytest.approx(1.25)}
 
 

@@ -289,9 +289,8 @@ async def test_what_the_caller_meets_after_the_stream_and_what_the_agents_health
     server: PhoneServer, over: CallOver, text: str
 ) -> None:
     call, serving = await server.connect()
-    asked = asyncio.create_task(
-        server.calls.after(call.call_id)
-    )  # it comes before the end is stored
+    # it comes before the end is stored
+    asked = asyncio.create_task(server.calls.after(call.call_id))
     await asyncio.sleep(0)
     server.speakers[0].over.set_result(over)
     after = await asked

@@ -22,10 +22,11 @@ class Transaction:
         self.db = db
         self.idle = idle
         self.status = "running"
+        # name -> read | write | exclusive
         self.declared, self.allow_implicit = (
             declared,
             allow_implicit,
-        )  # name -> read | write | exclusive
+        )
         self.copies = {n: c.clone() for n, c in db.collections.items()}
         self.touched = {}  # name -> {key: committed doc at start}
         self.deadline = time.monotonic() + idle

@@ -207,9 +207,8 @@ async def test_only_what_may_be_repeated_is_sent_again_with_the_same_key(
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 async def test_a_request_of_which_nothing_was_sent_is_sent_again(api: RawApi, method: str) -> None:
-    names = LyingNames(
-        [], [], ["127.0.0.1"]
-    )  # no address twice, as where a name server has trouble
+    # no address twice, as where a name server has trouble
+    names = LyingNames([], [], ["127.0.0.1"])
     client = HttpClient(AddressRules(allow=("late.example",), resolver=names))
     assert (await client.send(request(api, method, host="late.example", retries=2))).status == 200
     assert (names.asked, len(api.got)) == (3, 1)
