@@ -13,11 +13,18 @@ from typing import Annotated, Any
 
 from cli import render
 from cli.common import exit_codes, run, settings_of, usage_error
-from cli.eval_answers import AnswerRun, make_answer_cases, run_answers, show_fact_shares
+from cli.eval_answers import (
+    AnswerRun,
+    export_questions,
+    make_answer_cases,
+    run_answers,
+    show_fact_shares,
+)
 from cli.options import JsonOption, argument, flag, option
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
 from graphrag.evaluation import cells, knowledge, workflows
+from graphrag.evaluation.case_formats import ExportFormat
 from graphrag.evaluation.formats import FORMATS, NATIVE, read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import Knowledge
 from graphrag.evaluation.scoring import QueryFileError, Scores
@@ -95,6 +102,14 @@ def run_evaluation(
         bool,
         flag("--contexts", "With --answers: measure the facts that contexts show; asks no model."),
     ] = False,
+    export: Annotated[
+        ExportFormat | None,
+        option(
+            "--export",
+            "promptfoo|inspect",
+            "With --answers: print the questions in this tool's format; asks no model.",
+        ),
+    ] = None,
     agent_alone: Annotated[bool, flag("--no-baseline", "With --answers: the agent alone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -109,13 +124,17 @@ def run_evaluation(
         with exit_codes(settings_of(None).language):
             if make is not None:
                 make_answer_cases(file, make)
+            elif export is not None:
+                export_questions(file, export)
             elif contexts:
                 show_fact_shares(file, folder, as_json=as_json)
             else:
                 run_answers(measured, as_json=as_json)
         return
-    if out or against or make or contexts or agent_alone:
-        usage_error("--out, --against, --make, --contexts and --no-baseline go with --answers")
+    if out or against or make or export or contexts or agent_alone:
+        usage_error(
+            "--out, --against, --make, --export, --contexts and --no-baseline go with --answers"
+        )
     if of_cells:
         _show_cells(file, as_json=as_json)
         return

@@ -21,6 +21,7 @@ from graphrag.app.wiring import Services, agent_of
 from graphrag.evaluation import answer_cases, answer_report
 from graphrag.evaluation.answer_cases import AskedChange, Case, CaseGraph
 from graphrag.evaluation.answer_runs import WAYS, AnswerRow, AnswerSetting, Way, run_cases
+from graphrag.evaluation.case_formats import EXPORTS, ExportFormat, exportable
 from graphrag.evaluation.context_facts import ContextFacts, context_facts
 from graphrag.evaluation.expected_graph import check_change
 from graphrag.evaluation.made_cases import make_cases
@@ -252,6 +253,19 @@ def make_answer_cases(graph: Path, number: int) -> None:
     render.json({"workflows": [made.model_dump(mode="json", exclude_defaults=True)]})
     if found < number:
         render.note(f"{graph}: {found} cases, more cannot be made from it")
+
+
+def export_questions(file: Path, form: ExportFormat) -> None:
+    """Prints the questions of a file of cases in the format of another tool; says how many
+    it leaves out.
+    """
+    cases = answer_cases.read_cases(file)
+    found = exportable(cases)
+    if not found:
+        fail(f"{file}: no question in it has facts")
+    render.json([EXPORTS[form](case, question) for case, question in found])
+    if left_out := len(cases) - len(found):
+        render.note(f"left out: {left_out} changes and questions that only the graph can judge")
 
 
 def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:

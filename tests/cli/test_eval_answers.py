@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from tests.cli.conftest import Env, invoke, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed, usage_chunk
+from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 QUESTION = {
@@ -200,6 +202,83 @@ def test_the_facts_that_contexts_show_are_measured_without_a_model(folder: Path)
     assert shown["missing"][0]["missing"] == ["a fact that is nowhere"]
     table = invoke("eval", file, "--answers", "--contexts", exits=0)
     assert "sample:nba.json#q2 lacks a fact that is nowhere" in table.stderr
+
+
+PROMPTFOO_TEST = {
+    "type": "object",
+    "properties": {
+        "description": {"type": "string"},
+        "vars": {"type": "object", "additionalProperties": {"type": "string"}},
+        "assert": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "type": {"enum": ["icontains-any", "not-icontains-any", "regex", "not-regex"]},
+                    "value": {},
+                },
+                "required": ["type", "value"],
+                "additionalProperties": False,
+            },
+        },
+        "metadata": {"type": "object"},
+    },
+    "required": ["vars", "assert"],
+    "additionalProperties": False,
+}
+"""What of https://promptfoo.dev/config-schema.json (`tests`) is used."""
+INSPECT_SAMPLE = {
+    "type": "object",
+    "properties": {
+        "id": {"type": ["string", "integer"]},
+        "input": {"type": "string", "minLength": 1},
+        "target": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        "metadata": {"type": "object"},
+    },
+    "required": ["id", "input", "target"],
+    "additionalProperties": False,
+}
+"""What of a `Sample` of https://inspect.aisi.org.uk/datasets.html is used."""
+
+
+@each_row("form, schema", ("promptfoo", PROMPTFOO_TEST), ("inspect", INSPECT_SAMPLE))
+def test_the_written_questions_are_exported_in_the_format_of_another_tool(
+    form: str, schema: dict[str, Any]
+) -> None:
+    cases = Path(__file__).parents[1] / "data" / "answers" / "cases.toml"
+    result = invoke("eval", cases, "--answers", "--export", form, exits=0)
+    exported = json.loads(result.stdout)
+    jsonschema.validate(exported, {"type": "array", "items": schema})
+    left_out = int(result.stderr.split("left out: ")[1].split()[0])
+    assert len(exported) + left_out == 90
+    assert len(exported) > 40
+
+
+def test_exported_questions_keep_what_their_answers_must_and_must_not_have(folder: Path) -> None:
+    several = {"ask": "How many?", "must": ["3", ["a", "{{ b }}"]], "must_not": ["Sort it"]}
+    file = cases(folder, several, {"ask": "Which?", "must": [["a", "b"]]}, changes=[RENAME])
+    (first, second) = printed(invoke("eval", file, "--answers", "--export", "promptfoo", exits=0))
+    assert first["vars"] == {"question": "How many?"}
+    assert first["assert"] == [
+        {"type": "regex", "value": r"\b(3)\b"},
+        {"type": "icontains-any", "value": ["a", "{% raw %}{{ b }}{% endraw %}"]},
+        {"type": "not-icontains-any", "value": ["Sort it"]},
+    ]
+    assert second["assert"] == [{"type": "icontains-any", "value": ["a", "b"]}]
+    (first, second) = printed(invoke("eval", file, "--answers", "--export", "inspect", exits=0))
+    assert (
+        first["target"]
+        == "The answer mentions all of: 3; a or {{ b }}. It does not mention: Sort it."
+    )
+    assert first["metadata"]["must"] == [["3"], ["a", "{{ b }}"]]
+    assert (second["id"], second["target"]) == ("sample:nba.json#q2", ["a", "b"])
+    only_changes = cases(folder, changes=[RENAME])
+    assert (
+        "no question"
+        in invoke("eval", only_changes, "--answers", "--export", "inspect", exits=1).stderr
+    )
+    assert "go with --answers" in invoke("eval", file, "--export", "inspect", exits=2).stderr
 
 
 def test_what_cannot_be_measured_is_said(folder: Path) -> None:
