@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from threading import Lock
 from typing import TypeVar
 
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
+from datasources.held_links import HeldLinks
 from datasources.hits import Hit, SearchField
 from datasources.lexical import LexicalIndex
 from datasources.links import Direction, Link, LinkWalk, TypedLink
@@ -43,36 +44,10 @@ def page_of(
     return list(found if limit is None else islice(found, min(max(0, limit), sys.maxsize)))
 
 
-def links_of(
-    edges: Iterable[Edge], keys: Collection[str], limit: int | None, max_degree: int | None
-) -> list[Link]:
-    """Return what `GraphDataSource.get_links` does, from all edges of a graph in key order."""
-    links = [Link(edge.source, edge.target) for edge in edges]
-    wanted = set(keys)
-    if max_degree is not None:
-        degrees = Counter(key for link in links for key in set(link))
-        wanted = {key for key in wanted if degrees[key] <= max_degree}
-    links = [link for link in links if link.source in wanted or link.target in wanted]
-    return links if limit is None else links[: max(0, limit)]
-
-
 EdgesOf = Callable[[Sequence[str], int, int], Iterable[TypedLink]]
 """Reads the edges of nodes in edge-key order, but for those of nodes with more edges than the first
 number says; of more nodes than the second says, those of the nodes with the fewest.
 """
-
-
-def typed_links_among(edges: Iterable[Edge]) -> EdgesOf:
-    """Return what reads from all edges of a graph, in key order."""
-    links = [TypedLink(edge.source, edge.target, edge.label or "") for edge in edges]
-
-    def edges_of(keys: Sequence[str], max_degree: int, most: int) -> list[TypedLink]:
-        degrees = Counter(key for link in links for key in {link.source, link.target})
-        few = sorted((key for key in keys if degrees[key] <= max_degree), key=degrees.__getitem__)
-        wanted = set(few[:most])
-        return [link for link in links if link.source in wanted or link.target in wanted]
-
-    return edges_of
 
 
 WIDTH = 300
@@ -159,7 +134,14 @@ class HeldGraph:
     indexes: dict[SearchField, LexicalIndex] = field(
         default_factory=dict[SearchField, LexicalIndex]
     )
+    held_links: HeldLinks | None = None
     lock: Lock = field(default_factory=Lock)
+
+    def links(self) -> HeldLinks:
+        """Returns its edges by node."""
+        if self.held_links is None:
+            self.held_links = HeldLinks.of(self.edges.values())
+        return self.held_links
 
     def stats(self, models: Iterable[str]) -> GraphStats:
         """Return its counts. `models`: of the vectors of its nodes."""
@@ -257,9 +239,7 @@ class HeldReads(ABC):
         return [edges[key] for key in dict.fromkeys(keys) if key in edges]
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        edges = self.held(graph_key).edges.values()
-        wanted = set(keys)
-        return [edge for edge in edges if edge.source in wanted or edge.target in wanted]
+        return list(self.held(graph_key).links().edges_of(keys))
 
     async def get_links(
         self,
@@ -269,10 +249,10 @@ class HeldReads(ABC):
         limit: int | None = None,
         max_degree: int | None = None,
     ) -> list[Link]:
-        return links_of(self.held(graph_key).edges.values(), keys, limit, max_degree)
+        return self.held(graph_key).links().links(keys, limit, max_degree)
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
-        return walk_typed(typed_links_among(self.held(graph_key).edges.values()), wanted)
+        return walk_typed(self.held(graph_key).links().typed_links, wanted)
 
     async def get_neighborhood(
         self,
@@ -285,20 +265,14 @@ class HeldReads(ABC):
     ) -> Subgraph:
         graph = self.held(graph_key)
         nodes = graph.nodes
-        edges = graph.edges.values()
-        around: dict[str, list[str]] = defaultdict(list)
-        for edge in edges:
-            if direction != "in":
-                around[edge.source].append(edge.target)
-            if direction != "out":
-                around[edge.target].append(edge.source)
+        links = graph.links()
         seeds = (key for key in keys if key in nodes)
 
         def next_of(level: Sequence[str]) -> Iterable[str]:
-            return chain.from_iterable(around.get(key, ()) for key in level)
+            return links.next_to(level, direction)
 
         depths = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
-        inside = [edge for edge in edges if edge.source in depths and edge.target in depths]
+        inside = links.edges_inside(depths.keys())
         return Subgraph(
             nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths
         )

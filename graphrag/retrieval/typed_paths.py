@@ -19,18 +19,8 @@ from datasources.links import TypedLink
 from graphrag.retrieval.asked_words import ASKING, LEAST, SHARING, AskedWords, Relation, Strengths
 
 STEPS = 3
-MAX_SEQUENCES = 60
+MAX_SEQUENCES = 20
 MAX_ENDS = 400
-APART = 0.6
-"""Words of one label count in full side by side (`place of birth`), and so much
-with others between.
-"""
-
-CLEAR = 0.08
-"""Where no word says as much, or none has a label's stem and nothing is asked, a path
-has one step.
-"""
-
 COST = 0.03
 """A step must say more than this, or a shorter path is better."""
 
@@ -39,7 +29,7 @@ INVERSE, ORDER = 0.9, 0.8
 word for a later step that stands nearer to the name."""
 
 BACK = 0.9
-"""A path that comes back to its start counts so much."""
+"""A path that turns round to its start counts so much: it says nothing new of it."""
 
 LEAST_SHARE = 0.5
 """Where the best path uses less of a question, something else was asked."""
@@ -133,7 +123,7 @@ class _Walk:
                 reached[relation].update(ends)
         found: list[_Sequence] = []
         for relation, ends in reached.items():
-            if sequence.last == Relation(relation.label, not relation.forward):
+            if turns := sequence.last == Relation(relation.label, not relation.forward):
                 ends -= sequence.before - {sequence.start}  # a path does not turn round
             for used, gain, distance in self._uses(sequence, relation) if ends else ():
                 longer = sequence._replace(
@@ -145,10 +135,10 @@ class _Walk:
                     distance=max(distance, sequence.distance),
                     explained=used != sequence.used,
                 )
-                found += self._split(longer, ends)
+                found += self._split(longer, ends, turns=turns)
         return found
 
-    def _split(self, longer: _Sequence, ends: set[str]) -> Iterator[_Sequence]:
+    def _split(self, longer: _Sequence, ends: set[str], *, turns: bool) -> Iterator[_Sequence]:
         """Yield where a step leads: through what else is named, back to the start, and
         to all others.
         """
@@ -161,7 +151,8 @@ class _Walk:
                 hit = frozenset(through)
                 yield longer._replace(used=used, passed=passed, score=score, ends=hit)
         if longer.start in ends:
-            yield longer._replace(score=longer.score * BACK, ends=frozenset([longer.start]))
+            back = BACK if turns else 1.0
+            yield longer._replace(score=longer.score * back, ends=frozenset([longer.start]))
         if others := frozenset(ends - {longer.start}):
             yield longer._replace(ends=others)
 
@@ -196,8 +187,7 @@ class _Walk:
             gain *= ORDER
         yield used, gain, distance
         if row[best] >= 1.0 and (others := self._others(row, used, best)):
-            gain += sum(1.0 if abs(j - best) == 1 else APART for j in others)
-            yield used | sum(1 << j for j in others), gain, distance
+            yield used | sum(1 << j for j in others), gain + len(others), distance
 
     def _others(self, row: Sequence[float], used: int, best: int) -> list[int]:
         """Return the other words of a label that may be of the same mention of it."""
@@ -232,8 +222,8 @@ def possible_steps(asked: AskedWords, speaks: Strengths) -> int:
     idle = [j for j in outside if not walk.most[j] and asked.words[j].stem in ASKING]
     names = len(asked.named)
     saying = sum(walk.most[j] > LEAST for j in outside)
-    clear = max(walk.most) >= (CLEAR if asked.asks else 1.0)
-    steps = min(STEPS if clear else 1, len(usable) + (inside.bit_count() if names > 1 else 0))
+    has_label = asked.asks or max(walk.most) >= 1.0
+    steps = min(STEPS if has_label else 1, len(usable) + (inside.bit_count() if names > 1 else 0))
     used = len(usable) if max(walk.most) >= 1.0 else min(steps, len(usable))
     unused = len(outside) - len(usable) - len(idle) + max(0, saying - used)
     return steps if names + used >= LEAST_SHARE * (names + used + unused) else 0
@@ -262,9 +252,7 @@ def path_scores(
     sequences = walk.begin()
     for _ in range(STEPS):
         found = [longer for sequence in sequences for longer in walk.step(sequence)]
-        sequences = sorted(found, key=lambda s: (-s.score, s.start, sorted(s.ends)[:1]))[
-            :MAX_SEQUENCES
-        ]
+        sequences = sorted(found, key=lambda s: (-s.score, s.start, min(s.ends)))[:MAX_SEQUENCES]
         for sequence in sequences:
             if not sequence.explained:
                 continue

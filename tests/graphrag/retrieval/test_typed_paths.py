@@ -161,6 +161,20 @@ def test_one_word_explains_the_way_to_a_node_and_back() -> None:
     ]  # and not the other films of Ada
 
 
+def test_a_path_through_its_start_by_another_label_counts_in_full() -> None:
+    links = [
+        TypedLink("Ida", "Per", "children"),
+        TypedLink("Per", "Ida", "parents"),
+        TypedLink("Per", "Olaf", "parents"),
+        TypedLink("Ida", "Ribe", "place_of_birth"),
+        TypedLink("Olaf", "Skagen", "place_of_birth"),
+    ]
+    assert set(ends("the place of birth of the parents of the children of Ida", links)) == {
+        "Ribe",
+        "Skagen",
+    }
+
+
 def test_nodes_named_like_words_of_labels_do_not_hide_the_relation() -> None:
     links = [
         TypedLink("Old Signal", "Ada", "directed_by"),
