@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -26,6 +27,7 @@ PAUSE_S = 0.05
 """Between the beginnings of calls."""
 SILENCE, SHOUT = (base64.b64encode(byte * 160).decode() for byte in (b"\xff", b"\x00"))
 Dial = Callable[[], Awaitable[ClientConnection]]
+_numbers = count(1)
 
 
 @dataclass
@@ -143,7 +145,8 @@ def dialled(address: str, agent_id: str) -> Dial:
     """Return how a service is called: its webhook, then the stream that it names."""
 
     async def dial() -> ClientConnection:
-        answer = await TwilioLine(url=f"{address}/voice/default/{agent_id}").dial()
+        caller = f"+336{next(_numbers):08}"  # each calls for itself: one caller has a share of the places
+        answer = await TwilioLine(url=f"{address}/voice/default/{agent_id}", caller=caller).dial()
         assert answer.stream is not None, answer
         place = answer.stream
         socket = await connect(place.url, proxy=None, open_timeout=MOST_S, **OPTIONS)
