@@ -20,6 +20,7 @@ from tools.checks.checked_graph import NO_STEPS, data_of
 from tools.node_meaning import facts_of
 from tools.node_meaning.fact import words_of
 from tools.secret_texts import redacted
+from tools.toon import compact_json
 
 MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
 
@@ -45,7 +46,10 @@ _LACKED: Final[Mapping[str, frozenset[str]]] = {
 }
 """Words that name a flag only beside a negation."""
 _NEGATIONS: Final = frozenset(
-    ("no", "without", "lack", "lacks", "missing", "not", "sans", "aucun", "pas")
+    re.findall(
+        r"\w+",
+        "no none nothing never without lack lacks missing not sans aucun aucune pas rien jamais",
+    )
 )
 _GENERIC: Final = frozenset(
     re.findall(
@@ -53,13 +57,27 @@ _GENERIC: Final = frozenset(
         """node nodes step steps graph workflow flow which what all every everything how many list count each
         any use uses used using call calls called have has are there where that with this from into does they
         them credential credentials type types table host model trigger triggers data name quels quelles tous
-        toutes combien liste chaque utilise utilisent etape etapes noeud noeuds graphe dans avec sont""",
+        toutes combien liste chaque utilise utilisent etape etapes noeud noeuds graphe dans avec sont graphs
+        workflows flows graphes""",
     )
 )
 """Words of questions that name nothing, English and French."""
+_OF_ERROR_PATHS: Final = frozenset(
+    re.findall(
+        r"\w+",
+        "error erreur failure echec output path branch handling handler sortie chemin gestion",
+    )
+)
+"""Words by which a question asks for missing error paths: they name no type beside it."""
 
+_ASKS_FOR_SET: Final = re.compile(
+    r"\b(?:which|whose|all|every|everything|everywhere|how many|list|count|each|any"
+    r"|what (?:are|nodes|steps|else|uses|calls)|where (?:is|are|do)"
+    r"|quels|quelles|tous|toutes|tout ce|combien|liste[rz]?|chaque|ou (?:est|sont))\b"
+)
 _WORD: Final = re.compile(r"[^\W_]+")
 _SHORT: Final = 4  # words of fewer letters name something only as a whole word
+MAX_SETS: Final = 3  # that one question gets
 MAX_RUN: Final = 3  # words that name one thing together
 
 
@@ -74,6 +92,29 @@ class NodeSet:
     kind: str
     value: str
     members: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What makes it a set, as `type "slack"` or `unconnected`."""
+        return f"{self.kind} {compact_json(self.value)}" if self.value else self.kind
+
+
+def asks_for_set(question: str) -> bool:
+    """Returns whether a question, English or French, asks for several nodes by what they
+    have in common.
+    """
+    return _ASKS_FOR_SET.search(fold(question[:500])) is not None
+
+
+def distinct(sets: Sequence[NodeSet]) -> list[NodeSet]:
+    """Returns the first sets that differ in their nodes: a service is named by its type
+    and its host.
+    """
+    kept: list[NodeSet] = []
+    for one in sets:
+        if all(one.members.keys() != other.members.keys() for other in kept):
+            kept.append(one)
+    return kept[:MAX_SETS]
 
 
 def select(nodes: Iterable[Node], edges: Sequence[Edge], kind: str, value: str = "") -> NodeSet:
@@ -127,17 +168,24 @@ def _has_flag(node: Node, edges: Sequence[Edge], flag: str) -> bool:
     return not any(edge.source == node.key and edge.source_handle in errors for edge in own)
 
 
-def sets_in(question: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> list[NodeSet]:
+def sets_in(
+    question: str, nodes: Sequence[Node], edges: Sequence[Edge], *, also_all: bool = False
+) -> list[NodeSet]:
     """Returns the sets of nodes that a question names, those named by most words first.
 
-    A set of all nodes says nothing and is left out.
+    That all nodes or none are or lack something is an answer; another set of all nodes says nothing
+    and is left out, but for one graph of several (`also_all`).
     """
     words = _WORD.findall(fold(question))
     steps = [node for node in nodes if node.type not in NO_STEPS]
-    sets = [select(nodes, edges, flag) for flag in _flags_in(words)]
+    flags = _flags_in(words)
+    sets = [select(nodes, edges, flag) for flag in flags]
+    if "no_error_path" in flags:
+        words = [word for word in words if word not in _OF_ERROR_PATHS]
     sets += _named_by(words, [(node.key, _identity(node)) for node in steps])
     sets = sets or _set_by(frozenset(tokenize_prose(question)), steps)
-    return [one for one in sets if 0 < len(one.members) < len(nodes)]
+    most = len(nodes) if also_all else len(nodes) - 1
+    return [one for one in sets if one.kind in FLAGS or 0 < len(one.members) <= most]
 
 
 def _flags_in(words: Sequence[str]) -> list[str]:
@@ -192,7 +240,9 @@ def _holds(value: str, run: Sequence[str], beside: Sequence[str]) -> bool:
     only before `nodes`.
     """
     if all(len(word) >= _SHORT for word in run):
-        return "".join(run) in letters(value)
+        held = letters(value)
+        named = "".join(run)
+        return named in held or (len(named) > _SHORT and named.removesuffix("s") in held)
     is_type = (
         bool(beside) and beside[0] in _GENERIC and value.rpartition(".")[2].lower() == "".join(run)
     )

@@ -90,6 +90,7 @@ class ContextOptions:
     of the text.
 
     Without `with_types` only the code of types is shown, for nodes that have none of their own.
+    Without `names_relevant` a graph that is sent whole does not say which nodes were found.
     """
 
     truncate_process: int = 500
@@ -97,6 +98,7 @@ class ContextOptions:
     budget_tokens: int = 4000
     language: Language = "en"
     with_types: bool = True
+    names_relevant: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,7 +412,7 @@ class _ContextWriter:
             texts["flow"] = "\n".join([headings["flow"], *lines])
         order = ("flow", "nodes", "types") if whole else ("nodes", "flow", "others", "types")
         parts = [texts[name] for name in order if name in texts]
-        if whole and self._scored:
+        if whole and self._scored and self._options.names_relevant:
             best = [f"{key} ({why(scored)})" for key, scored in list(self._scored.items())[:5]]
             parts.append(headings["relevant"] + compact_json(best))
         if left_out:

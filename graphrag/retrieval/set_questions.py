@@ -4,38 +4,23 @@ a small graph.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
-from datasources.text import fold, node_label
+from datasources.text import node_label
 from datasources.types import Node
 from graphrag.i18n import Language
 from graphrag.retrieval.context import WholeGraph
 from graphrag.retrieval.context_rows import MAX_NAME_CHARS, says_same
 from tools.compact import cut_name
-from tools.node_sets import NodeSet, sets_in
-from tools.toon import compact_json, encode_table
+from tools.node_sets import NodeSet, asks_for_set, distinct, sets_in
+from tools.toon import encode_table
 
-MAX_SETS = 3
 LIST_SHARE = 0.4  # of the budget of a context, for complete lists at most
 
 HEADINGS: dict[Language, str] = {
     "en": "COMPLETE LIST: {n} of the {all} nodes of this graph, by {what}",
     "fr": "LISTE COMPLÈTE : {n} des {all} nodes de ce graphe, par {what}",
 }
-
-_ASKS_FOR_SET = re.compile(
-    r"\b(?:which|whose|all|every|everything|everywhere|how many|list|count|each|any"
-    r"|what (?:are|nodes|steps|else|uses|calls)|where (?:is|are|do)"
-    r"|quels|quelles|tous|toutes|tout ce|combien|liste[rz]?|chaque|ou (?:est|sont))\b"
-)
-
-
-def asks_for_set(question: str) -> bool:
-    """Returns whether a question, English or French, asks for several nodes by what they
-    have in common.
-    """
-    return _ASKS_FOR_SET.search(fold(question[:500])) is not None
 
 
 def complete_lists(
@@ -54,29 +39,16 @@ def complete_lists(
     nodes = {node.key: node for node in graph.nodes}
     parts: list[str] = []
     left = budget_tokens
-    for one in _distinct(sets_in(question, graph.nodes, graph.edges)):
-        heading = HEADINGS[language].format(
-            n=len(one.members),
-            all=len(nodes),
-            what=f"{one.kind} {compact_json(one.value)}" if one.value else one.kind,
-        )
+    for one in distinct(
+        [found for found in sets_in(question, graph.nodes, graph.edges) if found.members]
+    ):
+        heading = HEADINGS[language].format(n=len(one.members), all=len(nodes), what=one.name)
         text = f"{heading}\n{_table([nodes[key] for key in one.members], one)}"
         size = count_tokens(text)
         if size <= left:
             parts.append(text)
             left -= size
     return "\n\n".join(parts)
-
-
-def _distinct(sets: Sequence[NodeSet]) -> list[NodeSet]:
-    """Returns the first sets that differ in their nodes: a service is named by its type
-    and its host.
-    """
-    kept: list[NodeSet] = []
-    for one in sets:
-        if all(one.members.keys() != other.members.keys() for other in kept):
-            kept.append(one)
-    return kept[:MAX_SETS]
 
 
 def _table(nodes: Sequence[Node], of: NodeSet) -> str:

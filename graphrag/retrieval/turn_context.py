@@ -67,10 +67,11 @@ async def context_for(
     graph = await _small_graph(source, found)
     lists = "" if graph is None else await asyncio.to_thread(_lists, found, graph, options)
     if lists:
+        # A complete list says which nodes are meant: small models answer with those found
+        # in its place.
         left = options.budget_tokens - count_tokens(lists) - 2
-        context = await asyncio.to_thread(
-            build_context, found, replace(options, budget_tokens=left), count_tokens, graph
-        )
+        beside = replace(options, budget_tokens=left, names_relevant=False)
+        context = await asyncio.to_thread(build_context, found, beside, count_tokens, graph)
         text = "\n\n".join(part for part in (context.text, lists) if part)
         return replace(context, text=text, tokens=count_tokens(text))
     context = await asyncio.to_thread(build_context, found, options, count_tokens, graph)

@@ -7,13 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from datasources.text import tokenize
+from datasources.text import fold, tokenize
 from graphrag.i18n import Language
 from graphrag.rules.markup import bullets, cite, cite_row, code, links_of, plain, way_line
 from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import NOTES, english, read_types, the_type, type_lines
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, listing
 from tools.answer_tables import Row, ToolTables, cell, key_of
+from tools.node_sets import asks_for_set
 
 REACH = 12
 LISTED, SHOWN_VALUES, SHOWN_NOTES = 50, 12, 2
@@ -226,6 +227,50 @@ def _is_hit(row: Row, turn: RulesTurn) -> bool:
     why = set(cell(row.get("why")).split("+"))
     return row.get("score") != "weak" and (
         "vector" in why or bool(asked_words(turn) & _all_words(row))
+    )
+
+
+def list_sets(turn: RulesTurn, tool: str, question: str = "") -> str:
+    """Names all nodes of the sets that a question asks for; "" where it asks for none.
+
+    `tool` searches the graph or all of them. By default the question is the person's.
+    """
+    question = (question or turn.request.part or turn.conversation.question).strip()
+    if not asks_for_set(question):
+        return ""
+    # French words name types and values by their English names.
+    words = dict.fromkeys(english(word) for word in _WORD.findall(question))
+    query = " ".join([question, *(word for word in words if word not in fold(question))])[
+        :MAX_QUERY
+    ]
+    answer = turn.read(tool, query=query, **({} if tool == SEARCH_ALL else {"maxResults": 1}))
+    return "\n\n".join(_set_lines(turn, one, answer) for one in answer.rows("sets"))
+
+
+def list_unconnected(turn: RulesTurn) -> str:
+    """Names the nodes without any edge; of a graph that is too large for lists,
+    as its overview does.
+    """
+    return list_sets(turn, "search_nodes", "which nodes are unconnected") or describe_graph(turn)
+
+
+def asks_everywhere(turn: RulesTurn) -> bool:
+    """Returns whether a question is about all graphs, and they can be searched."""
+    asked = grammar(turn.language).word("all_graphs").search(fold(turn.conversation.question))
+    return asked is not None and SEARCH_ALL in turn.offered
+
+
+def _set_lines(turn: RulesTurn, one: Row, answer: ToolTables) -> str:
+    rows = [row for row in answer.rows("complete") if row.get("set") == one.get("set")]
+    kind = cell(one.get("kind"))
+    value = cell(one.get("value"))
+    count = int(one.get("nodes") or 0)
+    known = f"set_{kind}" if not value or kind == "setting" else "set_named"
+    heading = turn.say(known, count=count, all=one.get("of"), value=code(value))
+    lines = [_node(row) if row.get("graph") else cite_row(row) for row in rows]
+    more = [turn.say("set_more", count=count - len(rows))] if count > len(rows) else []
+    return "\n".join(
+        [heading + (":" if lines else "."), *([bullets(lines)] if lines else []), *more]
     )
 
 

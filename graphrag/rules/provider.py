@@ -24,6 +24,7 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     for handler in (
         *(graph_answers.describe_graph, graph_answers.count, graph_answers.list_nodes),
         *(graph_answers.list_types, graph_answers.types_used, graph_answers.list_values),
+        graph_answers.list_unconnected,
         *(node_answers.describe_node, node_answers.show_field, node_answers.neighbors),
         *(node_answers.failing, node_answers.path),
         *(change_requests.connect, change_requests.delete_node, change_requests.delete_edge),
@@ -131,6 +132,10 @@ def _answer(turn: RulesTurn) -> str:
     """
     is_wide = turn.offered.isdisjoint({"search_nodes"}) and graph_answers.SEARCH_ALL in turn.offered
     said = ""
+    if not turn.request.is_command and graph_answers.asks_everywhere(turn):
+        said = graph_answers.list_sets(turn, graph_answers.SEARCH_ALL)
+    if said:
+        return said
     for request in (turn.request, *turn.request.otherwise):
         turn.request = request
         if request.is_command and not any(name.startswith("propose_") for name in turn.offered):
@@ -145,4 +150,10 @@ def _answer(turn: RulesTurn) -> str:
             return graph_answers.describe_graph(turn)
         except NotNamed as unclear:
             said = said or str(unclear)
-    return said or (graph_answers.everywhere(turn) if is_wide else graph_answers.search(turn))
+    search = graph_answers.SEARCH_ALL if is_wide else "search_nodes"
+    listed = graph_answers.list_sets(turn, search) if search in turn.offered else ""
+    return (
+        listed
+        or said
+        or (graph_answers.everywhere(turn) if is_wide else graph_answers.search(turn))
+    )

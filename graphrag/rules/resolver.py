@@ -209,7 +209,7 @@ def read_types(turn: RulesTurn) -> tuple[Row, ...]:
 def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = False) -> str:
     """Return the key of the type of a mention; ends the handler with a question back.
 
-    Raises: NotNamed for an unknown one that is only `asked` about.
+    Raises: NotNamed for one that is only `asked` about and is unknown or fits several.
     """
     rows = {cell(row.get("type")): row for row in read_types(turn)}
     if mention is None:
@@ -218,8 +218,8 @@ def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = Fa
     if len(named) == 1:
         return cell(named[0].get("type"))
     question = _which(turn, mention.text, rows, named, "types")
-    if asked and not named:
-        raise NotNamed(question if mention.quoted else "")
+    if asked:
+        raise NotNamed(question if named or mention.quoted else "")
     return turn.stop(question)
 
 

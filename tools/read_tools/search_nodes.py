@@ -17,6 +17,7 @@ from tools.compact import cut, cut_name
 from tools.flow_summary import SERVING
 from tools.node_sets import FLAGS, select
 from tools.node_values import KINDS, best_text, values_of
+from tools.read_tools.complete_sets import sets_of_graph
 from tools.read_tools.views import (
     MAX_TYPE_CHARS,
     Row,
@@ -93,6 +94,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
             "invalid_arguments", Problem(what="goes on a list, without query", where="after")
         )
     filtered = any((sheet, arguments.type_key, arguments.holds))
+    sets = "" if filtered else await sets_of_graph(arguments.query, context)
     wanted = arguments.max_results * (_WIDER if filtered else 1)
     found = [
         scored
@@ -111,6 +113,8 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         }
         for scored in found
     ]
+    if not rows and sets:
+        return ToolResult(text=sets, data=[])
     if not rows:
         shown = cut_name(arguments.query, 80)
         hint = (
@@ -120,7 +124,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
         )
         return ToolResult(text=f"No node found for {shown!r}: {hint}.", data=[])
     text = table("found", rows, ["_key", "type", "sheet", "name", "score", "why", "holds"])
-    return ToolResult(text=text, data=rows)
+    return ToolResult(text="\n".join(part for part in (sets, text) if part), data=rows)
 
 
 async def _listed(

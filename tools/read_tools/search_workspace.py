@@ -13,6 +13,7 @@ from datasources.types import Node
 from datasources.uses import MAX_VALUE, entries_for, matches, uses_of
 from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.compact import cut, cut_name
+from tools.read_tools.complete_sets import sets_of_workspace
 from tools.read_tools.views import MAX_NAME_CHARS, MAX_TYPE_CHARS, Row, digest, table
 from tools.secret_texts import redacted
 
@@ -28,9 +29,10 @@ class SearchAllGraphs(ToolArguments):
     "In all graphs: users of a value, words.", {"query": "api.example.com/v1"}, reusable=False
 )
 async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> ToolResult:
-    parts: list[str] = []
     used: list[Row] = []
     query = arguments.query.strip()
+    sets = await sets_of_workspace(query, context)
+    parts: list[str] = [sets] if sets else []
     if len(query) <= MAX_VALUE:
         entries = entries_for(query)
         users = await context.source.find_users(entries, limit=MAX_USERS + 1, graphs=context.graphs)

@@ -169,7 +169,7 @@ QUESTIONS = [
     ("nba", "which types exist?", "", "8 node type(s)|`api-call`"),
     ("nba", "what is a filter?", "filter-active", "of type Filter"),
     ("nba", "quelles feuilles y a-t-il ?", "", "0 main: 7, 1 data-processing: 2"),
-    ("nba", "which nodes are not connected?", "sort-stats disconnected-note", "Without any edge"),
+    ("nba", "which nodes are not connected?", "sort-stats disconnected-note", "2 of 9 nodes"),
     ("nba", "list nodes of type log-node", "error-handler disconnected-note", "2 node(s)"),
     ("nba", "list all nodes", "root return entry-form display-html", "9 node(s)"),
     ("nba", "what code does error-handler run?", "error-handler", "never show a stack trace"),

@@ -284,7 +284,7 @@ def test_every_intent_of_a_pattern_has_a_handler_or_is_a_text() -> None:
 @each_row(
     "message, intents",
     ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
-    ("How many nodes are there? Which nodes are not connected?", ["count", "describe_graph"]),
+    ("How many nodes are there? Which nodes are not connected?", ["count", "list_unconnected"]),
     ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
     ("rename root to Start and delete fetch-api", ["one_change_at_a_time"]),
     ("renomme root en Début et supprime fetch-api", ["one_change_at_a_time"]),
