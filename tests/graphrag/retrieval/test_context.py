@@ -31,6 +31,7 @@ from graphrag.retrieval.context import Context, ContextOptions, WholeGraph, buil
 from graphrag.retrieval.context_rows import Row, node_row
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.retriever import Retriever
+from graphrag.retrieval.turn_context import context_for
 from tests.support.data_files import needs_published, published
 from tests.support.each_row import each_row
 from tools.compact import cut
@@ -271,6 +272,19 @@ def test_a_larger_budget_never_shows_fewer_nodes_in_detail(
     shown = [(len(context.nodes), len(context.brief)) for context in sizes]
     assert shown == sorted(shown)
     assert sizes[-1].whole
+
+
+async def test_beside_a_complete_list_a_context_names_no_other_nodes_as_the_relevant_ones() -> None:
+    source = open_nba().source("test")
+    texts: list[str] = []
+    for question in (
+        "Which nodes are not connected to anything?",
+        "where is the fetch error logged?",
+    ):
+        found = await Retriever(source, None).retrieve("testgraph001", question)
+        texts.append((await context_for(source, found, ContextOptions(with_types=False))).text)
+    assert ["COMPLETE LIST: 2 of the 9" in text for text in texts] == [True, False]
+    assert ["Most relevant: [" in text for text in texts] == [False, True]
 
 
 async def test_a_small_graph_that_fits_is_written_whole_and_uncut_in_walking_order() -> None:
