@@ -18,7 +18,6 @@ from cli import render
 from cli.common import EXIT_FAILED, EXIT_USAGE, bytes_of, local_time, run, usage_error
 from cli.options import Common, argument, command, flag, option
 from graphrag.agents.agent_view import AgentSummary
-from graphrag.agents.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.agents.document import agent_schema
 from graphrag.agents.document_check import CheckedDocument
 from graphrag.agents.errors import AgentListRefused, InvalidAgent
@@ -26,6 +25,7 @@ from graphrag.agents.sync import SyncReport
 from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
+from graphrag.samples.demo_api import DEFAULT_PORT, serve_demo_api
 from graphrag.voice.call_after import without_service
 from tools.http.problems import DocumentProblem
 

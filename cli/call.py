@@ -44,17 +44,17 @@ from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
-from graphrag.voice.simulation.call_script import (
+from graphrag.simulator.call_script import (
     CallScript,
     InvalidScript,
     read_script,
     said_script,
 )
-from graphrag.voice.simulation.fast_loop import run_fast
-from graphrag.voice.simulation.script_player import sounds_of
-from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate, talk
-from graphrag.voice.simulation.speech import UnreadableWav, speech
-from graphrag.voice.simulation.twilio_line import LineRefused
+from graphrag.simulator.fast_loop import run_fast
+from graphrag.simulator.script_player import sounds_of
+from graphrag.simulator.simulated_call import SimulatedCall, simulate, talk
+from graphrag.simulator.speech import UnreadableWav, speech
+from graphrag.simulator.twilio_line import LineRefused
 
 SPEED = 20.0
 """Of a call that nobody listens to."""

@@ -12,7 +12,7 @@ from typing import Any
 from cli import render
 from cli.common import local_time
 from graphrag.agents.model_refusal import ModelRefusal
-from graphrag.voice.simulation.script_player import CheckedExpectation, node_key
+from graphrag.simulator.script_player import CheckedExpectation, node_key
 
 Json = Mapping[str, Any]
 SPEAKERS = {"user": "caller", "assistant": "agent", "system": "note"}

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from graphrag.simulator.call_script import MAX_STEPS, CallScript
 from graphrag.voice.call_parts import RecordedAnswers
 from graphrag.voice.call_transcript import INAUDIBLE
-from graphrag.voice.simulation.call_script import MAX_STEPS, CallScript
 
 Json = Mapping[str, Any]
 _NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'

@@ -14,19 +14,19 @@ from typing import Any
 from pydantic import SecretStr
 
 from cli.serve import served_here
-from graphrag.agents.demo_api import demo_api_on
 from graphrag.app.models import rules_provider
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
+from graphrag.samples.demo_api import demo_api_on
+from graphrag.simulator.call_script import CallScript, ScriptMind
+from graphrag.simulator.minds import RulesMind
+from graphrag.simulator.realtime_double import RealtimeDouble
+from graphrag.simulator.script_player import sounds_of
+from graphrag.simulator.simulated_call import SimulatedCall, simulate
+from graphrag.simulator.speech import speech
+from graphrag.simulator.twilio_line import TwilioLine
 from graphrag.voice.call_parts import RecordedAnswers
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import RulesMind
-from graphrag.voice.simulation.call_script import CallScript, ScriptMind
-from graphrag.voice.simulation.script_player import sounds_of
-from graphrag.voice.simulation.simulated_call import SimulatedCall, simulate
-from graphrag.voice.simulation.speech import speech
-from graphrag.voice.simulation.twilio_line import TwilioLine
 from mock_data import load_json
 
 Json = Mapping[str, Any]

@@ -30,9 +30,9 @@ from cli.options import Common, command, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
-from graphrag.agents.demo_api import served_on
 from graphrag.app.models import rules_provider
 from graphrag.app.wiring import Services, open_agent
+from graphrag.asgi_server import served_on
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow

@@ -23,7 +23,6 @@ from cli.turn_display import TurnView, show_proposal
 from datasources.types import Mutation
 from graphrag.agent.events import Event, ProposalPending, TurnStarted
 from graphrag.agents.chats import AgentChats
-from graphrag.agents.demo_api import demo_api_on
 from graphrag.agents.errors import AgentNotFound, AgentStateRefused
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import open_model, rules_provider
@@ -38,9 +37,10 @@ from graphrag.automations.worker import Worker
 from graphrag.config import Settings
 from graphrag.i18n import Language, text
 from graphrag.leases import now_ms
+from graphrag.samples.demo_api import demo_api_on
 from graphrag.sessions.machine import SessionLimits
-from graphrag.voice.simulation.call_script import CallScript
-from graphrag.voice.simulation.fast_loop import run_fast
+from graphrag.simulator.call_script import CallScript
+from graphrag.simulator.fast_loop import run_fast
 from mock_data import load_json
 
 HELPDESK = "agents/helpdesk.json"

@@ -14,7 +14,7 @@ from typing import Annotated
 from cli import render
 from cli.common import exit_codes, fail, usage_error
 from cli.options import Common, WithModel, command, option
-from graphrag.agents.demo_api import served_on
+from graphrag.asgi_server import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
 from graphrag.voice.call_parts import RecordedAnswers

@@ -4,5 +4,5 @@ From outside: `loading`, `document`, `document_check`, `compiled_agent`, `voice_
 and `agent_prompt` (documents), `agent_store`, `manager`, `agent_view`, `sync` and
 `agent_worker` (agents and their state), `chats`, `life`, `document_agent`, `chat_values`,
 `session_source`, `session_fields`, `model_refusal` and `toolbox` (conversations),
-`deliveries`, `trying`, `demo_api`, `errors`.
+`deliveries`, `trying`, `errors`.
 """

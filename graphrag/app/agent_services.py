@@ -22,6 +22,7 @@ from graphrag.agents.world import World
 from graphrag.app.voice_trial import voice_problem
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
+from graphrag.samples.restaurant_bodies import register_sample_builders
 from tools.http.addresses import AddressRules
 from tools.http.builders import load_builders
 from tools.http.executor import HttpExecutor
@@ -72,8 +73,9 @@ def rules_of(settings: Settings) -> AddressRules:
         raise SettingsError(name="agent_http_allow", origin=origin, reason=str(exc)) from exc
 
 
-def load_listed_builders(settings: Settings) -> None:
-    """Make the builders of bodies known that the settings list. Raises: SettingsError."""
+def load_all_builders(settings: Settings) -> None:
+    """Registers the sample body builders and those of the settings. Raises: SettingsError."""
+    register_sample_builders()
     try:
         load_builders(settings.body_builders)
     except (ValueError, TypeError, ImportError, AttributeError) as exc:

@@ -15,7 +15,7 @@ from datasources.errors import SourceError
 from datasources.types import ROOT_WORKSPACE, GraphStats
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.agent_view import runs
-from graphrag.app.agent_services import load_listed_builders, load_secrets, rules_of
+from graphrag.app.agent_services import load_all_builders, load_secrets, rules_of
 from graphrag.app.databases import database_file, open_database
 from graphrag.app.model_trial import QUESTION
 from graphrag.app.models import rules_provider
@@ -104,7 +104,7 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
         allowed = ", ".join(settings.agent_http_only)
     try:
         load_secrets(settings)
-        load_listed_builders(settings)
+        load_all_builders(settings)
         rules_of(settings)
     except SettingsError as exc:
         return [Finding(_AGENTS, "error", str(exc), "correct the setting")]

@@ -4,8 +4,9 @@ model that speaks.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, final
 from urllib.parse import urlsplit
 
 from graphrag.agent.tool_calls import ToolCalls
@@ -13,14 +14,14 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings
 from graphrag.llm.usage_meter import UsageMeter
+from graphrag.simulator.minds import RulesMind
+from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.calls import Calls
 from graphrag.voice.model_side import ModelSides
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import RulesMind
-from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.openai_side import OpenAISide
 from tools.http.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -93,19 +94,34 @@ def _models(settings: Settings) -> ModelSides | None:
     return partial(OpenAISide, settings.realtime_url, key)
 
 
-class _DoubleSide(OpenAISide):
-    """A connection to a realtime double of its own, which answers by rules and lasts as long."""
+@final
+class _DoubleSide:
+    """A `ModelSide` with a Realtime double of its own, which answers by rules."""
 
     def __init__(self, model: str) -> None:
+        self._model = model
         self._double = RealtimeDouble(RulesMind(rules_provider()))
-        super().__init__(self._double.url, "double", model)
+        self._side: OpenAISide | None = None
 
     async def open(self) -> None:
-        """Start the double and connect to it. Raises: RealtimeUnreachable."""
+        """Starts the double and connects to it. Raises: RealtimeUnreachable."""
         await self._double.__aenter__()
-        self._url = urlsplit(self._double.url)
-        await super().open()
+        self._side = OpenAISide(self._double.url, "double", self._model)
+        await self._side.open()
+
+    async def send(self, text: str) -> None:
+        """Sends a frame. Raises: RealtimeUnreachable."""
+        assert self._side is not None, "open first"
+        await self._side.send(text)
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Yields the events until the connection is closed."""
+        if self._side is not None:
+            async for event in self._side.events():
+                yield event
 
     async def close(self) -> None:
-        await super().close()
+        """Closes the connection and stops the double, also if neither was started."""
+        if self._side is not None:
+            await self._side.close()
         await self._double.__aexit__()

@@ -26,7 +26,7 @@ from graphrag.agents.chats import AgentChats
 from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
-from graphrag.app.agent_services import agents_of, load_listed_builders, load_secrets
+from graphrag.app.agent_services import agents_of, load_all_builders, load_secrets
 from graphrag.app.databases import open_database
 from graphrag.app.models import Model, check_embedding_price, open_model
 from graphrag.approvals import Approvals, Person, Policy
@@ -250,7 +250,7 @@ async def open_shared(
         person_cost_usd=settings.max_person_cost,
     )
     secrets = load_secrets(settings)
-    load_listed_builders(settings)
+    load_all_builders(settings)
     embedder = make_embedder(settings)
     try:
         check_embedding_price(settings, embedder)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphrag.voice.simulation.twilio_line import LineRefused
+from graphrag.simulator.twilio_line import LineRefused
 from tests.benchmarks.machine import busy, described
 from tests.benchmarks.voice_ends import now_us
 from tests.benchmarks.voice_line import interruptions

@@ -17,7 +17,7 @@ from itertools import count
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from graphrag.voice.simulation.twilio_line import TwilioLine
+from graphrag.simulator.twilio_line import TwilioLine
 from tests.benchmarks.voice_bridges import KEYS
 from tests.benchmarks.voice_ends import CALLER_TAIL, OPTIONS, Seen, now_us, read_stamp, stamped
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cli.call_replay import caller_script, quiet_document, recorded_answers
-from graphrag.voice.simulation.mu_law import encode
-from graphrag.voice.simulation.simulated_call import CallRecording
+from graphrag.simulator.mu_law import encode
+from graphrag.simulator.simulated_call import CallRecording
 from mock_data import load_json
 from tests.cli.conftest import Env, invoke, printed
 from tests.support.each_row import each_row

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect
 
-from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.speech import speech
+from graphrag.simulator import mu_law
+from graphrag.simulator.speech import speech
 from tests.e2e.conftest import CHROMIUM, FLAGS, PATIENCE_MS, OpenPage, Trouble
 from tests.e2e.site import Site, running_site
 from tests.e2e.talk import card, node, press

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import CallsTool, Item, Reply, Says, words_of
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator
-from graphrag.voice.simulation.speech import speech
-from graphrag.voice.simulation.twilio_line import StreamPlace
+from graphrag.simulator.minds import CallsTool, Item, Reply, Says, words_of
+from graphrag.simulator.phone_simulator import PhoneSimulator
+from graphrag.simulator.realtime_double import RealtimeDouble
+from graphrag.simulator.speech import speech
+from graphrag.simulator.twilio_line import StreamPlace
 from tests.e2e.site import PATIENCE_S, Site
 from tests.e2e.talk import RENAME
 

@@ -23,12 +23,12 @@ from graphrag.llm.answers import Unreadable
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.rules.turn_state import GraphNamed, NotNamed
+from graphrag.simulator.call_script import InvalidScript
+from graphrag.simulator.double_session import EventRefused
+from graphrag.simulator.speech import UnreadableWav
+from graphrag.simulator.twilio_line import LineRefused
 from graphrag.voice.media_messages import MessageRefused
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.realtime.double_session import EventRefused
-from graphrag.voice.simulation.call_script import InvalidScript
-from graphrag.voice.simulation.speech import UnreadableWav
-from graphrag.voice.simulation.twilio_line import LineRefused
 from server.errors import AuthError, TurnBroken
 from server.page_bundle import PageNotJoined
 from server.voice.media_stream import PhoneGone

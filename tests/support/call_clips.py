@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import mock_data
-from graphrag.voice.simulation.call_script import CallScript, read_script
-from graphrag.voice.simulation.speech import Speech
+from graphrag.simulator.call_script import CallScript, read_script
+from graphrag.simulator.speech import Speech
 
 CALLS = Path(mock_data.__file__).parent / "calls"
 

@@ -14,10 +14,10 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.http11 import Request, Response
 
 from graphrag.llm.errors import ModelFailed
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.double_responses import DoubleResponse
-from graphrag.voice.realtime.double_session import DoubleSession, EventRefused, Start
-from graphrag.voice.realtime.minds import Item, Mind, Reply
+from graphrag.simulator.double_responses import DoubleResponse
+from graphrag.simulator.double_session import DoubleSession, EventRefused, Start
+from graphrag.simulator.minds import Item, Mind, Reply
+from graphrag.simulator.realtime_double import RealtimeDouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import orjson
 
-from graphrag.voice.simulation.phone_simulator import FRAME, FRAME_S, PhoneSimulator
-from graphrag.voice.simulation.twilio_line import StreamPlace
+from graphrag.simulator.phone_simulator import FRAME, FRAME_S, PhoneSimulator
+from graphrag.simulator.twilio_line import StreamPlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import httpcore2
 import pytest
 from pydantic_settings import EnvSettingsSource
 
+from graphrag.samples.restaurant_bodies import register_sample_builders
 from graphrag.sessions import schedules
 from tests.support.arango import arango, arango_address, arango_double, arango_faults, one_database
 from tests.support.databases import database, database_of_a_kind, memory
@@ -32,6 +33,12 @@ __all__ = [
 __all__ += ["database", "database_of_a_kind", "memory"]
 __all__ += ["leak_guard", "messages_as_documented", "messages_looked_at", "nothing_planted_leaves"]
 __all__ += ["short_ends_of_servers", "short_looks", "threads_of_all_loops"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sample_builders() -> None:
+    """Registers the sample body builders, as a starting service does."""
+    register_sample_builders()
 
 
 @pytest.fixture(scope="session", autouse=True)

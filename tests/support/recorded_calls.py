@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.simulated_call import BYTES_A_MS, CallRecording
+from graphrag.simulator import mu_law
+from graphrag.simulator.simulated_call import BYTES_A_MS, CallRecording
 
 QUIET_MS = 200
 """Silence that lasts so long is an end, not a pause between words."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from graphrag.llm.errors import ModelFailed
-from graphrag.voice.realtime.minds import CallsTool, Item, Reply, Says
+from graphrag.simulator.minds import CallsTool, Item, Reply, Says
 
 
 class ScriptedMind:

@@ -25,7 +25,7 @@ from graphrag.sessions.agent_session import Outcome, Trigger
 from graphrag.sessions.machine import EndReason, Phase
 from graphrag.sessions.periods import Calendar, resolve
 from graphrag.sessions.schedules import zone_of
-from graphrag.voice.simulation import mu_law
+from graphrag.simulator import mu_law
 from tests.datasources import test_instructions as operations
 from tests.support.agent_documents import agent_document
 

@@ -1,4 +1,4 @@
-"""Body builders: Python functions, known by name, that make the body of a request."""
+"""Body builders: registered Python functions that build the body of a request."""
 
 from __future__ import annotations
 
@@ -8,28 +8,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from tools.http.packaged_builders import (
-    About,
-    BuilderFailed,
-    OrderOptions,
-    ReservationOptions,
-    build_order,
-    build_reservation,
-)
 from tools.http.problems import BadText
+from tools.http.scope import Scope
 
 __all__ = [
     "About",
     "BodyBuilder",
     "BuilderFailed",
+    "BuilderOptions",
+    "OptionPath",
     "load_builders",
     "parse_builder",
     "register_builder",
+    "value_at",
 ]
 
 log = logging.getLogger(__name__)
@@ -37,13 +33,42 @@ log = logging.getLogger(__name__)
 ENTRY_POINTS = "nodius.body_builders"
 SLOW_MS = 50
 
+OptionPath = Annotated[
+    str, StringConstraints(pattern=r"^(ctx|session|args)(\.[\w-]+){1,20}$", max_length=200)
+]
+"""A path over the values of a conversation."""
+
+
+class BuilderOptions(BaseModel):
+    """Base of a builder's options."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """Facts about the conversation for a builder. `now_ms`: milliseconds since 1970."""
+
+    agent: Mapping[str, Any]
+    caller_phone: str | None
+    call_id: str
+    now_ms: int
+
+
+class BuilderFailed(Exception):
+    """Raised when a builder cannot build a body from the values; the text is for the model."""
+
+
+def value_at(path: str, args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any) -> Any:
+    """Returns the value at an `OptionPath`, None if there is none."""
+    segments = tuple(int(word) if word.isdecimal() else word for word in path.split("."))
+    return Scope({"args": args, "ctx": ctx, "session": session}).lookup(segments)
+
+
 BuildBody = Callable[[Mapping[str, Any], Mapping[str, Any], Any, Any, About], dict[str, Any]]
 """`(args, ctx, session, options, about) -> body`: pure, without I/O, at most 50 ms."""
 
-_registered: dict[str, tuple[BuildBody, type[BaseModel]]] = {
-    "confirm_order": (build_order, OrderOptions),
-    "confirm_reservation": (build_reservation, ReservationOptions),
-}
+_registered: dict[str, tuple[BuildBody, type[BaseModel]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +82,7 @@ class BodyBuilder:
     def body(
         self, args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any, about: About
     ) -> dict[str, Any]:
-        """Return the body without nulls. Raises: BuilderFailed."""
+        """Returns the body without nulls. Raises: BuilderFailed."""
         start = time.perf_counter()
         try:
             built = self.build(_copied(args), _copied(ctx), _copied(session), self.options, about)
@@ -73,9 +98,9 @@ class BodyBuilder:
 
 
 def register_builder(name: str, function: BuildBody, options_model: type[BaseModel]) -> None:
-    """Make a builder known by `name`, for all documents of this process.
+    """Registers a builder by `name`, for all documents of this process. Idempotent.
 
-    Raises: ValueError where another builder has the name.
+    Raises: ValueError if another builder has the name.
     """
     builder = (function, options_model)
     if _registered.setdefault(name, builder) != builder:
@@ -83,29 +108,28 @@ def register_builder(name: str, function: BuildBody, options_model: type[BaseMod
 
 
 def load_builders(listed: Sequence[str]) -> None:
-    """Register the installed builders that are `listed`, of the entry
-    point group `nodius.body_builders`.
+    """Registers the `listed` builders of the entry point group `nodius.body_builders`.
 
-    An entry point's name is the builder's; it leads to `(function, options_model)`.
-    Raises: ValueError where a listed one is not installed, or its name is taken.
+    The name of an entry point is the name of its builder; it loads `(function, options_model)`.
+    Raises: ValueError if a listed builder is not installed or its name is taken.
     """
     for name in listed:
-        found = list(entry_points(group=ENTRY_POINTS, name=name))
-        if not found:
+        installed = list(entry_points(group=ENTRY_POINTS, name=name))
+        if not installed:
             raise ValueError(
                 f"no installed package brings the body builder {name!r} ({ENTRY_POINTS})"
             )
-        function, options_model = found[0].load()
+        function, options_model = installed[0].load()
         register_builder(name, function, options_model)
 
 
 def builder_names() -> list[str]:
-    """Return the names of all registered builders, sorted."""
+    """Returns the names of all registered builders, sorted."""
     return sorted(_registered)
 
 
 def parse_builder(value: Any) -> BodyBuilder:
-    """Return the builder that `body_builder` names: `"name"` or `{"name": …, "options": {…}}`.
+    """Returns the builder named by `body_builder`: `"name"` or `{"name": …, "options": {…}}`.
 
     Raises: BadText (unknown_builder, wrong_type).
     """

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from cli.demo import SAMPLES
-from graphrag.agents.demo_api import BLOCKED_PHONE, DEFAULT_PORT, KNOWN_PHONE, DemoApi
 from graphrag.agents.document_check import check_document
 from graphrag.agents.loading import read_document
+from graphrag.samples.demo_api import BLOCKED_PHONE, DEFAULT_PORT, KNOWN_PHONE, DemoApi
 from mock_data import load_json, load_text
 from tests.support.agent_documents import agent_document
 from tests.support.each_row import each_row

@@ -4,8 +4,8 @@ says by keypad.
 
 from typing import Any
 
+from graphrag.simulator.double_session import DoubleSession
 from graphrag.voice import signals
-from graphrag.voice.realtime.double_session import DoubleSession
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.graphrag.voice.realtime.test_call_with_double import GREETING, called, words
 from tests.support.agent_life import Api

@@ -15,10 +15,10 @@ import httpx2
 import pytest
 
 from graphrag.agent.thread_agent import EndReason
+from graphrag.simulator.phone_simulator import PhoneSimulator
+from graphrag.simulator.realtime_double import RealtimeDouble
+from graphrag.simulator.twilio_line import CALLER, TwilioLine
 from graphrag.voice import call_places
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator
-from graphrag.voice.simulation.twilio_line import CALLER, TwilioLine
 from server import run
 from server.app import create_app
 from server.run import run_server

@@ -12,9 +12,8 @@ from tests.support.loopback_api import loopback_api
 from tests.tools.http.test_fetch import LyingNames
 from tools.http import builders
 from tools.http.addresses import AddressRefused, AddressRules
-from tools.http.builders import About, BodyBuilder, BuilderFailed, parse_builder
+from tools.http.builders import About, BodyBuilder, BuilderFailed, BuilderOptions, parse_builder
 from tools.http.checked_transport import CheckedTransport
-from tools.http.packaged_builders import BuilderOptions
 from tools.http.problems import BadText
 
 READY = "2025-01-15T19:30:00Z"

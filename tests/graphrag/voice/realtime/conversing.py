@@ -11,10 +11,10 @@ import yaml
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel
 
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.minds import Mind
-from graphrag.voice.realtime.openai_side import OpenAISide
-from graphrag.voice.simulation.speech import Speech, tones
+from graphrag.simulator.minds import Mind
+from graphrag.simulator.realtime_double import RealtimeDouble
+from graphrag.simulator.speech import Speech, tones
+from graphrag.voice.openai_side import OpenAISide
 from tests.graphrag.voice.calls import a_session
 from tests.support.data_files import ours, published
 from tests.support.faulty_double import Faults, FaultyDouble

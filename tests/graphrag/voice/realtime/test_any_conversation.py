@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphrag.voice.realtime.double_session import DoubleSession, DoubleSetup
-from graphrag.voice.realtime.minds import CallsTool, Says
+from graphrag.simulator.double_session import DoubleSession, DoubleSetup
+from graphrag.simulator.minds import CallsTool, Says
+from graphrag.simulator.speech import tones
 from graphrag.voice.signals import ModelEvent, Note, PhoneAudio, PhoneDigit, PhoneMark, ToolAnswered
-from graphrag.voice.simulation.speech import tones
 from tests.graphrag.voice.calls import Call, a_session
 from tests.graphrag.voice.realtime.conversing import CLIENT, SERVER, Event, silence, speech
 from tests.support.scripted_mind import ScriptedMind

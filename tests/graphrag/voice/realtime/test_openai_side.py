@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from graphrag.simulator.realtime_double import RealtimeDouble
+from graphrag.voice import openai_side
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.realtime import openai_side
-from graphrag.voice.realtime.double import RealtimeDouble
-from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.openai_side import OpenAISide
 from graphrag.voice.signals import ModelEvent
 from tests.graphrag.voice.calls import Call
 from tests.graphrag.voice.realtime.conversing import (

@@ -1,5 +1,4 @@
-"""A small API for the sample agents: messages, incidents, a catalogue and its orders,
-kept in memory.
+"""An HTTP API for the sample agents: messages, incidents, a catalogue and orders, in memory.
 
 Faults on demand: `PUT /faults/orders {"status": 503, "times": 2, "delay_s": 0.5}` makes the next
 two requests to `/orders` fail; `DELETE /faults` ends all. `GET /requests` shows what arrived last.
@@ -23,11 +22,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from graphrag.asgi_server import served_on
 from mock_data import load_json
 from tools.http.scope import iso_time
 
-DEFAULT_PORT = 8770
-"""The port of the sample documents' `base_url`."""
+DEFAULT_PORT = 8770  # in `base_url` of the sample documents
 
 BLOCKED_PHONE = "+33600000000"
 KNOWN_PHONE = "+33612345678"
@@ -35,15 +34,14 @@ MAX_KEPT = 500
 MAX_BODY = 256_000
 READY_IN_MS = 30 * 60_000
 
+# services with their state, the items of the catalogue, and the session of the catalogue agent
 _DATA = load_json("agents/demo_api.json")
-"""The state of services, the items of the catalogue, and the session of the agent
-that sells them.
-"""
 
 
 class Fault(BaseModel):
-    """What goes wrong with the next `times` requests: they wait, and fail with `status`
-    (0: only wait).
+    """A fault of the next `times` requests: they wait `delay_s` and fail with `status`.
+
+    A `status` of 0 only waits.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -54,7 +52,7 @@ class Fault(BaseModel):
 
 
 class DemoApi:
-    """The API and what it keeps: bounded, for one process, forgotten when it ends."""
+    """The API and its records: bounded, in memory, for one process."""
 
     def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
         self._clock = clock
@@ -68,7 +66,7 @@ class DemoApi:
         self.kept["incidents"].append(dict(_DATA["incident"]))
 
     def app(self) -> Starlette:
-        """Return the ASGI application."""
+        """Returns the ASGI application."""
         reads = {
             "/services/{name}": self._service,
             "/config": self._config,
@@ -151,8 +149,8 @@ class DemoApi:
         return 200, {"service": name, **services[name]}
 
     def _config(self, request: Request, _: Any) -> tuple[int, Any]:
-        known = request.query_params.get("phone") == KNOWN_PHONE
-        customer = {"id": "cus-1", "name": "Ada", "orders": 3} if known else None
+        is_customer = request.query_params.get("phone") == KNOWN_PHONE
+        customer = {"id": "cus-1", "name": "Ada", "orders": 3} if is_customer else None
         return 200, {
             "systemPrompt": _DATA["prompt"],
             "tools": _DATA["tools"],
@@ -166,8 +164,8 @@ class DemoApi:
 
     def _incidents(self, request: Request, _: Any) -> tuple[int, Any]:
         state = request.query_params.get("state")
-        found = [item for item in self.kept["incidents"] if state in (None, item.get("state"))]
-        return 200, {"incidents": found}
+        incidents = [item for item in self.kept["incidents"] if state in (None, item.get("state"))]
+        return 200, {"incidents": incidents}
 
     def _orders(self, request: Request, _: Any) -> tuple[int, Any]:
         phone = request.query_params.get("phone")
@@ -187,7 +185,7 @@ class DemoApi:
         }
 
     def _keep(self, request: Request, body: Any) -> tuple[int, Any]:
-        """Store a new record, or change the one whose id a PATCH names."""
+        """Stores a new record (POST) or changes the record with the given id (PATCH)."""
         if not isinstance(body, dict):
             return 422, {"error": "a JSON object is needed"}
         sent = cast(dict[str, Any], body)
@@ -213,27 +211,13 @@ def _parsed(raw: bytes) -> Any:
 
 @asynccontextmanager
 async def demo_api_on(listening: socket) -> AsyncGenerator[DemoApi]:
-    """Yield the API, which answers on a socket that listens, until the block ends."""
+    """Serves the API on a listening socket until the block ends; yields it."""
     api = DemoApi()
     config = uvicorn.Config(api.app(), lifespan="off", log_level="error", access_log=False)
     async with served_on(config, listening):
         yield api
 
 
-@asynccontextmanager
-async def served_on(config: uvicorn.Config, listening: socket) -> AsyncGenerator[None]:
-    """Serve an application in this process on a socket that listens, until the block ends."""
-    server = uvicorn.Server(config)
-    config.load()
-    server.lifespan = config.lifespan_class(config)
-    await server.startup([listening])
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await server.shutdown([listening])
-
-
 def serve_demo_api(port: int = DEFAULT_PORT) -> None:
-    """Serve the API on loopback until it is interrupted."""
+    """Serves the API on loopback until it is interrupted."""
     uvicorn.run(DemoApi().app(), host="127.0.0.1", port=port, log_level="warning")

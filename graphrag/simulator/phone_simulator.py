@@ -19,8 +19,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.typing import Origin
 
-from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.twilio_line import (
+from graphrag.simulator.mu_law import SILENCE
+from graphrag.simulator.twilio_line import (
     ACCOUNT,
     SIGNATURE_HEADER,
     LineRefused,

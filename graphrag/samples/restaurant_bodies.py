@@ -1,63 +1,50 @@
-"""The body builders that come with the service, and what all builders share.
+"""Builds the bodies of a restaurant's orders and reservations: the sample body builders.
 
-`confirm_order`: an order's items, looked up and added up. `confirm_reservation`: a table, and the
-instant it is reserved for.
+`confirm_order` looks up the ordered items in the menu and adds up their prices.
+`confirm_reservation` writes the instant of a reservation.
+
+Decision: the samples' code stands here and not in `mock_data`, which is data alone and imports
+nothing of ours, while builders are checked by the shapes of `tools.http.builders`. `tools` keeps
+the mechanism and knows no builder; the service registers these when it starts.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any, cast
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
-
-from tools.http.scope import Scope, iso_time
+from tools.http.builders import (
+    About,
+    BuilderFailed,
+    BuilderOptions,
+    OptionPath,
+    register_builder,
+    value_at,
+)
+from tools.http.scope import iso_time
 from tools.time_zones import TimeZone
 
-OptionPath = Annotated[
-    str, StringConstraints(pattern=r"^(ctx|session|args)(\.[\w-]+){1,20}$", max_length=200)
-]
-"""Where a builder finds something: a path over the conversation's values."""
 
+def register_sample_builders() -> None:
+    """Registers `confirm_order` and `confirm_reservation`. Idempotent.
 
-class BuilderOptions(BaseModel):
-    """Base of a builder's options."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What a builder gets of the conversation. `now_ms`: milliseconds since 1970."""
-
-    agent: Mapping[str, Any]
-    caller_phone: str | None
-    call_id: str
-    now_ms: int
-
-
-class BuilderFailed(Exception):
-    """A builder cannot make a body of these values; the text is for the model."""
-
-
-def value_at(path: str, args: Mapping[str, Any], ctx: Mapping[str, Any], session: Any) -> Any:
-    """Return the value at an `OptionPath`, None where there is none."""
-    segments = tuple(int(word) if word.isdecimal() else word for word in path.split("."))
-    return Scope({"args": args, "ctx": ctx, "session": session}).lookup(segments)
+    Raises: ValueError if another builder has one of the names.
+    """
+    register_builder("confirm_order", build_order, OrderOptions)
+    register_builder("confirm_reservation", build_reservation, ReservationOptions)
 
 
 def member(value: Any, name: str) -> Any:
-    """Return a member of what may be an object, None where there is none."""
+    """Returns a member of an object; None if it has none or is no object."""
     return cast(dict[str, Any], value).get(name) if isinstance(value, dict) else None
 
 
 def amount(value: Any, name: str) -> Decimal:
-    """Return an amount of money exactly. Raises: BuilderFailed."""
+    """Returns an exact amount of money. Raises: BuilderFailed."""
     if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             exact = Decimal(str(value))
@@ -69,13 +56,13 @@ def amount(value: Any, name: str) -> Decimal:
 
 
 def number(value: Decimal) -> int | float:
-    """Return an amount as it is sent: to two places, whole ones as integers."""
+    """Returns an amount rounded to two decimal places, as an integer if it is whole."""
     rounded = value.quantize(Decimal("0.01"))
     return int(rounded) if rounded == int(rounded) else float(rounded)
 
 
 def customer(args: Mapping[str, Any], ctx: Mapping[str, Any], about: About) -> dict[str, Any]:
-    """Return the members that say who asks, and where."""
+    """Returns the fields of the restaurant, the call and the customer."""
     phone = args.get("customer_phone")
     return {
         "restaurantId": about.agent.get("id"),
@@ -91,7 +78,7 @@ _YEAR_MIN = 366 * 24 * 60
 
 
 class OrderOptions(BuilderOptions):
-    """Where the menu (`number -> {id, name}`) and the last check of availability are found."""
+    """Paths of the menu (`number -> {id, name}`) and of the last availability check."""
 
     item_map: OptionPath = "ctx.item_map"
     availability: OptionPath = "ctx.last_availability_check"
@@ -104,7 +91,7 @@ def build_order(
     options: OrderOptions,
     about: About,
 ) -> dict[str, Any]:
-    """Return the body of an order. Raises: BuilderFailed where an item is unknown or incomplete."""
+    """Returns the body of an order. Raises: BuilderFailed for an unknown or incomplete item."""
     menu = value_at(options.item_map, args, ctx, session)
     availability = value_at(options.availability, args, ctx, session)
     ordered = _objects(args.get("items"), "items")
@@ -132,7 +119,7 @@ def build_order(
 
 
 def _item(item: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any], Decimal]:
-    """Return one item of the body, and its price with the extras."""
+    """Returns an item of the body and its price including extras."""
     entry = _entry(menu, item.get("id"), f"{where}.id")
     quantity = item.get("quantity")
     price = amount(item.get("unit_price"), f"{where}.unit_price")
@@ -162,7 +149,7 @@ def _item(item: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any
 
 
 def _option(option: Mapping[str, Any], where: str, menu: Any) -> tuple[dict[str, Any], Decimal]:
-    """Return one chosen option of an item, and what it costs."""
+    """Returns a chosen option of an item and its price."""
     choice_id = option.get("choice_id")
     extra = option.get("extra_price")
     choice = option.get("choice")
@@ -215,7 +202,7 @@ _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
 class ReservationOptions(BuilderOptions):
-    """Where the last check of availability is found, and in which zone a time of day is meant."""
+    """Path of the last availability check, and the time zone of `reservation_time`."""
 
     availability: OptionPath = "ctx.last_availability_check"
     timezone: TimeZone | None = None
@@ -228,18 +215,18 @@ def build_reservation(
     options: ReservationOptions,
     about: About,
 ) -> dict[str, Any]:
-    """Return the body of a reservation. Raises: BuilderFailed where no time is known."""
+    """Returns the body of a reservation. Raises: BuilderFailed without a time."""
     when = member(value_at(options.availability, args, ctx, session), "estimatedTimeISO")
     if when is None:
         zone = ZoneInfo(options.timezone or str(about.agent.get("timezone") or "UTC"))
         when = next_instant(args.get("reservation_time"), zone, about.now_ms)
-    who = customer(args, ctx, about)
+    fields = customer(args, ctx, about)
     return {
-        "restaurantId": who["restaurantId"],
-        "callId": who["callId"],
-        "customerId": who["customerId"],
-        "customerName": who["customerName"],
-        "customerPhone": who["customerPhone"],
+        "restaurantId": fields["restaurantId"],
+        "callId": fields["callId"],
+        "customerId": fields["customerId"],
+        "customerName": fields["customerName"],
+        "customerPhone": fields["customerPhone"],
         "partySize": args.get("party_size"),
         "reservationTime": when,
         "status": "confirmed",
@@ -249,9 +236,10 @@ def build_reservation(
 
 
 def next_instant(clock: Any, zone: ZoneInfo, now_ms: int) -> str:
-    """Return the next instant at which clocks of the zone show `HH:MM`, in UTC.
+    """Returns the next instant, in UTC, at which clocks of the zone show `HH:MM`.
 
-    A time that a clock change skips moves forward by the change; one that comes twice is the first.
+    A time skipped by a clock change moves forward by the change. If a time occurs twice, the first
+    is used.
     Raises: BuilderFailed.
     """
     match = _CLOCK.fullmatch(clock) if isinstance(clock, str) else None

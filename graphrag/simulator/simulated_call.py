@@ -15,16 +15,16 @@ import numpy as np
 
 from graphrag.client.errors import ServiceError
 from graphrag.client.rest import NodiusClient
-from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.call_script import CallScript
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator
-from graphrag.voice.simulation.script_player import (
+from graphrag.simulator import mu_law
+from graphrag.simulator.call_script import CallScript
+from graphrag.simulator.phone_simulator import PhoneSimulator
+from graphrag.simulator.script_player import (
     CheckedExpectation,
     PlayedCall,
     ScriptPlayer,
     check_call,
 )
-from graphrag.voice.simulation.twilio_line import CallAnswer, StreamPlace
+from graphrag.simulator.twilio_line import CallAnswer, StreamPlace
 
 BYTES_A_MS = mu_law.RATE_HZ // 1000
 RECORDED_S = 30.0

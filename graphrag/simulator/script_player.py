@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from graphrag.client.rest import NodiusClient
-from graphrag.voice.simulation.call_script import CallScript, CallStep, Expected
-from graphrag.voice.simulation.phone_simulator import FRAME_S, PhoneSimulator
-from graphrag.voice.simulation.speech import Speech, from_wav
+from graphrag.simulator.call_script import CallScript, CallStep, Expected
+from graphrag.simulator.phone_simulator import FRAME_S, PhoneSimulator
+from graphrag.simulator.speech import Speech, from_wav
 
 Json = Mapping[str, Any]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from graphrag.simulator.double_session import MAX_WAITING
+from graphrag.simulator.minds import CallsTool, Says
 from graphrag.voice.model_side import RealtimeUnreachable
-from graphrag.voice.realtime.double_session import MAX_WAITING
-from graphrag.voice.realtime.minds import CallsTool, Says
-from graphrag.voice.realtime.openai_side import OpenAISide
+from graphrag.voice.openai_side import OpenAISide
 from tests.graphrag.voice.realtime.conversing import (
     RECORDINGS,
     SERVER,

@@ -18,15 +18,15 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from graphrag.voice.realtime.double_session import (
+from graphrag.simulator.double_session import (
     LIFETIME_S,
     MAX_WAITING,
     DoubleSession,
     DoubleSetup,
     Start,
 )
-from graphrag.voice.realtime.minds import Mind
-from graphrag.voice.simulation.speech import speech
+from graphrag.simulator.minds import Mind
+from graphrag.simulator.speech import speech
 
 HOST = "127.0.0.1"
 KEPT_SESSIONS = 200

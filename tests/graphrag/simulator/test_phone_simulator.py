@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.fast_loop import run_fast
-from graphrag.voice.simulation.mu_law import SILENCE
-from graphrag.voice.simulation.phone_simulator import PhoneSimulator
-from graphrag.voice.simulation.speech import (
+from graphrag.simulator import mu_law
+from graphrag.simulator.fast_loop import run_fast
+from graphrag.simulator.mu_law import SILENCE
+from graphrag.simulator.phone_simulator import PhoneSimulator
+from graphrag.simulator.speech import (
     Speech,
     UnreadableWav,
     from_wav,
@@ -23,8 +23,8 @@ from graphrag.voice.simulation.speech import (
     tones,
     without_pauses,
 )
-from graphrag.voice.simulation.twilio_line import LineRefused, StreamPlace, signature_of
-from tests.graphrag.voice.simulation.stream_server import StreamServer, stream_server
+from graphrag.simulator.twilio_line import LineRefused, StreamPlace, signature_of
+from tests.graphrag.simulator.stream_server import StreamServer, stream_server
 from tests.support.call_clips import packaged_scripts
 from tests.support.faulty_phone import FaultyPhone, LineFaults, WatchedPhone
 from tests.support.recorded_calls import loudness

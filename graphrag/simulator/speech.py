@@ -19,7 +19,7 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from graphrag.voice.simulation import mu_law
+from graphrag.simulator import mu_law
 
 PROGRAM = "espeak-ng"
 PROGRAM_S = 20.0

@@ -14,10 +14,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from graphrag.llm.errors import ModelError
-from graphrag.voice.realtime.minds import CallsTool, Reply, Says, quoted, words_of
+from graphrag.simulator.minds import CallsTool, Reply, Says, quoted, words_of
 
 if TYPE_CHECKING:
-    from graphrag.voice.realtime.double_session import DoubleSession
+    from graphrag.simulator.double_session import DoubleSession
 
 BYTES_A_MS = 8
 DELTA_BYTES = 200 * BYTES_A_MS

@@ -10,7 +10,7 @@ from typing import Any
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from graphrag.voice.simulation.twilio_line import StreamPlace
+from graphrag.simulator.twilio_line import StreamPlace
 
 
 class StreamServer:

@@ -17,9 +17,9 @@ from typing import Any, cast
 
 import orjson
 
-from graphrag.voice.realtime.double_responses import DoubleResponse, Event, merged, new_id
-from graphrag.voice.realtime.minds import Mind, words_of
-from graphrag.voice.realtime.voice_activity import VoiceActivity
+from graphrag.simulator.double_responses import DoubleResponse, Event, merged, new_id
+from graphrag.simulator.minds import Mind, words_of
+from graphrag.simulator.voice_activity import VoiceActivity
 
 KEPT_EVENTS = 2_000
 MAX_WAITING = 64

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agents.loading import read_document
-from graphrag.voice.realtime.minds import CallsTool, Item, Mind, Reply, Says, words_of
+from graphrag.simulator.minds import CallsTool, Item, Mind, Reply, Says, words_of
 from tools.http.model import DocumentPart
 from tools.http.problems import DocumentProblem
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from graphrag.voice.simulation import mu_law
+from graphrag.simulator import mu_law
 
 FRAME_MS = 20
 BEGIN_MS = 40

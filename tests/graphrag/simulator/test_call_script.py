@@ -6,18 +6,18 @@ import wave
 import numpy as np
 import pytest
 
-from graphrag.voice.realtime.minds import CallsTool, Says
-from graphrag.voice.simulation import mu_law
-from graphrag.voice.simulation.call_script import (
+from graphrag.simulator import mu_law
+from graphrag.simulator.call_script import (
     Expected,
     InvalidScript,
     ScriptMind,
     read_script,
     said_script,
 )
-from graphrag.voice.simulation.script_player import check_call
-from graphrag.voice.simulation.simulated_call import CallRecording
-from graphrag.voice.simulation.speech import tones
+from graphrag.simulator.minds import CallsTool, Says
+from graphrag.simulator.script_player import check_call
+from graphrag.simulator.simulated_call import CallRecording
+from graphrag.simulator.speech import tones
 from tests.support.each_row import each_row
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 from tests.support.scripted_mind import ScriptedMind
