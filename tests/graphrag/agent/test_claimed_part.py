@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from datasources.base import GraphDataSource
+from datasources.base import Database, GraphDataSource
 from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import Mutation
@@ -21,7 +21,9 @@ from graphrag.evaluation.answer_cases import read_graph
 from tests.contracts.samples import a_graph, a_node, an_edge
 from tests.graphrag.agent.test_claims import PUBLISHED, true_answers
 from tests.support.agents import scripted
+from tests.support.databases import put_sample
 from tests.support.each_row import each_row
+from tests.support.service import GRAPH
 
 BIG = "big"
 FLOW = ("Fetch players", "Sort by points", "Mail report", "Archive", "Note it", "Cache (old)")
@@ -146,3 +148,21 @@ async def test_no_name_and_no_edge_of_the_published_workflows_is_marked_by_looki
             await source.create_graph(graph.graph, filled)
             for answer in true_answers(graph):
                 assert not await claims(source, answer), (file, answer)
+
+
+async def test_claims_are_looked_up_alike_in_each_store(database: Database) -> None:
+    await put_sample(database)
+    answer = (
+        "Fetch NBA players --error--> Log fetch error\n"
+        "Sort by points is connected to Player table.\n"
+        "Keep active players leads to Log fetch error.\n"
+        "Fetch NBA players --> Warehouse"
+    )
+    part = await read_claimed(database.source("default"), GRAPH, answer)
+    held = "\n".join(node.to_json().decode() for node in part.alike)
+    found = not_in_graph(part.answer, part.named, held=held)
+    assert found.nodes == ("Warehouse",)
+    assert found.edges == (
+        ("Sort by points", "Player table"),
+        ("Keep active players", "Log fetch error"),
+    )
