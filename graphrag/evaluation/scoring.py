@@ -17,10 +17,10 @@ import numpy as np
 
 from datasources.types import Node
 from graphrag.embedding.language import language_of
-from graphrag.llm.tokens import count_tokens
-from graphrag.retrieval.context import ContextOptions, build_context
+from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retrieves
+from graphrag.retrieval.turn_context import context_for
 
 RANKED = 60
 """Nodes asked for when a whole ranking is scored (a context holds fewer)."""
@@ -226,7 +226,8 @@ async def score(
         )
         if with_tokens:
             shown = await retriever.retrieve(asked.graph_key, asked.text, options)
-            tokens.append(build_context(shown, ContextOptions(), count_tokens).tokens)
+            context = await context_for(retriever.source, shown, ContextOptions())
+            tokens.append(context.tokens)
     if not rows:
         reason = left_out[0] if left_out else "there is none about what could be read"
         raise QueryFileError(file="questions", reason=reason)
