@@ -11,15 +11,34 @@ cannot pass for a heading, another row or an instruction of ours.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from datasources.text import tokenize_prose
 from datasources.types import Edge, Node, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
-from graphrag.retrieval.context_rows import DATA_CHARS, Row, brief_row, node_row, type_row, why
+from graphrag.layout.boxes import holders
+from graphrag.retrieval.context_headings import (
+    ALWAYS,
+    DROPPED,
+    EMPTY,
+    HEADINGS,
+    TOO_LONG,
+    WHEN_PRESENT,
+    Section,
+)
+from graphrag.retrieval.context_rows import (
+    DATA_CHARS,
+    Row,
+    brief_row,
+    node_row,
+    note_row,
+    type_row,
+    why,
+)
 from graphrag.retrieval.flow_lines import edge_rows, flow_lines, unconnected, walking_order
 from graphrag.retrieval.retrieval_result import Retrieval
 from tools.node_meaning import NodeFact, facts_of
@@ -37,51 +56,7 @@ FULL_CHARS = (6_000, 1_500)  # of a node that is shown in full: the first that f
 BRIEF_SHARE = 1 / 3
 MAX_BRIEF = 40  # other nodes of the graph that are named before those found are shown in full
 
-Section = Literal["nodes", "others", "types"]
-
-_ALWAYS: dict[Section, tuple[str, ...]] = {
-    "nodes": ("_key", "type", "sheet", "process"),
-    "others": ("_key",),
-    "types": ("type", "name", "description", "handles"),
-}
-_WHEN_PRESENT: dict[Section, tuple[str, ...]] = {
-    "nodes": ("name", "data", "handles", "why"),
-    "others": ("name", "type", "does"),
-    "types": ("process",),
-}
-
-_HEADINGS: dict[Language, dict[str, str]] = {
-    "en": {
-        "nodes": "RELEVANT NODES",
-        "whole": "ALL NODES",
-        "flow": "FLOW",
-        "others": "OTHER NODES",
-        "types": "TYPES USED",
-        "loose": "Not connected: ",
-        "relevant": "Most relevant: ",
-    },
-    "fr": {
-        "nodes": "NODES PERTINENTS",
-        "whole": "TOUS LES NODES",
-        "flow": "FLUX",
-        "others": "AUTRES NODES",
-        "types": "TYPES UTILISÉS",
-        "loose": "Sans lien : ",
-        "relevant": "Les plus pertinents : ",
-    },
-}
-_EMPTY: dict[Language, str] = {
-    "en": "No node of this graph matches the question.",
-    "fr": "Aucun node de ce graphe ne correspond à la question.",
-}
-_TOO_LONG: dict[Language, str] = {
-    "en": "{n} nodes were found, too long to show here: search for them.",
-    "fr": "{n} nodes trouvés, trop longs pour être montrés ici : cherche-les.",
-}
-_DROPPED: dict[Language, str] = {
-    "en": "{n} less relevant nodes left out for length.",
-    "fr": "{n} nodes moins pertinents omis faute de place.",
-}
+NOTES_SHARE = 1 / 8  # of the budget, for the sentences of notes found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +133,12 @@ def build_context(
     nodes = len(found.nodes)
     edges = len(found.edges)
     if not nodes and graph is None:
-        return _sentence(_EMPTY[language], 0, edges, options, count_tokens)
+        return _sentence(EMPTY[language], 0, edges, options, count_tokens)
     writer = _ContextWriter(found, options, count_tokens, graph)
     context = writer.whole() or writer.filled() or writer.squeezed()
     if context is not None:
         return context
-    text = _TOO_LONG[language].format(n=nodes) if nodes else _EMPTY[language]
+    text = TOO_LONG[language].format(n=nodes) if nodes else EMPTY[language]
     return _sentence(text, nodes, edges, options, count_tokens)
 
 
@@ -179,11 +154,12 @@ def _sentence(
 @dataclass(slots=True)
 class _Plan:
     """Which nodes are written, in detail with so many characters of (code, data), and
-    by one line.
+    by one line; and which notes.
     """
 
     detailed: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     brief: dict[str, None] = field(default_factory=dict[str, None])
+    notes: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class _ContextWriter:
@@ -204,6 +180,11 @@ class _ContextWriter:
         self._graph = graph
         self._nodes = {node.key: node for node in graph.nodes} if graph else {}
         self._nodes |= {key: scored.node for key, scored in self._scored.items()}
+        self._notes = [scored.node.key for scored in found.canvas_notes]
+        self._nodes |= {scored.node.key: scored.node for scored in found.canvas_notes}
+        self._held: dict[str, list[str]] = defaultdict(list)
+        for key, holder in holders(self._nodes).items() if self._notes else ():
+            self._held[holder].append(key)
         self._edges = graph.edges if graph else found.edges
         self._configs = {**found.configs, **(graph.configs if graph else {})}
         self._order = walking_order(list(self._nodes.values()), self._edges)
@@ -234,6 +215,7 @@ class _ContextWriter:
         left = o.budget_tokens - self._written(plan).tokens
         if left < 0:
             return None
+        left = self._name_notes(plan, left)
         left = self._name(plan, ranked[1:], left, least=int(o.budget_tokens * (1 - BRIEF_SHARE)))
         types = self._types_size(plan.detailed)
         for key in ranked[1:]:  # in order: a lower-ranked one never takes the place of a better one
@@ -281,7 +263,7 @@ class _ContextWriter:
         return [
             key
             for key in dict.fromkeys((*ends, *self._order))
-            if key not in found and key in self._nodes
+            if key not in found and key not in self._notes and key in self._nodes
         ]
 
     def _name(self, plan: _Plan, keys: Iterable[str], left: int, least: int = 0) -> int:
@@ -293,6 +275,21 @@ class _ContextWriter:
             plan.brief[key] = None
             left -= cost
         return left
+
+    def _name_notes(self, plan: _Plan, left: int) -> int:
+        """Adds the notes found, best first, within their share; returns the tokens left."""
+        room = min(left, int(self._options.budget_tokens * NOTES_SHARE))
+        for key in self._notes:
+            cost = self._count(",".join(str(value) for value in self._note(key).values()))
+            if cost > room:
+                break
+            plan.notes[key] = None
+            room -= cost
+            left -= cost
+        return left
+
+    def _note(self, key: str) -> Row:
+        return note_row(self._nodes[key], self._facts_of(key, NO_WORDS), self._held.get(key, []))
 
     def _fitted(self, plan: _Plan) -> Context:
         """Returns the plan's text; what was added last goes where the estimate of its size
@@ -306,6 +303,8 @@ class _ContextWriter:
                 plan.detailed[long[-1]] = normal
             elif plan.brief:
                 plan.brief.popitem()
+            elif plan.notes:
+                plan.notes.popitem()
             else:
                 plan.detailed.popitem()
             context = self._written(plan)
@@ -366,6 +365,7 @@ class _ContextWriter:
         types = self._types(list(plan.detailed))
         tables: dict[Section, list[Row]] = {
             "nodes": rows,
+            "notes": [self._note(key) for key in plan.notes],
             "others": [self._brief(key) for key in plan.brief],
             "types": types,
         }
@@ -376,7 +376,7 @@ class _ContextWriter:
             text=text,
             tokens=self._count(text),
             nodes=(*ranked, *(key for key in plan.detailed if key not in self._scored)),
-            brief=tuple(plan.brief),
+            brief=(*plan.brief, *plan.notes),
             edges=tuple(edge.key for edge in edges),
             types=tuple(row["type"] for row in types),
             dropped_nodes=len(left_out),
@@ -395,7 +395,7 @@ class _ContextWriter:
         *,
         whole: bool,
     ) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
-        headings = _HEADINGS[self._options.language]
+        headings = HEADINGS[self._options.language]
         names = {"nodes": headings["whole"] if whole else headings["nodes"]}
         texts: dict[str, str] = {}
         columns: dict[str, Sequence[Mapping[str, Any]]] = {}
@@ -410,13 +410,15 @@ class _ContextWriter:
             lines.append(f"{headings['loose']}{', '.join(loose)}")
         if lines:
             texts["flow"] = "\n".join([headings["flow"], *lines])
-        order = ("flow", "nodes", "types") if whole else ("nodes", "flow", "others", "types")
+        order = (
+            ("flow", "nodes", "types") if whole else ("nodes", "flow", "notes", "others", "types")
+        )
         parts = [texts[name] for name in order if name in texts]
         if whole and self._scored and self._options.names_relevant:
             best = [f"{key} ({why(scored)})" for key, scored in list(self._scored.items())[:5]]
             parts.append(headings["relevant"] + compact_json(best))
         if left_out:
-            parts.append(_DROPPED[self._options.language].format(n=left_out))
+            parts.append(DROPPED[self._options.language].format(n=left_out))
         return "\n\n".join(parts), columns
 
     def _types(self, keys: Iterable[str]) -> list[Row]:
@@ -440,9 +442,9 @@ def _table(section: Section, rows: Sequence[Row]) -> tuple[str, list[dict[str, A
     """Returns rows as a table and as the rows shown in it; columns that no row fills
     are left out.
     """
-    more = dict.fromkeys(chain(_WHEN_PRESENT[section], *rows))  # a row may have cells of its own
+    more = dict.fromkeys(chain(WHEN_PRESENT[section], *rows))  # a row may have cells of its own
     extra = [
-        c for c in more if c not in _ALWAYS[section] and any(row.get(c) is not None for row in rows)
+        c for c in more if c not in ALWAYS[section] and any(row.get(c) is not None for row in rows)
     ]
-    columns = [*_ALWAYS[section], *extra]
+    columns = [*ALWAYS[section], *extra]
     return encode_table(None, rows, columns), [{c: row.get(c) for c in columns} for row in rows]

@@ -16,6 +16,7 @@ MAX_NAME_CHARS = 80
 MAX_TYPE_CHARS = 120
 MAX_HANDLES_CHARS = 240
 MAX_DESCRIPTION_CHARS = 160
+MAX_AROUND = 12  # nodes that are named as standing on a note
 
 DATA_CHARS = 400  # of what is said of a node's data, unless settings or room say otherwise
 
@@ -74,6 +75,19 @@ def brief_row(node: Node, facts: Sequence[NodeFact]) -> Row:
         "name": None if says_same(node.key, label) else cut_name(label, MAX_NAME_CHARS),
         "type": cut(node.type, MAX_TYPE_CHARS),
         "does": line_of(facts),
+    }
+
+
+def note_row(node: Node, facts: Sequence[NodeFact], around: Sequence[str]) -> Row:
+    """Returns the row of a note or a frame: its sentence, and the keys of the nodes that it is
+    around.
+    """
+    more = f" …+{len(around) - MAX_AROUND}" if len(around) > MAX_AROUND else ""
+    label = node_label(node)
+    return {
+        "_key": node.key,
+        "says": line_of(facts) or cut_name(label, MAX_NAME_CHARS),
+        "around": ", ".join(around[:MAX_AROUND]) + more or None,
     }
 
 

@@ -23,6 +23,7 @@ from graphrag.retrieval.rank import Ranked, apart, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
 from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
+from tools.checks.checked_graph import NO_STEPS
 
 MAX_LINKS = 5_000
 MAX_DEGREE = 50
@@ -45,7 +46,8 @@ def batch_request(
     )
 
 
-Found = tuple[list[ScoredNode], Sequence[Edge], float]
+Found = tuple[list[ScoredNode], list[ScoredNode], list[Edge], float]
+"""Nodes and the notes and frames beside them, best first; edges; when the search was done."""
 
 
 @dataclass(slots=True)
@@ -86,12 +88,13 @@ class GraphSearch:
             )
         ranked: dict[str, Ranked] = {}
         held = compared(signals["text"])
-        asked = self.options.asked + min(namesakes(self.names), self.options.max_nodes // 4)
+        most = self.options.max_nodes
+        places, spare = most + min(namesakes(self.names), most // 4), self.options.asked - most
         searched = 0.0
 
         def choose(links: LinkTable) -> list[str]:
             nonlocal searched
-            found = rank(signals, links, options, asked, fused, references, paths)
+            found = rank(signals, links, options, places, fused, references, paths, spare)
             ranked.update((r.key, r) for r in found)
             for key in held:
                 ranked.setdefault(key, Ranked(key=key, score=0.0, reasons=("text",)))
@@ -199,9 +202,17 @@ class GraphSearch:
 
     def _cut(
         self, nodes: list[ScoredNode], edges: Sequence[Edge], twins: Twins = frozenset()
-    ) -> tuple[list[ScoredNode], list[Edge]]:
-        left_out = self.options.exclude_types
-        shown = [scored for scored in nodes if scored.node.type not in left_out]
-        kept = one_place_each(shown, twins)[: self.options.max_nodes]
+    ) -> tuple[list[ScoredNode], list[ScoredNode], list[Edge]]:
+        """Returns the best steps, the notes and frames that were as good, and edges between steps.
+
+        A note takes no place of a step. Where there are only notes, they are the result.
+        """
+        most, left_out = self.options.max_nodes, self.options.exclude_types
+        found = [scored for scored in nodes if scored.node.type not in left_out]
+        found = one_place_each(found, twins)
+        kept = [scored for scored in found if scored.node.type not in NO_STEPS][:most]
+        notes = [scored for scored in found[:most] if scored.node.type in NO_STEPS]
+        if not kept:
+            kept, notes = notes, []
         keys = {scored.node.key for scored in kept}
-        return kept, [edge for edge in edges if edge.source in keys and edge.target in keys]
+        return kept, notes, [edge for edge in edges if edge.source in keys and edge.target in keys]

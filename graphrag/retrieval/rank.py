@@ -304,12 +304,14 @@ def rank(
     fused: Mapping[str, float] | None = None,
     references: ReferenceLinks = NO_REFERENCES,
     paths: Mapping[str, float] | None = None,
+    spare: int = 0,
 ) -> list[Ranked]:
     """Return the best nodes of all searches and of their surroundings, at most `limit`.
 
     Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes
     lead a table of links. What the best nodes refer to, or what refers to them, takes the last
     places where it has none. `paths` are the ends of typed paths with their scores, best first.
+    `spare` more nodes follow, for places that become free.
     """
     fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
     if not fused or limit <= 0:
@@ -333,7 +335,9 @@ def rank(
     walked /= float(walked.max())
     _add_paths(walked, row, paths, options.sharpness)
     scores: Scores = np.round(walked / float(walked.max()), DIGITS)
-    order = _with_partners(_order(keys, scores, limit), keys, row, references)
+    best = _order(keys, scores, limit + spare)
+    order = _with_partners(best[:limit], keys, row, references)
+    order = list(dict.fromkeys((*order, *best)))
     if paths:  # the ends of the best paths
         signals = {**signals, "path": [Hit(key, score) for key, score in paths.items()]}
     names = _reasons(signals, {**options.weights, "path": 1.0}, {keys[i] for i in order})

@@ -35,8 +35,8 @@ class RetrievalOptions:
 
     @property
     def asked(self) -> int:
-        """How many nodes to look for: some to spare where types are left out afterwards."""
-        return self.max_nodes * (2 if self.exclude_types else 1)
+        """How many nodes to look for: some to spare for notes and for types that are left out."""
+        return 2 * self.max_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,8 @@ class Retrieval:
     """What was found, most relevant first.
 
     Units: `ms` holds milliseconds by stage (embed, search, read). `notes` name what
-    was not available.
+    was not available. `canvas_notes` are notes and frames of the graph, which take no place of
+    a node.
     """
 
     graph: Graph
@@ -54,6 +55,7 @@ class Retrieval:
     edges: tuple[Edge, ...]
     configs: Mapping[str, NodeTypeConfig]
     notes: tuple[str, ...] = ()
+    canvas_notes: tuple[ScoredNode, ...] = ()
     ms: Mapping[str, float] = field(default_factory=dict[str, float])
     cached: bool = False
 

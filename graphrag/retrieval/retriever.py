@@ -133,7 +133,10 @@ class Retriever:
         Raises: GraphNotFound.
         """
         found = await self.retrieve(graph_key, query, replace(self.options, max_nodes=limit))
-        return () if GRAPH_ORDER in found.notes else found.nodes
+        if GRAPH_ORDER in found.notes:
+            return ()
+        every = (*found.nodes, *found.canvas_notes)
+        return sorted(every, key=lambda scored: -scored.score)[:limit]
 
     async def _compute(
         self, graph: Graph, question: str, query: str, options: RetrievalOptions
@@ -154,9 +157,11 @@ class Retriever:
             source, tables, graph.key, query, words, stems, vector, options, notes, self._labels
         )
         if options.mode == "vector":
-            nodes, edges, searched = await search.vector_mode()
+            nodes, notes_beside, edges, searched = await search.vector_mode()
         else:
-            nodes, edges, searched = await search.hybrid_mode(await self._references.of(graph))
+            nodes, notes_beside, edges, searched = await search.hybrid_mode(
+                await self._references.of(graph)
+            )
         types = sorted({scored.node.type for scored in nodes})
         configs = {name: BUILTIN_TYPES[name] for name in types if name in BUILTIN_TYPES}
         if types:
@@ -170,6 +175,7 @@ class Retriever:
             edges=tuple(edges),
             configs=configs,
             notes=tuple(notes),
+            canvas_notes=tuple(notes_beside),
             ms={
                 "embed": (embedded - started) * 1e3,
                 "search": (searched - embedded) * 1e3,
