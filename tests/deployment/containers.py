@@ -17,9 +17,12 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
-DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+COMPOSE: dict[str, Any] = yaml.safe_load(
+    (ROOT / "packaging/compose.yaml").read_text(encoding="utf-8")
+)
+DOCKERFILE = (ROOT / "packaging/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
 SERVER = "arangodb:8529"
+COMPOSE_CALL = ["compose", "-f", "packaging/compose.yaml", "--project-directory", "."]
 _WITH_DEFAULT = re.compile(r"\$\{(\w+):-(\w*)\}")
 
 

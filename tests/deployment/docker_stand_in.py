@@ -10,14 +10,14 @@ import os
 import sys
 from pathlib import Path
 
-from tests.deployment.containers import Containers
+from tests.deployment.containers import COMPOSE_CALL, Containers
 
-IN_SERVICE = ["compose", "exec", "-T", "nodius"]
+IN_SERVICE = ["exec", "-T", "nodius"]
 
 folder, *arguments = sys.argv[1:]
 with (Path(folder) / "docker.log").open("a", encoding="utf-8") as log:
-    log.write(f"{arguments[:5]}\n")
-if arguments[:4] == IN_SERVICE:
+    log.write(f"{arguments}\n")
+if arguments[:8] == [*COMPOSE_CALL, *IN_SERVICE]:
     here = Containers(folder=Path(folder), place="")
-    command = [here.here(word) for word in arguments[4:]]
+    command = [here.here(word) for word in arguments[8:]]
     os.execvp(command[0], command)

@@ -22,6 +22,7 @@ import pytest
 from datasources.arango.layout import ALL_COLLECTIONS
 from tests.deployment.containers import (
     COMPOSE,
+    COMPOSE_CALL,
     ROOT,
     Containers,
     image_environment,
@@ -110,7 +111,8 @@ def test_starting_makes_secrets_once_that_the_service_can_read(containers: Conta
     containers.make("arango-up")
     assert secrets == {name: containers.secret(name) for name in COMPOSE["secrets"]}
     called = (containers.folder / "docker.log").read_text(encoding="utf-8").splitlines()
-    assert called == [str(["compose", "up", "--build", "--detach", "--wait"])] * 2
+    up = ["up", "--build", "--detach", "--wait", "nodius"]
+    assert called == [str([*COMPOSE_CALL, *up])] * 2
 
 
 def test_each_service_finds_the_secrets_and_the_other_services_that_it_names() -> None:
@@ -211,7 +213,7 @@ def test_every_room_and_file_of_the_wheel_is_copied_into_the_image() -> None:
     rooms = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     files = [PROJECT["project"]["readme"], *PROJECT["project"]["license-files"], "constraints.txt"]
     assert {*rooms, *files, "pyproject.toml"} <= copied
-    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    ignored = (ROOT / "packaging/Dockerfile.dockerignore").read_text(encoding="utf-8").split()
     assert ignored[0] == "*"
     assert {word[1:] for word in ignored if word.startswith("!")} == copied - {"/opt/nodius"}
 

@@ -49,7 +49,7 @@ def read(name: str) -> Any:
 
 
 def test_the_registrys_entry_names_this_version_and_settings_that_there_are() -> None:
-    entry = read("server.json")
+    entry = read("packaging/server.json")
     assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
     assert len(entry["description"]) <= MOST_CHARS
     assert entry["version"] == PROJECT["version"]
@@ -71,8 +71,8 @@ def test_the_registrys_entry_names_this_version_and_settings_that_there_are() ->
 
 
 def test_the_bundles_manifest_names_this_version_and_its_own_files() -> None:
-    manifest = read("mcpb/manifest.json")
-    project = (ROOT / "mcpb/pyproject.toml").read_text(encoding="utf-8")
+    manifest = read("packaging/mcpb/manifest.json")
+    project = (ROOT / "packaging/mcpb/pyproject.toml").read_text(encoding="utf-8")
     bundle = tomllib.loads(project)
     name = PROJECT["name"]
     version = PROJECT["version"]
@@ -81,7 +81,7 @@ def test_the_bundles_manifest_names_this_version_and_its_own_files() -> None:
     wheel = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
     assert bundle["tool"]["uv"]["sources"] == {name: {"path": wheel}}
     assert bundle["project"]["requires-python"] == PROJECT["requires-python"]
-    assert (ROOT / "mcpb" / manifest["server"]["entry_point"]).is_file()
+    assert (ROOT / "packaging/mcpb" / manifest["server"]["entry_point"]).is_file()
     config = manifest["server"]["mcp_config"]
     asked = set(re.findall(r"\$\{user_config\.(\w+)\}", json.dumps(config)))
     assert asked == set(manifest["user_config"])
@@ -95,7 +95,7 @@ async def test_the_bundle_packs_with_its_own_tool_and_serves_what_it_holds(
 ) -> None:
     assert PACKER is not None, "`make mcpb` packs it"
     tool = node_modules(PACKER[0]) / "@anthropic-ai/mcpb/dist/cli/cli.js"
-    shutil.copytree(ROOT / "mcpb", tmp_path / "bundle")
+    shutil.copytree(ROOT / "packaging/mcpb", tmp_path / "bundle")
     shutil.copy(wheel, tmp_path / "bundle")
     packed = tmp_path / "nodius.mcpb"
     pack = [str(node()), str(tool), "pack", str(tmp_path / "bundle"), str(packed)]

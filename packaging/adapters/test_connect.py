@@ -21,7 +21,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_nodius import NodiusRetriever as LlamaIndexRetriever
 
 GRAPH = "testgraph001"
-DOCUMENT = (Path(__file__).parents[1] / "docs/connect.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "docs/connect.md").read_text(encoding="utf-8")
 
 
 class Scripted(GenericFakeChatModel):
