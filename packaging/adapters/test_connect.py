@@ -37,7 +37,7 @@ async def run(heading: str, **names: Any) -> dict[str, Any]:
         rf"^## {heading}\n.*?^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL
     )
     assert found is not None
-    assert len(found[1].splitlines()) == 2
+    assert len(ast.parse(found[1]).body) == 2
     code = compile(found[1], f"connect.md, {heading}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if inspect.isawaitable(waits := eval(code, names)):
         await waits
