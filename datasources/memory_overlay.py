@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from datasources.base import GraphDataSource, LinkTables, NamedHits
+from datasources.base import GraphDataSource
 from datasources.batches import BatchHits, BatchRequest, BatchSource
 from datasources.builtin_types import types_by_name
-from datasources.computed_tables import ComputedTables
 from datasources.everywhere import FoundNode, WideHits, joined, with_nodes
 from datasources.held_reads import HeldGraph, HeldReads
 from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo, VectorQuery
-from datasources.links import NodeChoice
 from datasources.text import node_text
 from datasources.types import (
     Edge,
@@ -146,8 +144,6 @@ class MemoryOverlay:
     def __init__(self, source: GraphDataSource, live: MemoryGraphProvider) -> None:
         self.stored = source
         self._live = live
-        # Looked at once: to ask for an ability takes longer than some reads.
-        self._tables = source if isinstance(source, LinkTables) else None
         self._views: dict[str, LiveView] = {}
 
     get_stats = _live_or_stored(GraphDataSource.get_stats)
@@ -204,16 +200,6 @@ class MemoryOverlay:
         stored = await self.stored.get_versions(graph_key)
         live = await self._live.get_live_graph(graph_key)
         return stored if live is None else replace(stored, graph=live)
-
-    async def _tables_of(self, graph_key: str) -> LinkTables:
-        is_stored = await self.view(graph_key) is None
-        return self._tables if is_stored and self._tables is not None else ComputedTables(self)
-
-    async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
-        return await (await self._tables_of(graph_key)).search_hits(graph_key, asked, named)
-
-    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
-        return await (await self._tables_of(graph_key)).get_chosen(graph_key, wanted)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return await self.stored.get_node_configs(types)

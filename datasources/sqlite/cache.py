@@ -1,30 +1,19 @@
-"""What is held in memory of graphs, by part; the least recently used goes when it gets too much."""
+"""Parts of graphs held in memory; the least recently used are dropped beyond a number of bytes."""
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
-from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, final
 
 Name = tuple[str, Hashable, *tuple[Hashable, ...]]
-"""What is held and of which graph, such as ("text", graph id, field)."""
-
-MAX_ASKED = 1_000
-"""Parts whose askings are counted at one time."""
-LARGE = 8 << 20
-"""What was needed to load parts of so many bytes goes back to the system."""
-
-
-def _give_memory_back() -> None:
-    """Have glibc return what is free. Source: malloc_trim(3)."""
-    with suppress(AttributeError, TypeError):  # another C library, or Windows
-        ctypes.CDLL(None).malloc_trim(0)
+"""A part and its owner, such as ("words", graph id, field) or ("types", workspace)."""
 
 
 class Sized(Protocol):
+    """Something that knows roughly how many bytes of memory it takes."""
+
     @property
     def nbytes(self) -> int: ...
 
@@ -32,67 +21,47 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-class _CacheEntry(NamedTuple):
+class _Entry(NamedTuple):
     version: object
     value: Any
     nbytes: int
 
 
+@final
 class Cache:
-    """Holds parts of graphs, each true for one version of the graph. Thread-safe."""
+    """Holds parts, each valid for one version of its owner. Thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._entries: OrderedDict[Name, _CacheEntry] = OrderedDict()
-        self._asked: dict[Name, tuple[object, int]] = {}
+        self._entries: OrderedDict[Name, _Entry] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: defaultdict[Name, threading.Lock] = defaultdict(threading.Lock)
 
     def get(self, name: Name, version: object, load: Callable[[T | None], T]) -> T:
-        """Return a part of this version; `load` makes it, once for all who ask meanwhile.
+        """Returns a part at this version. `load` makes it, once for all threads that wait for it.
 
-        `load` is given what is held of an older version, if anything.
+        `load` is given the part of another version, if one is held.
         """
-        found: T | None = self.find(name, version)
-        if found is not None:
-            return found
+        value = self._find(name, version)
+        if value is not None:
+            return value
         with self._lock:
             loading = self._loading[name]
         with loading:
-            found = self.find(name, version)
-            if found is not None:
-                return found
+            value = self._find(name, version)
+            if value is not None:
+                return value
             older = self._entries.get(name)
             try:
-                value = load(None if older is None else cast(T, older.value))
-                self._put(name, _CacheEntry(version, value, value.nbytes))
-                if value.nbytes >= LARGE:
-                    _give_memory_back()
+                made = load(None if older is None else cast(T, older.value))
+                self._put(name, _Entry(version, made, made.nbytes))
             finally:
                 with self._lock:
                     self._loading.pop(name, None)
-            return value
+            return made
 
-    def get_if_frequent(
-        self, name: Name, version: object, asked: int, load: Callable[[], T]
-    ) -> T | None:
-        """Return a part, which is loaded once it was asked for so many times at one version."""
-        found: T | None = self.find(name, version)
-        if found is not None:
-            return found
-        with self._lock:
-            known, times = self._asked.get(name, (version, 0))
-            times = times + 1 if known == version else 1
-            if len(self._asked) >= MAX_ASKED:
-                self._asked.clear()
-            self._asked[name] = (version, times)
-        return self.get(name, version, lambda _: load()) if times >= asked else None
-
-    def find(self, name: Name, version: object) -> Any:
-        """Return a part of this version if it is held, else None. Never waits for one
-        that is loaded.
-        """
+    def _find(self, name: Name, version: object) -> Any:
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.version != version:
@@ -100,10 +69,9 @@ class Cache:
             self._entries.move_to_end(name)
             return entry.value
 
-    def _put(self, name: Name, entry: _CacheEntry) -> None:
+    def _put(self, name: Name, entry: _Entry) -> None:
         with self._lock:
             self._drop(name)
-            self._asked.pop(name, None)
             self._entries[name] = entry
             self._bytes += entry.nbytes
             while self._bytes > self._max_bytes and len(self._entries) > 1:
@@ -114,8 +82,8 @@ class Cache:
         if entry is not None:
             self._bytes -= entry.nbytes
 
-    def forget(self, graph: int) -> None:
-        """Drop what is held of a deleted graph."""
+    def forget(self, owner: Hashable) -> None:
+        """Drops what is held of an owner, such as a deleted graph."""
         with self._lock:
-            for name in [name for name in self._entries if name[1] == graph]:
+            for name in [name for name in self._entries if name[1] == owner]:
                 self._drop(name)

@@ -4,10 +4,6 @@ Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and 
 waits until the log was then synced, together with all others that were committed meanwhile. Each
 would wait as long with synchronous FULL, but one after the other: 64 decisions at once would
 take 64 syncs.
-
-Decision: the event loop asks SQLite two things by itself. Whether anybody has committed anything
-takes 6 µs in shared memory; if so, whether a graph changed is one row, which waits for no lock. To
-ask a thread takes ten times as long and more, and records are written all the time.
 """
 
 from __future__ import annotations
@@ -23,7 +19,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from datasources.errors import SourceUnavailable
-from datasources.sqlite import statements as sql
 from datasources.sqlite.schema import connect, translate
 from datasources.store_spans import traced
 
@@ -59,10 +54,6 @@ class Pool:
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._watch = self._connect()
-        self._watch.execute("PRAGMA busy_timeout = 0")
-        self._commits = -1
-        self._graph_changes = ""
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -72,23 +63,6 @@ class Pool:
         with self._lock:
             self._open.append(connection)
         return connection
-
-    def graph_changes(self) -> str | None:
-        """Return what is another after a change of graphs by any process; None where
-        SQLite is busy.
-        """
-        self.check_open()
-        try:
-            with self._lock:  # a connection that another thread closes meanwhile ends the process
-                self.check_open()
-                ((version,),) = self._watch.execute("PRAGMA data_version").fetchall()
-                if version != self._commits:
-                    ((changes,),) = self._watch.execute(sql.GRAPH_CHANGES).fetchall()
-                    self._commits = version
-                    self._graph_changes = changes
-        except sqlite3.Error:  # a reader's thread waits, or says what is wrong
-            return None
-        return self._graph_changes
 
     def _mine(self) -> sqlite3.Connection:
         connection = getattr(self._local, "connection", None)

@@ -1,18 +1,12 @@
-"""Conversions between rows and our shapes, the best of many scores, and the log of
-nodes that changed.
-
-The log says which nodes changed since an index was made, in their text or in their vectors: one row
-a node, with the version at which it last changed. A write that changes more nodes than an index
-would ever look through itself only raises the floor: every older index is then of no use.
-"""
+"""Conversions between rows and the shapes of `datasources`, and the best of many scores."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import orjson
@@ -24,21 +18,16 @@ from datasources.lexical import idf
 from datasources.sqlite import statements as sql
 from datasources.types import Graph, is_storable, parse_document
 
-SHIFT = 32
-MAX_TIES = 1_000
-"""Nodes of equal score looked at beyond a limit, so that their keys decide."""
-
-SAMPLE = 2_048
-"""Scores looked at to guess how great the best are."""
-
+SHIFT = 32  # bits of a row id that number the rows of one graph
+MAX_TIES = 1_000  # nodes of equal score kept beyond a limit, so that their keys decide
 LOWEST = float(np.finfo(np.float32).min)
 
-_as_hit: Callable[[tuple[str, float]], Hit] = partial(tuple.__new__, Hit)
+Rids = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class GraphRow:
-    """What a statement needs to know of a graph. `low` and `high` are its range of row ids."""
+    """A row of the table `graphs`. `low` and `high` are the range of its nodes' row ids."""
 
     id: int
     revision: int
@@ -56,6 +45,11 @@ class GraphRow:
         return parse_document(Graph, self.body, "graphs")
 
     @property
+    def size(self) -> int:
+        """How many nodes and edges the graph has."""
+        return self.nodes + self.edges
+
+    @property
     def low(self) -> int:
         return self.id << SHIFT
 
@@ -68,13 +62,8 @@ class GraphRow:
         return {"low": self.low, "high": self.high}
 
 
-def label_of(body: bytes) -> str:
-    """Return the label of a stored edge, an empty one where it has none."""
-    return orjson.loads(body).get("label") or ""
-
-
 def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) -> GraphRow:
-    """Read a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
+    """Reads a graph's row. Raises: GraphNotFound, also for a graph of another workspace."""
     try:
         row = connection.execute(
             sql.GRAPH_ROW, {"key": graph_key, "workspace": workspace}
@@ -87,121 +76,85 @@ def graph_row(connection: sqlite3.Connection, workspace: str, graph_key: str) ->
 
 
 def graph_row_by_id(connection: sqlite3.Connection, graph: int) -> GraphRow | None:
-    """Read a graph's row; None: it was deleted."""
+    """Reads a graph's row; None: it was deleted."""
     row = connection.execute(sql.GRAPH_ROW_BY_ID, {"graph": graph}).fetchone()
     return None if row is None else GraphRow(*row)
 
 
 def array(values: Iterable[str] | Iterable[int]) -> str:
-    """Return a JSON array to bind for json_each."""
+    """Returns a JSON array to bind for json_each."""
     try:
         return orjson.dumps(list(values)).decode()
     except TypeError:  # a key with a lone surrogate: nothing can be stored under it
         return orjson.dumps([v for v in values if isinstance(v, int) or is_storable(v)]).decode()
 
 
-def keys_of(connection: sqlite3.Connection, rids: Sequence[int]) -> list[str]:
-    """Return the keys of nodes that exist."""
-    found = dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())
-    return [found[rid] for rid in rids]
+def keys_of(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, str]:
+    """Returns row id → key of those of the nodes that exist."""
+    return dict(connection.execute(sql.NODE_KEYS, {"rids": array(rids)}).fetchall())
 
 
 def vector_of(blob: bytes) -> Vector:
-    """Return a stored vector, read-only."""
+    """Returns a stored vector, read-only."""
     return np.frombuffer(blob, dtype=np.float32)
 
 
 def matrix_of(blobs: Sequence[bytes], dim: int) -> Vector:
-    """Return stored vectors as float32[n, dim]."""
+    """Returns stored vectors as float32[n, dim]."""
     return np.frombuffer(b"".join(blobs), dtype=np.float32).reshape(len(blobs), dim)
-
-
-def best_of(keys: Sequence[str], scores: NDArray[np.floating[Any]], limit: int) -> list[Hit]:
-    """Return nodes as hits, best first, ties by key. Shapes: `scores` is [len(keys)]."""
-    order = (-scores).argsort(kind="stable")
-    values: list[float] = scores.take(order).tolist()
-    hits = list(map(_as_hit, zip(map(keys.__getitem__, order.tolist()), values, strict=True)))
-    if len(set(values)) < len(values):
-        hits.sort(key=lambda hit: (-hit.score, hit.key))
-    return hits[:limit]
 
 
 def best_rows(
     scores: NDArray[np.floating[Any]], count: int, lowest: float = LOWEST
 ) -> NDArray[np.int64]:
-    """Return the rows of the greatest scores, ascending, and some of those that tie with the last.
+    """Returns the rows of the greatest scores, ascending, with up to MAX_TIES that tie with the
+    last.
 
-    Rows of less than `lowest` or of minus infinity are left out. Of many a guess of how great the
-    best are, from a sample, spares ordering all of them; where it was wrong all are ordered.
+    Rows of less than `lowest` or of minus infinity are left out.
     """
-    bound = lowest = max(lowest, LOWEST)
-    if 0 < count < len(scores) <= 4 * SAMPLE:
-        bound = max(lowest, float(np.partition(scores, len(scores) - count)[len(scores) - count]))
-    elif len(scores) > 4 * SAMPLE and count > 0:
-        some = scores[:: len(scores) // SAMPLE]
-        place = min(len(some), 8 + 2 * count * len(some) // len(scores))
-        bound = max(lowest, float(np.partition(some, len(some) - place)[len(some) - place]))
-    rows = np.flatnonzero(scores >= bound)
-    if len(rows) < count and bound > lowest:
-        rows = np.flatnonzero(scores >= lowest)
+    rows = np.flatnonzero(scores >= max(lowest, LOWEST))
     if len(rows) <= count:
         return rows
-    found = scores[rows]
-    least = np.partition(found, len(rows) - count)[len(rows) - count]
-    best = rows[found >= least]
-    if len(best) <= count + MAX_TIES:
-        return best
-    better = rows[found > least]
-    return np.sort(np.concatenate([better, rows[found == least][: count + MAX_TIES - len(better)]]))
+    candidates = scores[rows]
+    place = len(rows) - count
+    least = np.partition(candidates, place)[place]
+    better = rows[candidates > least]
+    ties = rows[candidates == least][: count + MAX_TIES - len(better)]
+    return np.sort(np.concatenate([better, ties]))
 
 
-def with_rarest(found: Mapping[str, Sequence[int]], nodes: int, most: int) -> list[int]:
-    """Return so many of the nodes found by words: those whose words weigh most, of
-    `nodes` in all.
+def best_hits(
+    connection: sqlite3.Connection,
+    rids: Rids,
+    scores: NDArray[np.floating[Any]],
+    limit: int,
+    lowest: float = LOWEST,
+) -> list[Hit]:
+    """Returns the best nodes as hits, best first, ties by key.
+
+    Nodes that do not exist at this moment are left out: an index may be newer than the moment.
+    Shapes: `scores` is [len(rids)].
     """
-    rids, place = np.unique(np.concatenate(list(found.values())), return_inverse=True)
-    sizes = np.array([len(of_word) for of_word in found.values()])
+    rows = best_rows(scores, limit, lowest)
+    best: list[int] = rids[rows].tolist()
+    values: list[float] = scores[rows].tolist()
+    keys = keys_of(connection, best)
+    hits = [Hit(keys[rid], score) for rid, score in zip(best, values, strict=True) if rid in keys]
+    return ordered(hits, limit)
+
+
+def ordered(hits: Iterable[Hit], limit: int) -> list[Hit]:
+    """Returns the first hits, best first, ties by key."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.key))[:limit]
+
+
+def with_rarest(rids_by_word: Mapping[str, Sequence[int]], nodes: int, limit: int) -> list[int]:
+    """Returns up to about `limit` nodes: those whose words weigh most by BM25's idf.
+
+    `nodes` is the number of nodes of which the words were looked for.
+    """
+    rids, place = np.unique(np.concatenate(list(rids_by_word.values())), return_inverse=True)
+    sizes = np.array([len(of_word) for of_word in rids_by_word.values()])
     weights = np.bincount(place, np.repeat(idf(nodes, sizes), sizes)).astype(np.float64, copy=False)
-    chosen: list[int] = rids[best_rows(weights, most)].tolist()
+    chosen: list[int] = rids[best_rows(weights, limit)].tolist()
     return chosen
-
-
-MAX_BEHIND = 2_000
-"""Changes that a search looks through itself; an index that lags further behind is not used."""
-
-
-class ChangeLog:
-    """The log of one kind of change: the table `KIND_log`, and its floor in `graphs`."""
-
-    def __init__(self, kind: Literal["text", "vector"]) -> None:
-        self.add = f"""INSERT INTO {kind}_log (rid, graph, number) VALUES (?, ?, ?)
-            ON CONFLICT (rid) DO UPDATE SET number = excluded.number"""
-        self.floor = f"SELECT {kind}_log_floor FROM graphs WHERE id = :graph"
-        self.raise_floor = f"UPDATE graphs SET {kind}_log_floor = :number WHERE id = :graph"
-        self.since = (
-            f"SELECT rid FROM {kind}_log WHERE graph = :graph AND number > :number LIMIT :limit"
-        )
-
-    def note(
-        self, connection: sqlite3.Connection, graph: int, rids: Sequence[int], number: int
-    ) -> None:
-        """Note inside a write that nodes change with version `number`."""
-        if len(rids) > MAX_BEHIND:
-            connection.execute(self.raise_floor, {"graph": graph, "number": number})
-        else:
-            connection.executemany(self.add, ((rid, graph, number) for rid in rids))
-
-    def changed(
-        self, connection: sqlite3.Connection, row: GraphRow, number: int
-    ) -> list[int] | None:
-        """Return the nodes that changed after a version; None: too many, or no longer known."""
-        (floor,) = connection.execute(self.floor, {"graph": row.id}).fetchone()
-        if number < floor:
-            return None
-        values = {"graph": row.id, "number": number, "limit": MAX_BEHIND + 1}
-        rows = connection.execute(self.since, values).fetchall()
-        return None if len(rows) > MAX_BEHIND else [rid for (rid,) in rows]
-
-
-TEXT_LOG = ChangeLog("text")
-VECTOR_LOG = ChangeLog("vector")

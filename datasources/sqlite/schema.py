@@ -74,13 +74,10 @@ do no harm.
 WORDS = "words"
 """The name in `meta` of the version of `datasources.text` that made the words of all graphs."""
 
+# The name in `meta` of a number that changes with any graph or node type, so that parsed types
+# are known to be current. Triggers count, because programs of before do not; such programs also
+# rely on the count for graphs.
 GRAPH_CHANGES = "graph_changes"
-"""The name in `meta` of a number that is another after any change of a graph or of the
-types of nodes.
-
-Any change of nodes, edges or vectors changes the row of their graph. Triggers count, so that
-programs which do not know of the number count too; they are made as the indexes of records are.
-"""
 TRIGGER_STATEMENTS = {
     f"{table}_{change.lower()}_counted": f"CREATE TRIGGER IF NOT EXISTS {table}_{change.lower()}_counted "
     f"AFTER {change} ON {table} BEGIN "

@@ -54,10 +54,8 @@ SELECT e.key, e.rid FROM json_each(:keys) j CROSS JOIN edges e ON e.graph = :gra
 NODE_KEYS = "SELECT n.rid, n.key FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 NODE_BODIES = "SELECT n.rid, n.body FROM json_each(:rids) j CROSS JOIN nodes n ON n.rid = j.value"
 ALL_NODES = "SELECT rid, key, body FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY key"
-ALL_KEYS = "SELECT rid, key FROM nodes WHERE rid BETWEEN :low AND :high ORDER BY rid"
-ALL_EDGES = (
-    "SELECT source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"
-)
+ALL_EDGES = """
+SELECT key, source, target, body FROM edges INDEXED BY edges_key WHERE graph = :graph ORDER BY key"""
 
 # UNION removes an edge that both halves find (its two ends are both asked for).
 EDGES_OF = """
@@ -76,15 +74,11 @@ SELECT s.key, t.key FROM (
     ORDER BY 1 LIMIT :limit
 ) CROSS JOIN nodes s ON s.rid = s CROSS JOIN nodes t ON t.rid = t ORDER BY k"""
 TYPED_LINKS_OF = """
-SELECT e.key, e.source, e.target, e.body FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
-UNION ALL SELECT e.key, e.source, e.target, e.body
-FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
-WHERE e.source NOT IN (SELECT value FROM json_each(:rids))"""
-# Answered from the indexes of edges alone.
-ENDS_OF = """
-SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
-UNION ALL SELECT e.source, e.target FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
-WHERE e.source NOT IN (SELECT value FROM json_each(:rids)) LIMIT :limit"""
+SELECT s.key, t.key, e.body FROM (
+    SELECT e.rid AS rid FROM json_each(:rids) j CROSS JOIN edges e ON e.source = j.value
+    UNION SELECT e.rid FROM json_each(:rids) j CROSS JOIN edges e ON e.target = j.value
+) CROSS JOIN edges e USING (rid) CROSS JOIN nodes s ON s.rid = e.source
+CROSS JOIN nodes t ON t.rid = e.target ORDER BY e.key"""
 # A hub's edges are not counted to the end.
 RIDS_OF_DEGREE = """
 SELECT value FROM (

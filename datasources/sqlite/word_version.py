@@ -7,8 +7,9 @@ from pathlib import Path
 
 from datasources.builtin_types import types_by_name
 from datasources.sqlite import statements as sql
+from datasources.sqlite.node_types import read_configs
 from datasources.sqlite.schema import WORDS, connect, translate
-from datasources.sqlite.words import read_configs, reindex_types
+from datasources.sqlite.words import reindex_types
 from datasources.text import PLAIN_LETTERS, WORDS_VERSION
 
 _LETTERS = "*[" + "".join(map(chr, PLAIN_LETTERS)) + "ς]*"

@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from datasources.builtin_types import visible_types
 from datasources.errors import BadDocument
 from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
-from datasources.sqlite.rows import TEXT_LOG, GraphRow, array
+from datasources.sqlite.change_log import TEXT_LOG
+from datasources.sqlite.rows import GraphRow, array
 from datasources.text import node_text, tokenize, tokenize_prose
-from datasources.types import ROOT_WORKSPACE, Node, NodeTypeConfig, parse_document
+from datasources.types import Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
 """The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
@@ -128,19 +128,6 @@ def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[in
     return {row[0]: row[1:] for row in connection.execute(sql.WORDS_OF, {"rids": array(rids)})}
 
 
-def read_configs(connection: sqlite3.Connection, workspace: str) -> list[NodeTypeConfig]:
-    """Return the stored types that a workspace sees."""
-    own: list[NodeTypeConfig] = []
-    root: list[NodeTypeConfig] = []
-    for of, body in connection.execute(
-        sql.CONFIGS, {"workspace": workspace, "root": ROOT_WORKSPACE}
-    ):
-        (own if of == workspace else root).append(
-            parse_document(NodeTypeConfig, body, "node_configs")
-        )
-    return visible_types(own, root)
-
-
 def reindex_types(
     connection: sqlite3.Connection,
     graph: int,
@@ -180,7 +167,7 @@ _TOKENS = {"content": content_tokens, "name": name_tokens}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CachedWords:
+class HeldWords:
     """One field of a graph at one version of its text. `keys` gives the key of each
     node's row id.
     """
@@ -194,9 +181,9 @@ class CachedWords:
         return self.index.nbytes + 100 * len(self.keys)
 
     @staticmethod
-    def of(
-        connection: sqlite3.Connection, row: GraphRow, field: SearchField, older: CachedWords | None
-    ) -> CachedWords:
+    def load(
+        connection: sqlite3.Connection, row: GraphRow, field: SearchField, older: HeldWords | None
+    ) -> HeldWords:
         """Return the words of a graph: all read, or those of an older version with
         what changed since.
         """
@@ -210,7 +197,7 @@ class CachedWords:
         for rid, key, *words in connection.execute(sql.WORDS_IN_ORDER, row.range):
             keys[rid] = key
             documents.append((key, tokens(words)))
-        return CachedWords(number=row.text_version, index=LexicalIndex.build(documents), keys=keys)
+        return HeldWords(number=row.text_version, index=LexicalIndex.build(documents), keys=keys)
 
     def is_worth_changing(self, changed: int) -> bool:
         """Tell whether to change so many nodes' words is less work than to read all."""
@@ -223,7 +210,7 @@ class CachedWords:
         row: GraphRow,
         field: SearchField,
         changed: Sequence[int],
-    ) -> CachedWords:
+    ) -> HeldWords:
         tokens = _TOKENS[field]
         words = stored_words(connection, changed)
         found: dict[int, str] = dict(
@@ -237,4 +224,4 @@ class CachedWords:
         for rid, key in found.items():  # after those that went: a node made again has its key
             keys[rid] = key
             documents[key] = tokens(words[rid])
-        return CachedWords(number=row.text_version, index=self.index.changed(documents), keys=keys)
+        return HeldWords(number=row.text_version, index=self.index.changed(documents), keys=keys)

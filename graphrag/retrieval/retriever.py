@@ -79,7 +79,7 @@ class Retriever:
         self._source = source
         # Looked at once: to ask for an ability takes longer than some reads.
         self._batches = source if isinstance(source, BatchSource) else None
-        self._tables = source if isinstance(source, LinkTables) else ComputedTables(source)
+        self._tables = ComputedTables(source)
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
 from datasources.hits import Hit, SearchField, VectorQuery
-from datasources.sqlite.rows import graph_row
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.text_index import search_stored
 from datasources.sqlite.vector_index import search_exactly
@@ -28,16 +26,14 @@ class ExhaustiveSource(SqliteSource):
         self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
     ) -> list[Hit]:
         words = list(dict.fromkeys(tokenize(query)))
-        return await self._read(
+        return await self._read_rows(
             graph_key,
-            lambda at: search_stored(
-                at.connection, at.row, words, limit, field, postings=EVERYTHING, scored=EVERYTHING
+            lambda connection, row: search_stored(
+                connection, row, words, limit, field, matched=EVERYTHING, scored=EVERYTHING
             ),
         )
 
     async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        def work(connection: sqlite3.Connection) -> list[Hit]:
-            row = graph_row(connection, self.workspace, graph_key)
-            return search_exactly(connection, row, wanted)
-
-        return await self.engine.pool.read(work)
+        return await self._read_rows(
+            graph_key, lambda connection, row: search_exactly(connection, row, wanted)
+        )

@@ -39,7 +39,7 @@ from tests.benchmarks.known_vectors import KnownVectors, local_embedder
 from tests.benchmarks.machine import described
 from tests.benchmarks.packages import Packages, package_type, read_packages
 
-SIZES = ("1000", "100000", "1000000", "packages")
+SIZES = ("1000", "100000", "packages")
 SMALL_GRAPHS = 200
 SMALL_NODES = 50
 BATCH = 5_000

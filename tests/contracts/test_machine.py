@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.sqlite import Limits, SqliteDatabase, rows
+from datasources.sqlite import Limits, SqliteDatabase, change_log
 from datasources.sqlite.source import SqliteSource
 from tests.contracts.machine import SourceMachine
 from tests.datasources.sqlite.recount import faults
@@ -42,10 +42,10 @@ class _Indexed(_SqliteMachine):
 class LargeMachine(_Indexed):
     """No graph is small: SQL and indexes alone, and these soon lag too far behind."""
 
-    limits = Limits(small=-1, components=-1, linked=-1)
+    limits = Limits(held=-1)
 
     def __init__(self) -> None:
-        self.few_behind = patch.object(rows, "MAX_BEHIND", 3)
+        self.few_behind = patch.object(change_log, "MAX_BEHIND", 3)
         self.few_behind.start()
         super().__init__()
 
@@ -59,7 +59,7 @@ class LargeMachine(_Indexed):
 class CrossingMachine(_Indexed):
     """Graphs become large and small again; hardly anything stays in memory."""
 
-    limits = Limits(small=6, asked=1, memory=3_000)
+    limits = Limits(held=6, memory=3_000)
 
 
 TestHeld = HeldMachine.TestCase

@@ -9,8 +9,7 @@ from tests.contracts.base import Factory
 from tests.contracts.graph_source import DurableContract, GraphSourceContract
 from tests.contracts.records import JoinedRecordsContract, RecordQueryContract, RecordStoreContract
 
-NOTHING_IS_SMALL = Limits(small=-1, components=-1, linked=-1)
-HELD_AT_ONCE = Limits(asked=1)
+NOTHING_IS_SMALL = Limits(held=-1)
 
 
 class _Held:
@@ -25,12 +24,6 @@ class _Large:
         return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=NOTHING_IS_SMALL)
 
 
-class _AtOnce:
-    @pytest.fixture
-    def factory(self, tmp_path: Path) -> Factory:
-        return lambda: SqliteDatabase(tmp_path / "graphs.db", limits=HELD_AT_ONCE)
-
-
 class TestSqliteSource(_Held, GraphSourceContract):
     pass
 
@@ -40,11 +33,6 @@ class TestSqliteSourceOfLargeGraphs(_Large, GraphSourceContract):
     """The quick suite compares the same answers with those of memory: TestLarge in test_machine."""
 
     scored_together = False
-
-
-@pytest.mark.slow
-class TestSqliteSourceHeldAtOnce(_AtOnce, GraphSourceContract):
-    pass
 
 
 class TestSqliteRecords(_Held, RecordStoreContract):

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from datasources import errors as data
-from datasources.sqlite.engine import NotHeld
 from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import errors as approvals
@@ -45,7 +44,7 @@ from tools.http.problems import BadText, DocumentProblem
 
 ROOMS = ("datasources", "graphrag", "server", "tools")
 ANSWERED = {
-    *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotHeld, NotNamed, GraphNamed),
+    *(TurnBroken, InvalidMessage, ClientGone, Unreadable, NotNamed, GraphNamed),
     *(PhoneGone, MessageRefused),
     *(AddressRefused, BadText, BuilderFailed, RequestFailed, TemplateFailed),
     *(RealtimeRefused, RealtimeUnreachable, EventRefused),

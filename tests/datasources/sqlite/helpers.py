@@ -15,7 +15,7 @@ from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, a_vector
 
 ROOT = Path(__file__).parents[3]
-NOTHING_IS_SMALL = Limits(small=-1, components=-1, linked=-1)
+NOTHING_IS_SMALL = Limits(held=-1)
 
 
 @asynccontextmanager

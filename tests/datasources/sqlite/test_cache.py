@@ -1,6 +1,4 @@
-"""A graph that is asked for often is held in memory, and what is held, words too, is the graph
-as it is.
-"""
+"""What is held in memory of a graph is the graph as it is, and bounded."""
 
 import random
 import threading
@@ -12,63 +10,18 @@ import pytest
 
 from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
-from datasources.sqlite import Limits, cache, rows, words
+from datasources.sqlite import change_log, words
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.source import SqliteSource
-from datasources.sqlite.words import CachedWords
+from datasources.sqlite.words import HeldWords
 from datasources.types import Mutation
-from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
+from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.datasources.sqlite.helpers import opened
-
-MIDDLING = Limits(small=-1, asked=3, tiny=-1)
 
 
 @dataclass
 class Part:
     nbytes: int = 1
-
-
-async def made(source: SqliteSource) -> None:
-    await source.create_graph(a_graph())
-    nodes = [a_node(f"n{i}") for i in range(20)]
-    edges = [an_edge(f"e{i}", f"n{i}", f"n{(i * 7) % 20}") for i in range(20)]
-    await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=edges))
-
-
-def is_held(source: SqliteSource) -> bool:
-    return any(name[0] == "graph" for name in source.engine.cache._entries)
-
-
-async def test_a_graph_that_is_asked_for_often_is_held_from_then_on(tmp_path: Path) -> None:
-    async with opened(tmp_path / "graphs.db", MIDDLING) as source:
-        await made(source)
-        answers: list[object] = []
-        for times in range(1, 6):
-            answers.append(await source.get_neighborhood(FLOW, ["n1"], max_depth=2, limit=9))
-            assert is_held(source) == (times >= 3)
-        assert all(answer == answers[0] for answer in answers)
-
-
-async def test_a_tiny_graph_is_held_from_the_first_time_on(tmp_path: Path) -> None:
-    async with opened(tmp_path / "graphs.db") as source:
-        await made(source)
-        assert not is_held(source)
-        await source.get_nodes_by_key(FLOW, ["n1"])
-        assert is_held(source)
-
-
-async def test_each_write_begins_the_count_again(tmp_path: Path) -> None:
-    async with opened(tmp_path / "graphs.db", MIDDLING) as source:
-        await made(source)
-        for i in range(8):
-            await source.apply(
-                Mutation(graph_key=FLOW, put_nodes=[a_node("n1", process=f"step{i}")])
-            )
-            for _ in range(2):
-                assert [n.process for n in await source.get_nodes_by_key(FLOW, ["n1"])] == [
-                    f"step{i}"
-                ]
-            assert not is_held(source)
 
 
 def test_what_many_ask_for_at_once_is_loaded_once() -> None:
@@ -108,28 +61,6 @@ def test_what_was_used_least_recently_goes_and_a_deleted_graph_goes_whole() -> N
     assert [name[1] for name in held._entries] == [1, 3]
     held.forget(1)
     assert ([name[1] for name in held._entries], held._bytes) == ([3], 4)
-
-
-@pytest.mark.parametrize(("nbytes", "given"), [(cache.LARGE - 1, 0), (cache.LARGE, 1)])
-def test_what_loading_a_large_part_needed_goes_back_to_the_system(
-    nbytes: int, given: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[int] = []
-    monkeypatch.setattr(cache, "_give_memory_back", lambda: calls.append(1))
-    held = Cache(2 * nbytes)
-    for _ in range(2):
-        assert held.get(("text", 1), 1, lambda _: Part(nbytes)).nbytes == nbytes
-    assert len(calls) == given
-
-
-def test_graphs_that_are_asked_for_once_are_not_counted_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cache, "MAX_ASKED", 3)
-    held = Cache(100)
-    for graph in range(9):
-        assert held.get_if_frequent(("graph", graph), 1, 2, Part) is None
-        assert len(held._asked) <= 3
 
 
 WORDS = ["fetch", "sort", "filter", "players", "season", "points", "données", "発送"]
@@ -179,16 +110,14 @@ async def test_words_are_true_after_whatever_another_wrote(
         assert len(builds) < 25 * 2 + 15  # two fields of each fresh one; the reader's own are few
 
 
-async def words_now(source: SqliteSource, older: CachedWords | None) -> CachedWords:
-    return await source._read(
-        FLOW, lambda at: CachedWords.of(at.connection, at.row, "content", older)
-    )
+async def words_now(source: SqliteSource, older: HeldWords | None) -> HeldWords:
+    return await source._read_rows(FLOW, lambda c, row: HeldWords.load(c, row, "content", older))
 
 
 async def test_what_changed_too_much_or_is_forgotten_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "MAX_BEHIND", 5)
+    monkeypatch.setattr(change_log, "MAX_BEHIND", 5)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(

@@ -16,7 +16,7 @@ LARGE = 7
 
 
 async def _found(path: Path, *, others: bool) -> tuple[WideHits, list[str]]:
-    async with SqliteDatabase(path, limits=Limits(small=10)) as database:
+    async with SqliteDatabase(path, limits=Limits(held=10)) as database:
         for number in range(12):
             workspace = OTHER if number % 3 == 1 and number != LARGE else WORKSPACE
             if workspace == OTHER and not others:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from datasources.hits import Hit, VectorQuery
-from datasources.sqlite import rows
+from datasources.sqlite import change_log
 from datasources.sqlite import statements as sql
 from datasources.sqlite.index_manager import IndexFiles, is_whole
 from datasources.sqlite.source import SqliteSource
@@ -252,7 +252,7 @@ async def test_a_changed_type_is_found_in_a_stale_index(indexed: Path) -> None:
 async def test_an_index_that_lags_too_far_behind_is_not_used(
     indexed: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(rows, "MAX_BEHIND", most)
+    monkeypatch.setattr(change_log, "MAX_BEHIND", most)
     async with opened(indexed, NOTHING_IS_SMALL) as source:
         for turn in range(4):
             await source.apply(numbered(range(turn * 9, turn * 9 + 4), note="changed"))

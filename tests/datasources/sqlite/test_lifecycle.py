@@ -7,7 +7,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 from datasources.base import MutableGraphDataSource, Record, RecordStore
 from datasources.errors import InvalidMutation, SourceUnavailable
 from datasources.sqlite import SqliteDatabase
-from datasources.sqlite.pool import Pool
 from datasources.types import Mutation
 from tests.contracts.samples import (
     FLOW,
@@ -242,19 +240,6 @@ async def test_a_reader_that_fails_sees_later_writes_all_the_same(path: Path) ->
         await source.apply(Mutation(graph_key=FLOW, delete_nodes=["b"]))
         for _ in range(8):
             assert keys_of(await source.get_nodes(FLOW)) == ["a", "apart", "c", "d"]
-
-
-def test_the_version_is_not_asked_of_a_connection_that_another_thread_closes(path: Path) -> None:
-    def ask_on(pool: Pool) -> None:
-        while True:
-            pool.graph_changes()
-
-    for _ in range(50):
-        pool = Pool(path)
-        with ThreadPoolExecutor(4) as threads:
-            asking = [threads.submit(ask_on, pool) for _ in range(3)]
-            pool.close()
-        assert [type(one.exception()) for one in asking] == [SourceUnavailable] * 3
 
 
 def a_record(kind: str, key: str) -> Record:

@@ -1,30 +1,27 @@
-"""Edges as numbers say the same as edges as keys."""
+"""Tables of links to choose from hold the links that a source has."""
 
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from datasources.base import LinkTables
+from datasources.base import GraphDataSource
 from datasources.batches import BatchRequest
-from datasources.computed_tables import search_hits
-from datasources.errors import GraphNotFound
+from datasources.computed_tables import ComputedTables
 from datasources.links import Link, LinkTable, NodeChoice
 from datasources.memory_overlay import MemoryOverlay
 from datasources.sqlite import Limits
 from datasources.types import Edge, Graph, Mutation, Node
-from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, an_edge
-from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, numbered, opened
+from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
+from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 
 KEYS = [f"nœud {i}" for i in range(30)]
 
 
 async def table_of(
-    source: LinkTables,
+    source: GraphDataSource,
     graph: str,
     asked: Sequence[str],
     limit: int,
@@ -48,7 +45,8 @@ async def table_of(
 
     keys = [*asked, *rest]
     how = {"walked": len(asked), "limit": limit, "max_degree": max_degree}
-    await source.get_chosen(graph, NodeChoice(keys=keys, further=further, choose=choose, **how))
+    wanted = NodeChoice(keys=keys, further=further, choose=choose, **how)
+    await ComputedTables(source).get_chosen(graph, wanted)
     assert all(table.keys[: len(keys)] == keys for table in given)
     return given[-1]
 
@@ -148,8 +146,8 @@ async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) 
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         asked = [*KEYS[:3], "no such node", KEYS[0]]
-        for _ in range(5):  # read from the file, then held
-            found = await source.search_hits(
+        for _ in range(2):  # loaded, then held
+            found = await ComputedTables(source).search_hits(
                 FLOW, BatchRequest(query="fetch", limit=5), lambda *_: asked
             )
             assert [hit.key for hit in (*found.text, *found.name)] == [KEYS[0]] * 2
@@ -158,30 +156,3 @@ async def test_names_are_those_of_the_documents(tmp_path: Path, limits: Limits) 
                 KEYS[1]: ["Send", "Mail"],
                 KEYS[2]: [KEYS[2]],
             }
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [Limits(), NOTHING_IS_SMALL, Limits(at_once=0)],
-    ids=["held", "large", "beside each other"],
-)
-async def test_searches_together_find_what_each_finds(tmp_path: Path, limits: Limits) -> None:
-    vector = np.array([1.0, 2.5], dtype=np.float32)
-    for_words = BatchRequest(query="common wfk wjk", limit=7)
-    async with opened(tmp_path / "graphs.db", limits) as source:
-        await source.create_graph(a_graph())
-        await source.apply(numbered(range(30)))
-        # else one may be there for the second search and not for the first
-        await source.build_indexes(FLOW)
-        for _ in range(3):
-            for asked in (for_words, replace(for_words, vector=(MODEL, vector), min_score=0.9)):
-                found = await source.search_hits(
-                    FLOW, asked, lambda *hits: [hit.key for hit in hits[0]]
-                )
-                assert found == await search_hits(
-                    source, FLOW, asked, lambda *hits: [h.key for h in hits[0]]
-                )
-                assert len(found.text) == 7
-                assert bool(found.vector and found.name_vector) == (asked is not for_words)
-        with pytest.raises(GraphNotFound):
-            await source.search_hits("gone", asked, lambda *_: [])

@@ -8,8 +8,8 @@ import pytest
 
 from datasources.record_kinds import RECORD_INDEXES, RecordQuery
 from datasources.sqlite import schema, statements
+from datasources.sqlite.change_log import TEXT_LOG, VECTOR_LOG
 from datasources.sqlite.records import query_statement
-from datasources.sqlite.rows import TEXT_LOG, VECTOR_LOG
 from tests.support.each_row import each_row
 
 STATEMENTS = (

@@ -12,13 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from datasources.base import Record
-from datasources.errors import DatabaseBusy, GraphNotFound
+from datasources.errors import DatabaseBusy
 from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase, schema
-from datasources.sqlite.engine import LIGHT_NODES, Limits
-from datasources.sqlite.graph_moment import LIGHT_BODIES, LIGHT_EDGES
-from datasources.sqlite.records import SqliteRecords
 from datasources.types import Mutation
 from tests.contracts.samples import (
     FLOW,
@@ -28,7 +24,6 @@ from tests.contracts.samples import (
     a_node,
     a_type,
     a_vector,
-    an_edge,
     assert_same_hits,
     floats,
     keys_of,
@@ -38,7 +33,6 @@ from tests.datasources.sqlite.helpers import (
     NOTHING_IS_SMALL,
     finish,
     line_of,
-    numbered,
     opened,
     start,
     word,
@@ -166,14 +160,11 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
     async with opened(path, limits) as source:  # pyright: ignore[reportArgumentType]
         # A new connection of a reader must wait for the one that holds the file.
         pool = source.engine.pool
-        pool._watch.close()
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         monkeypatch.setattr(pool, "_local", threading.local())
         other.execute("PRAGMA journal_mode = DELETE")
         other.execute("BEGIN EXCLUSIVE")
-        monkeypatch.setattr(pool, "_watch", sqlite3.connect(path, timeout=0))
-        assert pool.graph_changes() is None
         reads = [
             source.get_versions(FLOW),
             source.get_nodes_by_key(FLOW, ["n"]),
@@ -190,7 +181,6 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
             last = time.perf_counter()
         assert all(isinstance(outcome, DatabaseBusy) for outcome in await waiting)
         assert longest < 0.6
-        pool._watch.close()
         other.close()
 
 
@@ -249,112 +239,6 @@ async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(
             if limits is not None:
                 await reader.build_indexes(FLOW)
             await writer.delete_graph(FLOW)
-
-
-async def test_what_is_held_of_a_light_graph_is_answered_without_a_thread_until_a_graph_changes(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(path) as source, opened(path) as other:
-        await source.create_graph(a_graph())
-        await source.apply(numbered(range(9)))
-        asked: list[object] = []
-        read = source.engine.pool.read
-        monkeypatch.setattr(
-            source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1]
-        )
-
-        async def ask() -> int:
-            before = len(asked)
-            (hit,) = await source.search_text(FLOW, word(3), limit=1)
-            assert hit.key == "n003"
-            assert (
-                len(
-                    await source.search_vectors(
-                        FLOW, VectorQuery(vector=floats(1, 3), model=MODEL, limit=9)
-                    )
-                )
-                == 9
-            )
-            assert (await source.get_graph(FLOW)).workspace == WORKSPACE
-            assert await source.get_node_configs() == []
-            assert (await source.get_stats(FLOW)).nodes == 9
-            around = await source.get_neighborhood(FLOW, ["n003"], max_depth=1, limit=5)
-            assert keys_of(around.nodes) == ["n003"]
-            assert keys_of(await source.get_nodes(FLOW, after="n003", limit=2)) == ["n004", "n005"]
-            assert await source.get_edges(FLOW) == []
-            return len(asked) - before
-
-        assert [await ask() for _ in range(5)][3:] == [0, 0]
-        records = SqliteRecords(other.engine.pool, WORKSPACE)
-        await records.put(Record(kind="policy", key="a", data={}), expected_version=None)
-        assert await ask() == 0
-        await other.delete_graph(FLOW)
-        with pytest.raises(GraphNotFound):
-            await source.search_text(FLOW, word(3), limit=1)
-        await other.create_graph(a_graph())
-        assert await source.search_text(FLOW, word(3), limit=1) == []
-        await other.apply(numbered(range(9)))
-        assert await ask() > 0
-
-
-@pytest.mark.parametrize(
-    ("components", "threads"), [(9 * 2, [1, 1, 1, 0, 0]), (9 * 2 - 1, [1] * 5)]
-)
-async def test_vectors_of_few_numbers_are_held_however_many_edges_there_are_until_they_change(
-    path: Path, monkeypatch: pytest.MonkeyPatch, components: int, threads: list[int]
-) -> None:
-    async with opened(path, Limits(small=9, components=components)) as source:
-        await source.create_graph(a_graph())
-        await source.apply(numbered(range(9)))
-        await source.apply(Mutation(graph_key=FLOW, put_edges=[an_edge("e", "n000", "n001")]))
-        asked: list[object] = []
-        read = source.engine.pool.read
-        monkeypatch.setattr(
-            source.engine.pool, "read", lambda work: (asked.append(work), read(work))[1]
-        )
-
-        near = VectorQuery(vector=floats(0, 1), model=MODEL, limit=1)
-
-        async def nearest() -> int:
-            before = len(asked)
-            assert keys_of(await source.search_vectors(FLOW, near)) == ["n008"]
-            return len(asked) - before
-
-        assert [await nearest() for _ in range(5)] == threads
-        await source.put_embeddings(FLOW, [a_vector("n008", 1, -1), a_vector("n000", 0, 1)])
-        assert keys_of(await source.search_vectors(FLOW, near)) == ["n000"]
-
-
-async def test_what_is_around_nodes_of_a_larger_graph_is_read_in_the_event_loop_where_little_is_to_be_parsed(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with opened(path, Limits(light=1)) as source:
-        await source.create_graph(a_graph())
-        nodes = [a_node(f"n{i}") for i in range(9)]
-        large = [an_edge(f"e{i}", "n0", "n1", label="x" * (LIGHT_BODIES // 50)) for i in range(60)]
-        many = [an_edge(f"m{i}", "n7", "n8") for i in range(LIGHT_EDGES)]
-        await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes, put_edges=[*large, *many]))
-        threads: list[object] = []
-        read = source.engine.pool.read
-
-        async def around(*keys: str, depth: int = 0, limit: int = 9) -> tuple[int, int]:
-            before = len(threads)
-            found = await source.get_neighborhood(FLOW, keys, max_depth=depth, limit=limit)
-            assert keys_of(found.nodes)[: len(keys)] == [*keys]
-            return len(found.edges), len(threads) - before
-
-        for _ in range(4):  # held from now on
-            await source.get_nodes_by_key(FLOW, ["n5"])
-            await source.get_neighborhood(FLOW, ["n5"], max_depth=0, limit=9)
-        monkeypatch.setattr(
-            source.engine.pool, "read", lambda work: (threads.append(work), read(work))[1]
-        )
-        assert await around("n3", "n4") == (0, 0)
-        assert await around("n0", "n1") == (60, 1)
-        assert await around("n0", "n1") == (60, 0)
-        assert await around("n0", depth=1) == (60, 0)
-        assert await around("n7", depth=1) == (LIGHT_EDGES, 1)
-        assert await around("n3", limit=LIGHT_NODES + 1) == (0, 1)
 
 
 async def test_a_type_changed_by_another_connection_is_seen_at_once(path: Path) -> None:
