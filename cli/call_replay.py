@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from graphrag.simulator.call_script import MAX_STEPS, CallScript
 from graphrag.voice.call_parts import RecordedAnswers
-from graphrag.voice.call_transcript import INAUDIBLE
+from graphrag.voice.transcript import INAUDIBLE
 
 Json = Mapping[str, Any]
 _NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'

@@ -1,188 +1,246 @@
-"""Decides what happens in a call: what goes to the phone, what to the model, which tools run,
-when it ends.
+"""Connects a phone side and a model side: decides what each is sent, which tools run, and the end.
 
-A state machine: signals go in with the time, actions come out in order. It knows no socket and no
-clock, so any order of both sides' events can be played to it.
+A state machine without I/O or a clock: signals go in with the time, actions come out. Tests can
+therefore replay events of both sides in any order.
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterator
+from typing import Final, cast, final
 
 from graphrag.voice import model_messages as wire
 from graphrag.voice import signals
-from graphrag.voice.model_speaks import ModelSpeaks
-from graphrag.voice.playback import BYTES_A_MS
+from graphrag.voice.dialogue import CallPhase, Dialogue
+from graphrag.voice.model_events import ModelEvents
+from graphrag.voice.model_failures import ModelFailures
+from graphrag.voice.outbox import Outbox
+from graphrag.voice.playback import Playback
+from graphrag.voice.response_gate import ResponseGate
 from graphrag.voice.signals import Action, EndReason, Signal
+from graphrag.voice.tool_rounds import ToolRounds
+from graphrag.voice.transcript import Transcript, TranscriptEntry
+from graphrag.voice.voice_session import VoiceSession
 
-KEPT_AUDIO_MS, MOST_KEPT_FRAMES = 5_000, 1_000
-"""Sound of the caller that is kept while the model side is not ready; the oldest is dropped."""
-LAST_WORDS_S = 15.0
-MAX_DIGITS = 20
+LAST_WORDS_S: Final = 15.0  # for the agent's words after a tool has ended the call
+MAX_DIGITS: Final = 20
 
 
-class Bridge(ModelSpeaks):
-    """One call between a phone side and a model side."""
+@final
+class Bridge:
+    """One call between a phone side and a model side.
+
+    `wall`: difference in seconds between the time since 1970 and the clock of `now`.
+    """
+
+    def __init__(
+        self, session: VoiceSession, stream_id: str, now: float, *, wall: float = 0.0
+    ) -> None:
+        self.session = session
+        self.began = now
+        self.transcript = Transcript()
+        self.playback = Playback()
+        self.gate = ResponseGate()
+        self.tools = ToolRounds(session)
+        self._outbox = Outbox()
+        self._dialogue = Dialogue(
+            session,
+            stream_id,
+            now,
+            transcript=self.transcript,
+            playback=self.playback,
+            gate=self.gate,
+            tools=self.tools,
+            outbox=self._outbox,
+        )
+        self._failures = ModelFailures(self._dialogue)
+        self._events = ModelEvents(self._dialogue, self._failures, wall=wall)
+
+    @property
+    def phase(self) -> CallPhase:
+        return self._dialogue.phase
+
+    @property
+    def transcribes(self) -> bool:
+        """Whether the caller's words are transcribed."""
+        return self._failures.transcribes
+
+    def heard(self, now: float) -> Iterator[TranscriptEntry]:
+        """Yields the transcript in order. Answers hold only the words heard until `now`."""
+        return self._dialogue.heard(now)
 
     def feed(self, signal: Signal, now: float) -> list[Action]:
-        """Take in what happened; return what is to be done, in order. Nothing is wanted
-        once it ended.
-        """
-        if self.phase == "ended":
+        """Processes a signal. Returns the actions to carry out, in order; none after the end."""
+        dialogue = self._dialogue
+        if dialogue.phase == "ended":
             return []
-        self.now = now
+        dialogue.now = now
         match signal:
             case signals.PhoneAudio():
-                self.audio_in(signal.payload, now)
+                self._audio_in(signal.payload, now)
             case signals.ModelEvent():
-                self.take_event(signal.event, now)
+                self._events.handle(signal.event, now)
             case signals.PhoneMark():
-                self.playback.marked(signal.name, now)
+                dialogue.playback.marked(signal.name, now)
             case signals.ToolAnswered():
-                self.tool_finished(signal, now)
+                self._tool_finished(signal, now)
             case signals.PhoneDigit():
-                self.digit(signal.digit, now)
+                self._digit(signal.digit, now)
             case signals.PhoneStopped():
-                self.end(signal.reason)
+                dialogue.end(signal.reason)
             case signals.ModelLost():
-                if signal.refusal is not None:
-                    self.refusal = signal.refusal
-                    self.note_refusal(signal.refusal)
-                self.lost(now, fatal=signal.fatal)
+                self._failures.disconnected(signal.refusal, now, fatal=signal.fatal)
             case signals.Note():
-                self.say_to_model("system", signal.text)
-                self.ask(now)
+                dialogue.say_to_model("system", signal.text)
+                dialogue.ask(now)
             case signals.EndWanted():
-                self.leave_politely(signal.reason, now)
+                dialogue.leave_politely(signal.reason, now)
             case signals.Tick():
                 pass
-        self.look_at_the_clock(now)
-        out = self.out
-        self.out = []
-        return out
+        self._check_time(now)
+        return self._outbox.take()
 
     def next_time(self) -> float | None:
-        """Return when a `Tick` is needed at the latest, None when only signals matter."""
-        if self.phase == "ended":
+        """Returns when the next `Tick` is due, None if no timer runs."""
+        dialogue = self._dialogue
+        if dialogue.phase == "ended":
             return None
-        times = [self.confirm_at, self.leave_at, self.playback.next_overdue]
-        if self.phase != "leaving":
-            delay = self.tools.next_delay() if self.is_quiet_but_for_tools() else None
-            times += [self.gate.next_late, delay, self.timers.next_time()]
+        times = [dialogue.confirm_at, dialogue.leave_at, dialogue.playback.next_overdue]
+        if dialogue.phase != "leaving":
+            delay = dialogue.tools.next_delay() if self._is_waiting_for_tools() else None
+            times += [dialogue.gate.next_late, delay, dialogue.timers.next_time()]
         return min((time for time in times if time is not None), default=None)
 
-    def audio_in(self, payload: str, now: float) -> None:
-        self.timers.start("line_lost", now)
-        if self.phase != "opening":
-            self.out.append(signals.SendModel(wire.append_frame(payload)))
+    def _audio_in(self, payload: str, now: float) -> None:
+        dialogue = self._dialogue
+        dialogue.timers.start("line_lost", now)
+        if dialogue.phase != "opening":
+            self._outbox.add(signals.SendModel(wire.append_frame(payload)))
             return
-        self.kept.append(payload)
-        self.kept_bytes += len(payload) * 3 // 4
-        while self.kept and (
-            self.kept_bytes > KEPT_AUDIO_MS * BYTES_A_MS or len(self.kept) > MOST_KEPT_FRAMES
-        ):
-            self.kept_bytes -= len(self.kept.popleft()) * 3 // 4
+        dialogue.early_audio.add(payload)
 
-    def digit(self, digit: str, now: float) -> None:
-        if not self.session.options.dtmf or self.phase not in ("opening", "open"):
+    def _digit(self, digit: str, now: float) -> None:
+        dialogue = self._dialogue
+        if not dialogue.session.options.dtmf or dialogue.phase not in ("opening", "open"):
             return
-        self.digits += digit[:1]
-        self.timers.start("digits", now)
-        if digit == "#" or len(self.digits) >= MAX_DIGITS:
-            self.digits_done(now)
+        dialogue.digits += digit[:1]
+        dialogue.timers.start("digits", now)
+        if digit == "#" or len(dialogue.digits) >= MAX_DIGITS:
+            self._digits_done(now)
 
-    def digits_done(self, now: float) -> None:
-        if self.phase == "opening":  # the model is told once it is there
-            self.timers.start("digits", now)
+    def _digits_done(self, now: float) -> None:
+        dialogue = self._dialogue
+        if dialogue.phase == "opening":  # the model is told once it is there
+            dialogue.timers.start("digits", now)
             return
-        said = self.digits_into_transcript()
-        if said is not None:
-            item_id, words = said
-            self.say_to_model("user", words, id=item_id)
-            self.ask(now)
+        entry = dialogue.digits_into_transcript()
+        if entry is not None:
+            item_id, words = entry
+            dialogue.say_to_model("user", words, id=item_id)
+            dialogue.ask(now)
 
-    def tool_finished(self, done: signals.ToolAnswered, now: float) -> None:
-        if not self.tools.finished(done):
+    def _tool_finished(self, done: signals.ToolAnswered, now: float) -> None:
+        dialogue = self._dialogue
+        if not dialogue.tools.finished(done):
             return
         if done.ends:
-            self.destination = done.destination
-            self.leaving = "transferred" if done.destination else "agent_hung_up"
-            self.phase = "leaving"
-            self.leave_at = now + LAST_WORDS_S
-        self.send_outputs(now)
+            dialogue.destination = done.destination
+            dialogue.leaving = "transferred" if done.destination else "agent_hung_up"
+            dialogue.phase = "leaving"
+            dialogue.leave_at = now + LAST_WORDS_S
+        dialogue.send_outputs(now)
 
-    def look_at_the_clock(self, now: float) -> None:
-        if self.phase == "ended":
+    def _check_time(self, now: float) -> None:
+        """Does what is due at `now`."""
+        dialogue = self._dialogue
+        if dialogue.phase == "ended":
             return
-        if late := self.playback.overdue(now):
-            self.out.append(signals.Counted("voice_marks_overdue", late))
-        for item_id in self.playback.take_heard():
-            if item_id in self.transcript.entries:
-                self.out.append(signals.WordsChanged(item_id))
-        if not self.playback.is_playing:
-            self.playing_since = None
-            if self.clears_input and self.phase == "open" and not self.caller_speaks:
-                self.clears_input = False
-                self.send("input_audio_buffer.clear")
-        if self.confirm_at is not None and now >= self.confirm_at:
-            self.interrupt(now)
-        if self.phase == "leaving":
-            self.leave_when_silent(now)
+        if late := dialogue.playback.overdue(now):
+            self._outbox.add(signals.Counted("voice_marks_overdue", late))
+        for item_id in dialogue.playback.take_heard():
+            if item_id in dialogue.transcript.entries:
+                self._outbox.add(signals.WordsChanged(item_id))
+        if not dialogue.playback.is_playing:
+            dialogue.playing_since = None
+            if dialogue.clears_input and dialogue.phase == "open" and not dialogue.caller_speaks:
+                dialogue.clears_input = False
+                self._outbox.send("input_audio_buffer.clear")
+        if dialogue.confirm_at is not None and now >= dialogue.confirm_at:
+            dialogue.interrupt(now)
+        if dialogue.phase == "leaving":
+            self._leave_when_silent(now)
             return
-        late_response = self.gate.late(now)
+        late_response = dialogue.gate.late(now)
         if late_response == "ask_again":
-            self.request_response()
+            dialogue.request_response()
         elif late_response == "lost":
-            self.lost(now)
-        self.say_filler(now)
-        for due in self.timers.due(now, is_quiet=self.is_quiet()):
-            self.due(due, now)
-            if self.phase in ("ended", "opening"):
+            self._failures.lost(now)
+        self._say_filler(now)
+        for due in dialogue.timers.due(now, is_quiet=self._is_quiet()):
+            self._due(due, now)
+            if dialogue.phase in ("ended", "opening"):
                 return
-        self.ask_if_wanted(now)
+        dialogue.ask_if_wanted(now)
 
-    def is_quiet(self) -> bool:
-        """Return whether nobody speaks and nothing is being done about it."""
-        busy = self.playback.is_playing or self.caller_speaks or self.gate.state != "idle"
-        return not busy and not self.tools.is_running
+    def _is_quiet(self) -> bool:
+        """Returns True if nobody speaks, no response is due and no tool runs."""
+        dialogue = self._dialogue
+        busy = (
+            dialogue.playback.is_playing or dialogue.caller_speaks or dialogue.gate.state != "idle"
+        )
+        return not busy and not dialogue.tools.is_running
 
-    def is_quiet_but_for_tools(self) -> bool:
-        speaks = self.playback.is_playing or self.caller_speaks or self.gate.state != "idle"
-        return not speaks and not self.fillers and self.phase == "open"
+    def _is_waiting_for_tools(self) -> bool:
+        """Returns True in an open call in which only tools may be running."""
+        dialogue = self._dialogue
+        speaks = (
+            dialogue.playback.is_playing or dialogue.caller_speaks or dialogue.gate.state != "idle"
+        )
+        return not speaks and not dialogue.fillers and dialogue.phase == "open"
 
-    def leave_when_silent(self, now: float) -> None:
-        done = not self.playback.is_playing and self.gate.state == "idle" and not self.gate.wanted
-        assert self.leave_at is not None
-        if now >= self.leave_at or (done and not self.tools.is_running):
-            self.end(self.leaving)
+    def _leave_when_silent(self, now: float) -> None:
+        """Ends the call once the goodbye was played, or its time is over."""
+        dialogue = self._dialogue
+        done = (
+            not dialogue.playback.is_playing
+            and dialogue.gate.state == "idle"
+            and not dialogue.gate.wanted
+        )
+        assert dialogue.leave_at is not None
+        if now >= dialogue.leave_at or (done and not dialogue.tools.is_running):
+            dialogue.end(dialogue.leaving)
 
-    def say_filler(self, now: float) -> None:
-        text = self.tools.take_delayed(now) if self.is_quiet_but_for_tools() else None
+    def _say_filler(self, now: float) -> None:
+        """Asks the caller to wait for a slow tool."""
+        text = self._dialogue.tools.take_delayed(now) if self._is_waiting_for_tools() else None
         if text is not None:
-            said = self.session.text("voice_say_exactly", text=text)
-            event_id = self.send("response.create", response=wire.filler_response(said))
-            self.sent[event_id] = {"type": wire.FILLER}  # its refusal is none of the conversation's
+            instruction = self._dialogue.session.text("voice_say_exactly", text=text)
+            response = wire.filler_response(instruction)
+            event_id = self._outbox.send("response.create", response=response)
+            # a refusal of a filler does not concern the conversation
+            self._outbox.remember(event_id, {"type": wire.FILLER})
 
-    def due(self, due: str, now: float) -> None:
+    def _due(self, due: str, now: float) -> None:
+        dialogue = self._dialogue
         match due:
             case "digits":
-                self.digits_done(now)
+                self._digits_done(now)
             case "wrap_up":
-                self.say_to_model("system", self.session.text("voice_wrap_up"))
+                dialogue.say_to_model("system", dialogue.session.text("voice_wrap_up"))
             case "max_duration" | "caller_silent":
-                self.leave_politely(cast(EndReason, due), now)
+                dialogue.leave_politely(cast(EndReason, due), now)
             case "line_lost" | "session_failed":
-                self.end(cast(EndReason, due))
+                dialogue.end(cast(EndReason, due))
             case "ask_silent":
-                self.say_to_model("system", self.session.text("voice_silent"))
-                self.ask(now)
+                dialogue.say_to_model("system", dialogue.session.text("voice_silent"))
+                dialogue.ask(now)
             case "ask_again":
-                self.timers.start("greeting", now)
-                self.gate.lose()
-                self.ask(now)
+                dialogue.timers.start("greeting", now)
+                dialogue.gate.lose()
+                dialogue.ask(now)
             case "session_again":
-                self.open_session(now)
+                self._failures.open_session(now)
             case "response":
-                self.response_never_ended(now)
+                self._events.response_never_ended(now)
             case _:
-                self.lost(now)
+                self._failures.lost(now)

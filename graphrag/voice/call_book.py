@@ -21,7 +21,7 @@ from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.call_transcript import INAUDIBLE, Said
+from graphrag.voice.transcript import INAUDIBLE, TranscriptEntry
 from tools.http.scope import iso_time
 
 log = logging.getLogger(__name__)
@@ -95,14 +95,18 @@ class CallBook:
         assert self.bridge is not None
         began_ms = self._parts.threads.clock() - (self._loop.time() - self.bridge.began) * 1000
 
-        def stored(entry: Said) -> dict[str, Any]:
+        def stored(entry: TranscriptEntry) -> dict[str, Any]:
             return {
                 **entry.to_document(),
                 "timestamp": iso_time(round(began_ms + entry.time * 1000)),
             }
 
         greeting = self.bridge.session.greeting
-        first = Said("greeting", "system", 0.0, greeting, is_final=True) if greeting else None
+        first = (
+            TranscriptEntry("greeting", "system", 0.0, greeting, is_final=True)
+            if greeting
+            else None
+        )
         said = self.bridge.heard(self._loop.time())
         return [stored(entry) for entry in ([first, *said] if first else said)]
 

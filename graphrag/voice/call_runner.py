@@ -30,9 +30,9 @@ from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.media_messages import MediaMessages, MessageRefused, PhoneSide, StreamStart
 from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
-from graphrag.voice.send_line import SendLine
+from graphrag.voice.phone_messages import MessageRefused, PhoneMessages, PhoneSide, StreamStart
+from graphrag.voice.send_queue import SendQueue
 from graphrag.voice.signals import Action, Signal
 
 log = logging.getLogger(__name__)
@@ -69,9 +69,9 @@ class CallRunner:
         self._began = self._loop.time()
         self._over: asyncio.Future[signals.CallOver] = self._loop.create_future()
         self._close_code = 1000
-        self._messages = MediaMessages(started=True)
+        self._messages = PhoneMessages(started=True)
         self._early: deque[Signal] = deque(maxlen=KEPT_SIGNALS)
-        self._to_phone = SendLine(phone.send, partial(self._end, signals.CallOver("line_lost")))
+        self._to_phone = SendQueue(phone.send, partial(self._end, signals.CallOver("line_lost")))
         self._model = ModelConnection(opening, self._take, self._spawn)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = set[asyncio.Task[None]]()
@@ -317,7 +317,7 @@ class CallRunner:
             self._book.answered(counted.value)
         self._parts.watch.counted(name, counted.value, code=code)
 
-    def _measure(self, line: SendLine, name: str, since: float) -> None:
+    def _measure(self, line: SendQueue, name: str, since: float) -> None:
         """Count how long it takes from `since` until all that waits in a line is sent."""
         line.on_sent = lambda: self._parts.watch.counted(name, self._loop.time() - since)
 

@@ -26,7 +26,7 @@ from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.call_records import WATCHED_MS, Call, CallRecords, call_document
 from graphrag.voice.call_runner import CallRunner
 from graphrag.voice.call_tokens import digest_of, read_token
-from graphrag.voice.media_messages import PhoneSide, StreamStart
+from graphrag.voice.phone_messages import PhoneSide, StreamStart
 from graphrag.voice.ringing_calls import CHECKS_S, RingingCalls
 from graphrag.voice.signals import CallOver
 

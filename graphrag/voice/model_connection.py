@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from graphrag.voice.call_opening import CallOpening
 from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.send_line import SendLine
+from graphrag.voice.send_queue import SendQueue
 from graphrag.voice.signals import ModelEvent, ModelLost, Signal
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ModelConnection:
     """The model side of a call. `take` is given its events, and that it is lost."""
 
     def __init__(self, opening: CallOpening, take: Callable[[Signal], None], spawn: Spawn) -> None:
-        self.line: SendLine | None = None
+        self.line: SendQueue | None = None
         """What is sent to it; None while it is being opened."""
         self._opening = opening
         self._take = take
@@ -57,7 +57,7 @@ class ModelConnection:
 
     async def _read(self, number: int, after_s: float = 0.0) -> None:
         side: ModelSide | None = None
-        line: SendLine | None = None
+        line: SendQueue | None = None
         lost = ModelLost()
         events = 0
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class ModelConnection:
             if after_s:
                 await asyncio.sleep(after_s)
             side = await self._connected(number)
-            line = self.line = SendLine(side.send, lambda: loop.call_soon(self._take, ModelLost()))
+            line = self.line = SendQueue(side.send, lambda: loop.call_soon(self._take, ModelLost()))
             self._spawn(line.run())
             async for event in side.events():
                 if number == self._number:

@@ -88,16 +88,3 @@ def spoken_response(instructions: str) -> dict[str, Any]:
 def is_filler(response: Mapping[str, Any]) -> bool:
     metadata = response.get("metadata")
     return isinstance(metadata, dict) and cast(dict[str, Any], metadata).get("purpose") == FILLER
-
-
-def media_frame(stream_id: str, payload: str) -> str:
-    """Return sound for the phone side."""
-    return f'{{"event":"media","streamSid":"{stream_id}","media":{{"payload":"{payload}"}}}}'
-
-
-def mark_frame(stream_id: str, name: str) -> str:
-    return f'{{"event":"mark","streamSid":"{stream_id}","mark":{{"name":"{name}"}}}}'
-
-
-def clear_frame(stream_id: str) -> str:
-    return f'{{"event":"clear","streamSid":"{stream_id}"}}'

@@ -20,11 +20,11 @@ from graphrag.voice.call_errors import CallError, CallsFull, StreamRefused
 from graphrag.voice.call_records import Call
 from graphrag.voice.call_tokens import read_token
 from graphrag.voice.calls import Calls
-from graphrag.voice.media_messages import (
+from graphrag.voice.phone_messages import (
     REFUSED,
     START_S,
-    MediaMessages,
     MessageRefused,
+    PhoneMessages,
     StreamStart,
 )
 from server.auth import authority, mark_signed
@@ -143,7 +143,7 @@ async def _serve(
 
 async def _start(phone: MediaStream) -> StreamStart:
     """Return the message that says of which call a stream is. Raises: MessageRefused, PhoneGone."""
-    reader = MediaMessages()
+    reader = PhoneMessages()
     async with aclosing(phone.messages()) as messages:
         async for text in messages:
             found = reader.read(text)

@@ -26,8 +26,8 @@ from graphrag.simulator.call_script import InvalidScript
 from graphrag.simulator.double_session import EventRefused
 from graphrag.simulator.speech import UnreadableWav
 from graphrag.simulator.twilio_line import LineRefused
-from graphrag.voice.media_messages import MessageRefused
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.voice.phone_messages import MessageRefused
 from server.errors import AuthError, TurnBroken
 from server.page_bundle import PageNotJoined
 from server.voice.media_stream import PhoneGone

@@ -28,8 +28,8 @@ from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_runner import CallRunner
-from graphrag.voice.media_messages import StreamStart
 from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
+from graphrag.voice.phone_messages import StreamStart
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
 from tests.support.clock import Clock

@@ -28,8 +28,8 @@ from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallRecords
 from graphrag.voice.calls import Calls
-from graphrag.voice.media_messages import PhoneSide, StreamStart
 from graphrag.voice.model_side import ModelSides
+from graphrag.voice.phone_messages import PhoneSide, StreamStart
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import (
     LOCALE,

@@ -17,7 +17,7 @@ from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
 from graphrag.sessions.machine import Phase
 from graphrag.voice.call_records import CallStatus, CallSummary
-from graphrag.voice.call_transcript import SpeakerRole
+from graphrag.voice.transcript import SpeakerRole
 from server.approval_documents import ApprovalDocument
 from server.chat_answer import TokensUsed
 

@@ -10,9 +10,11 @@ from pydantic import TypeAdapter
 
 from graphrag.agents.document import ConversationLimits
 from graphrag.voice import signals
-from graphrag.voice.call_transcript import MOST_CHARS_IN_ALL, CallTranscript
-from graphrag.voice.model_messages import clear_frame, mark_frame, media_frame, read_event
-from graphrag.voice.send_line import MOST_CHARS, SendLine
+from graphrag.voice.dialogue import EarlyAudio
+from graphrag.voice.model_messages import read_event
+from graphrag.voice.phone_messages import clear_frame, mark_frame, media_frame
+from graphrag.voice.send_queue import MOST_CHARS, SendQueue
+from graphrag.voice.transcript import MAX_TOTAL_CHARS, Transcript
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.graphrag.voice.realtime.conversing import at_hand, recorded
 from tests.support.each_row import each_row
@@ -21,10 +23,12 @@ CLIENT = TypeAdapter[Any](RealtimeClientEvent)
 
 
 def test_the_callers_sound_is_kept_until_the_session_is_ready_and_then_sent_in_one_piece() -> None:
-    call = Call(opened=False)
+    early = EarlyAudio()
     for _ in range(5_000):  # pieces of nothing take no room
-        call.feed(signals.PhoneAudio(""))
-    assert len(call.bridge.kept) <= 1_000
+        early.add("")
+    assert len(early.take()) <= 1_000
+    assert early.take() == []
+    call = Call(opened=False)
     for _ in range(300):  # six seconds: the first is dropped
         call.feed(signals.PhoneAudio(sound(20)))
     assert call.kinds() == []
@@ -280,12 +284,12 @@ def test_ids_that_are_too_long_to_be_kept_are_no_event(field: str) -> None:
 
 
 def test_the_words_of_a_call_are_bounded_together() -> None:
-    said = CallTranscript()
+    said = Transcript()
     for number in range(100):
         said.begin(f"i{number}", "user", number)
         said.add(f"i{number}", "a" * 30_000)
         said.finish(f"i{number}", "b" * 30_000)
-    assert sum(len(entry.text) for entry in said.entries.values()) == MOST_CHARS_IN_ALL
+    assert sum(len(entry.text) for entry in said.entries.values()) == MAX_TOTAL_CHARS
     assert not said.add("i99", "more")
 
 
@@ -298,7 +302,7 @@ async def test_an_interruption_passes_what_waits_and_what_waits_is_bounded() -> 
         await may.wait()
         sent.append(text)
 
-    line = SendLine(send, lambda: full.append("full"))
+    line = SendQueue(send, lambda: full.append("full"))
     running = asyncio.create_task(line.run())
     for number in range(5):
         line.put(media_frame("MZ1", "A" * 8))

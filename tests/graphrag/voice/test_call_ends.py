@@ -13,7 +13,7 @@ from graphrag.agents.errors import AgentNotRunning
 from graphrag.voice import call_errors
 from graphrag.voice.call_after import AfterCall
 from graphrag.voice.call_places import CallPlaces
-from graphrag.voice.media_messages import StreamStart
+from graphrag.voice.phone_messages import StreamStart
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, Killed
 from tests.support.agents import REVIEWER

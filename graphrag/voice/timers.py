@@ -1,13 +1,15 @@
-"""The timers of a call: what is due when nobody does anything, and when the call is too long."""
+"""The timers of a call: missing events, a silent caller and the maximum duration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, final
 
 from graphrag.voice.voice_session import VoiceSession
 
-AFTER_S: Final[Mapping[str, float]] = {
+# `greeting` waits for the sound of the greeting, `ask_again` repeats its request. `response` waits
+# for the next event of the active response, `session_again` for the end of a rate limit.
+TIMEOUTS_S: Final[Mapping[str, float]] = {
     "opening": 5.0,
     "ask_again": 8.0,
     "greeting": 8.0,
@@ -17,17 +19,14 @@ AFTER_S: Final[Mapping[str, float]] = {
     "line_lost": 10.0,
     "digits": 2.0,
 }
-"""How long is waited for a session, the greeting's sound (twice), an answer, the next event of a
-response, any sound, another digit. `session_again`: the session is asked for again once a rate
-limit lets it be.
-"""
+# stopped by any sound, words or tool call of the model
 AWAITED: Final = ("answer", "greeting", "ask_again")
-"""What stops being due when the model does something: sound, words or a tool."""
-BEFORE_EXPIRY_S: Final = 60.0
+BEFORE_EXPIRY_S: Final = 60.0  # the call ends this much earlier than the model's session
 
 
-class CallTimers:
-    """When something is due, by its name. Times are seconds of one monotonic clock."""
+@final
+class Timers:
+    """Due times by name, in seconds of one monotonic clock."""
 
     def __init__(self, session: VoiceSession, now: float) -> None:
         self._session = session
@@ -40,25 +39,28 @@ class CallTimers:
         self.start("line_lost", now)
 
     def start(self, name: str, now: float, *, delay_s: float = 0.0) -> None:
-        """Has something of `AFTER_S` due after its time and a delay, in place of
-        an earlier time.
-        """
-        self._due[name] = now + delay_s + AFTER_S[name]
+        """Starts or restarts a timer of `TIMEOUTS_S`, with an additional delay."""
+        self._due[name] = now + delay_s + TIMEOUTS_S[name]
 
     def stop(self, *names: str) -> None:
+        """Stops timers. Idempotent."""
         for name in names:
             self._due.pop(name, None)
 
     def next_time(self) -> float | None:
+        """Returns the earliest due time."""
         times = list(self._due.values())
         if self._quiet_since is not None:
             times.append(self._quiet_since + self._session.options.silence_s)
         return min(times, default=None)
 
     def due(self, now: float, *, is_quiet: bool) -> list[str]:
-        """Return, each once, what is due; the caller's silence counts while nobody speaks."""
-        found = [name for name, at in self._due.items() if at <= now]
-        self.stop(*found)
+        """Returns the names of the timers that are due, and stops them.
+
+        `ask_silent` and `caller_silent` are due after silence (`is_quiet`).
+        """
+        names = [name for name, at in self._due.items() if at <= now]
+        self.stop(*names)
         session = self._session
         if not is_quiet or "opening" in self._due or session.server_asks_silent:
             self._quiet_since = None
@@ -66,16 +68,16 @@ class CallTimers:
             self._quiet_since = now
         elif now >= self._quiet_since + session.options.silence_s:
             self._quiet_since = now
-            found.append("caller_silent" if self.asked_silent() else "ask_silent")
-        return found
+            names.append("caller_silent" if self.asked_silent() else "ask_silent")
+        return names
 
     def asked_silent(self) -> bool:
-        """Note that a silent caller is asked; return whether they were asked often enough."""
+        """Counts a question to a silent caller. Returns True if it is one too many."""
         self._asked += 1
         return self._asked > self._session.options.silence_prompts
 
     def shorten(self, expires: float) -> None:
-        """The model's session ends at `expires`: the call does so before."""
+        """Ends the call before the model's session expires at `expires`."""
         end = expires - BEFORE_EXPIRY_S
         if end < self._ends_at and "max_duration" in self._due:
             self._ends_at = self._due["max_duration"] = end
@@ -83,5 +85,6 @@ class CallTimers:
                 self._due["wrap_up"] = end - self._session.options.wrap_up_s
 
     def caller_spoke(self) -> None:
+        """Resets the silence of the caller."""
         self._asked, self._quiet_since = 0, None
         self.stop("answer")

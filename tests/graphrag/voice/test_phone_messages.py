@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.voice.media_messages import (
+from graphrag.voice.phone_messages import (
+    MAX_INVALID,
     MESSAGE_BYTES,
-    MOST_BAD,
-    MediaMessages,
     MessageRefused,
+    PhoneMessages,
     StreamStart,
 )
 from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
@@ -36,7 +36,7 @@ def media(payload: Any = "f39/", number: int = 2, **more: Any) -> str:
 
 
 def test_each_message_is_read_as_what_it_is() -> None:
-    messages = MediaMessages()
+    messages = PhoneMessages()
     assert messages.read('{"event":"connected","protocol":"Call","version":"1.0.0"}') is None
     assert messages.read(start()) == StreamStart(stream_id="MZ1", call_sid="CA1", token="w.s")
     assert messages.read(media()) == PhoneAudio("f39/")
@@ -57,24 +57,24 @@ def test_each_message_is_read_as_what_it_is() -> None:
 )
 def test_another_protocol_or_format_is_refused(text: str, code: int) -> None:
     with pytest.raises(MessageRefused) as refused:
-        MediaMessages().read(text)
+        PhoneMessages().read(text)
     assert refused.value.close_code == code
 
 
 def test_a_stream_whose_name_could_write_messages_does_not_begin() -> None:
-    messages = MediaMessages()
+    messages = PhoneMessages()
     assert messages.read(start(streamSid='MZ"1')) is None
     assert messages.bad == 1
 
 
 def test_a_second_start_is_refused() -> None:
     with pytest.raises(MessageRefused) as refused:
-        MediaMessages(started=True).read(start())
+        PhoneMessages(started=True).read(start())
     assert refused.value.close_code == 1008
 
 
 def test_gaps_repeats_and_disorder_are_counted_and_passed_on() -> None:
-    messages = MediaMessages(started=True)
+    messages = PhoneMessages(started=True)
     for number in (2, 3, 3, 7, 6, 7):
         assert messages.read(media(number=number)) == PhoneAudio("f39/")
     assert messages.gaps == 3
@@ -91,12 +91,12 @@ def test_gaps_repeats_and_disorder_are_counted_and_passed_on() -> None:
     media("A" * (MESSAGE_BYTES + 1)),
 )
 def test_what_is_no_message_is_ignored_and_too_much_of_it_ends_the_stream(text: str) -> None:
-    messages = MediaMessages()
-    for _ in range(MOST_BAD):
+    messages = PhoneMessages()
+    for _ in range(MAX_INVALID):
         assert messages.read(text) is None
     with pytest.raises(MessageRefused) as refused:
         messages.read(text)
-    assert (refused.value.close_code, messages.bad) == (1003, MOST_BAD + 1)
+    assert (refused.value.close_code, messages.bad) == (1003, MAX_INVALID + 1)
 
 
 JSON = st.recursive(
@@ -112,12 +112,12 @@ EVENTS = st.sampled_from(["connected", "start", "media", "mark", "dtmf", "stop"]
 @given(EVENTS, JSON, JSON)
 def test_no_message_raises_but_to_refuse_the_stream(event: str, body: Any, number: Any) -> None:
     with suppress(MessageRefused):
-        MediaMessages().read(json.dumps({"event": event, event: body, "sequenceNumber": number}))
+        PhoneMessages().read(json.dumps({"event": event, event: body, "sequenceNumber": number}))
 
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.stem)
 def test_a_stream_as_it_comes_is_read_whole(stream: Path) -> None:
-    messages = MediaMessages()
+    messages = PhoneMessages()
     read = [messages.read(line) for line in stream.read_text().splitlines()]
     assert isinstance(read[1], StreamStart)
     assert isinstance(read[-1], PhoneStopped)

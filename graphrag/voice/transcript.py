@@ -1,28 +1,27 @@
-"""What was said in a call, in the order of the conversation: of the agent only what
-the caller heard.
-"""
+"""The transcript of a call: entries in the order of the conversation, answers cut where heard."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal, final
 
-MOST_ENTRIES = 2_000
-MOST_CHARS = 20_000
-"""Of one entry; the rest is left out."""
-MOST_CHARS_IN_ALL = 200_000
-"""Of a call: three hours of talk. What is said after that is not kept."""
-INAUDIBLE = "[inaudible]"
+MAX_ENTRIES: Final = 2_000
+MAX_CHARS: Final = 20_000  # of one entry; the rest is dropped
+MAX_TOTAL_CHARS: Final = 200_000  # of a call, about three hours of speech; the rest is dropped
+INAUDIBLE: Final = "[inaudible]"
 
 SpeakerRole = Literal["user", "assistant", "system"]
 
 
+@final
 @dataclass(slots=True)
-class Said:
-    """One entry. `time`: seconds since the call began. `heard_ms`: of an answer that was
-    interrupted, whose `unheard` words the caller did not get.
+class TranscriptEntry:
+    """An utterance, or a note of the service.
+
+    `time`: seconds since the call began. `heard_ms`: of an interrupted answer, whose `unheard`
+    words the caller did not hear.
     """
 
     item_id: str
@@ -34,8 +33,8 @@ class Said:
     heard_ms: int | None = None
     unheard: str = ""
 
-    def until(self, heard_ms: int, received_ms: int) -> Said:
-        """Returns the entry cut, at the end of a word, to the share of it that was heard."""
+    def until(self, heard_ms: int, received_ms: int) -> TranscriptEntry:
+        """Returns the entry cut to the share that was heard, at the end of a word."""
         share = min(1.0, heard_ms / received_ms) if received_ms else 0.0
         heard = cut_at_word(self.text, round(len(self.text) * share))
         return replace(self, text=heard, unheard=self.text[len(heard) :].strip(), heard_ms=heard_ms)
@@ -56,33 +55,37 @@ class Said:
         return document
 
 
+@final
 @dataclass(slots=True)
-class CallTranscript:
-    """The entries by their item, in the order in which the server puts them."""
+class Transcript:
+    """Entries by the id of their item."""
 
-    entries: dict[str, Said] = field(default_factory=dict[str, Said])
+    entries: dict[str, TranscriptEntry] = field(default_factory=dict[str, TranscriptEntry])
     _after: dict[str, str | None] = field(default_factory=dict[str, str | None])
     _chars: int = 0
 
     def begin(
         self, item_id: str, role: SpeakerRole, time: float, after: str | None = None
-    ) -> Said | None:
-        """Return the entry of an item, new where there was none; None when there are too many."""
-        found = self.entries.get(item_id)
-        if found is None and len(self.entries) < MOST_ENTRIES:
-            found = self.entries[item_id] = Said(item_id, role, time)
+    ) -> TranscriptEntry | None:
+        """Returns the entry of an item, a new one if needed; None at `MAX_ENTRIES`."""
+        entry = self.entries.get(item_id)
+        if entry is None and len(self.entries) < MAX_ENTRIES:
+            entry = self.entries[item_id] = TranscriptEntry(item_id, role, time)
             self._after[item_id] = after
-        return found
+        return entry
 
     def add(self, item_id: str, text: str) -> bool:
-        """Add words to an entry that is not over; say whether it changed."""
+        """Appends words to an entry that is not final. Returns True if it changed."""
         entry = self.entries.get(item_id)
         if entry is None or entry.is_final:
             return False
         return self._set(entry, entry.text + text)
 
     def finish(self, item_id: str, text: str | None) -> bool:
-        """Set the final words of an entry; None: they could not be made out. Cut ones stay cut."""
+        """Sets the final words of an entry, `None` for inaudible ones. Returns True on success.
+
+        Interrupted entries stay as they are.
+        """
         entry = self.entries.get(item_id)
         if entry is None or entry.is_interrupted:
             return False
@@ -90,15 +93,15 @@ class CallTranscript:
         self._set(entry, INAUDIBLE if text is None else text.strip())
         return True
 
-    def _set(self, entry: Said, text: str) -> bool:
-        """Set the words of an entry, as far as they have room; say whether they changed."""
-        text = text[: min(MOST_CHARS, MOST_CHARS_IN_ALL - self._chars + len(entry.text))]
+    def _set(self, entry: TranscriptEntry, text: str) -> bool:
+        """Sets the words of an entry within the limits. Returns True if they changed."""
+        text = text[: min(MAX_CHARS, MAX_TOTAL_CHARS - self._chars + len(entry.text))]
         self._chars += len(text) - len(entry.text)
         entry.text, before = text, entry.text
         return text != before
 
     def interrupt(self, item_id: str, heard_ms: int, received_ms: int) -> bool:
-        """Cut an answer to the share of it that was heard, at the end of a word."""
+        """Cuts an answer to the share that was heard. Returns True if there is such an answer."""
         entry = self.entries.get(item_id)
         if entry is None or entry.role != "assistant":
             return False
@@ -109,8 +112,8 @@ class CallTranscript:
         entry.is_interrupted = entry.is_final = True
         return True
 
-    def ordered(self) -> Iterator[Said]:
-        """Yield the entries that hold words, each behind the one that it follows."""
+    def ordered(self) -> Iterator[TranscriptEntry]:
+        """Yields the entries that hold words, each after its predecessor."""
         behind: dict[str | None, list[str]] = {}
         for item_id in self.entries:
             after = self._after[item_id]
@@ -128,9 +131,7 @@ class CallTranscript:
 
 
 def cut_at_word(text: str, length: int) -> str:
-    """Return the beginning of a text, at most `length` characters, without half a word
-    at its end.
-    """
+    """Returns at most `length` characters of a text, without a partial word at the end."""
     if length >= len(text):
         return text
     return re.sub(r"\S*$", "", text[: max(0, length) + 1])[: max(0, length)].rstrip()

@@ -1,6 +1,6 @@
-"""Reads what the phone side sends: messages of Media Streams, each checked, and how many were none.
+"""Reads and writes the messages of the phone side: Twilio Media Streams.
 
-Source: Twilio, "Media Streams: WebSocket messages". Numbers come as text.
+Source: Twilio, "Media Streams: WebSocket messages". Numbers are sent as text.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, final
 
 import orjson
 
@@ -16,30 +16,26 @@ from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopp
 
 
 class PhoneSide(Protocol):
-    """A stream towards a caller, in the protocol of Media Streams; see `media_messages`."""
+    """A stream to a caller, in the protocol of Media Streams."""
 
     def messages(self) -> AsyncIterator[str]:
-        """Yield the text frames that come after `start`, until the stream is closed; one that is no
-        text comes as "".
-        """
+        """Yields the text frames after `start` until the stream is closed, binary frames as ""."""
         ...
 
     async def send(self, text: str) -> None:
-        """Send a text frame. Raises: anything, once the stream is gone."""
+        """Sends a text frame. May raise any exception once the stream is gone."""
         ...
 
     async def close(self, code: int = 1000) -> None:
-        """Close the stream; never raises."""
+        """Closes the stream. Never raises."""
         ...
 
 
 MESSAGE_BYTES: Final = 64 * 1024
-MOST_BAD: Final = 100
-PROTOCOL_ERROR: Final = 1003
-"""Close code for another protocol or format, and for too much that cannot be read."""
-REFUSED: Final = 1008
-START_S: Final = 10.0
-"""So long a stream may take to start."""
+MAX_INVALID: Final = 100  # messages of one stream, then it is closed
+PROTOCOL_ERROR: Final = 1003  # close code: another protocol or format, too many invalid messages
+REFUSED: Final = 1008  # close code
+START_S: Final = 10.0  # until the `start` message of a new stream
 _FORMAT: Final = {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1}
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _SOUND: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -47,7 +43,7 @@ _DIGIT: Final = re.compile(r"[0-9*#A-D]")
 
 
 class MessageRefused(Exception):
-    """The stream is to be closed with `close_code`."""
+    """Raised when the stream is to be closed with `close_code`."""
 
     def __init__(self, close_code: int, reason: str) -> None:
         self.close_code = close_code
@@ -57,17 +53,16 @@ class MessageRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStart:
-    """The stream begins. `token` is what authorises it."""
+    """The beginning of a stream. `token` authorises it."""
 
     stream_id: str
     call_sid: str | None
     token: str
 
 
-class MediaMessages:
-    """Reads one stream. `bad`: messages that are none of the protocol; `gaps`: numbers
-    out of order.
-    """
+@final
+class PhoneMessages:
+    """Reads one stream. `bad`: number of invalid messages; `gaps`: number of sequence errors."""
 
     def __init__(self, *, started: bool = False) -> None:
         self.bad, self.gaps = 0, 0
@@ -75,7 +70,7 @@ class MediaMessages:
         self._sequence: int | None = None
 
     def read(self, text: str) -> Signal | StreamStart | None:
-        """Return what a message means, None where it means nothing. Raises: MessageRefused."""
+        """Returns the signal of a message, None if it has none. Raises: MessageRefused."""
         message = _parsed(text)
         handler = _HANDLERS.get(str(message.get("event"))) if message is not None else None
         if message is None or handler is None:
@@ -88,11 +83,11 @@ class MediaMessages:
 
     def _ignored(self) -> None:
         self.bad += 1
-        if self.bad > MOST_BAD:
+        if self.bad > MAX_INVALID:
             raise MessageRefused(PROTOCOL_ERROR, "too many messages that cannot be read")
 
     def _count(self, written: Any) -> None:
-        """Count a number that does not follow the one before; the message counts all the same."""
+        """Counts a sequence number that does not follow the last one. The message is still read."""
         if isinstance(written, str) and written.isdecimal() and len(written) < 16:
             number = int(written)
             if self._sequence is not None and number != self._sequence + 1:
@@ -110,11 +105,11 @@ class MediaMessages:
         if start.get("mediaFormat") != _FORMAT:
             raise MessageRefused(PROTOCOL_ERROR, "another format of sound")
         stream_id = start.get("streamSid", message.get("streamSid"))
-        given: Mapping[str, Any] = start.get("customParameters") or {}
+        parameters: Mapping[str, Any] = start.get("customParameters") or {}
         begun = StreamStart(
             stream_id=_matched(_ID, stream_id),
             call_sid=start.get("callSid") and _matched(_ID, start["callSid"]),
-            token=str(given.get("token", ""))[:500],
+            token=str(parameters.get("token", ""))[:500],
         )
         self._started = True
         return begun
@@ -124,7 +119,7 @@ class MediaMessages:
         if media.get("track", "inbound") != "inbound":
             return None
         payload = media["payload"]
-        # It is put between prepared bytes, so it must be what it says.
+        # It is inserted into a prepared JSON text, so it must be base64.
         return PhoneAudio(payload) if _SOUND.fullmatch(payload) else self._ignored()
 
     def on_mark(self, message: Mapping[str, Any]) -> PhoneMark:
@@ -133,7 +128,7 @@ class MediaMessages:
     def on_dtmf(self, message: Mapping[str, Any]) -> PhoneDigit:
         return PhoneDigit(_matched(_DIGIT, message["dtmf"]["digit"]))
 
-    def on_stop(self, message: Mapping[str, Any]) -> PhoneStopped:  # noqa: ARG002 - as the others
+    def on_stop(self, message: Mapping[str, Any]) -> PhoneStopped:  # noqa: ARG002 - signature of the handlers
         return PhoneStopped()
 
 
@@ -141,26 +136,41 @@ def _parsed(text: str) -> dict[str, Any] | None:
     if len(text) > MESSAGE_BYTES:
         return None
     try:
-        found: Any = orjson.loads(text)
+        message: Any = orjson.loads(text)
     except ValueError:
         return None
-    return cast(dict[str, Any], found) if isinstance(found, dict) else None
+    return cast(dict[str, Any], message) if isinstance(message, dict) else None
 
 
 def _matched(pattern: re.Pattern[str], value: Any) -> str:
-    """Return a text of a form. Raises: ValueError, TypeError."""
+    """Returns a text that matches a pattern. Raises: ValueError, TypeError."""
     if pattern.fullmatch(value) is None:
         raise ValueError
     return value
 
 
 _HANDLERS: Mapping[
-    str, Callable[[MediaMessages, Mapping[str, Any]], Signal | StreamStart | None]
+    str, Callable[[PhoneMessages, Mapping[str, Any]], Signal | StreamStart | None]
 ] = {
-    "media": MediaMessages.on_media,
-    "mark": MediaMessages.on_mark,
-    "dtmf": MediaMessages.on_dtmf,
-    "start": MediaMessages.on_start,
-    "stop": MediaMessages.on_stop,
-    "connected": MediaMessages.on_connected,
+    "media": PhoneMessages.on_media,
+    "mark": PhoneMessages.on_mark,
+    "dtmf": PhoneMessages.on_dtmf,
+    "start": PhoneMessages.on_start,
+    "stop": PhoneMessages.on_stop,
+    "connected": PhoneMessages.on_connected,
 }
+
+
+def media_frame(stream_id: str, payload: str) -> str:
+    """Returns a message with sound for the phone, `payload` in base64."""
+    return f'{{"event":"media","streamSid":"{stream_id}","media":{{"payload":"{payload}"}}}}'
+
+
+def mark_frame(stream_id: str, name: str) -> str:
+    """Returns a mark, which the phone sends back once the sound before it was played."""
+    return f'{{"event":"mark","streamSid":"{stream_id}","mark":{{"name":"{name}"}}}}'
+
+
+def clear_frame(stream_id: str) -> str:
+    """Returns the message that discards the sound not yet played."""
+    return f'{{"event":"clear","streamSid":"{stream_id}"}}'

@@ -12,7 +12,7 @@ MOST_CHARS: Final = 4_000_000
 CLEAR: Final = '{"event":"clear"'
 
 
-class SendLine:
+class SendQueue:
     """What waits to be sent to a side. `on_full` is called once, when it takes too little.
 
     `on_sent` is called once, when all that waits has been sent.
