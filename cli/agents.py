@@ -26,7 +26,7 @@ from graphrag.agents.trying import try_tool
 from graphrag.app.databases import database_file
 from graphrag.app.wiring import Services
 from graphrag.samples.demo_api import DEFAULT_PORT, serve_demo_api
-from graphrag.voice.call_after import without_service
+from graphrag.voice.follow_up import without_service
 from tools.http.problems import DocumentProblem
 
 agents = typer.Typer(

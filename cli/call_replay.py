@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from graphrag.simulator.call_script import MAX_STEPS, CallScript
-from graphrag.voice.call_parts import RecordedAnswers
+from graphrag.voice.dependencies import RecordedAnswers
 from graphrag.voice.transcript import INAUDIBLE
 
 Json = Mapping[str, Any]

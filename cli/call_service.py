@@ -26,7 +26,7 @@ from graphrag.simulator.script_player import sounds_of
 from graphrag.simulator.simulated_call import SimulatedCall, simulate
 from graphrag.simulator.speech import speech
 from graphrag.simulator.twilio_line import TwilioLine
-from graphrag.voice.call_parts import RecordedAnswers
+from graphrag.voice.dependencies import RecordedAnswers
 from mock_data import load_json
 
 Json = Mapping[str, Any]

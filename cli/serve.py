@@ -17,7 +17,7 @@ from cli.options import Common, WithModel, command, option
 from graphrag.asgi_server import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
-from graphrag.voice.call_parts import RecordedAnswers
+from graphrag.voice.dependencies import RecordedAnswers
 from tools.base import Role
 from tools.http.addresses import is_loopback
 

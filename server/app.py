@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
-from graphrag.voice.call_parts import RecordedAnswers
+from graphrag.voice.dependencies import RecordedAnswers
 from server import (
     agui,
     api_docs,

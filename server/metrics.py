@@ -23,7 +23,7 @@ from graphrag.embedding.queue import EmbeddingQueue
 from graphrag.embedding.refresh import EmbedReport
 from graphrag.live import LiveWatch
 from graphrag.llm.usage_meter import CallUsage
-from graphrag.voice.call_parts import CALL_COUNTS, CALL_SECONDS, CallWatch
+from graphrag.voice.call_metrics import CALL_COUNTS, CALL_SECONDS
 
 T = TypeVar("T")
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -75,7 +75,7 @@ TIMES: Final[Mapping[str, tuple[str, ...]]] = {
 _ENDINGS: Final = {Completed: "answer", ToolLimit: "tool_limit", QuestionAsked: "question"}
 
 
-class Metrics(CallWatch, LiveWatch):
+class Metrics(LiveWatch):
     """The counters of one server, in a registry of its own. Watches live graphs and calls."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class Metrics(CallWatch, LiveWatch):
         self.observe("agent_tool", seconds, agent, tool, ok)
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
-        """Count or measure something of a call (see CallWatch)."""
+        """Count or measure something of a call (a `CallMetrics`)."""
         if name == "voice_errors":  # a model's server has codes of its own
             known = (
                 _is_known(self._voice_codes, code, MAX_VOICE_CODES) and len(code) <= MAX_CODE_CHARS

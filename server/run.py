@@ -66,17 +66,17 @@ class _StoringServer(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining is None and self._state.places.taken:
-            log.info("calls_draining", extra={"calls": self._state.places.taken})
+        if self._draining is None and self._state.call_slots.taken:
+            log.info("calls_draining", extra={"calls": self._state.call_slots.taken})
             self._draining = asyncio.create_task(self._drain(sig))
         else:
-            self._state.places.is_draining = True
+            self._state.call_slots.stop_accepting()
             super().handle_exit(sig, frame)
 
     async def _drain(self, sig: int) -> None:
         """Let the calls end, then stop; until then everything else is answered."""
         try:
-            await self._state.places.drain(self._state.settings.voice_drain_s)
+            await self._state.call_slots.drain(self._state.settings.voice_drain_s)
             await asyncio.sleep(AFTER_S)
         finally:
             if not self.should_exit:

@@ -40,9 +40,9 @@ from graphrag.config import Settings
 from graphrag.leases import new_owner, now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import LLMProvider
-from graphrag.voice.call_parts import RecordedAnswers
-from graphrag.voice.call_places import CallPlaces
-from graphrag.voice.calls import Calls
+from graphrag.voice.call_service import CallService
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.dependencies import RecordedAnswers
 from graphrag.workers import collect_all_rarely, repeat
 from server.auth import Authenticator
 from server.change_feed import RunFeed
@@ -80,7 +80,7 @@ class Workspace:
     automations: AutomationService
     runs: RunFeed
     agents: WorkspaceAgents
-    calls: Calls
+    calls: CallService
     listed_calls: CallListFeed
 
 
@@ -130,7 +130,7 @@ class ServerState:
         )
         """Begins and resumes the runs of automations."""
         self.agent_worker = AgentWorker(self._workspaces_of_agents, self._agents)
-        self.places = CallPlaces(settings.voice_max_calls)
+        self.call_slots = CallSlots(settings.voice_max_calls)
         """For the calls of this process."""
         self._reporting: set[asyncio.Task[None]] = set()
         self._stack = AsyncExitStack()
@@ -164,7 +164,7 @@ class ServerState:
         """Return the services of a workspace."""
         return (await self.workspace(name)).services
 
-    async def calls(self, name: str) -> Calls | None:
+    async def calls(self, name: str) -> CallService | None:
         """Return the calls of a workspace; None where nobody has an agent in it, and
         it is not opened.
         """
@@ -181,7 +181,9 @@ class ServerState:
         services = self.shared.services(name, live_graphs=self.live)
         await self.live.recover(name)
         services.retriever.on_retrieved = partial(self.metrics.observe, "retrieval")
-        calls = calls_of(services, places=self.places, watch=self.metrics, recorded=self._recorded)
+        calls = calls_of(
+            services, slots=self.call_slots, metrics=self.metrics, recorded=self._recorded
+        )
         services.approvals.on_decided = partial(self._decided, name, calls)
         services.approvals.on_proposed = self.webhooks.proposed
         services.agents.on_tool = self.metrics.agent_tool
@@ -208,7 +210,7 @@ class ServerState:
                 manager=services.agents,
                 life=services.life,
                 source=services.source,
-                calls=calls.ends.tick,
+                calls=calls.endings.tick,
             ),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
@@ -217,7 +219,7 @@ class ServerState:
     async def _run_left(self, workspace: str, thread: Thread) -> bool:
         return await self.webhooks.run_left(workspace, thread)
 
-    def _decided(self, workspace: str, calls: Calls, approval: Approval) -> None:
+    def _decided(self, workspace: str, calls: CallService, approval: Approval) -> None:
         self.metrics.decided(approval)
         self.webhooks.decided(approval)
         task = asyncio.create_task(calls.decided(approval))  # for who is on the telephone, at once

@@ -26,9 +26,9 @@ from graphrag.automations.errors import AutomationNotFound, SessionNotFound
 from graphrag.automations.service import AutomationService
 from graphrag.i18n import Language
 from graphrag.roles import Channel, Person
-from graphrag.voice.call_errors import CallNotFound
 from graphrag.voice.call_records import Call
-from graphrag.voice.calls import Calls
+from graphrag.voice.call_service import CallService
+from graphrag.voice.errors import CallNotFound
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
 from server.server_state import ServerState, Workspace
@@ -52,7 +52,7 @@ class WorkspaceContext:
         return self.workspace.agent
 
     @property
-    def calls(self) -> Calls:
+    def calls(self) -> CallService:
         return self.workspace.calls
 
     @property

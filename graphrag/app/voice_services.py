@@ -1,6 +1,4 @@
-"""Puts the telephone calls of a workspace together: their records, their number, the
-model that speaks.
-"""
+"""Wires the telephone calls of a workspace: records, slots and the model that speaks."""
 
 from __future__ import annotations
 
@@ -16,10 +14,11 @@ from graphrag.config import Settings
 from graphrag.llm.usage_meter import UsageMeter
 from graphrag.simulator.minds import RulesMind
 from graphrag.simulator.realtime_double import RealtimeDouble
-from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
-from graphrag.voice.call_places import CallPlaces
+from graphrag.voice.call_metrics import CallMetrics, NoMetrics
 from graphrag.voice.call_records import CallRecords
-from graphrag.voice.calls import Calls
+from graphrag.voice.call_service import CallService
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.openai_side import OpenAISide
 from tools.http.addresses import is_loopback
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def speaker_of(settings: Settings) -> Literal["openai", "double", "off"]:
-    """Return whose model speaks in calls: what is set, else OpenAI's where its key is."""
+    """Returns the service whose model speaks in calls: the setting, else OpenAI if it has a key."""
     if settings.realtime != "auto":
         return settings.realtime
     return "off" if realtime_key(settings) is None else "openai"
 
 
 def realtime_key(settings: Settings) -> str | None:
-    """Return the key of the Realtime interface, None without one."""
+    """Returns the key of the Realtime interface, None if there is none."""
     key = settings.realtime_api_key or settings.key_of("OPENAI_API_KEY")
     return key.get_secret_value() if key is not None else None
 
@@ -44,18 +43,17 @@ def realtime_key(settings: Settings) -> str | None:
 def calls_of(
     services: Services,
     *,
-    places: CallPlaces | None = None,
-    watch: CallWatch | None = None,
+    slots: CallSlots | None = None,
+    metrics: CallMetrics | None = None,
     recorded: RecordedAnswers | None = None,
-) -> Calls:
-    """Return the calls of a workspace. `places`: those of the process; without them none
-    is served here.
+) -> CallService:
+    """Returns the calls of a workspace.
 
-    `recorded`: what answers in place of their tools.
+    `slots`: those of the process, own ones by default. `recorded`: replaces the results of tools.
     """
     settings = services.settings
     stored = services.database.records(services.settings.workspace)
-    parts = CallParts(
+    deps = CallDependencies(
         records=CallRecords(stored, settings.workspace),
         threads=services.threads,
         leases=TurnLeases(stored),
@@ -65,22 +63,20 @@ def calls_of(
         tools=ToolCalls(services.box, services.approvals, log=services.call_log),
         source=services.source,
         models=_models(settings),
-        places=places or CallPlaces(settings.voice_max_calls),
+        slots=slots or CallSlots(settings.voice_max_calls),
         retention_days=settings.call_retention_days,
-        watch=watch or CallWatch(),
+        metrics=metrics or NoMetrics(),
         search=services.retriever.search,
         history=services.history,
         meter=services.meter if speaker_of(settings) == "openai" else UsageMeter(),
         recorded=recorded,
         is_priced=speaker_of(settings) == "openai" and not _is_here(settings.realtime_url),
     )
-    return Calls(parts)
+    return CallService(deps)
 
 
 def _is_here(address: str) -> bool:
-    """Returns whether an address is on this machine: what answers there is a double or a model
-    of its own.
-    """
+    """Returns True for an address on this machine, where a double or a local model answers."""
     return is_loopback(urlsplit(address).hostname or "")
 
 

@@ -1,5 +1,5 @@
-"""Holds phone calls with declarative agents: both sides, what is decided in them, records.
+"""Serves phone calls with declarative agents: both sides, the bridge between them, and records.
 
-From outside: `calls`, `call_places`, `call_parts` (calls of this process), `call_records`,
-`call_transcript`, `call_after`, `call_errors`, `openai_side`, `twiml`.
+Begin with `call_service`: it admits calls (`incoming_calls`), lets an `active_call` serve each, and
+ends them (`call_endings`). An active call carries out what the `bridge` decides.
 """

@@ -1,11 +1,10 @@
-"""The records of telephone calls: who called when, how it went and ended.
+"""The records of telephone calls: caller, times, status and outcome.
 
-What was said, the values of the call and its tools stand in the thread of the same key, as those
-of a chat.
+The transcript, values and tools of a call are in the thread with the same key, as those of a chat.
 
-Decision: the key of a phone call follows from its workspace and CallSid: a webhook that comes
-twice, also to two servers at one moment, meets one record. `next_time` is when something is due for
-a call: its stream did not come, its process may be gone, its words have been kept long enough.
+Decision: the key of a phone call is derived from its workspace and CallSid, so that a repeated
+webhook finds the same record, on another server as well. `next_time` is the time of the next check
+of a call: for an unopened stream, a killed process or the end of retention.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 from pydantic import BaseModel, Field
 
@@ -27,21 +26,19 @@ from graphrag.answer_body import AnswerBody
 from graphrag.stored_records import change_record, delete_record, given, put_over, readable
 
 KIND: Final = "call"
-DUE_AT_ONCE: Final = 100
-WATCHED_MS: Final = 20_000
-"""So long after its last write it is looked whether the process of a call is still there."""
-MOST_ALIKE: Final = 200
-"""Calls of one millisecond that a list of several pages may meet."""
+MAX_DUE: Final = 100  # calls checked at once
+WATCHED_MS: Final = 20_000  # interval between checks whether the process of a call still runs
+MAX_SAME_TIME: Final = 200  # calls of one millisecond that paging can tell apart
 
 CallStatus = Literal["ringing", "active", "ending", "ended"]
 CallChannel = Literal["phone", "browser", "simulated"]
 
 
 class CallFields(BaseModel):
-    """What of a call is stored and listed alike. Units: times in milliseconds since 1970.
+    """Fields of a call that are both stored and listed. Units: times in milliseconds since 1970.
 
-    `model_error`: what the service of the model refused last. `dial_status`: how the last transfer
-    ended, as the telephone service says it: completed, busy, no-answer, failed, canceled.
+    `model_error`: the last refusal of the model's service. `dial_status`: the result of the last
+    transfer, as reported by the telephone service: completed, busy, no-answer, failed, canceled.
     """
 
     call_id: str
@@ -63,10 +60,10 @@ class CallFields(BaseModel):
 
 
 class Call(CallFields, Document):
-    """What is stored of a call beside its thread.
+    """The stored record of a call.
 
-    `user_id`: who talks from the browser. `refusal`: what a check that blocked had said.
-    `token_hashes`: of the tokens that may still open its stream, until `token_time`.
+    `user_id`: the person who calls from the browser. `refusal`: the message of a check that blocked
+    the call. `token_hashes`: of the tokens that may open its stream until `token_time`.
     """
 
     user_id: str | None = None
@@ -89,28 +86,27 @@ class Call(CallFields, Document):
 
     @property
     def owner(self) -> str:
-        """Who its thread belongs to, and who asked for what it proposed: a number
-        enters no audit.
-        """
+        """Owner of the thread and of its proposals, without the telephone number."""
         return f"caller:{self.call_id}"
 
     @property
     def caller(self) -> str | None:
-        """Whose share of the places it takes: the person in a browser, else the number;
-        None if withheld.
+        """Whose share of the slots it uses: the person in a browser, else the number.
+
+        None if the number is withheld.
         """
         return self.user_id or self.caller_phone
 
     @property
     def duration_sec(self) -> float | None:
-        """From the answer to the end; None of a call that was not answered, or is open."""
+        """Seconds from the answer to the end, None for an unanswered or open call."""
         if self.answered_time is None or self.ended_time is None:
             return None
         # a clock may be set back
         return max(0.0, round((self.ended_time - self.answered_time) / 1000, 3))
 
     def to_listed(self) -> dict[str, Any]:
-        """Return what lists of calls show."""
+        """Returns the fields shown in lists."""
         hidden = {"token_hashes", "token_time", "next_time", "sources", "refusal", "said_goodbye"}
         shown = self.model_dump(mode="json", by_alias=True, exclude=hidden)
         return shown | {"durationSec": self.duration_sec}
@@ -123,7 +119,7 @@ class CallSummary(CallFields, AnswerBody):
 
 
 def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
-    """Return a call whole: its record joined with what its thread knows."""
+    """Returns the record of a call joined with its thread."""
     part = thread.agent if thread is not None else None
     whole: dict[str, Any] = {
         "sources": call.sources,
@@ -135,27 +131,28 @@ def call_document(call: Call, thread: Thread | None) -> dict[str, Any]:
     whole |= call.to_listed()
     if part is None:
         return whole
-    known = part.model_dump(mode="json", by_alias=True, include={"tools", "transcript", "ctx"})
-    known["ctx"].pop("transcript", None)  # it stands beside
+    of_thread = part.model_dump(mode="json", by_alias=True, include={"tools", "transcript", "ctx"})
+    of_thread["ctx"].pop("transcript", None)  # a field of its own
     flags = {name: value for name, value in part.ctx.items() if isinstance(value, bool)}
-    return whole | known | {"flags": flags}
+    return whole | of_thread | {"flags": flags}
 
 
+@final
 class CallRecords:
-    """The records of one workspace's calls, in `stored`."""
+    """The call records of one workspace."""
 
     def __init__(self, stored: RecordStore, workspace: str) -> None:
         self.stored = stored
         self.workspace = workspace
 
     def call_id_of(self, call_sid: str | None) -> str:
-        """Return the key of a call; of one without CallSid a new one."""
+        """Returns the key of a call, a new one without a CallSid."""
         if call_sid is None:
             return uuid.uuid4().hex
         return hashlib.sha256(f"{self.workspace}\n{call_sid}".encode()).hexdigest()[:32]
 
     async def get(self, call_id: str) -> Call | None:
-        """Return a call, None where there is none. Raises: BadDocument, SourceError."""
+        """Returns a call or None. Raises: BadDocument, SourceError."""
         record = await self.stored.get(KIND, call_id)
         return None if record is None else _read(record)
 
@@ -169,18 +166,18 @@ class CallRecords:
         cursor: str | None = None,
         limit: int = 100,
     ) -> tuple[list[Call], str | None]:
-        """Return calls, the newest first, and what continues the list. `since`: ms since 1970."""
+        """Returns calls, newest first, and the cursor of the next page. `since`: ms since 1970."""
         before, last = _cursor(cursor)
-        found = await self.stored.query(
+        records = await self.stored.query(
             KIND,
             given(agentId=agent_id, status=status, outcome=outcome),
             order_by="startedTime",
             at_least=since,
             at_most=before,
             descending=True,
-            limit=limit + 1 + (MOST_ALIKE if last else 0),
+            limit=limit + 1 + (MAX_SAME_TIME if last else 0),
         )
-        calls = await asyncio.to_thread(readable, found, _read)
+        calls = await asyncio.to_thread(readable, records, _read)
         if last is not None:
             calls = [each for each in calls if each.started_time != before or each.call_id > last]
         more = len(calls) > limit
@@ -188,48 +185,48 @@ class CallRecords:
         return calls, f"{calls[-1].started_time}.{calls[-1].call_id}" if more else None
 
     async def open_calls(self, agent_id: str | None = None, *, limit: int = 2_000) -> list[Call]:
-        """Return the calls that are not over, of one agent or all. Raises: SourceError."""
-        found = await self.stored.query(KIND, given(open=True, agentId=agent_id), limit=limit)
-        return await asyncio.to_thread(readable, found, _read)
+        """Returns the open calls of one agent or all. Raises: SourceError."""
+        records = await self.stored.query(KIND, given(open=True, agentId=agent_id), limit=limit)
+        return await asyncio.to_thread(readable, records, _read)
 
     async def due(self, now: int) -> Sequence[Call]:
-        """Return calls for which something may be due. Raises: SourceError."""
-        found = await self.stored.query(KIND, order_by="nextTime", at_most=now, limit=DUE_AT_ONCE)
-        return readable(found, _read)
+        """Returns calls whose `next_time` has passed. Raises: SourceError."""
+        records = await self.stored.query(KIND, order_by="nextTime", at_most=now, limit=MAX_DUE)
+        return readable(records, _read)
 
     async def add(self, call: Call) -> bool:
-        """Store a new call; False: it was there already. Raises: SourceError."""
+        """Stores a new call. Returns False if it exists already. Raises: SourceError."""
         record = Record(kind=KIND, key=call.call_id, data=_data(call))
         return await put_over(self.stored, record, None) is not None
 
     async def change(
         self, call_id: str, change: Callable[[Call], Call], *, when_over: bool = False
     ) -> Call | None:
-        """Store what `change` makes of a call, again where it was changed meanwhile;
-        None: nothing was.
+        """Stores the result of `change`, which is called again after a concurrent change.
 
-        A call that is over is changed only with `when_over`. Raises: BadDocument, SourceError.
+        Returns the changed call, None if nothing changed. An ended call is changed only with
+        `when_over`. Raises: BadDocument, SourceError.
         """
-        made: Call | None = None
+        result: Call | None = None
 
         def changed(record: Record | None) -> dict[str, Any] | None:
-            nonlocal made
+            nonlocal result
             call = None if record is None else _read(record)
-            made = change(call) if call is not None and (call.is_open or when_over) else None
-            made = None if made is call else made
-            return None if made is None else _data(made)
+            result = change(call) if call is not None and (call.is_open or when_over) else None
+            result = None if result is call else result
+            return None if result is None else _data(result)
 
         await change_record(self.stored, KIND, call_id, changed)
-        return made
+        return result
 
     async def remove(self, call: Call) -> None:
-        """Take back a call that nobody knows of yet. Raises: SourceError."""
-        if (found := await self.stored.get(KIND, call.call_id)) is not None:
-            await delete_record(self.stored, found)
+        """Deletes a call that was just stored. Raises: SourceError."""
+        if (record := await self.stored.get(KIND, call.call_id)) is not None:
+            await delete_record(self.stored, record)
 
 
 def _cursor(text: str | None) -> tuple[int | None, str | None]:
-    """Return time and key after which a list goes on; what is no cursor of ours begins it again."""
+    """Returns the time and key of a cursor; an invalid cursor starts from the beginning."""
     time, _, call_id = (text or "").partition(".")
     is_ours = time.isascii() and time.isdigit() and len(time) < 16 and call_id
     return (int(time), call_id) if is_ours else (None, None)

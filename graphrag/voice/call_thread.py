@@ -1,12 +1,11 @@
-"""The stored conversation of a call that is served here: its values, its tools, what was said."""
+"""The stored conversation of a running call: its values, tools and transcript."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, final
 
 from graphrag.agent.thread_agent import AgentToolCall, ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Threads
@@ -22,8 +21,12 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.life import AgentLife
 
 
+@final
 class CallThread:
-    """A call's thread, written by nobody else while `hold` is held. `said` gives the transcript."""
+    """The thread of a call, written by this process alone while it has the lease `hold`.
+
+    `transcript` returns the entries to store.
+    """
 
     def __init__(
         self,
@@ -32,60 +35,63 @@ class CallThread:
         life: AgentLife,
         threads: Threads,
         hold: TurnLease,
-        said: Callable[[], Sequence[dict[str, Any]]],
+        transcript: Callable[[], Sequence[dict[str, Any]]],
     ) -> None:
         self.agent = agent
-        self.stored = stored
+        self._stored = stored
         self.values = values_of(agent, stored.thread, life.locale)
         self.tools: dict[str, AgentToolCall] = {}
         self._life = life
         self._threads = threads
         self._hold = hold
-        self._said = said
+        self._transcript = transcript
         self._start_taken = False
         self._lock = asyncio.Lock()
 
     @property
     def call_id(self) -> str:
-        return self.stored.thread.key
+        return self._stored.thread.key
 
     @property
     def graph_key(self) -> str:
-        return self.stored.thread.graph_key
+        return self._stored.thread.graph_key
 
     @property
     def workspace(self) -> str:
-        return self.stored.thread.workspace
+        return self._stored.thread.workspace
 
     @property
     def part(self) -> ThreadAgent:
-        return agent_part(self.stored.thread)
+        return agent_part(self._stored.thread)
 
     async def take_start(self) -> None:
-        """Wait for what the API gave when the call began, and put it into ctx."""
+        """Waits for the values that the API returned when the call began, and adds them to ctx."""
         if not self._start_taken:
-            given = await self._life.deliveries.awaited(self.agent, self.stored.thread)
-            if given is not None and not self._start_taken:
-                self.values.ctx.update(given)
+            values = await self._life.deliveries.awaited(self.agent, self._stored.thread)
+            if values is not None and not self._start_taken:
+                self.values.ctx.update(values)
                 self._start_taken = True
 
-    def look_at_words(self) -> None:
-        """Let tools read what was said until now."""
+    def update_transcript(self) -> None:
+        """Makes the current transcript available to tools."""
         self.values.transcript = transcript_of(
-            with_part(self.stored.thread, transcript=self._said())
+            with_part(self._stored.thread, transcript=self._transcript())
         )
         self.values.ctx["transcript"] = self.values.transcript
 
     async def save(self) -> None:
-        """Store the call as it is now. Raises: ThreadBusy where it is another's, SourceError."""
+        """Stores the thread. Raises: ThreadBusy if another process has the lease, SourceError."""
         async with self._lock:
             self._hold.check()
             thread = store_values(
-                with_part(self.stored.thread, transcript=self._said()),
+                with_part(self._stored.thread, transcript=self._transcript()),
                 self.values,
                 self._threads.clock(),
                 tools=list(self.tools.values()),
                 start_taken=self.part.start_taken or self._start_taken,
             )
-            take = partial(setattr, self, "stored")
-            await self._threads.save_whole(replace(self.stored, thread=thread), [], take)
+            stored = replace(self._stored, thread=thread)
+            await self._threads.save_whole(stored, [], self._set_stored)
+
+    def _set_stored(self, stored: StoredThread) -> None:
+        self._stored = stored

@@ -1,8 +1,7 @@
-"""Runs the tools of a call: each once, what they change stored before the model gets their output.
+"""Runs the tools of a call: each once, and stores changes before the model gets the output.
 
-Decision: what a caller has proposed is decided by a person, whatever the levels of the
-workspace say. Nobody has identified the caller: `caller:…` is an asker in approvals and
-audit, and decides nothing.
+Decision: proposals of callers are always decided by a person, whatever the levels of the workspace
+say. A caller is not identified: `caller:…` may ask in approvals and audit, but decides nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 from datasources.errors import GraphNotFound, SourceError
 from graphrag.agent.requested_calls import Answered, Requested
@@ -29,8 +28,8 @@ from graphrag.approvals.voice_codes import new_code
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
 from graphrag.roles import CALLER, ClientInfo, Person
-from graphrag.voice.call_parts import CallParts
 from graphrag.voice.call_thread import CallThread
+from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.signals import RunTool, ToolAnswered
 from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import Problem, Role, ToolBox, ToolContext, ToolError, ToolResult, failure
@@ -39,37 +38,34 @@ from tools.http.executor import ToolOutcome
 
 log = logging.getLogger(__name__)
 
-PROPOSALS: Final = 5
-CODES: Final = 5
-"""So many codes are tried for one that no waiting proposal has."""
+MAX_PROPOSALS: Final = 5  # of one call
+CODE_ATTEMPTS: Final = 5  # to draw a code that no pending proposal has
 NAME_CHARS: Final = 100
 ID_CHARS: Final = 200
 ARGUMENT_CHARS: Final = 2_000
 RESULT_CHARS: Final = 4_000
-MOST_NODES: Final = 50
-MOST_SOURCES: Final = 200
+MAX_NODES: Final = 50
+MAX_SOURCES: Final = 200
 _FAILED: Final = '{"success":false,"error":"the tool could not be run; tell the caller"}'
 
 _READS: Final = frozenset(
     ("search_nodes", "read_node_detail", "explore_neighborhood", "read_subgraph", "list_node_edges")
 )
 
-OnTool = Callable[[dict[str, Any]], None]
-"""Is given what followers see."""
 
-
+@final
 @dataclass(slots=True, kw_only=True)
 class CallTools:
-    """The tools of one call. `proposed`: codes by the approval's id; `waiting`
-    those nobody decided.
+    """The tools of one call. `show` sends a message to the followers of the call.
 
-    `sources`: what graph tools returned, by turn and graph. `turn` counts what the caller said.
+    `proposed`: spoken codes by approval id; `waiting`: ids of pending approvals. `sources`: nodes
+    returned by graph tools, by turn and graph. `turn`: number of utterances of the caller.
     """
 
-    parts: CallParts
+    deps: CallDependencies
     thread: CallThread
     hold: TurnLease
-    show: OnTool
+    show: Callable[[dict[str, Any]], None]
     turn: int = 0
     proposed: dict[str, str] = field(default_factory=dict[str, str])
     waiting: set[str] = field(default_factory=set[str])
@@ -83,20 +79,20 @@ class CallTools:
     def __post_init__(self) -> None:
         agent = self.thread.agent
         about = self.thread.graph_key
-        self.language = language_of(agent, self.parts.life.locale)
+        self.language = language_of(agent, self.deps.life.locale)
         graphs = graphs_of(agent, about)
         self.box = AgentTools(
             agent=agent,
             declarations=declarations_of(agent, self.thread.part),
             values=self.thread.values,
-            executor=self.parts.agents.executor(agent.agent_id),
+            executor=self.deps.agents.executor(agent.agent_id),
             take_start=self.thread.take_start,
             graphs=graphs,
             proposes=self.role == "editor",
             outcomes=self._outcomes,
             transfers=True,
         ).box()
-        self._calls = GraphToolCalls.of(self.parts.tools, self.box, graphs)
+        self._calls = GraphToolCalls.of(self.deps.tools, self.box, graphs)
 
     @property
     def role(self) -> Role:
@@ -107,9 +103,14 @@ class CallTools:
         client = ClientInfo(channel="voice")
         return Person(f"{CALLER}{self.thread.call_id}", self.role, self.thread.workspace, client)
 
+    def caller_spoke(self) -> None:
+        """Counts an utterance of the caller."""
+        self.turn += 1
+
     async def run(self, wanted: RunTool) -> ToolAnswered:
-        """Run a call of the model; it has an output whatever happens. Acts and proposals
-        keep their order.
+        """Runs a tool call of the model. Returns an output also after failures.
+
+        Tools with effects run one after another.
         """
         tool = self.box.get(wanted.name)
         self._show(wanted, phase="started")
@@ -119,23 +120,23 @@ class CallTools:
             else:
                 async with self._in_order:
                     answered = await self._answered(wanted)
-            said = await self._taken_in(wanted, answered)
+            output = await self._store(wanted, answered)
         except (ThreadError, SourceError) as exc:
             log.warning(
                 "call_tool_failed", extra={"tool": wanted.name[:80], "error": type(exc).__name__}
             )
             self._show(wanted, phase="finished", ok=False)
             return ToolAnswered(wanted.call_id, _FAILED)
-        noted = self.thread.tools[wanted.call_id]
-        facts = {"status": noted.status} if noted.status else {}
-        self._show(wanted, phase="finished", ok=noted.ok, ms=noted.ms, **facts)
+        entry = self.thread.tools[wanted.call_id]
+        facts = {"status": entry.status} if entry.status else {}
+        self._show(wanted, phase="finished", ok=entry.ok, ms=entry.ms, **facts)
         ends = not answered.result.is_error and wanted.name in self.thread.agent.builtins
         data: Any = answered.result.data
         number = (
             cast(dict[str, Any], data).get(TRANSFER) if ends and isinstance(data, dict) else None
         )
         limit = self.thread.agent.document.limits.result_chars
-        return ToolAnswered(wanted.call_id, cut(said, limit), ends=ends, destination=number)
+        return ToolAnswered(wanted.call_id, cut(output, limit), ends=ends, destination=number)
 
     def _show(self, wanted: RunTool, **facts: Any) -> None:
         about = {"toolCallId": wanted.call_id, "name": wanted.name[:NAME_CHARS]}
@@ -143,13 +144,13 @@ class CallTools:
 
     async def _answered(self, wanted: RunTool) -> Answered:
         call = ToolCall(id=wanted.call_id, name=wanted.name, arguments=wanted.arguments)
-        if (known := self._recorded(call)) is not None:
-            return known
-        self.thread.look_at_words()
+        if (recorded := self._recorded(call)) is not None:
+            return recorded
+        self.thread.update_transcript()
         place = self._place(wanted)
         if self._calls.writes(wanted.name):
-            if len(self.proposed) >= PROPOSALS:
-                refused = text("voice_too_many_proposals", self.language, n=PROPOSALS)
+            if len(self.proposed) >= MAX_PROPOSALS:
+                refused = text("voice_too_many_proposals", self.language, n=MAX_PROPOSALS)
                 return Answered(call=call, result=failure("not_permitted", Problem(what=refused)))
             code = await self._free_code()
             session = replace(CHAT_SESSION, require_validation=True, voice_code=code)
@@ -158,25 +159,25 @@ class CallTools:
             return await anext(answers)
 
     def _recorded(self, call: ToolCall) -> Answered | None:
-        """Return what a call gave when it was recorded; its flags are set as if it had run."""
-        if self.parts.recorded is None or call.name in self.thread.agent.builtins:
+        """Returns the recorded result of a call, and sets the flags of its tool."""
+        if self.deps.recorded is None or call.name in self.thread.agent.builtins:
             return None
-        found = self.parts.recorded(call.name, _arguments(call.arguments))
-        if found is None:
+        recorded = self.deps.recorded(call.name, _arguments(call.arguments))
+        if recorded is None:
             return None
-        said = str(found.get("result") or "")
+        result = str(recorded.get("result") or "")
         compiled = self.thread.agent.tools.get(call.name)
-        if found.get("ok") is not True:
+        if recorded.get("ok") is not True:
             error = ToolError(code="unavailable", problems=(Problem(what="recorded so"),))
-            return Answered(call=call, result=ToolResult(text=said, error=error))
+            return Answered(call=call, result=ToolResult(text=result, error=error))
         if compiled is not None:
             self.thread.values.ctx.update(dict.fromkeys(compiled.model.on_success_flags, True))
-        return Answered(call=call, result=ToolResult(text=said))
+        return Answered(call=call, result=ToolResult(text=result))
 
     def _place(self, wanted: RunTool) -> CallPlace:
         async def begin_act(_: str) -> None:
-            """Store that it may have been carried out from now on."""
-            self.thread.tools[wanted.call_id] = self._noted(wanted)
+            """Stores that the act may have been carried out from now on."""
+            self.thread.tools[wanted.call_id] = self._entry(wanted)
             await self.thread.save()
 
         async def end_act(answered: Answered) -> None:
@@ -185,12 +186,12 @@ class CallTools:
 
         return CallPlace(
             context=ToolContext(
-                source=self.parts.source,
+                source=self.deps.source,
                 graph_key=self.thread.graph_key,
                 role=self.role,
                 language=self.language,
-                search=self.parts.search,
-                history=self.parts.history,
+                search=self.deps.search,
+                history=self.deps.history,
             ),
             person=self.person,
             thread_id=self.thread.call_id,
@@ -201,10 +202,10 @@ class CallTools:
             end_act=end_act,
         )
 
-    async def _taken_in(self, wanted: RunTool, answered: Answered) -> str:
-        """Store what a call changed; return what the model gets. An act stored it already."""
-        known = self.thread.tools.get(wanted.call_id)
-        if known is None or known.result is None:
+    async def _store(self, wanted: RunTool, answered: Answered) -> str:
+        """Stores the effects of a call unless its act did. Returns the text for the model."""
+        entry = self.thread.tools.get(wanted.call_id)
+        if entry is None or entry.result is None:
             changes = wanted.call_id in self._outcomes or wanted.name in self.thread.agent.builtins
             self._log(wanted, answered)
             if changes:
@@ -215,18 +216,18 @@ class CallTools:
             await self._note_sources(wanted, answered.result.data)
         return answered.result.text
 
-    def _noted(self, wanted: RunTool, **known: Any) -> AgentToolCall:
+    def _entry(self, wanted: RunTool, **facts: Any) -> AgentToolCall:
         return AgentToolCall(
             tool_call_id=wanted.call_id[:ID_CHARS],
             name=wanted.name[:NAME_CHARS],
             arguments=wanted.arguments[:ARGUMENT_CHARS],
             turn=self.turn,
-            **known,
+            **facts,
         )
 
     def _log(self, wanted: RunTool, answered: Answered) -> None:
         outcome = self._outcomes.pop(wanted.call_id, None)
-        self.thread.tools[wanted.call_id] = self._noted(
+        self.thread.tools[wanted.call_id] = self._entry(
             wanted,
             ok=not answered.result.is_error and (outcome is None or outcome.ok),
             ms=round(answered.ms),
@@ -235,13 +236,13 @@ class CallTools:
         )
 
     async def _free_code(self) -> str:
-        """Return a code that no waiting proposal of the workspace has."""
+        """Returns a code that no pending proposal of the workspace has."""
         code = new_code(self.language)
-        for _ in range(CODES):
-            found = await self.parts.approvals.list(
+        for _ in range(CODE_ATTEMPTS):
+            pending = await self.deps.approvals.list(
                 voice_code=code, status="pending", limit=1, by=self.person
             )
-            if not found:
+            if not pending:
                 break
             code = new_code(self.language)
         return code
@@ -254,12 +255,13 @@ class CallTools:
         return f"{answered.result.text}\n{text('voice_proposed', self.language, code=code)}"
 
     async def decided(self, approval_id: str) -> str | None:
-        """Return, once, what the model is to know of a decision; None:
-        nothing. Raises: SourceError.
+        """Returns a note for the model about a decision, once; None if there is none.
+
+        Raises: SourceError, ApprovalNotFound.
         """
         if approval_id not in self.waiting:
             return None
-        approval = await self.parts.approvals.get(approval_id, self.person)
+        approval = await self.deps.approvals.get(approval_id, self.person)
         if approval.is_open or approval_id not in self.waiting:
             return None
         self.waiting.discard(approval_id)
@@ -269,19 +271,19 @@ class CallTools:
         )
 
     async def _note_sources(self, wanted: RunTool, data: Any) -> None:
-        """Note the nodes that a graph tool returned for what the caller said last."""
-        nodes = _nodes(wanted, data)[:MOST_NODES] if wanted.name in _READS else []
+        """Records the nodes that a graph tool returned for the last utterance."""
+        nodes = _nodes(wanted, data)[:MAX_NODES] if wanted.name in _READS else []
         if not nodes:
             return
         graph_key = str(_arguments(wanted.arguments).get(GRAPH) or self.thread.graph_key)
         with suppress(GraphNotFound):
-            graph = await self.parts.source.get_graph(graph_key)
+            graph = await self.deps.source.get_graph(graph_key)
             about = {"turn": self.turn, "graph": graph_key, "revision": graph.revision}
-            known = next((each for each in self.sources if each.items() >= about.items()), None)
-            if known is not None:
-                self.sources.remove(known)
-                nodes = list(dict.fromkeys([*known["nodes"], *nodes]))[:MOST_NODES]
-            self.sources = [*self.sources, {**about, "nodes": nodes}][-MOST_SOURCES:]
+            source = next((each for each in self.sources if each.items() >= about.items()), None)
+            if source is not None:
+                self.sources.remove(source)
+                nodes = list(dict.fromkeys([*source["nodes"], *nodes]))[:MAX_NODES]
+            self.sources = [*self.sources, {**about, "nodes": nodes}][-MAX_SOURCES:]
             self.show({"type": "call:sources", **self.sources[-1]})
 
 
@@ -293,11 +295,11 @@ def _arguments(written: str) -> dict[str, Any]:
 
 
 def _nodes(wanted: RunTool, data: Any) -> list[str]:
-    """Return the keys of the nodes in what a tool that reads a graph gave."""
+    """Returns the keys of the nodes in the result of a graph tool."""
     if wanted.name == "read_node_detail":
         key = _arguments(wanted.arguments).get("nodeKey")
         return [key] if isinstance(key, str) else []
-    found: Any = cast(dict[str, Any], data).get("nodes", ()) if isinstance(data, dict) else data
-    rows = cast(list[Any], found) if isinstance(found, list) else []
+    nodes: Any = cast(dict[str, Any], data).get("nodes", ()) if isinstance(data, dict) else data
+    rows = cast(list[Any], nodes) if isinstance(nodes, list) else []
     keys = (cast(dict[str, Any], row).get("_key") for row in rows if isinstance(row, dict))
     return [key for key in keys if isinstance(key, str)]

@@ -1,4 +1,4 @@
-"""The seam to a realtime model: text frames in, parsed events out, one connection a side."""
+"""The interface to a realtime model: text frames in, parsed events out, one connection a side."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from graphrag.agents.model_refusal import ModelRefusal
 
 
 class _RealtimeError(Exception):
-    """`place` is the server's host, `why` a reason without any secret, `refusal` what
-    the server said.
-    """
+    """`place` is the host of the server, `why` a reason without secrets, `refusal` its answer."""
 
     def __init__(
         self, *, place: str, model: str, why: str, refusal: ModelRefusal | None = None
@@ -24,36 +22,35 @@ class _RealtimeError(Exception):
 
 
 class RealtimeUnreachable(_RealtimeError):
-    """Raised when the model's server cannot be reached or has gone; another try may work."""
+    """Raised when the model's server is unreachable; another attempt may succeed."""
 
 
 class RealtimeRefused(_RealtimeError):
-    """Raised when the key, the model or the address is refused, as another try would be."""
+    """Raised when the key, model or address is refused; another attempt would be as well."""
 
 
 class ModelSide(Protocol):
     """A connection to a realtime model."""
 
     async def open(self) -> None:
-        """Connect. Raises: RealtimeRefused, RealtimeUnreachable."""
+        """Connects. Raises: RealtimeRefused, RealtimeUnreachable."""
         ...
 
     async def send(self, text: str) -> None:
-        """Send a frame. Raises: RealtimeUnreachable."""
+        """Sends a frame. Raises: RealtimeUnreachable."""
         ...
 
     def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yields the events as they come; ends when the connection is gone.
+        """Yields the events until the connection is closed.
 
-        Raises: RealtimeRefused where the server closes it for a reason that holds for
-        every other one.
+        Raises: RealtimeRefused if the server closes it for a permanent reason.
         """
         ...
 
     async def close(self) -> None:
-        """Close the connection; also one that was never opened."""
+        """Closes the connection. Does nothing if it was never opened."""
         ...
 
 
+# Returns a new side for the name of a model.
 ModelSides = Callable[[str], ModelSide]
-"""Returns a new side for the name of a model."""

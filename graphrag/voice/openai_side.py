@@ -11,7 +11,7 @@ import ipaddress
 import logging
 import re
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any, Final, cast, final
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 import orjson
@@ -23,36 +23,33 @@ from graphrag.agents.model_refusal import ModelRefusal, refusal_of
 from graphrag.voice.model_messages import read_event
 from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
 
-MAX_FRAME_BYTES = 16 * 1024 * 1024
-MAX_WAITING_FRAMES = 16
-"""So many frames are kept for a slow reader; then the server is not read."""
-OPEN_S = 5.0
-SEND_S = 5.0
-CLOSE_S = 2.0
-SMALL_CHARS = 4096
-"""So long a frame of sound may be; where nothing else waits, such a frame never does."""
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+MAX_QUEUED_FRAMES: Final = 16  # for a slow reader; then reading from the server pauses
+OPEN_S: Final = 5.0
+SEND_S: Final = 5.0
+CLOSE_S: Final = 2.0
+SMALL_CHARS: Final = 4096  # a frame of sound; with an empty buffer it is sent without waiting
 
 _REFUSED_STATUS = frozenset((400, 401, 403, 404))
 _REFUSED_CLOSE = frozenset((1008, 3000, 3003, 4000))
 _CLOSE_REASON = re.compile(r"(\w{1,100})\.(\w{1,100})")
 _PRIVATE_NAMES = (".internal", ".local", ".localhost", ".lan")
 
+# The library logs headers and frames at debug level: the key, and the words of calls. This logger
+# has no parent, so that no logging configuration can enable it.
 _SILENT = logging.Logger(f"{__name__}.frames", level=logging.CRITICAL + 1)
-"""The library writes headers and frames to its debug log: the key, and the words of calls.
-
-It belongs to no tree of loggers, so that no configuration of logs can turn it on.
-"""
 
 
 class _DirectConnect(connect):
-    """Connects without following redirects, which would hand the key on."""
+    """Connects without following redirects, which would pass on the key."""
 
     def process_redirect(self, exc: Exception) -> Exception:
         return exc
 
 
+@final
 class OpenAISide:
-    """One connection to a Realtime server. The key is in no error, log or repr."""
+    """One connection to a Realtime server. The key never appears in errors, logs or its repr."""
 
     def __init__(self, url: str, key: str, model: str, *, open_s: float = OPEN_S) -> None:
         self._url = urlsplit(url)
@@ -66,7 +63,7 @@ class OpenAISide:
         return f"OpenAISide({self._place!r}, model={self._model!r})"
 
     async def open(self) -> None:
-        """Connect and wait for the server's first event, at most five seconds.
+        """Connects and waits for the first event of the server, at most `OPEN_S`.
 
         Raises: RealtimeRefused, RealtimeUnreachable.
         """
@@ -80,34 +77,32 @@ class OpenAISide:
             raise self._failed(f"no answer within {self._open_s:g} s") from error
         except InvalidStatus as error:
             status = error.response.status_code
-            said = _refusal_in(error.response)
-            is_refused = status in _REFUSED_STATUS or said.is_final
+            refusal = _refusal_in(error.response)
+            is_refused = status in _REFUSED_STATUS or refusal.is_final
             raise self._failed(
-                f"the server answers HTTP {status}", said, is_refused=is_refused
+                f"the server answers HTTP {status}", refusal, is_refused=is_refused
             ) from error
         except ConnectionClosed as error:
             code = 0 if error.rcvd is None else error.rcvd.code
             why = f"the server closes with code {code}" if code else "the connection was lost"
-            said = _refusal_of_close(error)
-            is_refused = code in _REFUSED_CLOSE and not (said and said.is_rate_limit)
-            raise self._failed(why, said, is_refused=is_refused) from error
+            refusal = _refusal_of_close(error)
+            is_refused = code in _REFUSED_CLOSE and not (refusal and refusal.is_rate_limit)
+            raise self._failed(why, refusal, is_refused=is_refused) from error
         except (OSError, WebSocketException) as error:
             raise self._failed(type(error).__name__) from error
         if (first := self._first) is not None and first["type"] == "error":
-            said = refusal_of(first.get("error"))
-            if said.is_final:
+            refusal = refusal_of(first.get("error"))
+            if refusal.is_final:
                 await self.close()
-                raise self._failed(f"the server says {said.code}", said, is_refused=True)
+                raise self._failed(f"the server says {refusal.code}", refusal, is_refused=True)
 
     async def send(self, text: str) -> None:
-        """Send a frame; a server that takes none for five seconds is
-        gone. Raises: RealtimeUnreachable.
-        """
+        """Sends a frame, at most for `SEND_S`. Raises: RealtimeUnreachable."""
         if self._socket is None:
             raise self._failed("not connected")
         try:
             if len(text) < SMALL_CHARS and not self._socket.transport.get_write_buffer_size():
-                # it cannot wait, and a time limit costs a tenth of sending it
+                # it cannot block, and a timeout would cost a tenth of the time of sending
                 await self._socket.send(text)
                 return
             async with asyncio.timeout(SEND_S):
@@ -119,10 +114,9 @@ class OpenAISide:
             raise self._failed("the connection is closed") from error
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yields the events in order, without what is none; ends when the connection is gone.
+        """Yields the well-formed events in order until the connection is closed.
 
-        Raises: RealtimeRefused where the server closes it for a reason that holds for
-        every other one.
+        Raises: RealtimeRefused if the server closes it for a permanent reason.
         """
         socket = self._socket
         first = self._first
@@ -137,13 +131,14 @@ class OpenAISide:
                 if event is not None:
                     yield event
         except ConnectionClosed as error:
-            said = _refusal_of_close(error)
-            if said is not None and said.is_final:
+            refusal = _refusal_of_close(error)
+            if refusal is not None and refusal.is_final:
                 raise self._failed(
-                    f"the server closes: {said.code}", said, is_refused=True
+                    f"the server closes: {refusal.code}", refusal, is_refused=True
                 ) from error
 
     async def close(self) -> None:
+        """Closes the connection. Idempotent."""
         if self._socket is not None:
             await self._socket.close()
 
@@ -154,7 +149,7 @@ class OpenAISide:
             additional_headers={"Authorization": f"Bearer {self._key}"},
             compression=None,
             max_size=MAX_FRAME_BYTES,
-            max_queue=MAX_WAITING_FRAMES,
+            max_queue=MAX_QUEUED_FRAMES,
             open_timeout=self._open_s,
             close_timeout=CLOSE_S,
             logger=_SILENT,
@@ -165,7 +160,7 @@ class OpenAISide:
         return self._url.netloc.rpartition("@")[2]
 
     def _check(self) -> None:
-        """Raises: RealtimeRefused, for an address or a key with which nothing is sent."""
+        """Raises RealtimeRefused for an address or key that must not be used."""
         why = None
         if self._url.scheme not in ("ws", "wss") or not self._url.hostname:
             why = "the address must begin with wss:// (NODIUS_REALTIME_URL)"
@@ -179,35 +174,35 @@ class OpenAISide:
             raise self._failed(why, is_refused=True)
 
     def _failed(
-        self, why: str, said: ModelRefusal | None = None, *, is_refused: bool = False
+        self, why: str, refusal: ModelRefusal | None = None, *, is_refused: bool = False
     ) -> RealtimeRefused | RealtimeUnreachable:
         error = RealtimeRefused if is_refused else RealtimeUnreachable
-        if is_refused and (said is None or not said.message):
-            known = (
-                {} if said is None else {"code": said.code, "param": said.param, "type": said.type}
+        if is_refused and (refusal is None or not refusal.message):
+            facts = (
+                {}
+                if refusal is None
+                else {"code": refusal.code, "param": refusal.param, "type": refusal.type}
             )
-            said = refusal_of({**known, "message": why}, code="refused")
-        return error(place=self._place, model=self._model, why=why, refusal=said)
+            refusal = refusal_of({**facts, "message": why}, code="refused")
+        return error(place=self._place, model=self._model, why=why, refusal=refusal)
 
 
 def _refusal_in(response: Response) -> ModelRefusal:
-    """Returns what an answer to the handshake says, its status as the code where its
-    body says nothing.
-    """
+    """Returns the refusal in an answer to the handshake. Its default code is the HTTP status."""
     try:
         body: Any = orjson.loads(response.body or b"")
     except ValueError:
         body = None
     facts = cast(dict[str, Any], body) if isinstance(body, dict) else {}
-    said = refusal_of(facts.get("error"), code=f"http_{response.status_code}")
+    refusal = refusal_of(facts.get("error"), code=f"http_{response.status_code}")
     waits = response.headers.get("Retry-After", "")
-    return said.model_copy(update={"wait_s": float(waits)}) if waits.isdecimal() else said
+    return refusal.model_copy(update={"wait_s": float(waits)}) if waits.isdecimal() else refusal
 
 
 def _refusal_of_close(closed: ConnectionClosed) -> ModelRefusal | None:
-    """Returns what a close frame says as TYPE.CODE; None where it says no such thing."""
-    found = None if closed.rcvd is None else _CLOSE_REASON.fullmatch(closed.rcvd.reason)
-    return None if found is None else refusal_of({"type": found[1], "code": found[2]})
+    """Returns the refusal in a close reason of the form TYPE.CODE, None for other reasons."""
+    match = None if closed.rcvd is None else _CLOSE_REASON.fullmatch(closed.rcvd.reason)
+    return None if match is None else refusal_of({"type": match[1], "code": match[2]})
 
 
 def _is_private(url: SplitResult) -> bool:

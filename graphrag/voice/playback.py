@@ -1,8 +1,7 @@
-"""Follows what is played to the caller: pieces of sound with a mark each, and how much of an
-item was played.
+"""Tracks the sound played to the caller: pieces with a mark each, and the played part of an item.
 
-The phone side plays in order and sends a mark back when the sound before it was played. Between
-marks what is heard is estimated: the sound goes on, and the marks take their time on the line.
+The phone plays in order and returns a mark when the sound before it was played. Between marks the
+played part is estimated by the time that has passed and the delay of the line.
 """
 
 from __future__ import annotations
@@ -11,23 +10,22 @@ import base64
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Final, final
 
-BYTES_A_MS = 8
-FRAME = 160
-"""Bytes of 20 ms: sound is sent in whole ones."""
-PIECE = 10 * FRAME
-"""200 ms: longer sound is sent in pieces, so that the estimate is fine-grained."""
-LINE_MARKS = 20
-MOST_LINE_S = 0.5
-OVERDUE_S = 2.0
+BYTES_A_MS: Final = 8
+FRAME: Final = 160  # bytes of 20 ms; sound is sent in whole frames
+PIECE: Final = 10 * FRAME  # 200 ms; short pieces make the estimate precise
+LINE_MARKS: Final = 20  # marks from which the delay of the line is estimated
+MAX_LINE_S: Final = 0.5
+OVERDUE_S: Final = 2.0
 
 
+@final
 @dataclass(slots=True)
 class ItemSound:
-    """The sound of one item of the model. Units: bytes as received and sent,
-    milliseconds as played.
+    """The sound of one item of the model. Units: `received` and `sent` in bytes.
 
-    `rest` waits for the next piece, or for the end of the item.
+    `rest` is an incomplete frame, kept until more sound or the end of the item.
     """
 
     item_id: str
@@ -55,20 +53,19 @@ class ItemSound:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A piece on its way: the item's milliseconds at its end, and when it should
-    have been played.
-    """
+    """A piece that is being played. `end_ms`: position of its end in the item; `due`: its end."""
 
     item: ItemSound
     end_ms: int
     due: float
 
 
+@final
 @dataclass(slots=True)
 class Playback:
-    """The sound on its way to one caller. Times are seconds of one monotonic clock.
+    """The sound being played to a caller. Times are seconds of one monotonic clock.
 
-    `heard`: the items that were played to their end.
+    `epoch` counts the calls of `clear`. `heard`: ids of the items played to their end.
     """
 
     epoch: int = 0
@@ -78,29 +75,27 @@ class Playback:
     _excess: deque[float] = field(default_factory=lambda: deque[float](maxlen=LINE_MARKS))
     _number: int = 0
     _busy_until: float = 0.0
-    _since: float = 0.0
-    """When the last mark came back, or the first sound of this epoch was sent."""
+    _since: float = 0.0  # last mark, or first sound after silence
 
     @property
     def line_s(self) -> float:
-        """The time on the line and back: what half of the last marks took too long at most."""
+        """Delay of the line and back: the median delay of the last marks, within limits."""
         half = sorted(self._excess)[len(self._excess) // 2] if self._excess else 0.0
-        return min(max(half, 0.0), MOST_LINE_S)
+        return min(max(half, 0.0), MAX_LINE_S)
 
     @property
     def is_playing(self) -> bool:
+        """Whether sound is being played."""
         return bool(self._pieces)
 
     def unplayed_s(self, now: float) -> float:
-        """Return how long what was sent still plays."""
+        """Returns how many seconds the sent sound still plays."""
         return max(0.0, self._busy_until - now) if self._pieces else 0.0
 
     def received(
         self, item_id: str, response_id: str, audio: bytes, now: float, *, is_filler: bool = False
     ) -> Iterator[tuple[str, str]]:
-        """Take in sound of the model; yield what is to be sent of it, as (payload
-        in base64, mark).
-        """
+        """Adds sound of the model. Yields pieces to send, as (payload in base64, mark)."""
         item = self.items.get(item_id)
         if item is None:
             item = self.items[item_id] = ItemSound(item_id, response_id, is_filler=is_filler)
@@ -112,7 +107,7 @@ class Playback:
             yield self._sent(item, sound[start : min(start + PIECE, whole)], now)
 
     def completed(self, item_id: str, now: float) -> Iterator[tuple[str, str]]:
-        """Note that all sound of an item has come; yield what was kept of it."""
+        """Records that the sound of an item is complete. Yields its last piece."""
         item = self.items.get(item_id)
         if item is not None and not item.is_whole:
             item.is_whole = True
@@ -132,20 +127,20 @@ class Playback:
         return base64.b64encode(audio).decode("ascii"), name
 
     def marked(self, name: str, now: float) -> bool:
-        """Note that a mark came back; say whether it counts: those of an earlier epoch do not."""
+        """Records a returned mark. Returns False for a mark of an earlier epoch."""
         if name not in self._pieces:
             return False
         while self._pieces:
-            found, piece = self._pieces.popitem(last=False)
+            mark, piece = self._pieces.popitem(last=False)
             piece.item.played_ms = max(piece.item.played_ms, piece.end_ms)
-            if found == name:
+            if mark == name:
                 self._excess.append(now - piece.due)
                 break
         self._since = now
         return True
 
     def take_heard(self) -> list[str]:
-        """Moves the items that were played to their end to `heard`; returns them."""
+        """Moves the items played to their end to `heard`. Returns their ids."""
         over = [key for key, item in self.items.items() if item.is_heard]
         for item_id in over:
             del self.items[item_id]
@@ -153,7 +148,7 @@ class Playback:
         return over
 
     def overdue(self, now: float) -> int:
-        """Count marks that did not come back in time as played; return how many."""
+        """Treats pieces with overdue marks as played. Returns their number."""
         late = [
             name
             for name, piece in self._pieces.items()
@@ -167,12 +162,12 @@ class Playback:
 
     @property
     def next_overdue(self) -> float | None:
-        """When the first mark is overdue that has not come back; None: none is awaited."""
+        """When the first awaited mark is overdue, None if no mark is awaited."""
         first = next(iter(self._pieces.values()), None)
         return None if first is None else first.due + self.line_s + OVERDUE_S
 
     def heard_ms(self, item: ItemSound, now: float) -> int:
-        """Return how much of an item the caller will have heard when a `clear` of now arrives."""
+        """Returns the milliseconds heard of an item when a `clear` sent now arrives."""
         first = next(iter(self._pieces.values()), None)
         if first is None:
             return item.played_ms
@@ -187,9 +182,9 @@ class Playback:
         return item.played_ms
 
     def clear(self) -> list[ItemSound]:
-        """Forget what is on its way; return the items that were not heard to their end, in order.
+        """Discards the sound being played. Returns the items not heard to their end, in order.
 
-        Marks of before count for nothing from now on.
+        Earlier marks are ignored from now on.
         """
         self.take_heard()
         left = list(self.items.values())

@@ -1,22 +1,19 @@
-"""Sends frames to one side of a call, in their order, without anybody waiting for it."""
+"""Sends frames to one side of a call in the background, in order."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, final
 
-MOST_CHARS: Final = 4_000_000
-"""What may wait to be sent: six minutes of sound. A side that takes less is gone."""
+MAX_CHARS: Final = 4_000_000  # queued, about six minutes of sound; then the side is given up
 CLEAR: Final = '{"event":"clear"'
 
 
+@final
 class SendQueue:
-    """What waits to be sent to a side. `on_full` is called once, when it takes too little.
-
-    `on_sent` is called once, when all that waits has been sent.
-    """
+    """Frames to be sent to a side. `on_full` is called once, when the queue is full."""
 
     def __init__(
         self, send: Callable[[str], Awaitable[None]], on_full: Callable[[], object]
@@ -25,48 +22,48 @@ class SendQueue:
         self._on_full = on_full
         self._waiting: deque[str] = deque()
         self._chars = 0
-        self._is_gone = False
+        self._is_closed = False
         self._wake = asyncio.Event()
-        self.on_sent: Callable[[], None] | None = None
+        self._on_sent: Callable[[], None] | None = None
 
     def put(self, text: str) -> None:
-        """Have a frame sent after those before it; a `clear` takes their place.
-
-        Nothing is sent to a side that is gone.
-        """
-        if self._is_gone:
+        """Queues a frame. A `clear` replaces all queued frames. Does nothing after `close`."""
+        if self._is_closed:
             return
-        if text.startswith(CLEAR):  # what waits is older than the interruption
+        if text.startswith(CLEAR):  # queued sound is older than the interruption
             self._waiting.clear()
             self._chars = 0
         self._waiting.append(text)
         self._chars += len(text)
         self._wake.set()
-        if self._chars > MOST_CHARS:
-            self.leave()
+        if self._chars > MAX_CHARS:
+            self.close()
             self._on_full()
 
+    def when_sent(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` once, when all queued frames were sent. Replaces an earlier one."""
+        self._on_sent = callback
+
     async def run(self) -> None:
-        """Send until cancelled, or until the side is gone."""
-        while not self._is_gone:
+        """Sends until it is cancelled, or until the side is closed."""
+        while not self._is_closed:
             self._wake.clear()
             while self._waiting:
                 text = self._waiting.popleft()
                 self._chars -= len(text)
                 try:
                     await self._send(text)
-                except Exception:  # noqa: BLE001 - who reads the side finds out why
-                    self.leave()
+                except Exception:  # noqa: BLE001 - the reader of the side learns the reason
+                    self.close()
                     return
-            if self.on_sent is not None:
-                on_sent = self.on_sent
-                self.on_sent = None
+            if (on_sent := self._on_sent) is not None:
+                self._on_sent = None
                 on_sent()
             await self._wake.wait()
 
-    def leave(self) -> None:
-        """Send nothing any more: the side is gone."""
-        self._is_gone = True
+    def close(self) -> None:
+        """Discards the queue; nothing more is sent."""
+        self._is_closed = True
         self._waiting.clear()
         self._chars = 0
         self._wake.set()

@@ -1,6 +1,4 @@
-"""A session of a Realtime model that is opened to learn whether its service takes
-an agent's settings.
-"""
+"""Opens a trial session of a Realtime model to check the settings of an agent."""
 
 from __future__ import annotations
 
@@ -15,11 +13,11 @@ from graphrag.agents.session_fields import FetchedSession
 from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.voice_session import VoiceSession
 
-TRIAL_S: Final = 5.0
+TRIAL_S: Final = 5.0  # for the connection and the answer
 
 
 class NotTried(Exception):
-    """Raised when the service of the model could not be reached; `why` says how it failed."""
+    """Raised when the model's service cannot be reached. `why` is the reason."""
 
     def __init__(self, *, why: str) -> None:
         super().__init__(why)
@@ -27,9 +25,7 @@ class NotTried(Exception):
 
 
 def trial_session(document: AgentDocument, language: str) -> VoiceSession:
-    """Returns the session of an agent's calls as its document alone says it; templates stay
-    as they are.
-    """
+    """Returns the settings from the document alone. Templates are not filled in."""
     session = document.session
     inline = None if isinstance(session, FetchedSession) else session
     declared = [] if inline is None else [each.model_dump(mode="json") for each in inline.tools]
@@ -43,10 +39,9 @@ def trial_session(document: AgentDocument, language: str) -> VoiceSession:
 
 
 async def try_session(side: ModelSide, session: VoiceSession) -> ModelRefusal | None:
-    """Opens a session with its settings and closes it again; nothing is asked in it, so
-    it costs nothing.
+    """Opens and closes a session with its settings. No response is requested, so it is free.
 
-    Returns what the service refused, None where it takes the settings. Raises: NotTried.
+    Returns the refusal of the service, None if it accepts the settings. Raises: NotTried.
     """
     try:
         async with asyncio.timeout(TRIAL_S):

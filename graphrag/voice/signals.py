@@ -1,7 +1,7 @@
-"""The inputs of a call's bridge (what happened) and its outputs (what is to be done).
+"""Signals and actions: the inputs and outputs of the bridge of a call.
 
-Inputs are what happened on the two sides, in tools and to the clock; actions are carried out in the
-order in which they come. Audio is G.711 μ-law, 8 kHz: a byte is an eighth of a millisecond.
+Signals come from both sides, tools and the clock. Actions are carried out in their order. Audio is
+G.711 μ-law at 8 kHz, 8 bytes a millisecond.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from graphrag.agents.model_refusal import ModelRefusal
 
 @dataclass(frozen=True, slots=True)
 class PhoneAudio:
-    """Sound from the caller, in base64 as it came."""
+    """Sound from the caller, in base64 as received."""
 
     payload: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhoneMark:
-    """A mark came back: the sound before it was played, or thrown away by a `clear`."""
+    """A mark was returned: the sound before it was played, or discarded by a `clear`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhoneDigit:
-    """A key of the telephone."""
+    """A key was pressed."""
 
     digit: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhoneStopped:
-    """The phone side is gone: the caller hung up, or the line was lost."""
+    """The phone side was closed: the caller hung up or the line was lost."""
 
     reason: EndReason = "caller_hung_up"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelEvent:
-    """An event of the model side, parsed, under its name of the GA interface."""
+    """A parsed event of the model side, with its name of the GA interface."""
 
     event: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLost:
-    """The connection to the model is gone. `fatal`: another one would be refused as well.
+    """The connection to the model was lost. `fatal`: another connection would be refused.
 
-    `refusal`: what the server said, where it said something.
+    `refusal`: the reason given by the server.
     """
 
     fatal: bool = False
@@ -62,8 +62,9 @@ class ModelLost:
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswered:
-    """A tool gave its output, a text for the model. `ends`: it ends the call, by a transfer to
-    `destination` where there is one.
+    """The output of a tool, a text for the model.
+
+    `ends`: the tool ends the call, by a transfer if there is a `destination`.
     """
 
     call_id: str
@@ -74,14 +75,14 @@ class ToolAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something the model has to know, as a decision of a proposal; it speaks of it when it can."""
+    """A note for the model, such as a decision about a proposal, to be told to the caller."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class EndWanted:
-    """The call is to end, because somebody said so or the service stops."""
+    """The call is to end: a person asked for it or the service stops."""
 
     reason: EndReason
 
@@ -121,7 +122,7 @@ class SendModel:
 
 @dataclass(frozen=True, slots=True)
 class RunTool:
-    """Run a tool of the agent; its output comes back as `ToolAnswered`."""
+    """Run a tool of the agent. Its output is fed back as `ToolAnswered`."""
 
     call_id: str
     name: str
@@ -130,34 +131,30 @@ class RunTool:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """Open the model side again after `after_s` seconds; its `session.created` is the
-    next that comes.
-    """
+    """Reconnect to the model after `after_s` seconds."""
 
     after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRefused:
-    """The model's service refused something: it goes to the log, the call's record and
-    the agent's health.
-    """
+    """Report a refusal of the model's service to the log, the record and the agent's health."""
 
     refusal: ModelRefusal
 
 
 @dataclass(frozen=True, slots=True)
 class WordsChanged:
-    """An entry of the transcript is new or has changed."""
+    """Record a new or changed entry of the transcript."""
 
     item_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallOver:
-    """The call is over: close the phone side, then the model side. Nothing is wanted after it.
+    """End the call: close the phone side, then the model side. The last action.
 
-    `destination`: to whom the caller is transferred.
+    `destination`: where the caller is transferred.
     """
 
     reason: EndReason
@@ -167,7 +164,7 @@ class CallOver:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Something worth counting or measuring, as `voice_barge_in_seconds`."""
+    """Count or measure something, as `voice_barge_in_seconds`."""
 
     name: str
     value: float = 1.0

@@ -1,29 +1,28 @@
-"""The tool calls of a call: each is run at most once and answered exactly once.
+"""The tool calls of the model: each is run at most once and answered exactly once.
 
-Calls of one response are a round: when the response is over, so that no call comes any more, and
-all of them have their output, the model is asked to go on.
+The tool calls of one response are a round. When the response is over and all outputs are there, the
+model is asked to continue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, final
 
 from graphrag.voice.signals import Action, Counted, RunTool, ToolAnswered
 from graphrag.voice.voice_session import VoiceSession
 
-FILLER_PAUSE_S = 8.0
-"""So long after one the caller is not asked to wait again."""
-KEPT_TEXTS = 50
+FILLER_PAUSE_S: Final = 8.0  # between two requests to wait
+MAX_TEXTS: Final = 50  # kept for the next session
 
 
 @dataclass(slots=True)
 class _Running:
-    """A tool that runs. `delay_at`: when the caller is asked to wait, None: never, or
-    that was done.
+    """A running tool.
 
-    `is_orphan`: the session that called it is gone.
+    `delay_at`: when the caller is asked to wait, None for never or already asked. `is_orphan`: the
+    session that called it was lost.
     """
 
     name: str
@@ -31,8 +30,9 @@ class _Running:
     is_orphan: bool = False
 
 
+@final
 class ToolRounds:
-    """Which tools run, and which outputs the model is still to get."""
+    """The running tools, and the outputs that the model has not received."""
 
     def __init__(self, session: VoiceSession) -> None:
         self._session = session
@@ -47,10 +47,11 @@ class ToolRounds:
 
     @property
     def is_running(self) -> bool:
+        """Whether any tool runs."""
         return bool(self._running)
 
     def called(self, item: Mapping[str, Any], response_id: str, now: float) -> list[Action]:
-        """Take in a completed call of the model; return what is to be done. An id is run once."""
+        """Handles a tool call of the model. Returns the actions; each id is run once."""
         call_id = str(item.get("call_id"))
         name = str(item.get("name"))
         if call_id in self._seen:
@@ -67,30 +68,29 @@ class ToolRounds:
         return [RunTool(call_id, name, str(item.get("arguments") or "{}"))]
 
     def finished(self, done: ToolAnswered) -> bool:
-        """Take in an output; say whether the tool ran."""
-        ran = self._running.pop(done.call_id, None)
-        if ran is None:
+        """Records an output. Returns False if no such tool was running."""
+        tool = self._running.pop(done.call_id, None)
+        if tool is None:
             return False
         self._ends = self._ends or done.ends
         output = done.output[: self._session.limits.result_chars]
-        if ran.is_orphan:
-            self._orphans.append(f"{ran.name}: {output}")
+        if tool.is_orphan:
+            self._orphans.append(f"{tool.name}: {output}")
             self._open_round = True
         else:
             self._outputs.append((done.call_id, output))
         return True
 
     def outputs(self) -> list[tuple[str, str]]:
-        """Return the outputs that the model did not get yet, as (call id, text), each once."""
-        found = self._outputs
+        """Returns the outputs for the model as (call id, text), each once."""
+        outputs = self._outputs
         self._outputs = []
-        return found
+        return outputs
 
     def take_round_done(self, active: str | None = None) -> bool:
-        """Return, once a round, whether all of its calls have their output and the model is
-        to go on.
+        """Returns True, once a round, if the round is complete and the model is to continue.
 
-        `active`: the response that is not over.
+        `active`: id of the response that is not over.
         """
         if not self._open_round or self._running or self._outputs or active == self._called_in:
             return False
@@ -98,14 +98,14 @@ class ToolRounds:
         return not self._ends
 
     def next_delay(self) -> float | None:
-        """Return when the caller may have to be asked to wait."""
+        """Returns when the caller may have to be asked to wait, None if no tool is slow."""
         due = [
             running.delay_at for running in self._running.values() if running.delay_at is not None
         ]
         return max(min(due), self._filler_after) if due else None
 
     def take_delayed(self, now: float) -> str | None:
-        """Return the sentence for a tool that is slow, once a tool and not too often."""
+        """Returns the request to wait for a slow tool, once a tool and at most every pause."""
         if now < self._filler_after:
             return None
         for running in self._running.values():
@@ -116,19 +116,19 @@ class ToolRounds:
         return None
 
     def lose_session(self) -> None:
-        """Note that the model's session is gone: the next one gets what it called as a text."""
+        """Keeps the outputs of a lost session as texts for the next session."""
         self._orphans += [output for _, output in self._outputs]
         self._outputs.clear()
         for running in self._running.values():
             running.is_orphan = True
 
     def keep_text(self, text: str) -> None:
-        """Keep what the model is to know once there is a session again."""
-        if len(self._orphans) < KEPT_TEXTS:
+        """Keeps a text for the next session."""
+        if len(self._orphans) < MAX_TEXTS:
             self._orphans.append(text)
 
     def orphaned(self) -> list[str]:
-        """Return, once, what a new session has to know."""
-        found = self._orphans
+        """Returns the texts for a new session, each once."""
+        texts = self._orphans
         self._orphans = []
-        return found
+        return texts

@@ -1,7 +1,7 @@
-"""Answers to Twilio in TwiML. Whatever a text holds stays text.
+"""Writes answers to Twilio in TwiML. Texts are escaped.
 
-Source: Twilio's reference of TwiML for voice. What follows a `<Dial>` with an
-`action` is never reached.
+Source: Twilio's reference of TwiML for voice. Verbs after a `<Dial>` with an `action` are never
+reached.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import re
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+# characters that XML cannot represent, not even escaped
 _NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot hold, however they are written."""
 
 
 def connect(stream_url: str, action: str, token: str) -> bytes:
-    """Returns what connects a call with a stream; when that has ended Twilio asks `action` how
-    to go on.
-    """
+    """Connects a call with a stream. After its end Twilio requests `action`."""
     answer = Element("Response")
     connecting = SubElement(answer, "Connect", action=action, method="POST")
     stream = SubElement(connecting, "Stream", url=stream_url)
@@ -27,14 +25,14 @@ def connect(stream_url: str, action: str, token: str) -> bytes:
 
 
 def reject(*, busy: bool = False) -> bytes:
-    """Returns what takes no call: the tone of an engaged line, or of a number that is not there."""
+    """Rejects a call, with the tone of a busy line or of an unknown number."""
     answer = Element("Response")
     SubElement(answer, "Reject", {"reason": "busy"} if busy else {})
     return _written(answer)
 
 
 def say(text: str, *, voice: str | None = None, language: str | None = None) -> bytes:
-    """Returns what says a sentence, then hangs up; an empty one is not said."""
+    """Speaks a text unless it is empty, then hangs up."""
     answer = Element("Response")
     _say(answer, text, voice, language)
     return _written(answer)
@@ -49,9 +47,9 @@ def dial(
     voice: str | None = None,
     language: str | None = None,
 ) -> bytes:
-    """Returns what connects the caller with a number or `sip:` address, which may ring for so long.
+    """Connects the caller with a number or `sip:` address, which rings at most `timeout_s`.
 
-    What comes after it is asked of `action`; without one `text` is said where nobody answered.
+    Afterwards Twilio requests `action`. Without an action `text` is spoken if nobody answered.
     """
     answer = Element("Response")
     after = {} if action is None else {"action": action, "method": "POST"}

@@ -1,20 +1,23 @@
-"""What a call needs of its agent's document and of the fetched session, for the bridge."""
+"""The settings of a call, from the agent document and the fetched session."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 from graphrag.agents.document import ConversationLimits
 from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
 from graphrag.i18n import Language, text
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceSession:
-    """How one call is held. `tools`: declarations for the model; `delayed`: what is said while one
-    of that name takes long. `texts`: the language of our own sentences to the model.
+    """The settings of one call.
+
+    `tools`: declarations for the model. `delayed`: texts spoken while a slow tool runs, by its
+    name. `texts`: language of the service's own instructions to the model.
     """
 
     model: VoiceModel
@@ -29,14 +32,12 @@ class VoiceSession:
     texts: Language = "en"
 
     def text(self, name: str, **facts: Any) -> str:
-        """Return a sentence of ours to the model."""
+        """Returns an instruction to the model, in the language `texts`."""
         return text(name, self.texts, **facts)
 
     @property
     def server_interrupts(self) -> bool:
-        """Whether the server cancels its response when the caller speaks; in all other
-        cases we do.
-        """
+        """Whether the server cancels its response when the caller speaks; otherwise we do."""
         barge_in = self.options.barge_in
         return (
             barge_in.mode == "immediate"
@@ -46,14 +47,12 @@ class VoiceSession:
 
     @property
     def server_asks_silent(self) -> bool:
-        """Whether the server asks a silent caller; else our own timer does."""
+        """Whether the server notices a silent caller; otherwise our own timer does."""
         takes = self.options.silence_prompts >= 1 and self.options.silence_s <= 30
         return self.model.vad.type == "server_vad" and takes
 
     def update(self, *, transcribes: bool = True) -> dict[str, Any]:
-        """Returns the session as `session.update` sends it; without
-        `transcribes` no transcription.
-        """
+        """Returns the session for `session.update`, with or without transcription."""
         model = self.model
         session: dict[str, Any] = {
             "type": "realtime",

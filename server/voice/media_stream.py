@@ -16,10 +16,9 @@ from typing import Final
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from graphrag.voice.call_errors import CallError, CallsFull, StreamRefused
 from graphrag.voice.call_records import Call
-from graphrag.voice.call_tokens import read_token
-from graphrag.voice.calls import Calls
+from graphrag.voice.call_service import CallService
+from graphrag.voice.errors import CallError, CallsFull, StreamRefused
 from graphrag.voice.phone_messages import (
     REFUSED,
     START_S,
@@ -27,6 +26,7 @@ from graphrag.voice.phone_messages import (
     PhoneMessages,
     StreamStart,
 )
+from graphrag.voice.stream_tokens import read_token
 from server.auth import authority, mark_signed
 from server.errors import ServerError
 from server.server_state import ServerState
@@ -152,7 +152,9 @@ async def _start(phone: MediaStream) -> StreamStart:
     raise PhoneGone
 
 
-async def _taken(state: ServerState, start: StreamStart, *, is_signed: bool) -> tuple[Calls, Call]:
+async def _taken(
+    state: ServerState, start: StreamStart, *, is_signed: bool
+) -> tuple[CallService, Call]:
     """Return the call whose token a stream has, which nobody can use
     again. Raises: StreamRefused.
     """

@@ -15,8 +15,8 @@ from fastapi.responses import Response
 
 from graphrag.agents.errors import AgentError, AgentNotRunning
 from graphrag.voice import twiml
-from graphrag.voice.call_after import AfterCall
-from graphrag.voice.call_errors import CallBlocked, CallError, CallsFull
+from graphrag.voice.errors import CallBlocked, CallError, CallsFull
+from graphrag.voice.follow_up import FollowUp
 from server.auth import mark_signed
 from server.bodies import Id
 from server.error_responses import VOICE_ERRORS
@@ -136,7 +136,7 @@ def _base(request: Request, state: ServerState) -> str:
 
 
 def _going_on(
-    request: Request, state: ServerState, workspace: str, call_id: str, after: AfterCall
+    request: Request, state: ServerState, workspace: str, call_id: str, after: FollowUp
 ) -> Response:
     if after.destination is None:
         return _xml(twiml.say(after.text, voice=after.voice, language=after.language))

@@ -23,11 +23,11 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
-from graphrag.voice.call_opening import CallOpening
-from graphrag.voice.call_parts import CallParts, CallWatch, RecordedAnswers
-from graphrag.voice.call_places import CallPlaces
+from graphrag.voice.active_call import ActiveCall
 from graphrag.voice.call_records import CallRecords
-from graphrag.voice.call_runner import CallRunner
+from graphrag.voice.call_setup import CallSetup
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
 from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
 from graphrag.voice.phone_messages import StreamStart
 from graphrag.voice.signals import CallOver
@@ -218,14 +218,17 @@ class FakeRecords:
         return self
 
 
-class Counts(CallWatch):
-    """Who counts."""
+class Counts:
+    """Keeps every measurement by its name."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[float]] = {}
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
         self.seen.setdefault(f"{name}.{code}" if code else name, []).append(value)
+
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
+        """Ignores the status of calls."""
 
 
 @dataclass(kw_only=True)
@@ -234,8 +237,8 @@ class HeldCall:
 
     phone: FakePhone
     models: list[FakeModel]
-    runner: CallRunner
-    parts: CallParts
+    runner: ActiveCall
+    parts: CallDependencies
     api: Api
     stored: RecordStore
     task: asyncio.Task[CallOver] = field(init=False)
@@ -246,7 +249,7 @@ class HeldCall:
         self.leases = self.parts.leases
         self.approvals = self.parts.approvals
         self.records = cast(FakeRecords, self.parts.records)
-        self.counts = cast(Counts, self.parts.watch)
+        self.counts = cast(Counts, self.parts.metrics)
 
     @property
     def model(self) -> FakeModel:
@@ -292,7 +295,7 @@ def _parts_of(
     clock: Clock,
     models: ModelSides,
     recorded: RecordedAnswers | None,
-) -> CallParts:
+) -> CallDependencies:
     """Return what a call works with: all of it real but for the model, the counts and
     the call's record.
     """
@@ -301,7 +304,7 @@ def _parts_of(
     threads = Threads(records, clock=clock)
     leases = TurnLeases(records, clock=clock, look_s=0.05)
     approvals = Approvals(source, records)
-    return CallParts(
+    return CallDependencies(
         life=AgentLife(
             LifeParts(
                 records,
@@ -321,13 +324,15 @@ def _parts_of(
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
         models=models,
-        places=CallPlaces(1),
-        watch=Counts(),
+        slots=CallSlots(1),
+        metrics=Counts(),
         recorded=recorded,
     )
 
 
-def _opening_of(parts: CallParts, agent: CompiledAgent, graph: str, call_id: str) -> CallOpening:
+def _opening_of(
+    parts: CallDependencies, agent: CompiledAgent, graph: str, call_id: str
+) -> CallSetup:
     """Return the opening of a call between two numbers."""
     caller = Person(f"caller:{call_id}", "viewer", "default")
     new = parts.threads.begin(graph, caller, title="call").thread.model_copy(
@@ -341,7 +346,7 @@ def _opening_of(parts: CallParts, agent: CompiledAgent, graph: str, call_id: str
         called_phone="+33123456789",
         call_sid="CA1",
     )
-    return CallOpening(parts, agent, parts.life.beginnings.draft(new, part))
+    return CallSetup(parts, agent, parts.life.beginnings.draft(new, part))
 
 
 @asynccontextmanager
@@ -381,7 +386,7 @@ async def held_call(
         before = asyncio.all_tasks()
         async with parts.leases.held(call_id) as hold:
             start = StreamStart(stream_id="MZ1", call_sid="CA1", token="")
-            runner = CallRunner(_opening_of(parts, agent, graph, call_id), phone, start, hold)
+            runner = ActiveCall(_opening_of(parts, agent, graph, call_id), phone, start, hold)
             call = HeldCall(
                 phone=phone, models=models, runner=runner, parts=parts, api=api, stored=stored
             )

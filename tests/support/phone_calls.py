@@ -24,10 +24,10 @@ from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals
-from graphrag.voice.call_parts import CallParts
-from graphrag.voice.call_places import CallPlaces
 from graphrag.voice.call_records import Call, CallRecords
-from graphrag.voice.calls import Calls
+from graphrag.voice.call_service import CallService
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.model_side import ModelSides
 from graphrag.voice.phone_messages import PhoneSide, StreamStart
 from graphrag.voice.signals import CallOver
@@ -163,20 +163,17 @@ class Speaker:
             self.over.set_result(CallOver(reason, None, True))
 
 
-class LedCalls(Calls):
-    """Calls in which a `Speaker` stands for the model."""
+class States:
+    """Keeps each status of calls that is reported."""
 
-    case: PhoneServer
+    def __init__(self) -> None:
+        self.seen: list[str | None] = []
 
-    def new_opening(self, agent: CompiledAgent, thread: Thread) -> Any:
-        self.case.openings.append(Opening(agent, thread))
-        return self.case.openings[-1]
+    def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
+        """Ignores measurements."""
 
-    def new_runner(
-        self, opening: Any, phone: PhoneSide, start: StreamStart, hold: TurnLease
-    ) -> Any:
-        self.case.speakers.append(Speaker(opening, phone, hold, self.case))
-        return self.case.speakers[-1]
+    def state(self, call_id: str, agent_id: str, status: str | None) -> None:
+        self.seen.append(status)
 
 
 @dataclass(kw_only=True)
@@ -189,10 +186,11 @@ class PhoneServer:
     api: Api
     shop: PhoneShop
     life: AgentLife
-    places: CallPlaces
-    calls: Calls
-    speakers: list[Speaker] = field(default_factory=list[Speaker])
-    openings: list[Opening] = field(default_factory=list[Opening])
+    slots: CallSlots
+    calls: CallService
+    speakers: list[Speaker]
+    openings: list[Opening]
+    states: States
     on_serving: Callable[[Speaker], None] | None = None
 
     async def ring(self, sid: str | None = SID, **more: Any) -> tuple[Call, str]:
@@ -232,7 +230,7 @@ class PhoneServer:
     async def tick(self) -> None:
         """Do what an `AgentWorker` does."""
         await self.life.endings.end_idle()
-        await self.calls.ends.tick()
+        await self.calls.endings.tick()
         await self.life.deliveries.send_due()
         await self.quiet()
 
@@ -248,8 +246,9 @@ def phone_server_on(
     dies_at: int = 0,
     after: bool = False,
     models: ModelSides | None = None,
+    slots: CallSlots | None = None,
 ) -> PhoneServer:
-    """Return a server. `models`: who speaks in its calls in place of a `Speaker`."""
+    """Return a server. `models`: speak in its calls in place of a `Speaker`."""
     clock = clock or Clock()
     records = DyingRecords(database.records(workspace), dies_at=dies_at, after=after)
     threads = Threads(records, clock=clock)
@@ -257,7 +256,8 @@ def phone_server_on(
     shop = PhoneShop(agent or compiled(document()), ApiExecutor(api, clock))
     leases = TurnLeases(records, clock=clock, look_s=0.01)
     approvals = Approvals(source, records)
-    parts = CallParts(
+    states = States()
+    parts = CallDependencies(
         records=CallRecords(records, workspace),
         agents=shop,
         threads=threads,
@@ -277,17 +277,38 @@ def phone_server_on(
         tools=ToolCalls(ToolBox(()), approvals, log=CallLog()),
         source=source,
         models=models or (lambda name: FakeModel(name)),
-        places=CallPlaces(most, clock=lambda: clock() / 1000),
+        slots=slots or CallSlots(most, clock=lambda: clock() / 1000),
         clock=clock,
+        metrics=states,
     )
-    calls = Calls(parts) if models else LedCalls(parts)
-    made = PhoneServer(
-        records=records, threads=threads, clock=clock, api=api, shop=shop, life=parts.life,
-        places=parts.places, calls=calls,
-    )  # fmt: skip
-    if isinstance(calls, LedCalls):
-        calls.case = made
-    return made
+    speakers = list[Speaker]()
+    openings = list[Opening]()
+
+    def new_setup(_: CallDependencies, agent: CompiledAgent, thread: Thread) -> Any:
+        openings.append(Opening(agent, thread))
+        return openings[-1]
+
+    def new_call(setup: Any, phone: PhoneSide, _: StreamStart, hold: TurnLease) -> Any:
+        speakers.append(Speaker(setup, phone, hold, server))
+        return speakers[-1]
+
+    calls = (
+        CallService(parts) if models else CallService(parts, new_setup=new_setup, new_call=new_call)
+    )
+    server = PhoneServer(
+        records=records,
+        threads=threads,
+        clock=clock,
+        api=api,
+        shop=shop,
+        life=parts.life,
+        slots=parts.slots,
+        calls=calls,
+        speakers=speakers,
+        openings=openings,
+        states=states,
+    )
+    return server
 
 
 def pair(database: Database, api: Api, **more: Any) -> tuple[PhoneServer, PhoneServer]:

@@ -21,7 +21,7 @@ LOOKS_S = {
     "graphrag.agents.life.STOP_S": 0.05,
     "graphrag.automations.session_control._LOOK_S": 0.01,
     "graphrag.voice.call_feed.LOOK_S": 0.05,
-    "graphrag.voice.calls.POLL_S": 0.01,
+    "graphrag.voice.call_service.POLL_S": 0.01,
     "server.change_feed.StoreWatch.look_s": 0.1,
 }
 """What is looked at again and again, after so long."""

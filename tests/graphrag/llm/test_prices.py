@@ -12,7 +12,7 @@ from graphrag.app.wiring import open_shared
 from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import UsageReport
 from graphrag.llm.registry import Pricing, RealtimeTokens, choose, embedding_pricing
-from graphrag.voice.call_book import tokens_of
+from graphrag.voice.call_recorder import tokens_of
 from tests.support.each_row import each_row
 
 MODEL = "gpt-realtime"

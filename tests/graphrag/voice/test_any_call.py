@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from datasources.mock import MemoryDatabase
 from graphrag.roles import Person
 from graphrag.voice import signals
-from graphrag.voice.call_errors import CallError, StreamRefused
+from graphrag.voice.errors import CallError, StreamRefused
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.server.probing import TWISTS
 from tests.support.agent_life import Api

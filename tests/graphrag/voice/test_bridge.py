@@ -13,7 +13,7 @@ from graphrag.voice import signals
 from graphrag.voice.dialogue import EarlyAudio
 from graphrag.voice.model_messages import read_event
 from graphrag.voice.phone_messages import clear_frame, mark_frame, media_frame
-from graphrag.voice.send_queue import MOST_CHARS, SendQueue
+from graphrag.voice.send_queue import MAX_CHARS, SendQueue
 from graphrag.voice.transcript import MAX_TOTAL_CHARS, Transcript
 from tests.graphrag.voice.calls import Call, a_session, sound
 from tests.graphrag.voice.realtime.conversing import at_hand, recorded
@@ -316,7 +316,7 @@ async def test_an_interruption_passes_what_waits_and_what_waits_is_bounded() -> 
     assert sent == [media_frame("MZ1", "A" * 8), clear_frame("MZ1"), mark_frame("MZ1", "1.0")]
     may.clear()
     for _ in range(6):
-        line.put("x" * (MOST_CHARS // 4))
+        line.put("x" * (MAX_CHARS // 4))
     assert full == ["full"], "said once"
     may.set()
     await asyncio.wait_for(running, 60)

@@ -10,9 +10,9 @@ import pytest
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from graphrag.agents.errors import AgentNotRunning
-from graphrag.voice import call_errors
-from graphrag.voice.call_after import AfterCall
-from graphrag.voice.call_places import CallPlaces
+from graphrag.voice import errors
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.follow_up import FollowUp
 from graphrag.voice.phone_messages import StreamStart
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, Killed
@@ -46,16 +46,16 @@ async def test_a_full_or_stopping_process_refuses_and_lets_calls_say_goodbye(
 ) -> None:
     server = phone_server_on(memory, api, most=1)
     _, token = await server.ring()
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring("CA2")
     serving = await server.answer(token)
-    server.places.is_draining = True
-    draining = asyncio.create_task(server.places.drain(0))
+    server.slots.stop_accepting()
+    draining = asyncio.create_task(server.slots.drain(0))
     await asyncio.gather(serving, draining, return_exceptions=True)
     await server.quiet()
     (call,), _ = await server.calls.listed(REVIEWER).list()
     assert (call.status, call.end_reason) == ("ended", "draining")
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring("CA3")
 
 
@@ -66,9 +66,9 @@ async def test_one_number_or_person_has_a_share_of_the_places_and_others_are_tak
     for number in range(2):
         await server.ring(f"CA{number}")
         await server.ring(None, user_id="vera", caller_phone=f"+3361111000{number}")
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring("CA2")
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring(None, user_id="vera", caller_phone="+33611110002")
     _, token = await server.ring("CB", caller_phone="+33622220000")
     serving = await server.answer(token, "CB")
@@ -84,7 +84,7 @@ async def test_callers_who_withhold_their_number_have_half_of_the_places_togethe
     server = phone_server_on(memory, api, agent=with_limit(20), most=10)
     for number in range(5):
         await server.ring(f"CA{number}", caller_phone=None)
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring("CA5", caller_phone=None)
     await server.ring("CB")
 
@@ -95,7 +95,7 @@ async def test_the_place_of_a_running_call_counts_for_its_caller_until_it_ends(
     server = phone_server_on(memory, api, agent=with_limit(20), most=5)
     _, serving = await server.connect("CA1")
     server.clock.now += 60 * SECOND
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await server.ring("CA2")
     server.speakers[0].end_soon("caller_hung_up")
     await serving
@@ -107,7 +107,7 @@ async def test_a_call_that_does_not_leave_is_cut_when_the_process_stops(
 ) -> None:
     call, serving = await server.connect()
     server.speakers[0].end_soon = lambda reason: None  # type: ignore[method-assign]
-    await server.places.drain(0)
+    await server.slots.drain(0)
     assert serving.cancelled()
     await server.quiet()
     ended = await call_of(server, call.call_id)
@@ -209,7 +209,7 @@ async def test_a_person_ends_a_call_wherever_it_is_served(memory: Database, api:
         assert (await ends.calls.end(call.call_id, REVIEWER)).is_open
         await asyncio.wait_for(serving, 60)
         assert (await call_of(other, call.call_id)).end_reason == "ended_by_person"
-        with pytest.raises(call_errors.CallEnded):
+        with pytest.raises(errors.CallEnded):
             await ends.calls.end(call.call_id, REVIEWER)
     ringing, _ = await server.ring("CA9")
     assert (await other.calls.end(ringing.call_id, REVIEWER)).status == "ended"
@@ -225,12 +225,10 @@ async def test_a_call_ended_before_its_stream_is_held_is_held_by_nobody(
     ended = await other.calls.end(call.call_id, REVIEWER)
     assert (ended.status, ended.end_reason) == ("ended", "lost")
     start = StreamStart(stream_id="MZ1", call_sid=SID, token=token)
-    states: list[str | None] = []
-    watch = server.calls.parts.watch
-    watch.state = lambda call_id, agent_id, status: states.append(status)  # type: ignore[method-assign]
+    before = len(server.states.seen)
     await asyncio.wait_for(server.calls.serve(taken, phone, start), 60)
-    assert (phone.closed, server.places.taken, server.speakers) == (True, 0, [])
-    assert states == [None], "it is counted as open no more"
+    assert (phone.closed, server.slots.taken, server.speakers) == (True, 0, [])
+    assert server.states.seen[before:] == [None], "it is counted as open no more"
     assert not api.of("/calls")
 
 
@@ -270,8 +268,8 @@ async def test_a_call_whose_agent_went_before_its_stream_ends_and_hangs_up(
     phone = NoPhone()
     await server.calls.serve(await server.calls.take(token, None), phone, None)  # type: ignore[arg-type]
     assert (phone.closed, (await call_of(server, call.call_id)).end_reason) == (True, "error")
-    assert await server.calls.after(call.call_id) == AfterCall()
-    assert server.places.taken == 0
+    assert await server.calls.after(call.call_id) == FollowUp()
+    assert server.slots.taken == 0
 
 
 @pytest.mark.parametrize(
@@ -299,18 +297,17 @@ async def test_what_the_caller_meets_after_the_stream_and_what_the_agents_health
     assert text in after.text
     assert bool(text) == bool(after.text)
     assert server.shop.unreachable == (over.reason == "model_unreachable")
-    assert await server.calls.after("no such call") == AfterCall()
+    assert await server.calls.after("no such call") == FollowUp()
 
 
 async def test_calls_go_on_until_the_last_seconds_of_a_process_that_stops(
     memory: Database, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphrag.voice.call_places.LAST_WORDS_S", 0.2)
-    server = phone_server_on(memory, api)
-    server.places = server.calls.places = CallPlaces(50)
+    monkeypatch.setattr("graphrag.voice.call_slots.LAST_WORDS_S", 0.2)
+    server = phone_server_on(memory, api, slots=CallSlots(50))
     _, serving = await server.connect()
-    draining = asyncio.create_task(server.places.drain(0.6))
-    await until(lambda: server.places.is_draining)
+    draining = asyncio.create_task(server.slots.drain(0.6))
+    await until(lambda: server.slots.is_draining)
     assert not server.speakers[0].over.done()
     await asyncio.wait_for(draining, 60)
     await serving

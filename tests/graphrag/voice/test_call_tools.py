@@ -194,7 +194,7 @@ async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -
         async with open_services(
             load_settings(db="memory:", realtime=realtime, **given)
         ) as services:
-            models = calls_of(services).parts.models
+            models = calls_of(services).deps.models
             side = models("gpt-realtime-2.1") if models else None
             found.append(
                 "off" if side is None else "openai" if type(side) is OpenAISide else "double"
@@ -204,7 +204,7 @@ async def test_the_settings_choose_who_speaks(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_a_double_lives_as_long_as_the_connection_to_it() -> None:
     async with open_services(load_settings(db="memory:", realtime="double")) as services:
-        models = calls_of(services).parts.models
+        models = calls_of(services).deps.models
         assert models is not None
         before = asyncio.all_tasks()
         side = models("gpt-realtime-2.1")

@@ -14,10 +14,10 @@ from datasources.errors import SourceUnavailable
 from datasources.record_kinds import RECORD_INDEXES
 from graphrag.agents.errors import AgentNotFound
 from graphrag.roles import Person
-from graphrag.voice import call_errors, call_feed
-from graphrag.voice.call_after import AfterCall
+from graphrag.voice import call_feed, errors
 from graphrag.voice.call_records import Call
-from graphrag.voice.ringing_calls import HELD_S
+from graphrag.voice.follow_up import FollowUp
+from graphrag.voice.incoming_calls import TOKEN_S
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, compiled, document
 from tests.support.agents import REVIEWER
@@ -64,17 +64,17 @@ async def test_a_call_lives_from_webhook_to_end_and_is_forgotten(
 ) -> None:
     server, other = pair(database, api)
     call, token = await server.ring()
-    assert (call.status, server.places.taken) == ("ringing", 1)
+    assert (call.status, server.slots.taken) == ("ringing", 1)
     server.clock.now += 2 * SECOND
     serving = await server.answer(token)
     assert (await call_of(server, call.call_id)).status == "active"
-    with pytest.raises(call_errors.CallOpen):
+    with pytest.raises(errors.CallOpen):
         await other.calls.forget(call.call_id, ADMIN)
     server.clock.now += 30 * SECOND
     server.speakers[0].over.set_result(CallOver("transferred", "+33123456789", False))
     await serving
     await server.quiet()
-    assert server.places.taken == 0
+    assert server.slots.taken == 0
 
     assert [each.method for each in api.of("/calls")] == ["POST", "PATCH"]
     ended = api.of("/calls")[1].body
@@ -125,7 +125,7 @@ async def test_a_webhook_twice_at_once_to_two_servers_is_one_call_and_stream(
     takers = [server.calls.take(token, SID) for token in tokens for server in servers]
     taken = await asyncio.gather(*takers, return_exceptions=True)
     assert Counter(type(each).__name__ for each in taken) == {"Call": 1, "StreamRefused": 7}
-    with pytest.raises(call_errors.CallEnded):
+    with pytest.raises(errors.CallEnded):
         await servers[0].ring()
 
 
@@ -137,19 +137,19 @@ async def test_a_token_is_for_one_call_one_time_and_some_seconds(
     forged = token[:-1] + ("A" if token[-1] != "A" else "B")
     for text in ("", "x", forged, token.replace("default", "other"), token + "A", "a." * 300):
         for each in (server, elsewhere):
-            with pytest.raises(call_errors.StreamRefused):
+            with pytest.raises(errors.StreamRefused):
                 await each.calls.take(text, SID)
-    with pytest.raises(call_errors.StreamRefused):
+    with pytest.raises(errors.StreamRefused):
         await elsewhere.calls.take(token, SID)
-    with pytest.raises(call_errors.StreamRefused):  # stolen: it is burned
+    with pytest.raises(errors.StreamRefused):  # stolen: it is burned
         await server.calls.take(token, "CA" + "6" * 32)
-    with pytest.raises(call_errors.StreamRefused):
+    with pytest.raises(errors.StreamRefused):
         await server.calls.take(token, SID)
-    assert await server.calls.after(call.call_id) == AfterCall()
+    assert await server.calls.after(call.call_id) == FollowUp()
     assert (await call_of(server, call.call_id)).end_reason == "line_lost"
     _, late = await server.ring("CA2")
     server.clock.now += 15 * SECOND
-    with pytest.raises(call_errors.StreamRefused):
+    with pytest.raises(errors.StreamRefused):
         await server.calls.take(late, "CA2")
     _, talk = await server.ring(None)
     server.clock.now += 59 * SECOND
@@ -165,17 +165,17 @@ async def test_no_more_calls_than_an_agent_and_a_process_may_have(
         *(servers[i % 2].ring(f"CA{i}") for i in range(8)), return_exceptions=True
     )
     rung = [each for each in begun if isinstance(each, tuple)]
-    assert all(isinstance(each, tuple | call_errors.CallsFull) for each in begun)
+    assert all(isinstance(each, tuple | errors.CallsFull) for each in begun)
     assert 1 <= len(rung) <= 3
     assert len(await servers[0].calls.records.open_calls()) == len(rung)
     for number in range(3 - len(rung)):
         await servers[0].ring(f"CB{number}")
-    with pytest.raises(call_errors.CallsFull):
+    with pytest.raises(errors.CallsFull):
         await servers[0].ring("CC")
-    assert sum(server.places.taken for server in servers) == 3
+    assert sum(server.slots.taken for server in servers) == 3
     servers[0].clock.now += 22 * SECOND  # no stream came: others find room before anybody looked
     await servers[1].ring("CD")
-    assert sum(server.places.taken for server in servers) == 1
+    assert sum(server.slots.taken for server in servers) == 1
     await servers[1].tick()
     assert [call.call_sid for call in await servers[0].calls.records.open_calls()] == ["CD"]
 
@@ -188,13 +188,13 @@ async def test_a_blocked_caller_leaves_a_record_and_nothing_is_owed(
     server = phone_server_on(memory, api, agent=blocking(message))
     said = message.replace("{{caller_phone}}", NUMBER) if message else ""
     for _ in range(2):
-        with pytest.raises(call_errors.CallBlocked) as blocked:
+        with pytest.raises(errors.CallBlocked) as blocked:
             await server.ring()
         assert (blocked.value.message, blocked.value.language) == (said, "en-US")
         assert blocked.value.text("en") == (said or "the assistant is not available to you")
     assert len(api.of("/blocked")) == 1
     (call,), _ = await server.calls.listed(REVIEWER).list()
-    assert (call.status, call.end_reason, server.places.taken) == ("ended", "blocked", 0)
+    assert (call.status, call.end_reason, server.slots.taken) == ("ended", "blocked", 0)
     talk, token = await server.ring(None)
     phone = NoPhone()
     await server.calls.serve(await server.calls.take(token, None), phone, None)  # type: ignore[arg-type]
@@ -218,7 +218,7 @@ async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(
     read = server.calls.records.get
     server.calls.records.get = before_the_first_was_stored
     second, token = await server.ring()
-    assert (second.call_id, server.places.taken) == (first.call_id, 1)
+    assert (second.call_id, server.slots.taken) == (first.call_id, 1)
     serving = await server.answer(token)
     server.speakers[0].end_soon("caller_hung_up")
     await serving
@@ -227,7 +227,7 @@ async def test_a_webhook_twice_at_once_takes_its_agents_one_place_once(
 async def test_what_was_got_ready_for_a_call_is_left_when_no_stream_comes(
     memory: Database, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(HELD_S, "phone", -0.95)
+    monkeypatch.setitem(TOKEN_S, "phone", -0.95)
     server = phone_server_on(memory, api)
     await server.ring()
     await until(lambda: server.openings[0].is_closed)
@@ -263,7 +263,7 @@ async def test_no_place_leaks_over_starts_with_faults(
                 return  # no stream comes
             call = await server.calls.take(token, f"CA{number}")
             await server.calls.serve(call, NoPhone(), None)  # type: ignore[arg-type]
-        except (call_errors.CallsFull, call_errors.StreamRefused, SourceUnavailable):
+        except (errors.CallsFull, errors.StreamRefused, SourceUnavailable):
             server.clock.now += 5 * SECOND
 
     for first in range(0, starts, 10):
@@ -273,7 +273,7 @@ async def test_no_place_leaks_over_starts_with_faults(
     for _ in range(20):
         server.clock.now += 60 * SECOND
         await server.tick()
-    assert server.places.taken == 0
+    assert server.slots.taken == 0
     assert await server.calls.records.open_calls() == []
     calls, _ = await server.calls.listed(REVIEWER).list(limit=2_000)
     assert len(calls) > starts // 10
@@ -313,5 +313,5 @@ async def test_only_agents_that_take_calls_are_rung(
     with pytest.raises(AgentNotFound):
         await server.calls.begin("shop2", call_sid="CA2")
     only_chat = phone_server_on(memory, api, agent=compiled(document(channels=["chat"])))
-    with pytest.raises(call_errors.AgentInChatOnly):
+    with pytest.raises(errors.AgentInChatOnly):
         await only_chat.ring("CA3")

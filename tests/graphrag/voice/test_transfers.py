@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 from datasources.base import Database
 from graphrag.agents.document_check import check_document
-from graphrag.voice.call_after import AfterCall, after_dial, without_service
+from graphrag.voice.follow_up import FollowUp, after_dial, without_service
 from graphrag.voice.signals import CallOver
 from tests.support.agent_life import LOCALE, Api, compiled, document
 from tests.support.each_row import each_row
@@ -25,7 +25,7 @@ DESKS: dict[str, Any] = {
 }
 
 
-def answered(after: AfterCall) -> tuple[str | None, int, tuple[str, ...]]:
+def answered(after: FollowUp) -> tuple[str | None, int, tuple[str, ...]]:
     return after.destination, after.timeout_s, after.tried
 
 
@@ -59,7 +59,7 @@ async def test_after_a_conversation_with_somebody_else_the_call_is_over(
         after = await server.calls.after_dial(
             "call1", agent_id="shop", tried=["sales"], status=status
         )
-        assert after == AfterCall()
+        assert after == FollowUp()
     gone = await server.calls.after_dial("call1", agent_id="shop", tried=["nobody"], status="busy")
     assert gone.destination == "+33333333333", "what a newer document does not name is left out"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graphrag.voice.call_after import AfterCall
-from graphrag.voice.call_errors import StreamRefused
 from graphrag.voice.call_records import Call
+from graphrag.voice.errors import StreamRefused
+from graphrag.voice.follow_up import FollowUp
 from server.server_state import ServerState
 from tests.support.served import Served, served
 
@@ -31,8 +31,8 @@ class FakeCalls:
         self.served: list[str] = []
         self.heard: list[str] = []
         self.refusal: Exception | None = None
-        self.afterwards = AfterCall()
-        self.fallback: AfterCall | None = None
+        self.afterwards = FollowUp()
+        self.fallback: FollowUp | None = None
         self.dialled: list[dict[str, Any]] = []
 
     async def begin(self, agent_id: str, **facts: Any) -> tuple[Call, str]:
@@ -53,14 +53,14 @@ class FakeCalls:
             raise StreamRefused
         return call
 
-    async def after(self, call_id: str) -> AfterCall:
+    async def after(self, call_id: str) -> FollowUp:
         return self.afterwards
 
-    async def after_dial(self, call_id: str, **facts: Any) -> AfterCall:
+    async def after_dial(self, call_id: str, **facts: Any) -> FollowUp:
         self.dialled.append({"call_id": call_id, **facts})
         return self.afterwards
 
-    async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, AfterCall] | None:
+    async def passed_on(self, agent_id: str, call_sid: str | None) -> tuple[str, FollowUp] | None:
         return None if self.fallback is None else (f"{7:032x}", self.fallback)
 
     async def serve(self, call: Call, phone: Any, start: Any) -> None:

@@ -18,7 +18,7 @@ from graphrag.agent.thread_agent import EndReason
 from graphrag.simulator.phone_simulator import PhoneSimulator
 from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.simulator.twilio_line import CALLER, TwilioLine
-from graphrag.voice import call_places
+from graphrag.voice import call_slots
 from server import run
 from server.app import create_app
 from server.run import run_server
@@ -44,8 +44,8 @@ class EndingCall:
         self.over.set()
 
     async def hold(self, state: ServerState, name: str) -> None:
-        state.places.reserve(name, 60, caller=name)
-        with state.places.serving(name, self, caller=name):
+        state.call_slots.reserve(name, 60, caller=name)
+        with state.call_slots.serving(name, self, caller=name):
             await self.over.wait()
             await asyncio.sleep(0.05)
 
@@ -71,7 +71,7 @@ async def stopping(drain_s: float) -> AsyncIterator[tuple[ServerState, asyncio.T
 async def test_calls_go_on_and_the_rest_is_answered_until_they_are_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(call_places, "LAST_WORDS_S", 0.3)
+    monkeypatch.setattr(call_slots, "LAST_WORDS_S", 0.3)
     monkeypatch.setattr(run, "AFTER_S", 0.3)
     async with stopping(drain_s=0.8) as (state, running, address):
         calls = [EndingCall(), EndingCall()]
@@ -81,7 +81,7 @@ async def test_calls_go_on_and_the_rest_is_answered_until_they_are_over(
         async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=5) as client:
             while not held[0].done():
                 assert (await client.get("/healthz")).status_code == 200
-                assert state.places.is_draining
+                assert state.call_slots.is_draining
                 await asyncio.sleep(0.05)
             await asyncio.wait(held)
             assert not running.done()
@@ -98,7 +98,7 @@ async def test_a_second_signal_waits_for_no_call() -> None:
         held = asyncio.create_task(call.hold(state, "call"))
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
-        await until(lambda: state.places.is_draining)
+        await until(lambda: state.call_slots.is_draining)
         assert not running.done()
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 60)

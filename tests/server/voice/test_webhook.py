@@ -9,8 +9,8 @@ import pytest
 from twilio.request_validator import RequestValidator
 
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
-from graphrag.voice.call_after import AfterCall
-from graphrag.voice.call_errors import CallBlocked, CallsFull
+from graphrag.voice.errors import CallBlocked, CallsFull
+from graphrag.voice.follow_up import FollowUp
 from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, Answering, with_calls
 from tests.support.each_row import each_row
 from tests.support.served import Served
@@ -127,12 +127,12 @@ async def test_when_a_transfer_has_ended_twilio_asks_what_comes_next_until_nobod
 ) -> None:
     running, calls = answering
     second = f"/voice/dialled/{CALL}?workspace=default&agent=desk&tried=sales&tried=desk+two"
-    calls.afterwards = AfterCall(
+    calls.afterwards = FollowUp(
         destination="+33900000000", tried=("sales", "desk two"), agent_id="desk"
     )
     (dial,) = twiml(await post(running, DIALLED_PATH, {**FORM, "DialCallStatus": "no-answer"}))
     assert dial.get("action") == PUBLIC + second
-    calls.afterwards = AfterCall(text="Nobody is there.")
+    calls.afterwards = FollowUp(text="Nobody is there.")
     answer = twiml(await post(running, second, {**FORM, "DialCallStatus": "busy"}))
     assert [each.tag for each in answer] == ["Say", "Hangup"]
     assert calls.dialled == [
@@ -149,7 +149,7 @@ async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
 ) -> None:
     running, calls = answering
     calls.refusal = refusal
-    calls.fallback = AfterCall(destination="+33123456789", tried=("desk",), agent_id="desk")
+    calls.fallback = FollowUp(destination="+33123456789", tried=("desk",), agent_id="desk")
     (dial,) = twiml(await post(running))
     assert dial.tag == "Dial"
     assert dial.get("action", "").startswith(f"{PUBLIC}/voice/dialled/{7:032x}?")
@@ -157,22 +157,22 @@ async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
 
 @each_row(
     "after, expected",
-    (AfterCall(), [("Hangup", {}, "", [])]),
+    (FollowUp(), [("Hangup", {}, "", [])]),
     (
-        AfterCall(destination="+33123456789", timeout_s=20, tried=("sales",), agent_id="desk"),
+        FollowUp(destination="+33123456789", timeout_s=20, tried=("sales",), agent_id="desk"),
         [("Dial", {"timeout": "20", **DIALLED}, "", [("Number", {}, "+33123456789", [])])],
     ),
     (
-        AfterCall(destination="sip:desk@example.com", tried=("sales",), agent_id="desk"),
+        FollowUp(destination="sip:desk@example.com", tried=("sales",), agent_id="desk"),
         [("Dial", {"timeout": "30", **DIALLED}, "", [("Sip", {}, "sip:desk@example.com", [])])],
     ),
     (
-        AfterCall(text="Try <later>", voice=None, language="en-US"),
+        FollowUp(text="Try <later>", voice=None, language="en-US"),
         [("Say", {"language": "en-US"}, "Try <later>", []), ("Hangup", {}, "", [])],
     ),
 )  # fmt: skip
 async def test_after_its_stream_a_call_goes_on_as_it_ended(
-    answering: Answering, after: AfterCall, expected: list[Any]
+    answering: Answering, after: FollowUp, expected: list[Any]
 ) -> None:
     running, calls = answering
     calls.afterwards = after

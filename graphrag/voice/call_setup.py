@@ -1,7 +1,6 @@
-"""What a call needs before anybody speaks: its session and its model's connection, side by side.
+"""Prepares a call: fetches its session and connects to its model concurrently.
 
-They are begun at the webhook, so that the greeting waits for the slowest of them and not
-for their sum.
+Both begin at the webhook, so that the greeting waits for the slower one and not for their sum.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, final
 
 from graphrag.agent.thread_store import StoredThread, Thread
 from graphrag.agents.agent_prompt import write_agent_prompt
@@ -20,79 +19,82 @@ from graphrag.agents.toolbox import agent_role
 from graphrag.i18n import Language, text
 from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import Payer
-from graphrag.voice.call_parts import CallParts
+from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.model_side import ModelSide
 from graphrag.voice.voice_session import VoiceSession
 from graphrag.workers import end_tasks
 from tools.base import Tool
 
 
-class CallOpening:
-    """A call that is about to be answered. `thread` is its draft; nothing is stored of it."""
+@final
+class CallSetup:
+    """A call that is about to be answered. `thread` is a draft, which is not stored yet."""
 
-    def __init__(self, parts: CallParts, agent: CompiledAgent, thread: Thread) -> None:
-        self.parts = parts
+    def __init__(self, deps: CallDependencies, agent: CompiledAgent, thread: Thread) -> None:
+        self.deps = deps
         self.agent = agent
         self.thread = thread
-        self.side = self.new_side()
+        self._side = self.new_side()
         self._begun: tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]] | None = (
             None
         )
 
     @property
     def language(self) -> Language:
-        return language_of(self.agent, self.parts.life.locale)
+        return language_of(self.agent, self.deps.life.locale)
 
     def new_side(self) -> ModelSide:
-        """Return a connection to the document's model, which is not open."""
-        assert self.parts.models is not None
-        return self.parts.models(self.agent.document.openai.model)
+        """Returns a new connection to the model of the document, not yet open."""
+        assert self.deps.models is not None
+        return self.deps.models(self.agent.document.openai.model)
 
     def begin(self) -> tuple[asyncio.Task[tuple[ResolvedSession, str]], asyncio.Task[None]]:
-        """Begin to fetch the session and to connect, once; return both."""
+        """Starts fetching the session and connecting. Idempotent. Returns both tasks."""
         if self._begun is None:
             self._begun = (
                 asyncio.create_task(self._resolved()),
-                asyncio.create_task(self.side.open()),
+                asyncio.create_task(self._side.open()),
             )
         return self._begun
 
     async def _resolved(self) -> tuple[ResolvedSession, str]:
-        await self.parts.meter.check(payer=Payer(workspace=self.thread.workspace))
-        await asyncio.to_thread(RealtimeTokens().cost_usd, "")  # the first time prices are read
-        session = await self.parts.life.beginnings.resolve(self.agent, self.thread)
+        await self.deps.meter.check(payer=Payer(workspace=self.thread.workspace))
+        await asyncio.to_thread(
+            RealtimeTokens().cost_usd, ""
+        )  # reads prices before they are needed
+        session = await self.deps.life.beginnings.resolve(self.agent, self.thread)
         graph_key = self.thread.graph_key
         prompt = await write_agent_prompt(
-            self.parts.source,
+            self.deps.source,
             self.agent,
             session.instructions,
             about=graph_key,
             proposes=bool(graph_key) and agent_role(self.agent, "editor") == "editor",
-            code=about(self.agent, self.parts.life.locale)["language"],
+            code=about(self.agent, self.deps.life.locale)["language"],
             language=self.language,
             channel="voice",
         )
         return session, prompt.content
 
     async def connected(self) -> ModelSide:
-        """Return the model side, once it is open. Raises: RealtimeRefused, RealtimeUnreachable."""
+        """Returns the open model side. Raises: RealtimeRefused, RealtimeUnreachable."""
         await asyncio.shield(self.begin()[1])
-        return self.side
+        return self._side
 
     async def answered(self) -> tuple[StoredThread, ResolvedSession, str]:
-        """Store the conversation; return it with its session and its system prompt.
+        """Stores the conversation. Returns it with its session and its system prompt.
 
         Raises: AgentSessionFailed, UsageLimitReached, PromptError, SourceError.
         """
         session, prompt = await asyncio.shield(self.begin()[0])
         new = StoredThread(thread=self.thread, version=None)
-        return await self.parts.life.beginnings.store(self.agent, new, session), session, prompt
+        return await self.deps.life.beginnings.store(self.agent, new, session), session, prompt
 
     async def close(self) -> None:
-        """Leave it: nobody came, or the call is over."""
+        """Cancels both tasks and closes the connection."""
         await end_tasks(*(self._begun or ()))
         with suppress(Exception):
-            await self.side.close()
+            await self._side.close()
 
     def voice_session(
         self,
@@ -101,7 +103,7 @@ class CallOpening:
         prompt: str,
         tools: Sequence[Tool[Any]],
     ) -> VoiceSession:
-        """Return how the call is held, for the bridge."""
+        """Returns the settings of the call for the bridge."""
         agent = self.agent
         language = self.language
         document = agent.document
@@ -109,16 +111,20 @@ class CallOpening:
         if session.voice is not None:
             model = model.model_copy(update={"voice": session.voice})
         slow = [agent.tools[tool.name] for tool in tools if tool.name in agent.tools]
-        said = {tool.name: tool.model.delayed_message for tool in slow}
-        ours = text("voice_delayed", language)
+        messages = {tool.name: tool.model.delayed_message for tool in slow}
+        default = text("voice_delayed", language)
         return VoiceSession(
             model=model,
             options=document.voice,
             instructions=prompt,
-            language=about(agent, self.parts.life.locale)["language"],
+            language=about(agent, self.deps.life.locale)["language"],
             tools=[{"type": "function", **tool.schema()["function"]} for tool in tools],
-            delayed={name: own or ours for name, own in said.items() if not isinstance(own, bool)},
-            greeting=self.parts.life.beginnings.greeting(agent, stored.thread),
+            delayed={
+                name: message or default
+                for name, message in messages.items()
+                if not isinstance(message, bool)
+            },
+            greeting=self.deps.life.beginnings.greeting(agent, stored.thread),
             greeting_is_interruptible=document.greeting is None or document.greeting.interruptible,
             limits=document.limits,
             texts=language,

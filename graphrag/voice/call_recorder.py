@@ -1,0 +1,220 @@
+"""Records a running call: stores its transcript, values and usage, and informs its followers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from datasources.errors import SourceError
+from graphrag.agent.thread_store import ThreadError
+from graphrag.agents.chat_values import agent_part
+from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.llm.usage_meter import CallUsage, Payer
+from graphrag.voice.bridge import Bridge
+from graphrag.voice.call_feed import CallFeed
+from graphrag.voice.call_setup import CallSetup
+from graphrag.voice.call_thread import CallThread
+from graphrag.voice.call_tools import CallTools
+from graphrag.voice.model_messages import object_of, tokens_of
+from graphrag.voice.transcript import INAUDIBLE, TranscriptEntry
+from tools.http.scope import iso_time
+
+log = logging.getLogger(__name__)
+
+MAX_TURNS: Final = 500  # whose waiting times are stored
+STORE_S: Final = 1.0  # shortest interval between writes of words
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCall:
+    """The parts of a call that exist once its session is open."""
+
+    bridge: Bridge
+    thread: CallThread
+    tools: CallTools
+
+
+@final
+class CallRecorder:
+    """Stores flags and values of a call at once, words at most every `STORE_S`.
+
+    The cost is None while the price of the model is unknown.
+    """
+
+    def __init__(self, setup: CallSetup, stream_id: str) -> None:
+        self.feed = CallFeed(setup.thread.key)
+        self._tokens: dict[str, int] = dict.fromkeys(
+            ("audioIn", "audioOut", "textIn", "textOut"), 0
+        )
+        self._cost_usd: float | None = 0.0
+        self._first_audio_ms: int | None = None
+        self._turns_ms: list[int] = []
+        self._model_error: ModelRefusal | None = None
+        self._open: OpenCall | None = None
+        self._setup = setup
+        self._deps = setup.deps
+        self._stream_id = stream_id
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._at_once = asyncio.Event()
+
+    def opened(self, call: OpenCall) -> None:
+        """Starts recording the transcript, the values and the tools of a call."""
+        self._open = call
+
+    def touch(self) -> None:
+        """Has the call stored soon."""
+        self._changed.set()
+
+    def show(self, message: dict[str, Any]) -> None:
+        """Sends a message to the followers, and has the call stored soon."""
+        self.feed.add(message)
+        self._changed.set()
+
+    def state(self, status: str) -> None:
+        """Sends the status of the call to its followers."""
+        about: dict[str, Any] = {
+            "status": status,
+            "agentId": agent_part(self._setup.thread).agent_id,
+        }
+        if self._model_error is not None:
+            about["modelError"] = self._model_error.to_document()
+        self.show({"type": "call:state", **about})
+
+    def words(self, item_id: str) -> None:
+        """Records that an entry of the transcript is new or has changed."""
+        call = self._required()
+        entry = call.bridge.transcript.entries[item_id]
+        shown = entry.to_document()
+        del shown["time"]
+        self.show(
+            {"type": "call:said", "text": shown.pop("content"), "final": entry.is_final, **shown}
+        )
+        if entry.role == "user" and entry.is_final:
+            call.tools.caller_spoke()
+        ctx = call.thread.values.ctx
+        inaudible = ("", INAUDIBLE) if call.bridge.transcribes else ("",)
+        was_understood = entry.role == "user" and entry.text.strip() not in inaudible
+        if ctx.get("had_conversation") is not True and was_understood:
+            ctx["had_conversation"] = True
+            self._at_once.set()
+
+    def transcript(self) -> Sequence[dict[str, Any]]:
+        """Returns the transcript until now, in its stored form."""
+        bridge = self._required().bridge
+        began_ms = self._deps.threads.clock() - (self._loop.time() - bridge.began) * 1000
+
+        def stored(entry: TranscriptEntry) -> dict[str, Any]:
+            return {
+                **entry.to_document(),
+                "timestamp": iso_time(round(began_ms + entry.time * 1000)),
+            }
+
+        greeting = bridge.session.greeting
+        first = (
+            TranscriptEntry("greeting", "system", 0.0, greeting, is_final=True)
+            if greeting
+            else None
+        )
+        heard = bridge.heard(self._loop.time())
+        return [stored(entry) for entry in ([first, *heard] if first else heard)]
+
+    def _required(self) -> OpenCall:
+        assert self._open is not None, "no session is open"
+        return self._open
+
+    def refused(self, refusal: ModelRefusal) -> None:
+        """Records the last refusal of the model's service."""
+        self._model_error = refusal
+        self._changed.set()
+        self._at_once.set()
+
+    def answered(self, seconds: float) -> None:
+        """Records how long the caller waited for an answer."""
+        if len(self._turns_ms) < MAX_TURNS:
+            self._turns_ms.append(round(seconds * 1000))
+
+    def sounded(self, ms: int) -> bool:
+        """Records the time until the first sound. Returns True at the first call."""
+        if self._first_audio_ms is not None:
+            return False
+        self._first_audio_ms = ms
+        return True
+
+    def used(self, event: Mapping[str, Any]) -> None:
+        """Adds the usage of a response or a transcription to the call and its workspace."""
+        openai = self._setup.agent.document.openai
+        is_answer = event["type"] == "response.done"
+        holder = object_of(event.get("response")) if is_answer else event
+        if not is_answer and "usage" not in holder:
+            return  # older servers do not count transcriptions
+        tokens = tokens_of(object_of(holder.get("usage")))
+        model = openai.model if is_answer else openai.input_audio_transcription.model
+        cost = tokens.cost_usd(model) if self._deps.is_priced else None
+        counts = (tokens.audio_in, tokens.audio_out, tokens.text_in, tokens.text_out)
+        self._tokens = {
+            name: self._tokens[name] + n for name, n in zip(self._tokens, counts, strict=True)
+        }
+        self._cost_usd = None if self._cost_usd is None or cost is None else self._cost_usd + cost
+        call = CallUsage(
+            kind="chat",
+            provider="openai",
+            model=model,
+            tokens=tokens.report(),
+            cost_usd=cost,
+            payer=Payer(workspace=self._setup.thread.workspace),
+        )
+        self._deps.meter.record(call)
+
+    def _cost(self) -> dict[str, float | None]:
+        """Returns the cost of the call, None for an unknown price; empty without a paid service."""
+        if not self._deps.is_priced:
+            return {}
+        return {"costUsd": None if self._cost_usd is None else round(self._cost_usd, 6)}
+
+    async def keep(self) -> None:
+        """Stores the call after changes, until it is cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self._at_once.clear()
+            await self.store()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STORE_S):
+                    await self._at_once.wait()
+
+    async def store(self, **changes: Any) -> None:
+        """Stores the thread and the record, with `changes` of the record.
+
+        Failures are logged, and storing is tried again.
+        """
+        update: dict[str, Any] = {
+            "usage": {**self._tokens, **self._cost()},
+            "latency": {"firstAudioMs": self._first_audio_ms, "turns": list(self._turns_ms)},
+            "stream_sid": self._stream_id,
+            **changes,
+        }
+        if self._model_error is not None:
+            update["model_error"] = self._model_error
+        if self._open is not None:
+            codes = self._open.tools.proposed.items()
+            approvals = [{"approvalId": key, "spokenCode": code} for key, code in codes]
+            update |= {"sources": self._open.tools.sources, "approvals": approvals}
+        call_id = self._setup.thread.key
+
+        async def record() -> None:
+            await self._deps.records.change(call_id, lambda call: call.model_copy(update=update))
+
+        for write in (record,) if self._open is None else (self._open.thread.save, record):
+            try:
+                await write()
+            except (ThreadError, SourceError) as exc:
+                log.warning(
+                    "call_not_stored", extra={"call_id": call_id, "error": type(exc).__name__}
+                )
+                self._changed.set()
