@@ -16,7 +16,6 @@ from tests.docs.program import ROOT
 from tests.docs.rendering import DocsError, names_of_parts, render
 from tests.examples import examples_of, matches
 from tests.support.commands import run_command
-from tests.support.each_row import each_row
 
 README = ROOT / "README.md"
 REFERENCE = ROOT / "docs" / "reference.md"
@@ -37,13 +36,18 @@ def test_parts_are_replaced_and_the_rest_is_kept() -> None:
     )
 
 
-@each_row(
-    "document, reason",
-    (DOCUMENT.replace("generated:two", "generated:three"), "nothing generates the part 'three'"),
-    (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
-    (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
-    (DOCUMENT + "<!-- end -->\n", "or the other way round"),
-    (DOCUMENT + "<!-- generated:one -->\n<!-- end -->\n", "more than one part is called one"),
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (
+            DOCUMENT.replace("generated:two", "generated:three"),
+            "nothing generates the part 'three'",
+        ),
+        (DOCUMENT + "<!-- generated:what -->\n<!-- end -->\n", "nothing generates the part 'what'"),
+        (DOCUMENT.replace("2\n<!-- end -->", ""), "has no <!-- end -->"),
+        (DOCUMENT + "<!-- end -->\n", "or the other way round"),
+        (DOCUMENT + "<!-- generated:one -->\n<!-- end -->\n", "more than one part is called one"),
+    ],
 )
 def test_wrong_marks_are_said(document: str, reason: str) -> None:
     if reason.startswith("has no"):
@@ -128,14 +132,14 @@ def test_the_readme_stays_short() -> None:
     assert len(README.read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
 
 
-@each_row("document", *DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS])
 def test_relative_links_lead_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     targets = [t for t in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in t]
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
-@each_row("document", *DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS])
 def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
@@ -148,20 +152,22 @@ def test_links_into_a_document_name_one_of_its_headings(document: Path) -> None:
 # Examples
 
 
-@each_row(
-    "shown, printed, same",
-    (("a", "b"), "a\nb\n", True),
-    (("a", "b"), "\na  \nb\n\n", True),
-    (("a",), "a\nb\n", False),
-    (("a", "…"), "a\nb\nc\n", True),
-    (("a", "…"), "a\n", True),
-    (("…", "c"), "a\nb\nc\n", True),
-    (("…", "d"), "a\nb\nc\n", False),
-    (("a …",), "a long line\n", True),
-    (("a …",), "ab\n", False),
-    (("in 3.2 ms",), "in 70.15 ms\n", True),
-    (("in 3 nodes",), "in 4 nodes\n", False),
-    (("a.c",), "abc\n", False),
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (("a", "b"), "a\nb\n", True),
+        (("a", "b"), "\na  \nb\n\n", True),
+        (("a",), "a\nb\n", False),
+        (("a", "…"), "a\nb\nc\n", True),
+        (("a", "…"), "a\n", True),
+        (("…", "c"), "a\nb\nc\n", True),
+        (("…", "d"), "a\nb\nc\n", False),
+        (("a …",), "a long line\n", True),
+        (("a …",), "ab\n", False),
+        (("in 3.2 ms",), "in 70.15 ms\n", True),
+        (("in 3 nodes",), "in 4 nodes\n", False),
+        (("a.c",), "abc\n", False),
+    ],
 )
 def test_outputs_are_compared_without_times_and_elisions(
     shown: tuple[str, ...], printed: str, same: bool

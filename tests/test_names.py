@@ -8,7 +8,7 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
-from tests.support.each_row import each_row
+import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("cli", "datasources", "graphrag", "server", "tools")
@@ -109,7 +109,7 @@ def _used() -> tuple[dict[str, set[str]], dict[str, set[str]]]:
     return modules, names
 
 
-@each_row("package", *PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES])
 def test_a_package_says_what_others_use_of_it(package: str) -> None:
     modules, names = _used()
     said = _said(package)

@@ -10,7 +10,7 @@ From outside: the names of `__all__`.
 from __future__ import annotations
 
 from graphrag.layout.arrange import MAX_EDGES, MAX_NODES, TooMuchToArrange, arrange
-from graphrag.layout.boxes import Box, crossings
+from graphrag.layout.boxes import Box, crossings, holders
 from graphrag.layout.placement import place_nodes
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "TooMuchToArrange",
     "arrange",
     "crossings",
+    "holders",
     "place_nodes",
 ]

@@ -20,7 +20,7 @@ from typing import Any
 from datasources.text import tokenize_prose
 from datasources.types import Edge, Node, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
-from graphrag.layout.boxes import holders
+from graphrag.layout import holders
 from graphrag.retrieval.context_headings import (
     ALWAYS,
     DROPPED,

@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.conftest import invoke, printed, write
-from tests.support.each_row import each_row
 
 QUESTION = "What happens when fetching the players fails?"
 
@@ -59,7 +60,7 @@ def test_headings_follow_the_language(demo_db: str) -> None:
     assert "FLUX" in french
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 def test_each_mode_answers(demo_db: str, mode: str) -> None:
     found = printed(invoke("context", "testgraph001", "log fetch error", "--mode", mode, "--json"))
     assert found["mode"] == mode
@@ -77,7 +78,9 @@ def test_a_budget_bounds_the_context(demo_db: str) -> None:
     )
 
 
-@each_row("question", "How do I bake bread with an api?", "which note is for a xyzzy plugh")
+@pytest.mark.parametrize(
+    "question", ["How do I bake bread with an api?", "which note is for a xyzzy plugh"]
+)
 def test_scores_say_when_nothing_is_near_the_question(demo_db: str, question: str) -> None:
     near = printed(invoke("context", "testgraph001", QUESTION, "--json"))
     far = printed(invoke("context", "testgraph001", question, "--json"))
@@ -120,19 +123,21 @@ def test_an_empty_graph_is_nothing_found(folder: Path) -> None:
     assert printed(result)["nodes"] == []
 
 
-@each_row(
-    "flags, reason",
-    (["--mode", "magic"], "'hybrid', 'vector', 'text'"),
-    (["--budget", "1"], "greater than or equal to 100"),
-    (["--lang", "de"], "'en' or 'fr'"),
-    (["--workspace", ""], "at least 1 character"),
-    (["--budget", "many"], "--budget"),
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--mode", "magic"], "'hybrid', 'vector', 'text'"),
+        (["--budget", "1"], "greater than or equal to 100"),
+        (["--lang", "de"], "'en' or 'fr'"),
+        (["--workspace", ""], "at least 1 character"),
+        (["--budget", "many"], "--budget"),
+    ],
 )
 def test_a_wrong_flag_says_what_is_allowed(demo_db: str, flags: list[str], reason: str) -> None:
     assert reason in invoke("context", "testgraph001", "q", *flags, exits=2).stderr
 
 
-@each_row("command", "context", "prompt")
+@pytest.mark.parametrize("command", ["context", "prompt"])
 def test_an_empty_question_is_wrong_use(demo_db: str, command: str) -> None:
     assert "the question is empty" in invoke(command, "testgraph001", " \n ", exits=2).stderr
 
@@ -203,7 +208,9 @@ def test_a_tool_runs_with_arguments_as_a_model_writes_them(demo_db: str) -> None
     assert "root:0" not in result.stdout
 
 
-@each_row("arguments", '{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]")
+@pytest.mark.parametrize(
+    "arguments", ['{"key": 3}', '{"nope": "x"}', '{"key": "fetch"}', '{"key": ', "[]"]
+)
 def test_wrong_arguments_get_the_answer_a_model_would_get(demo_db: str, arguments: str) -> None:
     result = invoke("tools", "testgraph001", "read_node_detail", "--args", arguments, exits=1)
     assert "ERROR" in result.stdout
@@ -233,12 +240,14 @@ def test_a_change_is_tried_and_shown_as_for_a_decision_and_nothing_is_stored(dem
     assert stored() == before
 
 
-@each_row(
-    "tool, arguments",
-    ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
-    ("propose_update_node", '{"nodeKey": "error-handler"}'),
-    ("propose_delete_edge", '{"edgeKey": "none", "reason": "r"}'),
-    ("propose_delete_node", ""),
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("propose_update_node", '{"nodeKey": "nobody", "changes": {"data.x": 1}, "reason": "r"}'),
+        ("propose_update_node", '{"nodeKey": "error-handler"}'),
+        ("propose_delete_edge", '{"edgeKey": "none", "reason": "r"}'),
+        ("propose_delete_node", ""),
+    ],
 )
 def test_a_change_that_cannot_be_gets_the_answer_a_model_would_get(
     demo_db: str, tool: str, arguments: str

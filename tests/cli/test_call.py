@@ -14,7 +14,6 @@ from graphrag.simulator.mu_law import encode
 from graphrag.simulator.simulated_call import CallRecording
 from mock_data import load_json
 from tests.cli.conftest import Env, invoke, printed
-from tests.support.each_row import each_row
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 
 CALL = {
@@ -40,11 +39,13 @@ CALL = {
 }
 
 
-@each_row(
-    "arguments, said",
-    ((), "write one of --simulate SCRIPT"),
-    (("--say", "a", "--replay", "b"), "write one of --simulate SCRIPT"),
-    (("--simulate", "nowhere.yaml"), "cannot read nowhere.yaml"),
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "write one of --simulate SCRIPT"),
+        (("--say", "a", "--replay", "b"), "write one of --simulate SCRIPT"),
+        (("--simulate", "nowhere.yaml"), "cannot read nowhere.yaml"),
+    ],
 )
 def test_a_call_says_what_it_lacks(demo_db: str, arguments: tuple[str, ...], said: str) -> None:
     assert said in invoke("call", "helpdesk", *arguments, exits=2).output

@@ -22,7 +22,6 @@ from graphrag.llm import sdk
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.cli.conftest import Env, invoke, name_of, printed
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 GRAPH = "testgraph001"
@@ -155,14 +154,16 @@ def test_a_failing_model_ends_with_1_and_the_reason(server: ScriptedServer) -> N
     assert printed(document)["error"]["code"] == "auth_error"
 
 
-@each_row(
-    "arguments, code, reason",
-    (("no-such-graph", "q"), 3, "no graph"),
-    ((GRAPH, "  "), 2, "the question is empty"),
-    ((GRAPH, "q", "--role", "king"), 2, "'viewer', 'editor', 'reviewer', 'admin'"),
-    ((GRAPH, "q", "--thread", "nope"), 3, "no conversation"),
-    ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
-    ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("no-such-graph", "q"), 3, "no graph"),
+        ((GRAPH, "  "), 2, "the question is empty"),
+        ((GRAPH, "q", "--role", "king"), 2, "'viewer', 'editor', 'reviewer', 'admin'"),
+        ((GRAPH, "q", "--thread", "nope"), 3, "no conversation"),
+        ((GRAPH, "q", "--provider", "nobody"), 2, "must be auto or one of"),
+        ((GRAPH, "q", "--provider", "anthropic"), 2, "give the provider's key"),
+    ],
 )
 def test_wrong_use_of_ask_says_what_is_wrong(
     arguments: tuple[str, ...], code: int, reason: str

@@ -16,7 +16,6 @@ from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.support.arango import PASSWORD, ArangoServer
-from tests.support.each_row import each_row
 from tests.support.editor_database import GRAPH as EDITORS_GRAPH
 from tests.support.editor_database import VECTOR_LENGTH, store_editor_database
 from tests.support.editor_database import WORKSPACE as EDITORS_WORKSPACE
@@ -81,14 +80,16 @@ def test_the_parameters_of_the_old_script_name_the_database(
     assert printed(invoke("embed-nodes", *flags, "--force"))["embedded"] == NODES_OF_FLOW
 
 
-@each_row(
-    "flags, said",
-    (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
-    (("--arangodb-name", "nodius"), "need --arangodb"),
-    (("--arangodb-pass", "x"), "need --arangodb"),
-    (("--arangodb", "ftp://h:1"), "http://HOST:8529"),
-    (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
-    (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--arangodb", "http://h:1", "--db", "memory:"), "give one of them"),
+        (("--arangodb-name", "nodius"), "need --arangodb"),
+        (("--arangodb-pass", "x"), "need --arangodb"),
+        (("--arangodb", "ftp://h:1"), "http://HOST:8529"),
+        (("--arangodb", "http://u:secret@h:1"), "--arangodb-user"),
+        (("--arangodb", "http://h:1/path"), "http://HOST:8529"),
+    ],
 )
 def test_parameters_that_contradict_each_other_are_refused(
     flags: tuple[str, ...], said: str

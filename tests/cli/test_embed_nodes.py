@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Env, invoke, n8n, printed, write
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 
@@ -74,7 +73,7 @@ def test_a_service_that_refuses_the_key_is_said(env: Env) -> None:
     assert "Traceback" not in result.output
 
 
-@each_row("flags", ["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"])
+@pytest.mark.parametrize("flags", [["--batch", "0"], ["--batch", "9999"], ["--delay-ms", "-1"]])
 def test_senseless_numbers_are_wrong_use(flags: list[str]) -> None:
     assert f"Invalid value for '{flags[0]}'" in invoke("embed-nodes", *flags, exits=2).stderr
 

@@ -11,7 +11,6 @@ from graphrag.evaluation.knowledge import ALONE, WITHOUT_GRAPH
 from graphrag.evaluation.workflows import ABLATION
 from tests.cli.conftest import Env, invoke, n8n, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, sse, streamed
-from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 QUESTIONS = [
@@ -184,19 +183,21 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
     assert "left out: 20 more" in result.stderr
 
 
-@each_row(
-    "flags, said",
-    (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
-    (("--format", "triples"), "--questions FILE is missing"),
-    (("--format", "openie"), "--questions FILE is missing"),
-    (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
-    (("--questions", "q.txt"), "say its --format"),
-    ((), "--workflows DIR is missing"),
-    (("--format", "triples", "--questions", "absent.txt"), "No such file"),
-    (
-        ("--format", "openie", "--questions", "knowledge.json"),
-        "knowledge.json: docs: Field required",
-    ),
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--format", "rdf"), "use one of workflows, knowledge, openie, triples"),
+        (("--format", "triples"), "--questions FILE is missing"),
+        (("--format", "openie"), "--questions FILE is missing"),
+        (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
+        (("--questions", "q.txt"), "say its --format"),
+        ((), "--workflows DIR is missing"),
+        (("--format", "triples", "--questions", "absent.txt"), "No such file"),
+        (
+            ("--format", "openie", "--questions", "knowledge.json"),
+            "knowledge.json: docs: Field required",
+        ),
+    ],
 )
 def test_wrong_use_is_said(knowledge: Path, flags: tuple[str, ...], said: str) -> None:
     assert said in invoke("eval", knowledge, *flags, exits=2).stderr

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Env, invoke, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, openai_text, sse, streamed, usage_chunk
-from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 QUESTION = {
@@ -242,7 +241,9 @@ INSPECT_SAMPLE = {
 """What of a `Sample` of https://inspect.aisi.org.uk/datasets.html is used."""
 
 
-@each_row("form, schema", ("promptfoo", PROMPTFOO_TEST), ("inspect", INSPECT_SAMPLE))
+@pytest.mark.parametrize(
+    ("form", "schema"), [("promptfoo", PROMPTFOO_TEST), ("inspect", INSPECT_SAMPLE)]
+)
 def test_the_written_questions_are_exported_in_the_format_of_another_tool(
     form: str, schema: dict[str, Any]
 ) -> None:

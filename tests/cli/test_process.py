@@ -18,7 +18,6 @@ import pytest
 
 from cli.serve import open_page
 from tests.cli.conftest import Env, invoke, printed
-from tests.support.each_row import each_row
 
 FLOW = (
     '{"nodes": [{"name": "A", "type": "n8n-nodes-base.noOp", "parameters": {}}], "connections": {}}'
@@ -122,7 +121,7 @@ def test_interruption_is_said_and_what_was_done_stays(tmp_path: Path) -> None:
 ROOT_TEXT = str(Path(__file__).parents[2])
 
 
-@each_row("host", "0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "127.0.0.1.example"])
 def test_beyond_this_computer_somebody_must_sign_in(host: str) -> None:
     assert (
         "NODIUS_AUTH_SECRET" in invoke("serve", "--db", "memory:", "--host", host, exits=2).stderr

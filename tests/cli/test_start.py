@@ -12,7 +12,6 @@ import pytest
 from cli.command_table import COMMANDS
 from cli.main import load, options_behind_command
 from tests.cli.conftest import invoke, printed
-from tests.support.each_row import each_row
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {"cli", "datasources", "graphrag", "mock_data", "server", "tools"}
@@ -61,17 +60,19 @@ def test_the_table_has_the_help_of_every_command() -> None:
         assert place.help == " ".join(first.split()), name
 
 
-@each_row(
-    "typed, read",
-    ("--db URL graphs", "graphs --db URL"),
-    ("--db=URL --json graphs list", "graphs list --db=URL --json"),
-    ("graphs --db URL list --limit 3", "graphs list --db URL --limit 3"),
-    ("-w NAME graphs --lang fr show KEY --json", "graphs show -w NAME --lang fr KEY --json"),
-    ("ask --db URL graphs list", "ask --db URL graphs list"),
-    ("--json search graphs", "search --json graphs"),
-    ("--version", "--version"),
-    ("--db URL --help", "--help"),
-    ("--db", ""),
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("--db URL graphs", "graphs --db URL"),
+        ("--db=URL --json graphs list", "graphs list --db=URL --json"),
+        ("graphs --db URL list --limit 3", "graphs list --db URL --limit 3"),
+        ("-w NAME graphs --lang fr show KEY --json", "graphs show -w NAME --lang fr KEY --json"),
+        ("ask --db URL graphs list", "ask --db URL graphs list"),
+        ("--json search graphs", "search --json graphs"),
+        ("--version", "--version"),
+        ("--db URL --help", "--help"),
+        ("--db", ""),
+    ],
 )
 def test_shared_options_before_a_command_are_read_as_options_of_the_command(
     typed: str, read: str

@@ -11,7 +11,6 @@ from rich.cells import cell_len
 from cli import render
 from cli.render import GAP, MIN_FOLDED, layout
 from tests.cli.conftest import invoke, n8n, printed
-from tests.support.each_row import each_row
 
 words = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=12)
 cells = st.lists(words, max_size=12).map(" ".join)
@@ -88,7 +87,7 @@ def test_work_of_nothing_can_be_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
-@each_row("mark", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041")
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"])
 def test_what_hides_or_reorders_text_is_shown_by_its_number(
     mark: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

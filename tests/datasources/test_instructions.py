@@ -19,7 +19,6 @@ from datasources.errors import (
     WrongTarget,
 )
 from datasources.instructions import IDENTITY_FIELDS, Instruction, Op, apply_instruction, inverse_of
-from tests.support.each_row import each_row
 
 DOCUMENT: dict[str, Any] = {
     "name": "héllo 🦜 world",
@@ -82,7 +81,7 @@ OPERATIONS = [
 ]
 
 
-@each_row("instruction, path, expected", *OPERATIONS)
+@pytest.mark.parametrize(("instruction", "path", "expected"), [*OPERATIONS])
 def test_each_operation_does_what_it_says(
     instruction: dict[str, Any], path: list[Any], expected: Any
 ) -> None:
@@ -92,54 +91,56 @@ def test_each_operation_does_what_it_says(
     assert value == expected
 
 
-@each_row(
-    "instruction, error, says",
-    ({"o": 0}, InstructionMalformed, "greater than or equal to 1"),
-    ({"o": 20}, InstructionMalformed, "less than or equal to 19"),
-    ({"o": True, "v": 1}, InstructionMalformed, "o: "),
-    ({"o": 1, "p": ["n"]}, InstructionMalformed, "needs 'v'"),
-    ({"o": 1, "p": [0], "v": 1}, InstructionMalformed, "p.0"),
-    ({"o": 1, "p": "n", "v": 1}, InstructionMalformed, "p: "),
-    ({"o": 1, "p": ["n"], "v": 1, "x": 2}, InstructionMalformed, "x: "),
-    ({"o": 17, "p": ["list"], "f": 1}, InstructionMalformed, "needs 't'"),
-    ({"o": 18, "p": ["n"]}, InstructionMalformed, "needs 'd'"),
-    ({"o": 5, "p": ["name"], "s": "", "r": "x"}, InstructionMalformed, "must not be empty"),
-    ({"o": 10, "p": ["name"], "v": 1}, InstructionMalformed, "must be a text"),
-    ({"o": 15, "p": ["data"], "v": [1]}, InstructionMalformed, "must be an object"),
-    ({"o": 10, "p": ["name"], "v": "\ud83e"}, InstructionMalformed, "surrogate"),
-    ({"o": 1, "p": ["n"], "v": float("nan")}, InstructionMalformed, "finite"),
-    ({"o": 1, "p": ["n"], "v": {1: 2}}, InstructionMalformed, "must be texts"),
-    ({"o": 1, "p": ["n"], "v": {"a": object()}}, InstructionMalformed, "not JSON"),
-    ({"o": 1, "p": ["no", "n"], "v": 1}, PathNotFound, "no 'no'"),
-    ({"o": 2, "p": ["no"]}, PathNotFound, "no 'no'"),
-    ({"o": 2, "p": ["list", "-1"]}, PathNotFound, "only indices"),
-    ({"o": 2, "p": ["list", "01"]}, PathNotFound, "only indices"),
-    ({"o": 2, "p": ["list", "length"]}, PathNotFound, "only indices"),
-    ({"o": 2, "p": ["list", "١"]}, PathNotFound, "only indices"),
-    ({"o": 2, "p": ["list", "3"]}, PathNotFound, "no '3'"),
-    ({"o": 1, "p": ["list", "4"], "v": 1}, IndexOutOfRange, "3 items"),
-    ({"o": 1, "p": ["name", "0"], "v": 1}, WrongTarget, "a text"),
-    ({"o": 1, "p": ["nothing", "a"], "v": 1}, WrongTarget, "null"),
-    ({"o": 3, "p": ["name"], "v": 1}, WrongTarget, "needs an array"),
-    ({"o": 10, "p": ["list"], "v": "x"}, WrongTarget, "needs a text"),
-    ({"o": 13, "p": ["n"]}, WrongTarget, "needs a boolean"),
-    ({"o": 19, "p": ["n"], "d": ["data"], "i": 0}, WrongTarget, "needs an array"),
-    ({"o": 4, "p": ["list"], "i": 4, "v": 1}, IndexOutOfRange, "0 to 3"),
-    ({"o": 4, "p": ["list"], "i": -1, "v": 1}, IndexOutOfRange, "0 to 3"),
-    ({"o": 7, "p": ["empty"]}, IndexOutOfRange, "empty"),
-    ({"o": 14, "p": ["empty"], "i": 0}, IndexOutOfRange, "empty"),
-    ({"o": 17, "p": ["list"], "f": 0, "t": 3}, IndexOutOfRange, "0 to 2"),
-    ({"o": 11, "p": ["name"], "i": 10, "l": 90}, IndexOutOfRange, "l is 90"),
-    ({"o": 11, "p": ["name"], "i": 7, "l": 1}, IndexOutOfRange, "cuts a character"),
-    ({"o": 16, "p": ["name"], "i": 3, "t": 2, "v": ""}, IndexOutOfRange, "before"),
-    ({"o": 2, "p": []}, ForbiddenPath, "out of itself"),
-    ({"o": 18, "p": [], "d": ["n"]}, ForbiddenPath, "out of itself"),
-    ({"o": 18, "p": ["data"], "d": ["data", "a", "b"]}, PathNotFound, "no 'data'"),
-    ({"o": 1, "p": ["__proto__", "x"], "v": 1}, ForbiddenPath, "__proto__"),
-    ({"o": 1, "p": ["data", "constructor"], "v": 1}, ForbiddenPath, "constructor"),
-    ({"o": 15, "p": ["data"], "v": {"prototype": 1}}, ForbiddenPath, "prototype"),
-    ({"o": 1, "p": ["data"], "v": [{"__proto__": {}}]}, ForbiddenPath, "__proto__"),
-    ({"o": 18, "p": ["n"], "d": ["data", "__proto__"]}, ForbiddenPath, "__proto__"),
+@pytest.mark.parametrize(
+    ("instruction", "error", "says"),
+    [
+        ({"o": 0}, InstructionMalformed, "greater than or equal to 1"),
+        ({"o": 20}, InstructionMalformed, "less than or equal to 19"),
+        ({"o": True, "v": 1}, InstructionMalformed, "o: "),
+        ({"o": 1, "p": ["n"]}, InstructionMalformed, "needs 'v'"),
+        ({"o": 1, "p": [0], "v": 1}, InstructionMalformed, "p.0"),
+        ({"o": 1, "p": "n", "v": 1}, InstructionMalformed, "p: "),
+        ({"o": 1, "p": ["n"], "v": 1, "x": 2}, InstructionMalformed, "x: "),
+        ({"o": 17, "p": ["list"], "f": 1}, InstructionMalformed, "needs 't'"),
+        ({"o": 18, "p": ["n"]}, InstructionMalformed, "needs 'd'"),
+        ({"o": 5, "p": ["name"], "s": "", "r": "x"}, InstructionMalformed, "must not be empty"),
+        ({"o": 10, "p": ["name"], "v": 1}, InstructionMalformed, "must be a text"),
+        ({"o": 15, "p": ["data"], "v": [1]}, InstructionMalformed, "must be an object"),
+        ({"o": 10, "p": ["name"], "v": "\ud83e"}, InstructionMalformed, "surrogate"),
+        ({"o": 1, "p": ["n"], "v": float("nan")}, InstructionMalformed, "finite"),
+        ({"o": 1, "p": ["n"], "v": {1: 2}}, InstructionMalformed, "must be texts"),
+        ({"o": 1, "p": ["n"], "v": {"a": object()}}, InstructionMalformed, "not JSON"),
+        ({"o": 1, "p": ["no", "n"], "v": 1}, PathNotFound, "no 'no'"),
+        ({"o": 2, "p": ["no"]}, PathNotFound, "no 'no'"),
+        ({"o": 2, "p": ["list", "-1"]}, PathNotFound, "only indices"),
+        ({"o": 2, "p": ["list", "01"]}, PathNotFound, "only indices"),
+        ({"o": 2, "p": ["list", "length"]}, PathNotFound, "only indices"),
+        ({"o": 2, "p": ["list", "١"]}, PathNotFound, "only indices"),
+        ({"o": 2, "p": ["list", "3"]}, PathNotFound, "no '3'"),
+        ({"o": 1, "p": ["list", "4"], "v": 1}, IndexOutOfRange, "3 items"),
+        ({"o": 1, "p": ["name", "0"], "v": 1}, WrongTarget, "a text"),
+        ({"o": 1, "p": ["nothing", "a"], "v": 1}, WrongTarget, "null"),
+        ({"o": 3, "p": ["name"], "v": 1}, WrongTarget, "needs an array"),
+        ({"o": 10, "p": ["list"], "v": "x"}, WrongTarget, "needs a text"),
+        ({"o": 13, "p": ["n"]}, WrongTarget, "needs a boolean"),
+        ({"o": 19, "p": ["n"], "d": ["data"], "i": 0}, WrongTarget, "needs an array"),
+        ({"o": 4, "p": ["list"], "i": 4, "v": 1}, IndexOutOfRange, "0 to 3"),
+        ({"o": 4, "p": ["list"], "i": -1, "v": 1}, IndexOutOfRange, "0 to 3"),
+        ({"o": 7, "p": ["empty"]}, IndexOutOfRange, "empty"),
+        ({"o": 14, "p": ["empty"], "i": 0}, IndexOutOfRange, "empty"),
+        ({"o": 17, "p": ["list"], "f": 0, "t": 3}, IndexOutOfRange, "0 to 2"),
+        ({"o": 11, "p": ["name"], "i": 10, "l": 90}, IndexOutOfRange, "l is 90"),
+        ({"o": 11, "p": ["name"], "i": 7, "l": 1}, IndexOutOfRange, "cuts a character"),
+        ({"o": 16, "p": ["name"], "i": 3, "t": 2, "v": ""}, IndexOutOfRange, "before"),
+        ({"o": 2, "p": []}, ForbiddenPath, "out of itself"),
+        ({"o": 18, "p": [], "d": ["n"]}, ForbiddenPath, "out of itself"),
+        ({"o": 18, "p": ["data"], "d": ["data", "a", "b"]}, PathNotFound, "no 'data'"),
+        ({"o": 1, "p": ["__proto__", "x"], "v": 1}, ForbiddenPath, "__proto__"),
+        ({"o": 1, "p": ["data", "constructor"], "v": 1}, ForbiddenPath, "constructor"),
+        ({"o": 15, "p": ["data"], "v": {"prototype": 1}}, ForbiddenPath, "prototype"),
+        ({"o": 1, "p": ["data"], "v": [{"__proto__": {}}]}, ForbiddenPath, "__proto__"),
+        ({"o": 18, "p": ["n"], "d": ["data", "__proto__"]}, ForbiddenPath, "__proto__"),
+    ],
 )
 def test_a_refusal_names_operation_path_and_reason(
     instruction: dict[str, Any], error: type[InstructionError], says: str
@@ -164,18 +165,20 @@ def test_a_value_nested_without_end_is_refused() -> None:
         apply_instruction(DOCUMENT, {"o": 1, "p": ["n"], "v": deeply(5_000)})
 
 
-@each_row("field", *sorted(IDENTITY_FIELDS))
-@each_row(
+@pytest.mark.parametrize("field", [*sorted(IDENTITY_FIELDS)])
+@pytest.mark.parametrize(
     "instruction",
-    lambda f: {"o": 1, "p": [f], "v": "other"},
-    lambda f: {"o": 2, "p": [f]},
-    lambda f: {"o": 10, "p": [f], "v": "x"},
-    lambda f: {"o": 15, "p": [], "v": {f: "other"}},
-    lambda f: {"o": 1, "p": [], "v": {"type": "t"}},
-    lambda f: {"o": 18, "p": ["type"], "d": [f]},
-    lambda f: {"o": 18, "p": [f], "d": ["data"]},
-    lambda f: {"o": 18, "p": ["data"], "d": []},
-    lambda f: {"o": 1, "p": [], "v": "gone"},
+    [
+        lambda f: {"o": 1, "p": [f], "v": "other"},
+        lambda f: {"o": 2, "p": [f]},
+        lambda f: {"o": 10, "p": [f], "v": "x"},
+        lambda f: {"o": 15, "p": [], "v": {f: "other"}},
+        lambda f: {"o": 1, "p": [], "v": {"type": "t"}},
+        lambda f: {"o": 18, "p": ["type"], "d": [f]},
+        lambda f: {"o": 18, "p": [f], "d": ["data"]},
+        lambda f: {"o": 18, "p": ["data"], "d": []},
+        lambda f: {"o": 1, "p": [], "v": "gone"},
+    ],
 )
 def test_which_node_a_document_is_cannot_be_written(field: str, instruction: Any) -> None:
     node = {"_key": "k", "graphKey": "g", "sheet": "0", "type": "t", "data": {}}

@@ -5,7 +5,6 @@ import pytest
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.errors import GraphNotFound
 from datasources.mock import open_nba
-from tests.support.each_row import each_row
 
 GRAPH = "testgraph001"
 EDGES = {
@@ -50,13 +49,15 @@ async def test_another_workspace_sees_it_only_when_it_owns_it() -> None:
     assert {config.workspace for config in await owned.get_node_configs()} == {"default"}
 
 
-@each_row(
-    "question, key",
-    ("NBA players API", "fetch-api"),
-    ("active", "filter-active"),
-    ("trier sort points", "sort-stats"),
-    ("error", "error-handler"),
-    ("LeBron", "entry-form"),
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("NBA players API", "fetch-api"),
+        ("active", "filter-active"),
+        ("trier sort points", "sort-stats"),
+        ("error", "error-handler"),
+        ("LeBron", "entry-form"),
+    ],
 )
 async def test_its_words_find_its_nodes(question: str, key: str) -> None:
     assert (await source.search_text(GRAPH, question, limit=3))[0].key == key

@@ -20,7 +20,6 @@ from datasources.text import (
     tokenize_prose,
 )
 from datasources.types import Node, NodeTypeConfig, TypeTemplate
-from tests.support.each_row import each_row
 
 
 def a_node(**fields: Any) -> Node:
@@ -39,36 +38,38 @@ def a_type(process: str | None = None, **fields: Any) -> NodeTypeConfig:
     )
 
 
-@each_row(
-    "text, tokens",
-    ("", []),
-    (" \t\n.,;-_/", []),
-    ("fetchNbaPlayers", ["fetch", "nba", "player"]),
-    ("fetch_nba_players", ["fetch", "nba", "player"]),
-    ("fetch-nba players", ["fetch", "nba", "player"]),
-    ("FETCH_NBA_PLAYERS", ["fetch", "nba", "player"]),
-    ("parseHTTPResponse", ["pars", "http", "respons"]),
-    ("XMLHttpRequest", ["xml", "http", "request"]),
-    ("utf8Decode2", ["utf", "8", "decod", "2", "utf8decode2"]),
-    ("n8n-nodes-base.httpRequest", ["n", "8", "n", "n8n", "node", "base", "http", "request"]),
-    ("B2 é2", ["b", "2", "b2", "e", "2", "e2"]),
-    ("v2.1.", ["v", "2", "1", "v2.1"]),
-    ("HTTP-404, http_404", ["http", "404", "http404"] * 2),
-    ("2.1 7", ["2", "1", "2.1", "7"]),
-    ("no-code at-4", ["no", "code", "at", "4", "at4"]),
-    (f"x{'7' * 40}", ["x", "7" * 40]),
-    ("Été déjà ÇA", ["ete", "deja", "ca"]),
-    ("Straße STRASSE STRAẞE", ["strass"] * 3),
-    ("œuvre Œuvre oeuvre", ["oeuvr"] * 3),
-    ("Søren soren, Łódź lodz", ["soren", "soren", "lodz", "lodz"]),
-    ("ΟΔΟΣ οδος οδοσ", ["οδοσ"] * 3),
-    ("ﬁlter", ["filter"]),
-    ("発送メール", ["発送", "送メ", "メー", "ール"]),
-    ("図", ["図"]),
-    ("Привет", ["привет"]),
-    ("running runs run", ["run", "run", "run"]),
-    ("node.data['name']", ["node", "data", "name"]),
-    ("🏀", []),
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("", []),
+        (" \t\n.,;-_/", []),
+        ("fetchNbaPlayers", ["fetch", "nba", "player"]),
+        ("fetch_nba_players", ["fetch", "nba", "player"]),
+        ("fetch-nba players", ["fetch", "nba", "player"]),
+        ("FETCH_NBA_PLAYERS", ["fetch", "nba", "player"]),
+        ("parseHTTPResponse", ["pars", "http", "respons"]),
+        ("XMLHttpRequest", ["xml", "http", "request"]),
+        ("utf8Decode2", ["utf", "8", "decod", "2", "utf8decode2"]),
+        ("n8n-nodes-base.httpRequest", ["n", "8", "n", "n8n", "node", "base", "http", "request"]),
+        ("B2 é2", ["b", "2", "b2", "e", "2", "e2"]),
+        ("v2.1.", ["v", "2", "1", "v2.1"]),
+        ("HTTP-404, http_404", ["http", "404", "http404"] * 2),
+        ("2.1 7", ["2", "1", "2.1", "7"]),
+        ("no-code at-4", ["no", "code", "at", "4", "at4"]),
+        (f"x{'7' * 40}", ["x", "7" * 40]),
+        ("Été déjà ÇA", ["ete", "deja", "ca"]),
+        ("Straße STRASSE STRAẞE", ["strass"] * 3),
+        ("œuvre Œuvre oeuvre", ["oeuvr"] * 3),
+        ("Søren soren, Łódź lodz", ["soren", "soren", "lodz", "lodz"]),
+        ("ΟΔΟΣ οδος οδοσ", ["οδοσ"] * 3),
+        ("ﬁlter", ["filter"]),
+        ("発送メール", ["発送", "送メ", "メー", "ール"]),
+        ("図", ["図"]),
+        ("Привет", ["привет"]),
+        ("running runs run", ["run", "run", "run"]),
+        ("node.data['name']", ["node", "data", "name"]),
+        ("🏀", []),
+    ],
 )
 def test_text_splits_into_stems(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens
@@ -116,33 +117,37 @@ def test_threads_stem_alike() -> None:
         assert list(pool.map(tokenize, words)) == expected
 
 
-@each_row(
-    "data, label",
-    ({"name": "Fetch", "title": "T"}, "Fetch"),
-    ({"name": "  ", "title": " T "}, "T"),
-    ({"name": 5, "label": "L"}, "L"),
-    ({"displayName": "D"}, "D"),
-    ({}, "API Call"),
-    (None, "API Call"),
-    (["name"], "API Call"),
-    ("name", "API Call"),
+@pytest.mark.parametrize(
+    ("data", "label"),
+    [
+        ({"name": "Fetch", "title": "T"}, "Fetch"),
+        ({"name": "  ", "title": " T "}, "T"),
+        ({"name": 5, "label": "L"}, "L"),
+        ({"displayName": "D"}, "D"),
+        ({}, "API Call"),
+        (None, "API Call"),
+        (["name"], "API Call"),
+        ("name", "API Call"),
+    ],
 )
 def test_a_label_is_the_first_name_that_is_one_else_the_types(data: Any, label: str) -> None:
     assert node_label(a_node(data=data), a_type()) == label
 
 
-@each_row("name", "fetch api", "Fetch-API", "fétch_api", "FetchApi")
+@pytest.mark.parametrize("name", ["fetch api", "Fetch-API", "fétch_api", "FetchApi"])
 def test_a_name_that_the_key_was_made_of_is_not_counted_twice(name: str) -> None:
     assert node_text(a_node(key="fetch-api", data={"name": name})).name == ""
     assert node_text(a_node(key="fetch-api", data={"name": f"{name} 2"})).name == f"{name} 2"
 
 
-@each_row(
-    "own, types, effective",
-    ("own", "type's", "own"),
-    ("", "type's", ""),
-    (None, "type's", "type's"),
-    (None, None, ""),
+@pytest.mark.parametrize(
+    ("own", "types", "effective"),
+    [
+        ("own", "type's", "own"),
+        ("", "type's", ""),
+        (None, "type's", "type's"),
+        (None, None, ""),
+    ],
 )
 def test_a_nodes_own_code_wins_even_when_empty(
     own: str | None, types: str | None, effective: str

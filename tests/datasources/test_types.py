@@ -31,7 +31,6 @@ from graphrag.embedding.embedder import content_text, embedding_hash
 from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retrieval_result import Retrieval
 from tests.contracts.samples import WORKSPACE, a_type
-from tests.support.each_row import each_row
 from tools.write_tools.field_changes import fault_of_change
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -152,43 +151,45 @@ def test_absent_fields_stay_absent_and_have_their_defaults() -> None:
     assert (graph.sheets_list, graph.revision) == ({"0": "main"}, 0)
 
 
-@each_row(
-    "model, raw, key, field",
-    (Node, {"_key": "a", "graphKey": "g"}, "a", "type"),
-    (Node, {"graphKey": "g", "type": "t"}, "?", "_key"),
-    (Node, {"key": "a", "graphKey": "g", "type": "t"}, "?", "_key"),
-    (Node, {"_key": "", "graphKey": "g", "type": "t"}, "", "_key"),
-    (Node, {"_key": "x" * 201, "graphKey": "g", "type": "t"}, "x" * 201, "_key"),
-    (Node, {"_key": "a\n", "graphKey": "g", "type": "t"}, "a\n", "_key"),
-    (Node, {"_key": "a\x00", "graphKey": "g", "type": "t"}, "a\x00", "_key"),
-    (Node, {"_key": 7, "graphKey": "g", "type": "t"}, "7", "_key"),
-    (Node, {"_key": "a", "graphKey": "g", "type": None}, "a", "type"),
-    (
-        Node,
-        {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}},
-        "a",
-        "handles.X.[key]",
-    ),
-    (
-        Node,
-        {"_key": "a", "graphKey": "g", "type": "t", "handles": {"L": {"point": [{"id": "0"}]}}},
-        "a",
-        "handles.L.point.0.type",
-    ),
-    (Edge, {"_key": "e", "graphKey": "g", "source": "a"}, "e", "target"),
-    (
-        Graph,
-        {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]},
-        "g",
-        "sheetsList",
-    ),
-    (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T"}, "t", "node"),
-    (
-        NodeTypeConfig,
-        {"_key": "t", "workspace": "w", "displayName": "T", "node": {}},
-        "t",
-        "node.type",
-    ),
+@pytest.mark.parametrize(
+    ("model", "raw", "key", "field"),
+    [
+        (Node, {"_key": "a", "graphKey": "g"}, "a", "type"),
+        (Node, {"graphKey": "g", "type": "t"}, "?", "_key"),
+        (Node, {"key": "a", "graphKey": "g", "type": "t"}, "?", "_key"),
+        (Node, {"_key": "", "graphKey": "g", "type": "t"}, "", "_key"),
+        (Node, {"_key": "x" * 201, "graphKey": "g", "type": "t"}, "x" * 201, "_key"),
+        (Node, {"_key": "a\n", "graphKey": "g", "type": "t"}, "a\n", "_key"),
+        (Node, {"_key": "a\x00", "graphKey": "g", "type": "t"}, "a\x00", "_key"),
+        (Node, {"_key": 7, "graphKey": "g", "type": "t"}, "7", "_key"),
+        (Node, {"_key": "a", "graphKey": "g", "type": None}, "a", "type"),
+        (
+            Node,
+            {"_key": "a", "graphKey": "g", "type": "t", "handles": {"X": {}}},
+            "a",
+            "handles.X.[key]",
+        ),
+        (
+            Node,
+            {"_key": "a", "graphKey": "g", "type": "t", "handles": {"L": {"point": [{"id": "0"}]}}},
+            "a",
+            "handles.L.point.0.type",
+        ),
+        (Edge, {"_key": "e", "graphKey": "g", "source": "a"}, "e", "target"),
+        (
+            Graph,
+            {"_key": "g", "workspace": "w", "name": "n", "sheetsList": ["main"]},
+            "g",
+            "sheetsList",
+        ),
+        (NodeTypeConfig, {"_key": "t", "workspace": "w", "displayName": "T"}, "t", "node"),
+        (
+            NodeTypeConfig,
+            {"_key": "t", "workspace": "w", "displayName": "T", "node": {}},
+            "t",
+            "node.type",
+        ),
+    ],
 )
 def test_a_bad_document_names_collection_key_and_field(
     model: type[Document], raw: dict[str, Any], key: str, field: str
@@ -205,7 +206,7 @@ def test_a_bad_document_names_collection_key_and_field(
         assert f"things/{key}: field '{field}'" in str(caught.value)
 
 
-@each_row("raw", b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000)
+@pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"{", b"[]", b"null", "7", b"[" * 100_000])
 def test_what_is_no_document_is_refused(raw: bytes | str) -> None:
     with pytest.raises(BadDocument) as caught:
         parse_document(Node, raw, "nodes")

@@ -8,6 +8,8 @@ import pkgutil
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
+import pytest
+
 from datasources import errors as data
 from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agents.errors import InvalidAgent
@@ -34,7 +36,6 @@ from server.voice.media_stream import PhoneGone
 from server.ws_messages import InvalidMessage
 from server.ws_outbox import ClientGone
 from tests.graphrag.test_i18n import english_in
-from tests.support.each_row import each_row
 from tools.base import Problem
 from tools.http.addresses import AddressRefused
 from tools.http.builders import BuilderFailed
@@ -92,9 +93,13 @@ def test_every_code_has_a_status_and_every_fault_of_a_turn_a_code() -> None:
     assert set(CODES) >= FAULT_CODES
 
 
-@each_row("kind", raised)
-def test_every_error_is_a_whole_sentence_in_both_languages(kind: type[Exception]) -> None:
-    exc = made(kind)
+def test_every_error_is_a_whole_sentence_in_both_languages(subtests: pytest.Subtests) -> None:
+    for kind in raised():
+        with subtests.test(kind=kind.__name__):
+            check_sentences_of(made(kind))
+
+
+def check_sentences_of(exc: Exception) -> None:
     english = describe(exc, "en")
     french = describe(exc, "fr")
     assert english.message != french.message
@@ -135,7 +140,9 @@ def test_a_conflict_may_be_tried_again_and_a_wrong_setting_may_not() -> None:
     assert wrong.exit_code == EXIT_USAGE
 
 
-@each_row("status, retryable", (400, False), (404, False), (429, True), (503, True))
+@pytest.mark.parametrize(
+    ("status", "retryable"), [(400, False), (404, False), (429, True), (503, True)]
+)
 def test_a_refused_embedding_is_tried_again_if_the_service_says_so(
     status: int, retryable: bool
 ) -> None:

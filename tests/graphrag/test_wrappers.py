@@ -41,7 +41,6 @@ from tests.graphrag.approvals.helpers import EDITOR
 from tests.graphrag.approvals.helpers import a_bench as an_approval_bench
 from tests.graphrag.live.helpers import a_bench, rename
 from tests.support.clock import Clock
-from tests.support.each_row import each_row
 
 PRICE = Pricing(model="m")
 
@@ -151,16 +150,17 @@ def wrappers(protocol: type) -> set[type]:
     return found
 
 
-@each_row(
-    "protocol, known", (EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)
+@pytest.mark.parametrize(
+    ("protocol", "known"),
+    [(EmbeddingProvider, EMBEDDERS), (LLMProvider, {}), (GraphDataSource, SOURCES)],
 )
 def test_every_wrapper_is_in_the_matrix(protocol: type, known: dict[type, Any]) -> None:
     assert wrappers(protocol) <= set(known)
     assert all("__getattr__" in vars(kind) or implements(kind, protocol) for kind in known)
 
 
-@each_row("error", *subclasses(embedder, EmbeddingError), UsageLimitReached)
-@each_row("kind", *EMBEDDERS)
+@pytest.mark.parametrize("error", [*subclasses(embedder, EmbeddingError), UsageLimitReached])
+@pytest.mark.parametrize("kind", [*EMBEDDERS])
 async def test_an_embedder_raises_embedding_errors_only(kind: type, error: type[Exception]) -> None:
     with pytest.raises(EmbeddingError):
         await EMBEDDERS[kind](Fails(made(error))).embed(["text"])
@@ -193,8 +193,8 @@ async def test_at_a_limit_a_question_is_answered_by_words() -> None:
     assert found.words_only
 
 
-@each_row("error", *subclasses(data_errors, SourceError))
-@each_row("kind", *SOURCES)
+@pytest.mark.parametrize("error", [*subclasses(data_errors, SourceError)])
+@pytest.mark.parametrize("kind", [*SOURCES])
 async def test_a_source_raises_source_errors_only(kind: type, error: type[Exception]) -> None:
     wrapper = SOURCES[kind](Fails(made(error)))
     protocol = (

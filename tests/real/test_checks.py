@@ -29,7 +29,6 @@ from tests.graphrag.llm.wire import (
 )
 from tests.real.__main__ import report
 from tests.real.checks import run_checks, settings_of
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 ARGUMENTS = '{"nodeKey": "fetch-api"}'
@@ -73,7 +72,7 @@ def settings_for(server: ScriptedServer, provider: str) -> Settings:
     )
 
 
-@each_row("provider, answers", ("openai", OPENAI), ("anthropic", ANTHROPIC))
+@pytest.mark.parametrize(("provider", "answers"), [("openai", OPENAI), ("anthropic", ANTHROPIC)])
 async def test_all_five_checks_pass_on_a_service_that_works(
     provider: str, answers: tuple[bytes, bytes, bytes]
 ) -> None:

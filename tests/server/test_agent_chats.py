@@ -14,7 +14,6 @@ from server.server_state import ServerState
 from tests.support.agent_chats import agent_document
 from tests.support.agent_life import document
 from tests.support.agents import EDITOR
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import GRAPH, Service, error_of, service
@@ -130,7 +129,7 @@ async def running_as_other(running: Service, thread: str) -> httpx2.Response:
         return await ask(ann, threadId=thread)
 
 
-@each_row("ends", "agent", "person")
+@pytest.mark.parametrize("ends", ["agent", "person"])
 async def test_a_chat_over_the_websocket(ends: str) -> None:
     with ScriptedProvider("Hello.", *([BYE] if ends == "agent" else [])) as model:
         async with ws_server(model) as server:

@@ -25,7 +25,6 @@ from tests.support.agui_runs import (
     said,
     text_of,
 )
-from tests.support.each_row import each_row
 from tests.support.node_packages import node_modules, run_script
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
@@ -328,7 +327,9 @@ async def test_a_decision_against_one_made_elsewhere_is_refused() -> None:
 FAILS = ModelUnauthorized(provider="scripted", reason="no key")
 
 
-@each_row("payload, other, was", (False, True, "rejected"), (True, False, "applied"))
+@pytest.mark.parametrize(
+    ("payload", "other", "was"), [(False, True, "rejected"), (True, False, "applied")]
+)
 async def test_a_decision_that_was_taken_is_taken_as_answered_when_it_is_sent_again(
     payload: bool, other: bool, was: str
 ) -> None:

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import httpx2
+import pytest
 from websockets.asyncio.client import connect
 
 from graphrag.llm.base import Chunk, Message, TextDelta
 from tests.support import agui_runs
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import FixedModel
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
@@ -68,7 +68,7 @@ async def web_socket(running: Served, http: httpx2.AsyncClient) -> tuple[str, bo
     return json.dumps(messages), messages[-1]["type"] == "ai:error"
 
 
-@each_row("channel", chat_completions, responses, rest, ag_ui, web_socket)
+@pytest.mark.parametrize("channel", [chat_completions, responses, rest, ag_ui, web_socket])
 async def test_a_fault_of_this_program_ends_each_channel_with_its_own_last_event(
     channel: Any,
 ) -> None:

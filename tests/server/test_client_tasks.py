@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from graphrag.llm.errors import ModelUnauthorized
 from server.client_tasks import task_of
 from server.openai_forms import GivenMessage
-from tests.support.each_row import each_row
 from tests.support.service import GRAPH, answered, error_of, service
 
 CASE = json.loads((Path(__file__).parents[1] / "data/cases/18-title-task/request.json").read_text())
@@ -59,7 +60,7 @@ QUESTIONS = (
 )
 
 
-@each_row("text", *OPEN_WEBUI, *LIBRE_CHAT)
+@pytest.mark.parametrize("text", [*OPEN_WEBUI, *LIBRE_CHAT])
 def test_a_task_is_known_by_its_beginning_alone_or_behind_instructions(text: str) -> None:
     said = GivenMessage(role="user", content=text)
     assert task_of([said])
@@ -79,7 +80,7 @@ def test_a_task_is_known_by_its_beginning_alone_or_behind_instructions(text: str
     )
 
 
-@each_row("text", *QUESTIONS)
+@pytest.mark.parametrize("text", [*QUESTIONS])
 def test_a_question_is_no_task_although_it_speaks_of_titles(text: str) -> None:
     assert task_of([GivenMessage(role="user", content=text)]) is None
     task = GivenMessage(role="user", content=OPEN_WEBUI[0])
@@ -143,12 +144,14 @@ async def test_a_task_that_the_model_refuses_is_an_error_of_its_own_form() -> No
         assert error_of(await ed.post("/v1/chat/completions", json=CASE))["code"] == "auth_error"
 
 
-@each_row(
-    "text, answer",
-    (CASE["messages"][0]["content"], {"title": "rename fetch-api"}),
-    (OPEN_WEBUI[2], {"tags": []}),
-    (OPEN_WEBUI[3], {"follow_ups": []}),
-    (OPEN_WEBUI[4], {"queries": []}),
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (CASE["messages"][0]["content"], {"title": "rename fetch-api"}),
+        (OPEN_WEBUI[2], {"tags": []}),
+        (OPEN_WEBUI[3], {"follow_ups": []}),
+        (OPEN_WEBUI[4], {"queries": []}),
+    ],
 )
 async def test_without_a_model_a_task_gets_its_form(text: str, answer: dict[str, Any]) -> None:
     async with service() as running, running.as_() as ed:

@@ -16,7 +16,6 @@ from websockets.exceptions import ConnectionClosed
 from server import limits
 from server.http_connections import ConnectionLimits
 from server.limits import BODY_S, OF_ONE
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
@@ -196,7 +195,7 @@ async def test_a_large_message_is_taken_only_after_sign_in() -> None:
             assert "1009" not in str(await ed.recv())
 
 
-@each_row("proxies, status", ("", 200), ("127.0.0.1", 403))
+@pytest.mark.parametrize(("proxies", "status"), [("", 200), ("127.0.0.1", 403)])
 async def test_a_forwarded_address_is_believed_of_named_proxies_alone(
     proxies: str, status: int
 ) -> None:

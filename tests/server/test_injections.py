@@ -22,7 +22,6 @@ from server.error_responses import error_response, without_places
 from server.errors import TurnBroken
 from tests.server.mcp.helpers import connected, said
 from tests.support import agui_runs
-from tests.support.each_row import each_row
 from tests.support.injection_payloads import hostile_document, injection_payloads
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
@@ -148,8 +147,8 @@ ERRORS: list[Exception] = [
 ]
 
 
-@each_row("language", "en", "fr")
-@each_row("exc", *ERRORS)
+@pytest.mark.parametrize("language", ["en", "fr"])
+@pytest.mark.parametrize("exc", [*ERRORS])
 def test_no_place_of_the_service_is_in_what_a_client_reads(
     exc: Exception, language: Language
 ) -> None:
@@ -158,11 +157,13 @@ def test_no_place_of_the_service_is_in_what_a_client_reads(
     assert not [place for place in PLACES if place in text], text
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "the graph key 'a/b' is taken; choose another key",
-    "graph 'flow-7' is at revision 3, not 2: read it again and retry",
-    "wait until 12:30, then ask again and/or stop",
+    [
+        "the graph key 'a/b' is taken; choose another key",
+        "graph 'flow-7' is at revision 3, not 2: read it again and retry",
+        "wait until 12:30, then ask again and/or stop",
+    ],
 )
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert without_places(text) == text

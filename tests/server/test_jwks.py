@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from server.auth import Authenticator
 from server.errors import AuthError, KeysUnavailable
 from server.jwks import FRESH_S, MAX_BYTES, PAUSE_S, TIMEOUT_S, KeySet
-from tests.support.each_row import each_row
 from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import error_of, service, settings_of
 
@@ -132,17 +131,19 @@ async def test_many_callers_at_once_fetch_the_keys_once() -> None:
         assert it.requests == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     "broken",
-    {"status": 500},
-    {"status": 302, "headers": ["Location: http://127.0.0.1:1/keys"]},
-    {"body": b"{"},
-    {"body": b"[]"},
-    {"body": b'{"keys": []}'},
-    {"body": b'{"keys": [{"kty": "RSA"}]}'},
-    {"body": b"x" * 70_000, "endless": True},
-    {"body": b'{"keys": ', "stalls": True},
-    {"body": gzip.compress(b" " * MAX_BYTES), "headers": ["Content-Encoding: gzip"]},
+    [
+        {"status": 500},
+        {"status": 302, "headers": ["Location: http://127.0.0.1:1/keys"]},
+        {"body": b"{"},
+        {"body": b"[]"},
+        {"body": b'{"keys": []}'},
+        {"body": b'{"keys": [{"kty": "RSA"}]}'},
+        {"body": b"x" * 70_000, "endless": True},
+        {"body": b'{"keys": ', "stalls": True},
+        {"body": gzip.compress(b" " * MAX_BYTES), "headers": ["Content-Encoding: gzip"]},
+    ],
 )
 async def test_a_broken_issuer_lets_nobody_in_and_locks_nobody_out(broken: dict[str, Any]) -> None:
     now = 1000.0
@@ -185,15 +186,17 @@ async def test_an_issuer_that_is_not_there_is_a_service_that_is_unavailable_for_
         assert (error["code"], error["retryable"]) == ("unavailable", True)
 
 
-@each_row(
-    "leeway_s, claims_s, accepted",
-    (30, {"exp": -20}, True),
-    (30, {"exp": -40}, False),
-    (0, {"exp": -2}, False),
-    (30, {"nbf": 20}, True),
-    (30, {"nbf": 60}, False),
-    (30, {"iat": 20}, True),
-    (30, {"iat": 60}, False),
+@pytest.mark.parametrize(
+    ("leeway_s", "claims_s", "accepted"),
+    [
+        (30, {"exp": -20}, True),
+        (30, {"exp": -40}, False),
+        (0, {"exp": -2}, False),
+        (30, {"nbf": 20}, True),
+        (30, {"nbf": 60}, False),
+        (30, {"iat": 20}, True),
+        (30, {"iat": 60}, False),
+    ],
 )
 async def test_clocks_may_differ_by_so_much_and_no_more(
     leeway_s: int, claims_s: dict[str, int], accepted: bool

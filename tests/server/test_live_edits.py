@@ -16,7 +16,6 @@ from graphrag.live import AppliedEdit, LiveGraph
 from graphrag.live.edits import create_elements, create_sheet
 from graphrag.live.instruction_batch import apply_instructions
 from tests.graphrag.live.helpers import heard
-from tests.support.each_row import each_row
 from tests.support.service import GRAPH, Service, error_of, service, token
 from tests.support.ws_server import token as token_of
 from tests.support.ws_server import ws_server
@@ -60,7 +59,7 @@ async def edited() -> AsyncIterator[Edited]:
         yield Edited(running, await running.state.live.open("default", GRAPH), ed)
 
 
-@each_row("saved", False, True)
+@pytest.mark.parametrize("saved", [False, True])
 async def test_edits_are_listed_newest_first_whether_saved_or_not(saved: bool) -> None:
     async with edited() as it:
         first = await it.does("root", "posX", 11, "ann")
@@ -77,7 +76,7 @@ async def test_edits_are_listed_newest_first_whether_saved_or_not(saved: bool) -
         assert latest == found[0]
 
 
-@each_row("saved", False, True)
+@pytest.mark.parametrize("saved", [False, True])
 async def test_one_edit_is_taken_back_and_the_others_stay(saved: bool) -> None:
     async with edited() as it:
         was = it.value("root", "posX")

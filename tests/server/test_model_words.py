@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from websockets.asyncio.client import connect
 
 from graphrag.llm.base import LLMProvider
 from tests.graphrag.llm import wire
 from tests.support import agui_runs
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.served import Served, served
 from tests.support.service import GRAPH, token
@@ -164,7 +164,7 @@ async def asking(provider: LLMProvider) -> AsyncGenerator[tuple[Served, httpx2.A
         yield running, http
 
 
-@each_row("form", *FORMS)
+@pytest.mark.parametrize("form", [*FORMS])
 async def test_a_recorded_answer_is_shown_stored_and_resent_as_an_answer_on_every_channel(
     form: str,
 ) -> None:
@@ -214,7 +214,7 @@ async def everything_said(http: httpx2.AsyncClient) -> str:
     return "\n".join(said)
 
 
-@each_row("channel", *CHANNELS)
+@pytest.mark.parametrize("channel", [*CHANNELS])
 async def test_the_first_answers_of_a_server_show_no_thinking_whose_opening_tag_is_missing(
     channel: Callable[..., Any],
 ) -> None:

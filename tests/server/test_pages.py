@@ -9,7 +9,6 @@ import pytest
 from graphrag.i18n import LANGUAGES, Language, page_texts
 from server.mcp.app_resource import ENTRY
 from server.page_bundle import KINDS, ROOT, PageNotJoined, joined_scripts
-from tests.support.each_row import each_row
 from tests.support.service import service
 
 FILES = sorted(path for path in ROOT.rglob("*") if path.is_file() and path.suffix != ".md")
@@ -109,7 +108,7 @@ def test_every_module_that_is_imported_is_there() -> None:
                 assert (path.parent / name).resolve().is_file(), f"{path.name} imports {name}"
 
 
-@each_row("language", *LANGUAGES)
+@pytest.mark.parametrize("language", [*LANGUAGES])
 async def test_the_texts_of_the_page_are_served_once_those_of_the_service_not(
     language: Language,
 ) -> None:

@@ -3,9 +3,10 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.graphrag.agent.test_questions_of_a_turn import CHOICE, SURE, asks
 from tests.support.commands import run_command
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, answered, service
 from tests.support.ws_server import answered_ws, token
@@ -48,7 +49,7 @@ async def test_over_rest_a_question_comes_is_read_again_and_is_answered_once() -
         assert "a déjà sa réponse" in french.json()["error"]["message"]
 
 
-@each_row("body", {}, {"response": 1}, {"response": None}, {"response": ["Date"]})
+@pytest.mark.parametrize("body", [{}, {"response": 1}, {"response": None}, {"response": ["Date"]}])
 async def test_an_answer_of_another_type_is_refused_by_name(
     running: Service, body: dict[str, Any]
 ) -> None:
@@ -137,15 +138,21 @@ async def test_what_blocks_find_is_listed_apart_from_the_messages() -> None:
     assert [part["block"]["id"] for part in said[2]["segments"] if "block" in part] == ["b1", "b2"]
 
 
-@each_row(
-    "blocks, status, says",
-    ([USE, changed(id="b2", target={"kind": "node", "key": "fetch-apo"})], 422, ("2", "fetch-api")),
-    ([changed(target={"kind": "graph", "key": GRAPH})], 422, ("blocks.0", "USE")),
-    ([{"id": "b1", "type": "USE"}], 422, ("blocks.0.target",)),
-    ([changed(period={"from": "soon", "to": "NOW"})], 422, ("1", "soon", "-1_WEEK")),
-    ([changed(period={"from": "1_DAY", "to": "NOW"})], 422, ("1", "1_DAY")),
-    ([changed(period={"from": "NOW", "to": "-1_WEEK"})], 422, ("1", "-1_WEEK")),
-    ([changed(id=f"b{n}") for n in range(11)], 413, ("10", "11")),
+@pytest.mark.parametrize(
+    ("blocks", "status", "says"),
+    [
+        (
+            [USE, changed(id="b2", target={"kind": "node", "key": "fetch-apo"})],
+            422,
+            ("2", "fetch-api"),
+        ),
+        ([changed(target={"kind": "graph", "key": GRAPH})], 422, ("blocks.0", "USE")),
+        ([{"id": "b1", "type": "USE"}], 422, ("blocks.0.target",)),
+        ([changed(period={"from": "soon", "to": "NOW"})], 422, ("1", "soon", "-1_WEEK")),
+        ([changed(period={"from": "1_DAY", "to": "NOW"})], 422, ("1", "1_DAY")),
+        ([changed(period={"from": "NOW", "to": "-1_WEEK"})], 422, ("1", "-1_WEEK")),
+        ([changed(id=f"b{n}") for n in range(11)], 413, ("10", "11")),
+    ],
 )
 async def test_wrong_blocks_are_refused_by_number_before_anything_is_stored(
     blocks: list[Any], status: int, says: tuple[str, ...]

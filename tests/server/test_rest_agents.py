@@ -10,7 +10,6 @@ import pytest
 
 from tests.graphrag.agents.managing import document
 from tests.support.commands import run_command
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import served
 from tests.support.service import GRAPH, Service, answered, error_of, service
@@ -174,7 +173,7 @@ WRITES = [
 ]
 
 
-@each_row("role", "viewer", "editor", "reviewer")
+@pytest.mark.parametrize("role", ["viewer", "editor", "reviewer"])
 async def test_only_admins_write_and_reviewers_see_deliveries(running: Service, role: str) -> None:
     async with running.as_("ann", "admin") as ann, running.as_("x", role) as person:
         await stored(ann)

@@ -11,7 +11,6 @@ from graphrag.llm.errors import ModelRateLimited
 from server.chat_answer import ChatAnswer
 from server.rest_threads import ThreadMessages
 from tests.server.test_rest_review import proposed, proposing
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import served
@@ -265,7 +264,7 @@ async def test_a_client_that_goes_away_stops_its_turn_which_is_stored() -> None:
             assert read["status"] == "stopped"
 
 
-@each_row("verdict", "approve", "reject")
+@pytest.mark.parametrize("verdict", ["approve", "reject"])
 async def test_a_decision_said_again_lets_a_thread_go_on_that_has_not_heard_of_it(
     verdict: str,
 ) -> None:

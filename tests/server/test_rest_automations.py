@@ -12,7 +12,6 @@ import pytest
 from graphrag.agent.thread_store import SESSION_KIND
 from graphrag.automations.automation import KIND
 from server.rest_automations import AutomationDetail
-from tests.support.each_row import each_row
 from tests.support.service import GRAPH, Service, error_of, service
 
 DRAFT = {
@@ -84,28 +83,30 @@ async def test_an_automation_is_made_changed_run_and_removed() -> None:
         assert (await ed.get(at)).status_code == 200, "its runs stay"
 
 
-@each_row(
-    "fields, status, code, said",
-    ({"cron": "61 * * * *"}, 422, "invalid", "five fields"),
-    ({"cron": "0 0 0 * * *"}, 422, "invalid", "six fields"),
-    ({"cron": "@daily"}, 422, "invalid", "0 2 * * *"),
-    ({"cron": "0 0 31 2 *"}, 422, "invalid", "never"),
-    ({"cron": "* * * * *"}, 422, "invalid", "60 s apart; at least 300"),
-    ({"cron": None, "dates": [1]}, 422, "invalid", "future"),
-    ({"timezone": "Europe/Pariss"}, 422, "invalid", "Europe/Paris"),
-    ({"message": " \n"}, 422, "invalid", "empty"),
-    ({"message": "x" * 100_001}, 413, "too_large", "100001"),
-    ({"blocks": [{}]}, 422, "invalid", "blocks.0"),
-    ({"blocks": [BLOCK] * 11}, 413, "too_large", "10"),
-    ({"name": "nightly CHECK"}, 409, "conflict", "Nightly check"),
-    ({"name": " "}, 422, "invalid", "1 to 80"),
-    ({"name": "x" * 81}, 422, "invalid", "1 to 80"),
-    ({"graphKey": "nowhere"}, 404, "not_found", "nowhere"),
-    ({"fromThreadId": "nobodys"}, 404, "not_found", "nobodys"),
-    ({"budget": {"modelCalls": 0}}, 422, "invalid_message", "budget.modelCalls"),
-    ({"seedId": "seed/x"}, 422, "invalid_message", "seedId"),
-    ({"mode": "both"}, 422, "invalid_message", "mode"),
-    ({"owner": "me"}, 422, "invalid_message", "owner"),
+@pytest.mark.parametrize(
+    ("fields", "status", "code", "said"),
+    [
+        ({"cron": "61 * * * *"}, 422, "invalid", "five fields"),
+        ({"cron": "0 0 0 * * *"}, 422, "invalid", "six fields"),
+        ({"cron": "@daily"}, 422, "invalid", "0 2 * * *"),
+        ({"cron": "0 0 31 2 *"}, 422, "invalid", "never"),
+        ({"cron": "* * * * *"}, 422, "invalid", "60 s apart; at least 300"),
+        ({"cron": None, "dates": [1]}, 422, "invalid", "future"),
+        ({"timezone": "Europe/Pariss"}, 422, "invalid", "Europe/Paris"),
+        ({"message": " \n"}, 422, "invalid", "empty"),
+        ({"message": "x" * 100_001}, 413, "too_large", "100001"),
+        ({"blocks": [{}]}, 422, "invalid", "blocks.0"),
+        ({"blocks": [BLOCK] * 11}, 413, "too_large", "10"),
+        ({"name": "nightly CHECK"}, 409, "conflict", "Nightly check"),
+        ({"name": " "}, 422, "invalid", "1 to 80"),
+        ({"name": "x" * 81}, 422, "invalid", "1 to 80"),
+        ({"graphKey": "nowhere"}, 404, "not_found", "nowhere"),
+        ({"fromThreadId": "nobodys"}, 404, "not_found", "nobodys"),
+        ({"budget": {"modelCalls": 0}}, 422, "invalid_message", "budget.modelCalls"),
+        ({"seedId": "seed/x"}, 422, "invalid_message", "seedId"),
+        ({"mode": "both"}, 422, "invalid_message", "mode"),
+        ({"owner": "me"}, 422, "invalid_message", "owner"),
+    ],
 )
 async def test_bad_input_is_refused_by_name(
     no_runs: Service, fields: dict[str, Any], status: int, code: str, said: str

@@ -13,7 +13,6 @@ from graphrag.llm.base import UsageReport
 from server import approval_documents
 from server.rest_graphs import GraphDetail
 from server.rest_review import ApprovalDocument, AuditVerdict
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, answered, error_of, service
 
@@ -117,7 +116,7 @@ async def test_a_reviewer_finds_what_waits_and_decides_it_once() -> None:
             assert (again.status_code, error_of(again)["code"]) == (409, "conflict")
 
 
-@each_row("is_resumed", False, True)
+@pytest.mark.parametrize("is_resumed", [False, True])
 async def test_feedback_on_an_approval_is_kept_and_the_model_reads_it(is_resumed: bool) -> None:
     with proposing() as provider:
         provider.play("Done.")

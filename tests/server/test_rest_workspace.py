@@ -5,11 +5,11 @@ from typing import Any
 
 import httpx2
 import orjson
+import pytest
 
 from datasources.types import Mutation, Node
 from graphrag.live.instruction_batch import apply_instructions
 from tests.server.test_live_edits import put
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.service import CHANGE, GRAPH, Service, answered, error_of, service
 
@@ -85,7 +85,7 @@ async def test_search_uses_and_a_codemod_stay_within_the_workspaces_of_who_asks(
         assert refused["code"] == "invalid"
 
 
-@each_row("by_rules", True, False)
+@pytest.mark.parametrize("by_rules", [True, False])
 async def test_a_conversation_about_all_graphs_searches_them_and_proposes_nothing(
     by_rules: bool,
 ) -> None:

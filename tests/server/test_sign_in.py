@@ -16,7 +16,6 @@ from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.config import SettingsError
 from server.oidc import IdentityProvider, granted
 from server.sign_in_routes import SealedCookies
-from tests.support.each_row import each_row
 from tests.support.identity_providers import (
     CLIENT_SECRET,
     ForgingProvider,
@@ -296,12 +295,14 @@ def test_a_cookie_that_another_secret_or_another_purpose_sealed_is_none() -> Non
     assert SealedCookies(SECRET).open(Attempt, "é") is None
 
 
-@each_row(
-    "changed, said",
-    ({"auth_secret": None}, "auth_secret"),
-    ({"oidc_client_id": None}, "oidc_client_id"),
-    ({"oidc_roles": {}}, "oidc_roles"),
-    ({"oidc_issuer": "http://login.example.com"}, "oidc_issuer"),
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"auth_secret": None}, "auth_secret"),
+        ({"oidc_client_id": None}, "oidc_client_id"),
+        ({"oidc_roles": {}}, "oidc_roles"),
+        ({"oidc_issuer": "http://login.example.com"}, "oidc_issuer"),
+    ],
 )
 async def test_settings_that_let_nobody_in_are_refused_by_name(
     changed: dict[str, Any], said: str

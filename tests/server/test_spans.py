@@ -31,7 +31,6 @@ from graphrag.agent.turn_trace import KIND, TURNS, Traces, TurnTrace
 from graphrag.app.databases import open_database
 from graphrag.llm.errors import ModelUnauthorized
 from tests.server.test_two_servers import EVENTS, a_process, opened, streamed
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import served
@@ -304,7 +303,7 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
         assert await records.query(KIND) == []
 
 
-@each_row("days", 0, 30)
+@pytest.mark.parametrize("days", [0, 30])
 async def test_nothing_is_noted_where_it_is_switched_off(days: int) -> None:
     async with answered("Hello.", trace_days=days) as (ed, _, _):
         done = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "hi"})).json()

@@ -18,7 +18,6 @@ from server.ws import WsOptions
 from server.ws_ai import AiLimits
 from tests.server.test_ws_ai import propose
 from tests.support.commands import run_command
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider
 from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Running, token, ws_server
@@ -118,11 +117,13 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
     await stream.__aexit__(None, None, None)
 
 
-@each_row(
-    "given, expected",
-    ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
-    ("https://host/base/", "wss://host/base/ws"),
-    ("ws://host:1/ws", "ws://host:1/ws"),
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("http://127.0.0.1:8426", "ws://127.0.0.1:8426/ws"),
+        ("https://host/base/", "wss://host/base/ws"),
+        ("ws://host:1/ws", "ws://host:1/ws"),
+    ],
 )
 def test_the_websocket_address_of_a_service(given: str, expected: str) -> None:
     assert websocket_address(given) == expected
@@ -225,7 +226,7 @@ async def test_the_end_of_the_server_closes_the_frames() -> None:
     assert frames.closed
 
 
-@each_row("broken", "a raise", "\ud83d", "a raise in first")
+@pytest.mark.parametrize("broken", ["a raise", "\ud83d", "a raise in first"])
 async def test_whatever_fails_in_an_answer_its_last_frame_says_so_and_the_body_ends(
     broken: str,
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from graphrag.approvals import Approve, Person, Reject
 from server.ws import WsOptions
 from server.ws_ai import AiLimits
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, answered_ws, token, ws_server
@@ -133,7 +132,7 @@ async def test_interrupt_stops_that_threads_turn_only() -> None:
     assert model.closed_early == 1
 
 
-@each_row("text, named", ("A", {"threadId": ""}), ("", {}))
+@pytest.mark.parametrize(("text", "named"), [("A", {"threadId": ""}), ("", {})])
 async def test_interrupt_without_a_thread_means_the_turn_of_its_id(
     text: str, named: dict[str, str]
 ) -> None:
@@ -223,11 +222,13 @@ async def test_a_proposal_waits_and_an_approval_applies_it() -> None:
         assert node.process == "return 1;"
 
 
-@each_row(
-    "decision, code",
-    ({"approved": False, "feedback": "not today"}, None),
-    ({"approved": True, "feedback": "well seen"}, "return 1;"),
-    ({"approved": True, "editedAction": EDITED}, "return 2;"),
+@pytest.mark.parametrize(
+    ("decision", "code"),
+    [
+        ({"approved": False, "feedback": "not today"}, None),
+        ({"approved": True, "feedback": "well seen"}, "return 1;"),
+        ({"approved": True, "editedAction": EDITED}, "return 2;"),
+    ],
 )
 async def test_feedback_is_kept_and_the_model_reads_it_and_an_edited_action_is_what_is_applied(
     decision: dict[str, Any], code: str | None

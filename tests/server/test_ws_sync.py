@@ -11,7 +11,6 @@ import pytest
 
 from server.limits import RateLimiter
 from tests.server.test_ws_ai import propose
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
 from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
@@ -374,7 +373,7 @@ NODE_TYPE_MESSAGES = [
 ]
 
 
-@each_row("type_, fields", *NODE_TYPE_MESSAGES)
+@pytest.mark.parametrize(("type_", "fields"), [*NODE_TYPE_MESSAGES])
 async def test_live_edits_of_node_types_are_refused_by_name_and_change_nothing(
     ws: Running, type_: str, fields: dict[str, Any]
 ) -> None:

@@ -17,7 +17,6 @@ from graphrag.roles import Person
 from server.ws import WsOptions
 from server.ws_outbox import OutboxLimits
 from tests.server.test_ws_ai import chat
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until
 from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
@@ -173,14 +172,16 @@ async def test_sign_in_tells_who_one_is() -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     "first",
-    {"type": "__ping__"},
-    {"type": "forceSave", "_id": 1},
-    {"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "hi"},
-    {"type": "ai:interrupt", "_id": 1},
-    {"type": "nonsense"},
-    ["no", "object"],
+    [
+        {"type": "__ping__"},
+        {"type": "forceSave", "_id": 1},
+        {"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "hi"},
+        {"type": "ai:interrupt", "_id": 1},
+        {"type": "nonsense"},
+        ["no", "object"],
+    ],
 )
 async def test_anything_before_sign_in_is_answered_with_a_failed_one(
     ws: Running, first: Any
@@ -192,13 +193,15 @@ async def test_anything_before_sign_in_is_answered_with_a_failed_one(
         assert (await client.ask("authenticate", _id=2, token=token()))["success"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "bad",
-    "no.token.at-all",
-    token(lasts_s=-3600),
-    token()[:-4] + "AAAA",
-    "eyJhbGciOiJub25lIn0.eyJzdWIiOiJlZCJ9.",
-    "",
+    [
+        "no.token.at-all",
+        token(lasts_s=-3600),
+        token()[:-4] + "AAAA",
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJlZCJ9.",
+        "",
+    ],
 )
 async def test_a_token_that_is_not_good_is_turned_away(ws: Running, bad: str) -> None:
     async with ws.client() as client:
@@ -260,7 +263,7 @@ async def test_without_sign_in_configured_one_is_the_local_admin_at_once() -> No
             assert (await client.ask("authenticate", _id=2, token="anything"))["role"] == "admin"
 
 
-@each_row("origin", "https://evil.example", "http://127.0.0.1:1", "null")
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://127.0.0.1:1", "null"])
 async def test_a_page_of_another_site_gets_no_connection_without_sign_in(origin: str) -> None:
     async with ws_server(auth_secret=None) as server:
         with pytest.raises(InvalidStatus, match="403"):

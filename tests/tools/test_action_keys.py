@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import pytest
 from pydantic import BaseModel
 
-from tests.support.each_row import each_row
 from tools.action_keys import keys_named, marks_of, with_node_keys
 from tools.proposal_parts import Part
 from tools.proposals import SingleAction, parse_action, to_document
@@ -62,18 +62,20 @@ FILE = {
 }
 
 
-@each_row(
-    "action, nodes, edges, types",
-    (CREATED, {"new", "frame", "b"}, {"e"}, {"task"}),
-    (ARRANGED, {"a", "around"}, set[str](), set[str]()),
-    (RETYPED, {"a"}, set[str](), {"log"}),
-    (FILE, {"a", "b", "c", "d"}, {"e", "f"}, {"task"}),
-    (
-        {"type": "batch", "payload": {"actions": [CREATED, ARRANGED]}},
-        {"new", "frame", "b", "a", "around"},
-        {"e"},
-        {"task"},
-    ),
+@pytest.mark.parametrize(
+    ("action", "nodes", "edges", "types"),
+    [
+        (CREATED, {"new", "frame", "b"}, {"e"}, {"task"}),
+        (ARRANGED, {"a", "around"}, set[str](), set[str]()),
+        (RETYPED, {"a"}, set[str](), {"log"}),
+        (FILE, {"a", "b", "c", "d"}, {"e", "f"}, {"task"}),
+        (
+            {"type": "batch", "payload": {"actions": [CREATED, ARRANGED]}},
+            {"new", "frame", "b", "a", "around"},
+            {"e"},
+            {"task"},
+        ),
+    ],
 )
 def test_an_action_names_all_that_its_parts_name(
     action: dict[str, Any], nodes: set[str], edges: set[str], types: set[str]

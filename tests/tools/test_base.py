@@ -12,7 +12,6 @@ from pydantic import Field
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound, SourceTimeout, SourceUnavailable
 from datasources.mock import MemoryDatabase
-from tests.support.each_row import each_row
 from tests.tools.proposing import actions
 from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
 from tools.proposals import (
@@ -86,7 +85,7 @@ async def test_wrong_arguments_say_what_where_allowed_and_an_example(context: To
     assert '"count":2' in result.text
 
 
-@each_row("wrong", "two", "2.5", 2.0, True, None, [2], {"a": 1})
+@pytest.mark.parametrize("wrong", ["two", "2.5", 2.0, True, None, [2], {"a": 1}])
 async def test_argument_of_another_type_is_refused_not_converted(
     context: ToolContext, wrong: object
 ) -> None:
@@ -111,7 +110,9 @@ async def test_tool_of_another_role_is_neither_offered_nor_run(context: ToolCont
     assert "propose_it" not in (result.error.problems[0].allowed or "")
 
 
-@each_row("kind, code", ("gone", "not_found"), ("slow", "unavailable"), ("down", "unavailable"))
+@pytest.mark.parametrize(
+    ("kind", "code"), [("gone", "not_found"), ("slow", "unavailable"), ("down", "unavailable")]
+)
 async def test_failing_store_is_an_error_result_without_its_insides(
     context: ToolContext, kind: str, code: str
 ) -> None:
@@ -148,31 +149,45 @@ def nested(depth: int) -> dict[str, Any]:
     return action
 
 
-@each_row(
-    "raw, where",
-    (None, ""),
-    ({"type": "drop_database", "payload": {}}, ""),
-    ({"type": "delete_node"}, "payload"),
-    ({**DELETE, "extra": 1}, "extra"),
-    ({"type": "delete_node", "payload": {"nodeKey": ""}}, "payload.nodeKey"),
-    ({"type": "delete_node", "payload": {"nodeKey": 7}}, "payload.nodeKey"),
-    ({"type": "delete_node", "payload": {"nodeKey": "\ud800"}}, "payload.nodeKey"),
-    ({"type": "delete_node", "payload": {"nodeKey": "a", "force": True}}, "payload.force"),
-    ({"type": "move_node", "payload": {"nodeKey": "a", "posX": "1 m", "posY": 1}}, "payload.posX"),
-    ({"type": "move_node", "payload": {"nodeKey": "a", "posX": 1e308, "posY": 1}}, "payload.posX"),
-    (
-        {"type": "move_node", "payload": {"nodeKey": "a", "posX": float("nan"), "posY": 1}},
-        "payload.posX",
-    ),
-    ({"type": "update_node", "payload": {"nodeKey": "a"}}, "payload"),
-    (
-        {"type": "update_node", "payload": {"nodeKey": "a", "changes": {"data": {"__proto__": 1}}}},
-        "payload.changes.data",
-    ),
-    ({"type": "create_node_with_edges", "payload": {"typeKey": "t", "edges": []}}, "payload.edges"),
-    ({"type": "batch", "payload": {"actions": []}}, "payload.actions"),
-    ({"type": "batch", "payload": {"actions": [DELETE] * 201}}, "payload.actions"),
-    (nested(2_000), ""),
+@pytest.mark.parametrize(
+    ("raw", "where"),
+    [
+        (None, ""),
+        ({"type": "drop_database", "payload": {}}, ""),
+        ({"type": "delete_node"}, "payload"),
+        ({**DELETE, "extra": 1}, "extra"),
+        ({"type": "delete_node", "payload": {"nodeKey": ""}}, "payload.nodeKey"),
+        ({"type": "delete_node", "payload": {"nodeKey": 7}}, "payload.nodeKey"),
+        ({"type": "delete_node", "payload": {"nodeKey": "\ud800"}}, "payload.nodeKey"),
+        ({"type": "delete_node", "payload": {"nodeKey": "a", "force": True}}, "payload.force"),
+        (
+            {"type": "move_node", "payload": {"nodeKey": "a", "posX": "1 m", "posY": 1}},
+            "payload.posX",
+        ),
+        (
+            {"type": "move_node", "payload": {"nodeKey": "a", "posX": 1e308, "posY": 1}},
+            "payload.posX",
+        ),
+        (
+            {"type": "move_node", "payload": {"nodeKey": "a", "posX": float("nan"), "posY": 1}},
+            "payload.posX",
+        ),
+        ({"type": "update_node", "payload": {"nodeKey": "a"}}, "payload"),
+        (
+            {
+                "type": "update_node",
+                "payload": {"nodeKey": "a", "changes": {"data": {"__proto__": 1}}},
+            },
+            "payload.changes.data",
+        ),
+        (
+            {"type": "create_node_with_edges", "payload": {"typeKey": "t", "edges": []}},
+            "payload.edges",
+        ),
+        ({"type": "batch", "payload": {"actions": []}}, "payload.actions"),
+        ({"type": "batch", "payload": {"actions": [DELETE] * 201}}, "payload.actions"),
+        (nested(2_000), ""),
+    ],
 )
 def test_what_is_no_action_is_refused_with_its_place(raw: Any, where: str) -> None:
     with pytest.raises(MalformedProposal) as caught:

@@ -9,7 +9,6 @@ from datasources.base import MutableGraphDataSource
 from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Mutation
 from tests.contracts.samples import FLOW, a_graph, a_node, an_edge
-from tests.support.each_row import each_row
 from tools.proposals import parse_action
 from tools.write_tools.graph_reads import load_near
 
@@ -48,11 +47,13 @@ def connecting(*keys: str) -> dict[str, Any]:
     return {"type": "batch", "payload": {"actions": actions}}
 
 
-@each_row(
-    "action, found",
-    (connecting("e700", "new"), {"e700"}),
-    ({"type": "delete_edge", "payload": {"edgeKey": "e700"}}, {"e700"}),
-    ({"type": "delete_edge", "payload": {"edgeKey": "e1200"}}, set[str]()),
+@pytest.mark.parametrize(
+    ("action", "found"),
+    [
+        (connecting("e700", "new"), {"e700"}),
+        ({"type": "delete_edge", "payload": {"edgeKey": "e700"}}, {"e700"}),
+        ({"type": "delete_edge", "payload": {"edgeKey": "e1200"}}, set[str]()),
+    ],
 )
 async def test_an_edge_that_an_action_names_or_would_replace_is_found_anywhere(
     counting: Any, action: dict[str, Any], found: set[str]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase, open_nba
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, ScoredNode, TypeTemplate
-from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext, ToolLimits, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.views import near_nodes
@@ -190,7 +189,7 @@ async def test_cut_code_says_how_much_is_left_and_how_to_read_it() -> None:
     assert "past the end" in past.text
 
 
-@each_row("name", "read_node_detail", "explore_neighborhood", "list_node_edges")
+@pytest.mark.parametrize("name", ["read_node_detail", "explore_neighborhood", "list_node_edges"])
 async def test_unknown_key_is_answered_with_near_ones(nba: ToolContext, name: str) -> None:
     result = await call(nba, name, key="Sort_Stats")
     assert result.error
@@ -395,7 +394,7 @@ SAME: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@each_row("name, now, older", *SAME)
+@pytest.mark.parametrize(("name", "now", "older"), [*SAME])
 async def test_read_tools_take_the_names_of_write_tools_and_the_older_ones(
     nba: ToolContext, name: str, now: dict[str, Any], older: dict[str, Any]
 ) -> None:

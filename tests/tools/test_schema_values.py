@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from datasources.mock import open_nba
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
 from tests.support.service import GRAPH, answered
 from tools.arguments import MAX_DEPTH
@@ -34,7 +35,7 @@ def nested(levels: int) -> dict[str, Any]:
     return {"actions": [action], "reason": "asked for"}
 
 
-@each_row("number", *range(len(CALLS)))
+@pytest.mark.parametrize("number", [*range(len(CALLS))])
 async def test_what_clients_wrap_in_strings_or_fill_with_null_is_read(number: int) -> None:
     name, arguments = CALLS[number]
     given = {key: value for key, value in arguments.items() if key != "graphKey"}
@@ -42,26 +43,28 @@ async def test_what_clients_wrap_in_strings_or_fill_with_null_is_read(number: in
         assert not (result := await run(name, raw)).is_error, result.text
 
 
-@each_row(
-    "name, arguments",
-    ("search_nodes", {"query": "players", "limit": "3"}),
-    ("read_graph_overview", {"graphKey": GRAPH}),
-    ("read_graph_overview", {"graphKey": None}),
-    (
-        "propose_batch",
-        {
-            "actions": ['{"type": "delete_node", "payload": "{\\"nodeKey\\": \\"root\\"}"}'],
-            "reason": "x",
-        },
-    ),
-    (
-        "propose_move_node",
-        {"nodeKey": "root", "posX": "-4.5", "posY": "1e2", "reason": "x", "askFirst": "true"},
-    ),
-    (
-        "propose_update_node",
-        {"nodeKey": "root", "changes": "{'data.level': 'low'}", "reason": "x", "patches": None},
-    ),
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("search_nodes", {"query": "players", "limit": "3"}),
+        ("read_graph_overview", {"graphKey": GRAPH}),
+        ("read_graph_overview", {"graphKey": None}),
+        (
+            "propose_batch",
+            {
+                "actions": ['{"type": "delete_node", "payload": "{\\"nodeKey\\": \\"root\\"}"}'],
+                "reason": "x",
+            },
+        ),
+        (
+            "propose_move_node",
+            {"nodeKey": "root", "posX": "-4.5", "posY": "1e2", "reason": "x", "askFirst": "true"},
+        ),
+        (
+            "propose_update_node",
+            {"nodeKey": "root", "changes": "{'data.level': 'low'}", "reason": "x", "patches": None},
+        ),
+    ],
 )
 async def test_also_nested_arguments_and_older_names_are_read(
     name: str, arguments: dict[str, Any]
@@ -70,16 +73,18 @@ async def test_also_nested_arguments_and_older_names_are_read(
     assert not result.is_error, result.text
 
 
-@each_row(
-    "name, arguments",
-    ("read_node_detail", {"nodeKey": None}),
-    ("search_nodes", {"query": "players", "maxResults": "three"}),
-    ("search_nodes", {"query": "players", "maxResults": "3 4"}),
-    ("search_nodes", {"query": "players", "maxResults": "NaN"}),
-    ("read_subgraph", {"nodeKeys": "fetch-api"}),
-    ("read_subgraph", {"nodeKeys": '["fetch-api"] and "root"'}),
-    ("read_graph_overview", {"graphKey": "another"}),
-    ("propose_move_node", {"nodeKey": "root", "posX": "true", "posY": "0", "reason": "x"}),
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_node_detail", {"nodeKey": None}),
+        ("search_nodes", {"query": "players", "maxResults": "three"}),
+        ("search_nodes", {"query": "players", "maxResults": "3 4"}),
+        ("search_nodes", {"query": "players", "maxResults": "NaN"}),
+        ("read_subgraph", {"nodeKeys": "fetch-api"}),
+        ("read_subgraph", {"nodeKeys": '["fetch-api"] and "root"'}),
+        ("read_graph_overview", {"graphKey": "another"}),
+        ("propose_move_node", {"nodeKey": "root", "posX": "true", "posY": "0", "reason": "x"}),
+    ],
 )
 async def test_a_string_that_holds_anything_else_is_refused(
     name: str, arguments: dict[str, Any]
@@ -136,7 +141,7 @@ async def test_arguments_of_a_tool_that_a_document_describes_are_read_alike() ->
     assert seen == [{"days": 2, "to": ["a"]}]
 
 
-@each_row("levels", 19, 20, 60, 90, 300, 3_000)
+@pytest.mark.parametrize("levels", [19, 20, 60, 90, 300, 3_000])
 async def test_a_batch_that_nests_too_deep_is_refused_by_name(levels: int) -> None:
     result = await run("propose_batch", _text_of(levels))
     assert result.error is not None
@@ -158,7 +163,7 @@ def _text_of(levels: int) -> str:
     )
 
 
-@each_row("levels", 2, 18, 19, 40, 90, 300)
+@pytest.mark.parametrize("levels", [2, 18, 19, 40, 90, 300])
 async def test_a_call_of_any_depth_gets_an_answer_over_rest(levels: int) -> None:
     calls = [call("propose_batch", _text_of(levels)), call("made_up", _text_of(levels))]
     async with answered(Says(calls=calls), "Said.") as (client, _, _):

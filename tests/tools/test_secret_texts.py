@@ -5,7 +5,6 @@ import string
 
 import pytest
 
-from tests.support.each_row import each_row
 from tools.secret_texts import PLACEHOLDER, REFERENCE, redacted
 
 _LETTERS = string.ascii_letters + string.digits
@@ -56,14 +55,16 @@ TOKENS = {
 }
 
 
-@each_row(
+@pytest.mark.parametrize(
     "around",
-    "{}",
-    "https://api.example/a/{}/b?q=1",
-    'const key = "{}";',
-    "Bearer {}",
-    "key:{}, b",
-    "Is {}.",
+    [
+        "{}",
+        "https://api.example/a/{}/b?q=1",
+        'const key = "{}";',
+        "Bearer {}",
+        "key:{}, b",
+        "Is {}.",
+    ],
 )
 @pytest.mark.parametrize("name", TOKENS)
 def test_a_token_is_replaced_wherever_it_stands(name: str, around: str) -> None:
@@ -73,26 +74,31 @@ def test_a_token_is_replaced_wherever_it_stands(name: str, around: str) -> None:
     assert not any(token[at : at + 10] in left for at in range(len(token) - 10))
 
 
-@each_row(
-    "address, left",
-    (
-        f"https://hooks.slack.com/services/T0ABCDEFG/B0ABCDEFG/{_run(24)}",
-        "https://hooks.slack.com/services/",
-    ),
-    (
-        f"https://discord.com/api/webhooks/123456789012345678/{_run(68)}",
-        "webhooks/123456789012345678/",
-    ),
-    (f"https://api.telegram.org/bot7654321:{_run(35)}/sendMessage", "https://api.telegram.org/bot"),
-    (f"AccountName=x;AccountKey={_run(86)}==;EndpointSuffix=y", "AccountName=x;AccountKey="),
-    (
-        f"-----BEGIN RSA PRIVATE KEY-----\n{_run(64)}\n{_run(20)}\n-----END RSA PRIVATE KEY-----\nend",
-        "-----",
-    ),
-    (
-        f"-----BEGIN PRIVATE KEY-----\\n{_run(64)}\\n{_run(64, seed=8)}",
-        "-----BEGIN PRIVATE KEY-----",
-    ),
+@pytest.mark.parametrize(
+    ("address", "left"),
+    [
+        (
+            f"https://hooks.slack.com/services/T0ABCDEFG/B0ABCDEFG/{_run(24)}",
+            "https://hooks.slack.com/services/",
+        ),
+        (
+            f"https://discord.com/api/webhooks/123456789012345678/{_run(68)}",
+            "webhooks/123456789012345678/",
+        ),
+        (
+            f"https://api.telegram.org/bot7654321:{_run(35)}/sendMessage",
+            "https://api.telegram.org/bot",
+        ),
+        (f"AccountName=x;AccountKey={_run(86)}==;EndpointSuffix=y", "AccountName=x;AccountKey="),
+        (
+            f"-----BEGIN RSA PRIVATE KEY-----\n{_run(64)}\n{_run(20)}\n-----END RSA PRIVATE KEY-----\nend",
+            "-----",
+        ),
+        (
+            f"-----BEGIN PRIVATE KEY-----\\n{_run(64)}\\n{_run(64, seed=8)}",
+            "-----BEGIN PRIVATE KEY-----",
+        ),
+    ],
 )
 def test_what_lets_in_who_knows_it_is_replaced(address: str, left: str) -> None:
     clean = redacted(address).text
@@ -102,38 +108,42 @@ def test_what_lets_in_who_knows_it_is_replaced(address: str, left: str) -> None:
     assert redacted(clean) == (clean, 0, 0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-    "hf_your_token_goes_right_here",
-    "Bearer YOUR_API_KEY_GOES_HERE",
-    "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
-    "https://api.example/?api_key=$API_KEY&token={token}&apikey=YOUR_API_KEY",
-    "https://api.example/?token=%7B%7B%20key%20%7D%7D",
-    "api_live_customer_orders_2024_export_table",
-    "key_value_pairs_of_the_customer_record",
-    "5f2b8c1e-1d2f-4c6a-9a57-0d6c6f2e9f10",
-    "n8n-nodes-base.httpRequestTool, @n8n/n8n-nodes-langchain.lmChatOpenAi",
+    [
+        "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "hf_your_token_goes_right_here",
+        "Bearer YOUR_API_KEY_GOES_HERE",
+        "https://hooks.slack.com/services/T00000000/B00000000/XXXXXXXXXXXXXXXXXXXXXXXX",
+        "https://api.example/?api_key=$API_KEY&token={token}&apikey=YOUR_API_KEY",
+        "https://api.example/?token=%7B%7B%20key%20%7D%7D",
+        "api_live_customer_orders_2024_export_table",
+        "key_value_pairs_of_the_customer_record",
+        "5f2b8c1e-1d2f-4c6a-9a57-0d6c6f2e9f10",
+        "n8n-nodes-base.httpRequestTool, @n8n/n8n-nodes-langchain.lmChatOpenAi",
+    ],
 )
 def test_what_is_no_token_stays(text: str) -> None:
     assert redacted(text).text == text
 
 
-@each_row(
-    "value, is_one",
-    ("$API_KEY", True),
-    ("=$json.token", True),
-    ("{{ secrets.key }}", True),
-    ("<your key>", True),
-    ("YOUR_API_KEY", True),
-    ("process.env.API_KEY", True),
-    ("bot[your-telegram-bot-token]", True),
-    ("YOURTOKENHERE", True),
-    ("************", True),
-    ("$ecret-and-9-more", False),
-    ("=hunter2", False),
-    ("my dog is called rex", False),
-    ("pa<ss>word1", False),
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        ("$API_KEY", True),
+        ("=$json.token", True),
+        ("{{ secrets.key }}", True),
+        ("<your key>", True),
+        ("YOUR_API_KEY", True),
+        ("process.env.API_KEY", True),
+        ("bot[your-telegram-bot-token]", True),
+        ("YOURTOKENHERE", True),
+        ("************", True),
+        ("$ecret-and-9-more", False),
+        ("=hunter2", False),
+        ("my dog is called rex", False),
+        ("pa<ss>word1", False),
+    ],
 )
 def test_a_value_refers_to_a_secret_or_is_one(value: str, is_one: bool) -> None:
     assert (REFERENCE.search(value) is not None) is is_one

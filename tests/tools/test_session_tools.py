@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from datasources.mock import MemoryDatabase
-from tests.support.each_row import each_row
 from tools.arguments import parameters_of
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
@@ -71,29 +70,37 @@ def test_the_tools_parameters_and_the_check_come_from_one_declaration() -> None:
         assert tool.arguments.model_validate(dict(tool.example))
 
 
-@each_row(
-    "wrong, where",
-    ({"type": "Slider", "data": {"message": "x"}}, "type"),
-    ({"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}}, "data.message"),
-    ({"type": "MultipleChoice", "data": {"message": "Sure?"}}, "data.question"),
-    ({"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a"]}}, "data.options"),
-    (
-        {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}},
-        "data.options",
-    ),
-    (
-        {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}},
-        "data.options",
-    ),
-    (
-        {"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}},
-        "data.options.1",
-    ),
-    ({"type": "Validation", "data": {"message": ""}}, "data.message"),
-    ({"type": "Validation", "data": "Sure?"}, "data"),
-    ({"type": "Validation", "data": {"message": "m" * 501}}, "data.message"),
-    ({"type": "Validation", "data": {"message": "m", "html": "<b>"}}, "data.html"),
-    ({"type": "Validation"}, "data"),
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ({"type": "Slider", "data": {"message": "x"}}, "type"),
+        (
+            {"type": "Validation", "data": {"question": "Which?", "options": ["a", "b"]}},
+            "data.message",
+        ),
+        ({"type": "MultipleChoice", "data": {"message": "Sure?"}}, "data.question"),
+        (
+            {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a"]}},
+            "data.options",
+        ),
+        (
+            {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " A "]}},
+            "data.options",
+        ),
+        (
+            {"type": "MultipleChoice", "data": {"question": "Which?", "options": ["a", " "]}},
+            "data.options",
+        ),
+        (
+            {"type": "MultipleChoice", "data": {"question": "Q", "options": ["a", "x" * 201]}},
+            "data.options.1",
+        ),
+        ({"type": "Validation", "data": {"message": ""}}, "data.message"),
+        ({"type": "Validation", "data": "Sure?"}, "data"),
+        ({"type": "Validation", "data": {"message": "m" * 501}}, "data.message"),
+        ({"type": "Validation", "data": {"message": "m", "html": "<b>"}}, "data.html"),
+        ({"type": "Validation"}, "data"),
+    ],
 )
 async def test_another_type_or_shape_is_answered_with_what_is_wrong_and_a_right_call(
     wrong: dict[str, Any], where: str
@@ -104,10 +111,12 @@ async def test_another_type_or_shape_is_answered_with_what_is_wrong_and_a_right_
     assert result.error.example == ASK_PERSON.example
 
 
-@each_row(
-    "more, right, wrong",
-    ({}, ["a", "b"], ["c", "A", "", True, "a ", "yes"]),
-    ({"other": True}, ["a", "c", "x" * 4_000], ["", "  ", "x" * 4_001, False]),
+@pytest.mark.parametrize(
+    ("more", "right", "wrong"),
+    [
+        ({}, ["a", "b"], ["c", "A", "", True, "a ", "yes"]),
+        ({"other": True}, ["a", "c", "x" * 4_000], ["", "  ", "x" * 4_001, False]),
+    ],
 )
 def test_a_choice_takes_its_options_and_a_free_text_only_when_it_says_so(
     more: dict[str, Any], right: list[Any], wrong: list[Any]

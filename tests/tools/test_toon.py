@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from datasources.types import HandleGroup, HandlePoint
-from tests.support.each_row import each_row
 from tools.compact import compact_handles, compact_value, cut, cut_name, without_empty
 from tools.toon import ToonError, decode, encode, encode_table
 
@@ -111,7 +110,7 @@ def test_value_that_nests_too_deeply_or_is_no_json_is_refused() -> None:
             encode(value)
 
 
-@each_row("broken", "a[2]: 1", '"open', "a[1]{b,c}:\n  1")
+@pytest.mark.parametrize("broken", ["a[2]: 1", '"open', "a[1]{b,c}:\n  1"])
 def test_broken_text_is_refused(broken: str) -> None:
     with pytest.raises(ToonError):
         decode(broken)

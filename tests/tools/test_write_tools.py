@@ -16,7 +16,6 @@ from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import load_phrases
 from tests.contracts.samples import snapshot as seen
-from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
 from tools.base import Problem, ToolBox, ToolContext, ToolResult
 from tools.proposal_parts import (
@@ -60,25 +59,27 @@ CARRIED: dict[str, Any] = {
 }
 
 
-@each_row(
-    "name, value, path",
-    ("name", "x", "data.name"),
-    ("data.name", "x", "data.name"),
-    ("posX", 5, "posX"),
-    ("process", "x", "process"),
-    ("retries", 3, "data.retries"),
-    ("url", "v", "data.parameters.url"),
-    ("data.url", "v", "data.parameters.url"),
-    ("parameters.url", "v", "data.parameters.url"),
-    ("temperature", 0, "data.parameters.options.temperature"),
-    ("options.temperature", 0, "data.parameters.options.temperature"),
-    ("data.parameters.temperature", 0, "data.parameters.temperature"),
-    ("model", "gpt-4o", "data.parameters.model.value"),
-    ("data.parameters.model", "gpt-4o", "data.parameters.model.value"),
-    ("data.parameters.model", {**LOCATOR, "value": "gpt-4o"}, "data.parameters.model"),
-    ("a", 3, "a"),  # two fields end so
-    ("unknown", 3, "unknown"),
-    ("data.unknown", 3, "data.unknown"),
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("name", "x", "data.name"),
+        ("data.name", "x", "data.name"),
+        ("posX", 5, "posX"),
+        ("process", "x", "process"),
+        ("retries", 3, "data.retries"),
+        ("url", "v", "data.parameters.url"),
+        ("data.url", "v", "data.parameters.url"),
+        ("parameters.url", "v", "data.parameters.url"),
+        ("temperature", 0, "data.parameters.options.temperature"),
+        ("options.temperature", 0, "data.parameters.options.temperature"),
+        ("data.parameters.temperature", 0, "data.parameters.temperature"),
+        ("model", "gpt-4o", "data.parameters.model.value"),
+        ("data.parameters.model", "gpt-4o", "data.parameters.model.value"),
+        ("data.parameters.model", {**LOCATOR, "value": "gpt-4o"}, "data.parameters.model"),
+        ("a", 3, "a"),  # two fields end so
+        ("unknown", 3, "unknown"),
+        ("data.unknown", 3, "data.unknown"),
+    ],
 )
 def test_a_change_that_names_one_field_in_a_shorter_way_is_of_that_field(
     name: str, value: Any, path: str
@@ -125,7 +126,7 @@ def test_all_tools_take_3000_tokens_without_losing_an_argument() -> None:
         assert schema["function"]["description"]
 
 
-@each_row("language", "en", "fr")
+@pytest.mark.parametrize("language", ["en", "fr"])
 def test_the_fields_of_nested_arguments_stand_once_in_the_instructions(language: Language) -> None:
     shown = load_phrases("phrases", language)["argument_forms"].body
     parts = (EdgeConnection, Patch, ProposedHandle, ProposedHandles, TypeBorder, TypeSize)
@@ -166,120 +167,139 @@ def ends(source: str, out: str, target: str, into: str) -> dict[str, str]:
     return {"sourceKey": source, "sourceHandle": out, "targetKey": target, "targetHandle": into}
 
 
-@each_row(
-    "kind, arguments, where, says",
-    ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
-    ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
-    ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
-    ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
-    ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
-    ("create_edge", ends("root", "7", "return", "0"), "sourceHandle", "no out handle '7'"),
-    ("create_edge", ends("return", "0", "root", "1"), "sourceHandle", "is an in handle"),
-    ("create_edge", ends("entry-form", "0", "root", "0"), "targetHandle", "is an out handle"),
-    (
-        "create_edge",
-        ends("display-html", "0", "root", "1"),
-        "targetHandle",
-        "what leaves is 'event[]', what the target takes is 'entryType'",
-    ),
-    ("create_edge", ends("root", "0", "fetch-api", "0"), "", "edge-root-fetch"),
-    ("create_edge", ends("root", "0", "sort-stats", "0"), "targetKey", "stays on one sheet"),
-    ("update_node", {"nodeKey": "root", "changes": {"title": "x"}}, "changes.title", "data.title"),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"_key": "x"}},
-        "changes._key",
-        "cannot be changed",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"embedding": []}},
-        "changes.embedding",
-        "not yours",
-    ),
-    ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"size.width": -1}},
-        "changes.size.width",
-        "above 0",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"type": "tpye"}},
-        "changes.type",
-        "no node type",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"data.name.first": "x"}},
-        "changes.data.name.first",
-        "a text has nothing inside",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "root", "changes": {"data.constructor.x": 1}},
-        "changes.data.constructor.x",
-        "constructor",
-    ),
-    (
-        "update_node",
-        {
-            "nodeKey": "fetch-api",
-            "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}},
-        },
-        "changes.handles",
-        "keep the handle or delete the edge",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "filter-active", "patches": [{"search": "player", "replace": "p"}]},
-        "patches.0.search",
-        "times in the code (lines",
-    ),
-    (
-        "update_node",
-        {"nodeKey": "filter-active", "patches": [{"search": "isActiv_", "replace": "p"}]},
-        "patches.0.search",
-        "is not in the code",
-    ),
-    (
-        "configure_node_type",
-        {"mode": "create", "typeKey": "filter", "displayName": "F"},
-        "typeKey",
-        "exists already",
-    ),
-    (
-        "configure_node_type",
-        {"mode": "update", "typeKey": "html", "icon": "x"},
-        "typeKey",
-        "built in",
-    ),
-    ("configure_node_type", {"mode": "update", "typeKey": "filter"}, "mode", "nothing to change"),
-    ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
-    (
-        "batch",
-        {"actions": [{"type": "move_node", "payload": {"nodeKey": "$1", "posX": 1, "posY": 1}}]},
-        "actions.0.nodeKey",
-        "no node '$1'",
-    ),
-    (
-        "batch",
-        {
-            "actions": [
-                {"type": "delete_node", "payload": {"nodeKey": "root"}},
-                {"type": "update_node", "payload": {"nodeKey": "root", "changes": {"data.x": 1}}},
-            ]
-        },
-        "actions.1.nodeKey",
-        "deleted by the same proposal",
-    ),
-    (
-        "batch",
-        {"actions": [{"type": "create_node", "payload": {"typeKey": "filter", "key": "root"}}]},
-        "actions.0.key",
-        "taken by a node of the graph",
-    ),
+@pytest.mark.parametrize(
+    ("kind", "arguments", "where", "says"),
+    [
+        ("delete_node", {"nodeKey": "fetch_api"}, "nodeKey", "fetch-api"),
+        ("delete_node", {"node_key": "nobody"}, "nodeKey", "no node 'nobody'"),
+        ("delete_edge", {"edgeKey": "nope"}, "edgeKey", "list_node_edges"),
+        ("create_node", {"typeKey": "filtre"}, "typeKey", "did you mean filter"),
+        ("create_node", {"typeKey": "filter", "sheet": "9"}, "sheet", "no sheet '9'"),
+        ("create_edge", ends("root", "7", "return", "0"), "sourceHandle", "no out handle '7'"),
+        ("create_edge", ends("return", "0", "root", "1"), "sourceHandle", "is an in handle"),
+        ("create_edge", ends("entry-form", "0", "root", "0"), "targetHandle", "is an out handle"),
+        (
+            "create_edge",
+            ends("display-html", "0", "root", "1"),
+            "targetHandle",
+            "what leaves is 'event[]', what the target takes is 'entryType'",
+        ),
+        ("create_edge", ends("root", "0", "fetch-api", "0"), "", "edge-root-fetch"),
+        ("create_edge", ends("root", "0", "sort-stats", "0"), "targetKey", "stays on one sheet"),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"title": "x"}},
+            "changes.title",
+            "data.title",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"_key": "x"}},
+            "changes._key",
+            "cannot be changed",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"embedding": []}},
+            "changes.embedding",
+            "not yours",
+        ),
+        ("update_node", {"nodeKey": "root", "changes": {"posX": "1"}}, "changes.posX", "a number"),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"size.width": -1}},
+            "changes.size.width",
+            "above 0",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"type": "tpye"}},
+            "changes.type",
+            "no node type",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"data.name.first": "x"}},
+            "changes.data.name.first",
+            "a text has nothing inside",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "root", "changes": {"data.constructor.x": 1}},
+            "changes.data.constructor.x",
+            "constructor",
+        ),
+        (
+            "update_node",
+            {
+                "nodeKey": "fetch-api",
+                "changes": {"handles": {"L": {"point": [{"id": "0", "type": "in"}]}}},
+            },
+            "changes.handles",
+            "keep the handle or delete the edge",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "filter-active", "patches": [{"search": "player", "replace": "p"}]},
+            "patches.0.search",
+            "times in the code (lines",
+        ),
+        (
+            "update_node",
+            {"nodeKey": "filter-active", "patches": [{"search": "isActiv_", "replace": "p"}]},
+            "patches.0.search",
+            "is not in the code",
+        ),
+        (
+            "configure_node_type",
+            {"mode": "create", "typeKey": "filter", "displayName": "F"},
+            "typeKey",
+            "exists already",
+        ),
+        (
+            "configure_node_type",
+            {"mode": "update", "typeKey": "html", "icon": "x"},
+            "typeKey",
+            "built in",
+        ),
+        (
+            "configure_node_type",
+            {"mode": "update", "typeKey": "filter"},
+            "mode",
+            "nothing to change",
+        ),
+        ("reorganize_layout", {"nodeKeys": ["root", "rot"]}, "nodeKeys.1", "no node 'rot'"),
+        (
+            "batch",
+            {
+                "actions": [
+                    {"type": "move_node", "payload": {"nodeKey": "$1", "posX": 1, "posY": 1}}
+                ]
+            },
+            "actions.0.nodeKey",
+            "no node '$1'",
+        ),
+        (
+            "batch",
+            {
+                "actions": [
+                    {"type": "delete_node", "payload": {"nodeKey": "root"}},
+                    {
+                        "type": "update_node",
+                        "payload": {"nodeKey": "root", "changes": {"data.x": 1}},
+                    },
+                ]
+            },
+            "actions.1.nodeKey",
+            "deleted by the same proposal",
+        ),
+        (
+            "batch",
+            {"actions": [{"type": "create_node", "payload": {"typeKey": "filter", "key": "root"}}]},
+            "actions.0.key",
+            "taken by a node of the graph",
+        ),
+    ],
 )
 async def test_a_wrong_proposal_says_where_and_what(
     nba: ToolContext, kind: str, arguments: dict[str, Any], where: str, says: str

@@ -31,7 +31,6 @@ from datasources.arango.statements import Statement
 from datasources.arango.statements_write import SET_VERSION
 from tests.datasources.arango.test_server_version import a_server
 from tests.support.arango import ArangoServer
-from tests.support.each_row import each_row
 
 PING = Statement("RETURN 1")
 
@@ -176,7 +175,9 @@ def their_exceptions() -> list[type[BaseException]]:
     return [*found, *(kind for kind in requested if issubclass(kind, requests.RequestException))]
 
 
-@each_row("kind", *their_exceptions(), OSError, TimeoutError, ConnectionAbortedError)
+@pytest.mark.parametrize(
+    "kind", [*their_exceptions(), OSError, TimeoutError, ConnectionAbortedError]
+)
 def test_every_exception_of_the_libraries_becomes_one_of_ours(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
     if isinstance(exc, ArangoServerError):
@@ -215,20 +216,22 @@ def test_a_password_may_stand_in_a_file(tmp_path: Path) -> None:
     assert (address.password, address.verify) == ("p%40 ss", str(authority))
 
 
-@each_row(
-    "url, reason",
-    ("arango://u:hidden@h/db", "unknown scheme"),
-    ("arango+http://u:hidden@h", "must read"),
-    ("arango+http://u:hidden@h/", "must read"),
-    ("arango+http:///db", "must read"),
-    ("arango+http://u:hidden@h/db/more", "must read"),
-    ("arango+http://u:hidden@h:port/db", "port"),
-    ("arango+http://u:hidden@a,,b/db", "host"),
-    ("arango+http://u:hidden@h/db?tls=no", "unknown option 'tls'"),
-    ("arango+http://u:hidden@h/db?timeout=soon", "timeout"),
-    ("arango+http://u:hidden@h/db?timeout=0", "timeout"),
-    ("arango+http://u:hidden@h/db?timeout=nan", "timeout"),
-    ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("arango://u:hidden@h/db", "unknown scheme"),
+        ("arango+http://u:hidden@h", "must read"),
+        ("arango+http://u:hidden@h/", "must read"),
+        ("arango+http:///db", "must read"),
+        ("arango+http://u:hidden@h/db/more", "must read"),
+        ("arango+http://u:hidden@h:port/db", "port"),
+        ("arango+http://u:hidden@a,,b/db", "host"),
+        ("arango+http://u:hidden@h/db?tls=no", "unknown option 'tls'"),
+        ("arango+http://u:hidden@h/db?timeout=soon", "timeout"),
+        ("arango+http://u:hidden@h/db?timeout=0", "timeout"),
+        ("arango+http://u:hidden@h/db?timeout=nan", "timeout"),
+        ("arango+http://u:hidden@h/db?password_file=/no/such/file", "cannot be read"),
+    ],
 )
 def test_a_wrong_address_says_what_is_wrong_and_no_password(url: str, reason: str) -> None:
     with pytest.raises(errors.InvalidDatabaseUrl, match=reason) as refused:

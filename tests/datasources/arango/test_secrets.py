@@ -18,7 +18,6 @@ from datasources.errors import InvalidDatabaseUrl, SourceError
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, make_flow
 from tests.support.arango import ArangoServer, running_double
-from tests.support.each_row import each_row
 
 PASSWORD = "h/dden:p%ss?w@rd#"
 """What has to be written otherwise in an address, in JSON and in a header."""
@@ -72,15 +71,17 @@ async def test_no_fault_brings_the_password_to_light(
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     "address",
-    f"arango+http://root:{PASSWORD}@127.0.0.1:1/nodius",
-    "arango+http://root:h/dden@127.0.0.1",
-    "arango+http://root:a#h/dden@127.0.0.1/nodius",
-    "arango+http://root:a?h/dden@127.0.0.1/nodius",
-    "arango+http:root:h/dden@127.0.0.1/nodius",
-    "arango+http://root:h/dden@[::1/nodius",
-    "arango+http://root:a@h/dden@127.0.0.1/nodius",
+    [
+        f"arango+http://root:{PASSWORD}@127.0.0.1:1/nodius",
+        "arango+http://root:h/dden@127.0.0.1",
+        "arango+http://root:a#h/dden@127.0.0.1/nodius",
+        "arango+http://root:a?h/dden@127.0.0.1/nodius",
+        "arango+http:root:h/dden@127.0.0.1/nodius",
+        "arango+http://root:h/dden@[::1/nodius",
+        "arango+http://root:a@h/dden@127.0.0.1/nodius",
+    ],
 )
 def test_a_password_that_is_not_encoded_is_not_shown_with_what_is_wrong(address: str) -> None:
     with pytest.raises(InvalidDatabaseUrl) as refused:

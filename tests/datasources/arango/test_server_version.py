@@ -19,7 +19,6 @@ from datasources.base import Finding
 from datasources.errors import SourceUnavailable
 from datasources.types import Graph, Mutation, Node
 from tests.support.arango import ArangoServer
-from tests.support.each_row import each_row
 
 
 @contextmanager
@@ -74,16 +73,18 @@ async def said_of(version: str | None) -> tuple[Finding, str]:
             await connection.close()
 
 
-@each_row(
-    "version, status, detail, refused",
-    ("3.10.14", "error", "too old: statements need 3.11", True),
-    ("3.11.14", "warning", "exact search only", False),
-    ("3.12.3-1", "error", "sorts wrongly by some indexes", True),
-    ("3.12.4", "warning", "without signing in", False),
-    ("3.12.10.1", "warning", "without signing in", False),
-    ("3.12.11", "ok", "ArangoDB 3.12.11, community edition", False),
-    ("4.0.0-devel", "ok", "ArangoDB 4.0.0-devel", False),
-    (None, "warning", "unnamed version", False),
+@pytest.mark.parametrize(
+    ("version", "status", "detail", "refused"),
+    [
+        ("3.10.14", "error", "too old: statements need 3.11", True),
+        ("3.11.14", "warning", "exact search only", False),
+        ("3.12.3-1", "error", "sorts wrongly by some indexes", True),
+        ("3.12.4", "warning", "without signing in", False),
+        ("3.12.10.1", "warning", "without signing in", False),
+        ("3.12.11", "ok", "ArangoDB 3.12.11, community edition", False),
+        ("4.0.0-devel", "ok", "ArangoDB 4.0.0-devel", False),
+        (None, "warning", "unnamed version", False),
+    ],
 )
 async def test_a_version_is_accepted_or_refused(
     version: str | None, status: str, detail: str, refused: bool

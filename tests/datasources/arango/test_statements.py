@@ -14,7 +14,6 @@ from tests.benchmarks.arango_round_trips import measure
 from tests.support.arango import ArangoServer
 from tests.support.arango_counting import RoundTrips
 from tests.support.arangodouble.checker import check
-from tests.support.each_row import each_row
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "datasources/arango"
@@ -33,13 +32,13 @@ def binds_of(statement: Statement) -> dict[str, object]:
     return {**names, **dict.fromkeys(statement.values, 1)}
 
 
-@each_row("dialect", *DIALECTS)
-@each_row("statement", *STATEMENTS.values())
+@pytest.mark.parametrize("dialect", [*DIALECTS])
+@pytest.mark.parametrize("statement", [*STATEMENTS.values()])
 def test_a_statement_is_valid_with_just_its_binds(statement: Statement, dialect: str) -> None:
     check(statement.text, binds_of(statement), dialect=dialect)
 
 
-@each_row("statement", *STATEMENTS.values())
+@pytest.mark.parametrize("statement", [*STATEMENTS.values()])
 def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Statement) -> None:
     """Source: ArangoDB 3.12 release notes, "What's new", AQL."""
     new = {name for name in NEW_IN_312 if re.search(rf"\b{name}\(", statement.text)}
@@ -48,7 +47,7 @@ def test_a_statement_uses_what_3_11_has_but_for_the_vector_index(statement: Stat
     assert not re.search(r"UPSERT\s+FILTER", statement.text), "it is of 3.12"
 
 
-@each_row("statement", *STATEMENTS.values())
+@pytest.mark.parametrize("statement", [*STATEMENTS.values()])
 def test_a_statement_that_names_a_graph_names_its_workspace(statement: Statement) -> None:
     if "graph" in statement.values:
         assert "workspace" in statement.values

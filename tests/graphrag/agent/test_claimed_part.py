@@ -22,7 +22,6 @@ from tests.contracts.samples import a_graph, a_node, an_edge
 from tests.graphrag.agent.test_claims import PUBLISHED, true_answers
 from tests.support.agents import scripted
 from tests.support.databases import put_sample
-from tests.support.each_row import each_row
 from tests.support.service import GRAPH
 
 BIG = "big"
@@ -66,24 +65,30 @@ async def claims(source: GraphDataSource, answer: str) -> NotInGraph:
     return not_in_graph(part.answer, part.named, held=held)
 
 
-@each_row(
-    "answer, nodes, edges",
-    ("Fetch players --> Sort by points --> Mail report", [], []),
-    ("Fetch players --> Mail report", [], [("Fetch players", "Mail report")]),
-    ("1. Fetch players (task) → Sort by points, then it ends", [], []),
-    ("Sort by points → Cache (old)", [], []),
-    ("Step number 17 --> Step number 18", [], []),
-    ("Step number 17 --> Step number 19", [], [("Step number 17", "Step number 19")]),
-    ("{{node:step17}} --> {{node:step18}} --> step5", [], [("step18", "step5")]),
-    ("Step number 2999 --> Archive", [], []),
-    ("Note it --> Archive", [], [("Note it", "Archive")]),
-    ("In the end, Fetch players leads to Mail report.", [], []),
-    ("Mail report leads to Fetch players.", [], [("Mail report", "Fetch players")]),
-    ("Note it is connected to Mail report.", [], [("Note it", "Mail report")]),
-    ("Fetch players leads to Step number 2500.", [], []),  # there is more behind it than is read
-    ("Step number 7 is not connected to Note it.", [], []),
-    ("The node `Cache players` and the node `Mail report`.", ["Cache players"], []),
-    ("Fetch players --> Slack --> Sort by points; the node `Step number 2500`.", ["Slack"], []),
+@pytest.mark.parametrize(
+    ("answer", "nodes", "edges"),
+    [
+        ("Fetch players --> Sort by points --> Mail report", [], []),
+        ("Fetch players --> Mail report", [], [("Fetch players", "Mail report")]),
+        ("1. Fetch players (task) → Sort by points, then it ends", [], []),
+        ("Sort by points → Cache (old)", [], []),
+        ("Step number 17 --> Step number 18", [], []),
+        ("Step number 17 --> Step number 19", [], [("Step number 17", "Step number 19")]),
+        ("{{node:step17}} --> {{node:step18}} --> step5", [], [("step18", "step5")]),
+        ("Step number 2999 --> Archive", [], []),
+        ("Note it --> Archive", [], [("Note it", "Archive")]),
+        ("In the end, Fetch players leads to Mail report.", [], []),
+        ("Mail report leads to Fetch players.", [], [("Mail report", "Fetch players")]),
+        ("Note it is connected to Mail report.", [], [("Note it", "Mail report")]),
+        (
+            "Fetch players leads to Step number 2500.",
+            [],
+            [],
+        ),  # there is more behind it than is read
+        ("Step number 7 is not connected to Note it.", [], []),
+        ("The node `Cache players` and the node `Mail report`.", ["Cache players"], []),
+        ("Fetch players --> Slack --> Sort by points; the node `Step number 2500`.", ["Slack"], []),
+    ],
 )
 async def test_claims_about_a_large_graph_are_looked_up(
     source: GraphDataSource, answer: str, nodes: list[str], edges: list[tuple[str, str]]

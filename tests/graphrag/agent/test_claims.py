@@ -13,7 +13,6 @@ from datasources.types import Edge, Node
 from graphrag.agent.claims import NamedGraph, NotInGraph, false_edges, may_claim, not_in_graph
 from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, read_cases, read_graph
 from graphrag.evaluation.workflows import node_name
-from tests.support.each_row import each_row
 
 CASES = Path("tests/data/answers/cases.toml")
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "workflows"
@@ -40,30 +39,32 @@ GRAPH = graph_of(
 HELD = "Fetch it, Sort it, Mail it, Note it, If, Order not found, HTTP Request, data.maxItems, Open order"
 
 
-@each_row(
-    "answer, claims",
-    ("Fetch it → Sort it → Mail it", []),
-    ("Fetch it --success--> Sort it", []),
-    ("1. Fetch it (t) → Mail it", [("Fetch it", "Mail it")]),
-    ("{{node:mail}} --> {{node:fetch}}", [("mail", "fetch")]),
-    ("Fetch it → … → Mail it", []),
-    ("x => y, and {'a' => 'b'}", []),
-    ("Fetch it leads to Mail it.", []),
-    ("Mail it leads to Fetch it.", [("Mail it", "Fetch it")]),
-    ("Mail it is connected to Sort it.", []),
-    ("Note it is connected to Sort it.", [("Note it", "Sort it")]),
-    ("Yes, **Note it** is connected to the node `Sort it`.", [("Note it", "Sort it")]),
-    ("« Note it » est relié à « Sort it ».", [("Note it", "Sort it")]),
-    ("If → Order not found", []),
-    ("Order not found → If", [("Order not found", "If")]),
-    ("Note it is not connected to Sort it. No, whether Note it leads to Sort it is open.", []),
-    ("Is Note it connected to Sort it? No.", []),
-    ("You could connect Note it → Sort it.", []),
-    ("There is no edge Note it → Sort it.", []),
-    ("I suggest this flow:\n\n- Fetch it → Note it\n- Note it → Mail it", []),
-    ("This flow exists:\n\n- Fetch it → Note it", [("Fetch it", "Note it")]),
-    ("Il manque une arête : Note it → Sort it", []),
-    ("the note leads to sort it", []),
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        ("Fetch it → Sort it → Mail it", []),
+        ("Fetch it --success--> Sort it", []),
+        ("1. Fetch it (t) → Mail it", [("Fetch it", "Mail it")]),
+        ("{{node:mail}} --> {{node:fetch}}", [("mail", "fetch")]),
+        ("Fetch it → … → Mail it", []),
+        ("x => y, and {'a' => 'b'}", []),
+        ("Fetch it leads to Mail it.", []),
+        ("Mail it leads to Fetch it.", [("Mail it", "Fetch it")]),
+        ("Mail it is connected to Sort it.", []),
+        ("Note it is connected to Sort it.", [("Note it", "Sort it")]),
+        ("Yes, **Note it** is connected to the node `Sort it`.", [("Note it", "Sort it")]),
+        ("« Note it » est relié à « Sort it ».", [("Note it", "Sort it")]),
+        ("If → Order not found", []),
+        ("Order not found → If", [("Order not found", "If")]),
+        ("Note it is not connected to Sort it. No, whether Note it leads to Sort it is open.", []),
+        ("Is Note it connected to Sort it? No.", []),
+        ("You could connect Note it → Sort it.", []),
+        ("There is no edge Note it → Sort it.", []),
+        ("I suggest this flow:\n\n- Fetch it → Note it\n- Note it → Mail it", []),
+        ("This flow exists:\n\n- Fetch it → Note it", [("Fetch it", "Note it")]),
+        ("Il manque une arête : Note it → Sort it", []),
+        ("the note leads to sort it", []),
+    ],
 )
 def test_claimed_edges_that_the_graph_lacks_are_found(
     answer: str, claims: list[tuple[str, str]]
@@ -71,43 +72,46 @@ def test_claimed_edges_that_the_graph_lacks_are_found(
     assert false_edges(answer, GRAPH) == claims
 
 
-@each_row(
-    "answer, nodes",
-    ("The node `Cache players` stores them.", ["Cache players"]),
-    ("They pass the **Cache players** node.", ["Cache players"]),
-    ("Le nœud « Cache players » les garde.", ["Cache players"]),
-    (
-        "The node named “Cache players” and the node `cache_players_2` store them.",
-        ["Cache players", "cache_players_2"],
-    ),
-    ("The node `Sort it` and the **Mail it** node.", []),
-    ("The `HTTP Request` node reads `data.maxItems`.", []),
-    ("It sends **Open order** to `https://a.example`.", []),
-    ("The **first** node, the **Second** node and the **Main Loop** node type.", []),
-    ("There is no node `Cache players`.", []),
-    ("Is there a node `Cache players`?", []),
-    ("You could add the node `Cache players`.", []),
-    ("The node `status = 200` answers.", []),
-    ("```\nthe `Cache players` node\n```", []),
-    ("The node `Cache` stores them.", ["Cache"]),
-    ("The `cache` node stores them.", ["cache"]),
-    ("They pass the **Cache** node, and the node “Slack”.", ["Cache", "Slack"]),
-    ("The node Cache stores them; le nœud Slack les envoie.", ["Cache", "Slack"]),
-    ("Fetch it --> Cache --> Sort it", ["Cache"]),
-    ("Fetch it --success--> **Cache** (code)", ["Cache"]),
-    ("- `Cache` → Sort it", ["Cache"]),
-    ("Fetch it --> Cache players", ["Cache players"]),
-    ("The node Open is there; the node `Sort` and the **Request** node, too.", []),
-    (
-        "The **Next** node, the **start** node, the node **always** runs, the node HTTP and the node IDs.",
-        [],
-    ),
-    ("Fetch it --> done; Fetch it --> Yes --> Sort it", []),
-    ("Fetch it → Slack message, Cache → Database", []),
-    ("There is no node Cache: Fetch it does not lead to it.", []),
-    ("You could add Fetch it --> Cache --> Sort it", []),
-    ("A[Fetch it] --> B[Cache]", []),
-    ("Fetch it --> Cache?", []),
+@pytest.mark.parametrize(
+    ("answer", "nodes"),
+    [
+        ("The node `Cache players` stores them.", ["Cache players"]),
+        ("They pass the **Cache players** node.", ["Cache players"]),
+        ("Le nœud « Cache players » les garde.", ["Cache players"]),
+        (
+            "The node named “Cache players” and the node `cache_players_2` store them.",
+            ["Cache players", "cache_players_2"],
+        ),
+        ("The node `Sort it` and the **Mail it** node.", []),
+        ("The `HTTP Request` node reads `data.maxItems`.", []),
+        ("It sends **Open order** to `https://a.example`.", []),
+        ("The **first** node, the **Second** node and the **Main Loop** node type.", []),
+        ("There is no node `Cache players`.", []),
+        ("Is there a node `Cache players`?", []),
+        ("You could add the node `Cache players`.", []),
+        ("The node `status = 200` answers.", []),
+        ("```\nthe `Cache players` node\n```", []),
+        ("The node `Cache` stores them.", ["Cache"]),
+        ("The `cache` node stores them.", ["cache"]),
+        ("They pass the **Cache** node, and the node “Slack”.", ["Cache", "Slack"]),
+        ("The node Cache stores them; le nœud Slack les envoie.", ["Cache", "Slack"]),
+        ("Fetch it --> Cache --> Sort it", ["Cache"]),
+        ("Fetch it --success--> **Cache** (code)", ["Cache"]),
+        ("- `Cache` → Sort it", ["Cache"]),
+        ("Fetch it --> Cache players", ["Cache players"]),
+        ("The node Open is there; the node `Sort` and the **Request** node, too.", []),
+        (
+            "The **Next** node, the **start** node, the node **always** runs, the node HTTP "
+            "and the node IDs.",
+            [],
+        ),
+        ("Fetch it --> done; Fetch it --> Yes --> Sort it", []),
+        ("Fetch it → Slack message, Cache → Database", []),
+        ("There is no node Cache: Fetch it does not lead to it.", []),
+        ("You could add Fetch it --> Cache --> Sort it", []),
+        ("A[Fetch it] --> B[Cache]", []),
+        ("Fetch it --> Cache?", []),
+    ],
 )
 def test_named_nodes_that_the_graph_lacks_are_found(answer: str, nodes: list[str]) -> None:
     assert list(not_in_graph(answer, GRAPH, held=HELD).nodes) == nodes

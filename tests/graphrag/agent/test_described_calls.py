@@ -4,12 +4,13 @@ one is meant.
 
 import json
 
+import pytest
+
 from graphrag.agent.events import Completed, ProposalPending, TextTakenBack
 from graphrag.approvals import Approve
 from graphrag.llm.base import AssistantMessage
 from graphrag.llm.written_calls import read_described_calls
 from tests.support.agents import VIEWER, of, only, scripted
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
 from tools.proposals import to_document
 
@@ -47,7 +48,7 @@ NO_CALLS = {
 }
 
 
-@each_row("name", *TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS])
 async def test_a_described_call_is_the_call_and_its_description_is_taken_back(name: str) -> None:
     async with scripted(TEXTS[name]) as (setting, _):
         events = await setting.ask(ASKED)
@@ -62,7 +63,7 @@ async def test_a_described_call_is_the_call_and_its_description_is_taken_back(na
         assert [(m.content, len(m.tool_calls)) for m in said] == [("", 1)]
 
 
-@each_row("name", *NO_CALLS)
+@pytest.mark.parametrize("name", [*NO_CALLS])
 async def test_what_may_mean_something_else_proposes_nothing(name: str) -> None:
     is_asked_again = name not in ("no tool named", "a text")  # nothing in these looks like a call
     async with scripted(NO_CALLS[name], *(["I cannot."] if is_asked_again else [])) as (setting, _):
@@ -83,7 +84,9 @@ async def test_a_list_of_several_calls_is_all_of_them() -> None:
         assert len(pending.approvals) == 2
 
 
-@each_row("asked", "How do I rename root?", "What would rename root?", "Do not rename root yet.")
+@pytest.mark.parametrize(
+    "asked", ["How do I rename root?", "What would rename root?", "Do not rename root yet."]
+)
 async def test_an_answer_to_a_question_proposes_nothing(asked: str) -> None:
     async with scripted(TEXTS["arguments after the name"], "Like that.") as (setting, _):
         assert not of(await setting.ask(asked), ProposalPending)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from datasources.base import Record
 from graphrag.agent.events import Completed, ProposalPending, ToolLimit
 from graphrag.agent.thread_store import KIND
 from graphrag.approvals import Approve, Reject
 from graphrag.llm.base import ToolMessage
 from tests.support.agents import EDITOR, GRAPH, Setting, of, scripted, text_of
-from tests.support.each_row import each_row
 from tests.support.editor_database import (
     PLAIN,
     WAITING,
@@ -46,7 +47,7 @@ async def test_the_editors_instructions_and_contexts_are_replaced_by_ours() -> N
     assert "What happens when fetching fails?" in sent
 
 
-@each_row("approves", True, False)
+@pytest.mark.parametrize("approves", [True, False])
 async def test_a_proposal_that_waits_in_the_editor_is_decided_and_the_turn_goes_on(
     approves: bool,
 ) -> None:
@@ -67,7 +68,7 @@ async def test_a_proposal_that_waits_in_the_editor_is_decided_and_the_turn_goes_
 MOVE = {"nodeKey": "error-handler", "posX": 7, "posY": 9, "reason": "asked"}
 
 
-@each_row("listed", True, False)
+@pytest.mark.parametrize("listed", [True, False])
 async def test_the_calls_that_remain_are_run_before_the_turn_goes_on(listed: bool) -> None:
     rename = {"nodeKey": "fetch-api", "updates": {"name": "Load players"}, "reason": "asked"}
     more = [
@@ -153,7 +154,7 @@ EDITORS_PROPOSALS: tuple[tuple[str, dict[str, Any]], ...] = (
 """
 
 
-@each_row("name, arguments", *EDITORS_PROPOSALS)
+@pytest.mark.parametrize(("name", "arguments"), [*EDITORS_PROPOSALS])
 async def test_every_kind_of_proposal_of_the_editor_applies(
     name: str, arguments: dict[str, Any]
 ) -> None:
@@ -181,7 +182,7 @@ async def test_a_proposal_of_the_editor_that_no_longer_fits_is_reported_to_the_m
     assert "no node 'gone'" in request.messages[-2].content
 
 
-@each_row("remains", True, False)
+@pytest.mark.parametrize("remains", [True, False])
 async def test_more_rounds_are_granted_where_the_editor_waits_at_the_limit(remains: bool) -> None:
     more = [a_call("r1", "read_graph_overview", {})] if remains else []
     async with scripted("Nine nodes.") as (setting, model):

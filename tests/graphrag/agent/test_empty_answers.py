@@ -4,13 +4,14 @@ that is described in part is asked for once more.
 
 from typing import Any
 
+import pytest
+
 from graphrag.agent.events import Completed, ProposalPending, TurnStarted
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.errors import ModelFailed
 from graphrag.sessions.machine import EndReason, Phase
 from tests.support.agents import EDITOR, of, only, scripted, shown
 from tests.support.automations import MINUTE, TWO, scripted_night
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
 from tests.support.valid_history import check_valid
 
@@ -58,8 +59,9 @@ async def test_three_empty_answers_end_a_run_with_the_reason() -> None:
         assert (len(model.requests), session.usage.tokens) == (3, 3 * ASKED)
 
 
-@each_row(
-    "first", NOTHING, READ, Says(text="I think."), Says(then=ModelFailed(provider="p", reason="r"))
+@pytest.mark.parametrize(
+    "first",
+    [NOTHING, READ, Says(text="I think."), Says(then=ModelFailed(provider="p", reason="r"))],
 )
 async def test_no_run_asks_again_once_its_budget_is_spent_whatever_came_of_the_call(
     first: Says,

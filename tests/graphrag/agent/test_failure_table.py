@@ -33,7 +33,6 @@ from tests.graphrag.llm.wire import (
     tool_block,
 )
 from tests.support.agents import EDITOR, GRAPH, of, only, setting_on, shown
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.valid_history import check_anthropic, check_openai, check_valid
 
@@ -164,7 +163,7 @@ APIS = ("openai", "anthropic")
 
 
 @pytest.mark.slow
-@each_row("name, api", *[(name, APIS[i % 2]) for i, name in enumerate(ROWS)])
+@pytest.mark.parametrize(("name", "api"), [*[(name, APIS[i % 2]) for i, name in enumerate(ROWS)]])
 async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(
     name: str, api: str
 ) -> None:
@@ -172,7 +171,9 @@ async def test_of_each_fault_a_person_sees_what_helps_and_the_thread_goes_on(
 
 
 @pytest.mark.slow
-@each_row("name, api", *[(name, APIS[i % 2 - 1]) for i, name in enumerate(ROWS)])
+@pytest.mark.parametrize(
+    ("name", "api"), [*[(name, APIS[i % 2 - 1]) for i, name in enumerate(ROWS)]]
+)
 async def test_it_is_so_with_the_other_wire_format(name: str, api: str) -> None:
     await check_row(name, api)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import openai
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,6 @@ from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.graphrag.llm.wire import anthropic_provider, openai_provider
 from tests.support.agents import GRAPH, VIEWER, Setting, of, setting_of
-from tests.support.each_row import each_row
 from tests.support.model_words import words_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
@@ -45,7 +45,7 @@ def made(kind: type[ModelError], reason: str) -> ModelError:
     return kind(provider="p", reason=reason)
 
 
-@each_row("kind", *model_errors())
+@pytest.mark.parametrize("kind", [*model_errors()])
 def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(
     kind: type[ModelError],
 ) -> None:
@@ -56,19 +56,21 @@ def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(
         assert not any(secret in reported for secret in ("abcdef123456", "me:pw", "hush"))
 
 
-@each_row(
-    "exc, code, retryable",
-    (GraphNotFound(graph_key="g"), "not_found", False),
-    (ThreadBusy(thread_id="t"), "busy", True),
-    (DatabaseBusy(path="db", seconds=5), "busy", True),
-    (NotAllowed(code="proposing_needs_editor", user_id="u", role="viewer"), "forbidden", False),
-    (SourceTimeout(source="db", seconds=5), "timeout", True),
-    (EmbeddingRefused(provider="e", status=429, reason="", retryable=True), "rate_limit", True),
-    (UsageLimitReached(limit="total_tokens", allowed=5, reached=6), "usage_limit", False),
-    (TimeoutError("db password hunter2"), "timeout", True),
-    (ConnectionResetError("hunter2"), "network", True),
-    (RuntimeError("hunter2"), "internal", False),
-    (KeyboardInterrupt(), "internal", False),
+@pytest.mark.parametrize(
+    ("exc", "code", "retryable"),
+    [
+        (GraphNotFound(graph_key="g"), "not_found", False),
+        (ThreadBusy(thread_id="t"), "busy", True),
+        (DatabaseBusy(path="db", seconds=5), "busy", True),
+        (NotAllowed(code="proposing_needs_editor", user_id="u", role="viewer"), "forbidden", False),
+        (SourceTimeout(source="db", seconds=5), "timeout", True),
+        (EmbeddingRefused(provider="e", status=429, reason="", retryable=True), "rate_limit", True),
+        (UsageLimitReached(limit="total_tokens", allowed=5, reached=6), "usage_limit", False),
+        (TimeoutError("db password hunter2"), "timeout", True),
+        (ConnectionResetError("hunter2"), "network", True),
+        (RuntimeError("hunter2"), "internal", False),
+        (KeyboardInterrupt(), "internal", False),
+    ],
 )
 def test_any_failure_has_a_code_and_an_unforeseen_ones_text_is_kept_back(
     exc: BaseException, code: str, retryable: bool
@@ -120,7 +122,7 @@ def exceptions_of(package: Any, base: type[Exception]) -> list[type[Exception]]:
     return [kind for kind in kinds if issubclass(kind, base)]
 
 
-@each_row("kind", *exceptions_of(openai, openai.OpenAIError))
+@pytest.mark.parametrize("kind", [*exceptions_of(openai, openai.OpenAIError)])
 def test_every_exception_of_the_openai_package_is_translated(kind: type[Exception]) -> None:
     assert type(OPENAI.translated(example(kind, openai), begun=False)) in model_errors()
 
@@ -137,7 +139,7 @@ def test_every_exception_of_the_anthropic_package_is_translated() -> None:
         )
 
 
-@each_row("kind", *exceptions_of(httpx2, httpx2.HTTPError))
+@pytest.mark.parametrize("kind", [*exceptions_of(httpx2, httpx2.HTTPError)])
 def test_every_exception_of_the_transport_is_translated(kind: type[Exception]) -> None:
     exc = kind.__new__(kind)
     assert type(OPENAI.translated(exc, begun=True)) in model_errors()
@@ -165,7 +167,7 @@ def blocks(asked: Asked) -> list[str]:
     return [message.content for message in asked.messages if isinstance(message, SystemMessage)]
 
 
-@each_row("text", *ORDERS)
+@pytest.mark.parametrize("text", [*ORDERS])
 async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text: str) -> None:
     quiet = ScriptedProvider("fine")
     loud = ScriptedProvider("fine")
@@ -183,7 +185,7 @@ async def test_no_text_of_a_node_begins_a_line_of_what_a_model_is_reported(text:
         assert len(other.splitlines()) == len(one.splitlines())
 
 
-@each_row("text", *ORDERS[:2])
+@pytest.mark.parametrize("text", [*ORDERS[:2]])
 async def test_a_model_that_obeys_a_node_changes_nothing(text: str) -> None:
     model = ScriptedProvider(Says(calls=[OBEY]))
     async with setting_of(model) as setting:
@@ -228,29 +230,31 @@ def filtered(pieces: Iterable[str]) -> tuple[str, bool]:
     return words.text, words.leaked
 
 
-@each_row("block", *BLOCKS)
+@pytest.mark.parametrize("block", [*BLOCKS])
 def test_a_leaked_call_is_taken_out_letter_by_letter(block: str) -> None:
     assert filtered(f"Before. {block}{block} After.") == ("Before.  After.", True)
 
 
-@each_row("block", *BLOCKS)
-@each_row("marker", *MARKERS)
+@pytest.mark.parametrize("block", [*BLOCKS])
+@pytest.mark.parametrize("marker", [*MARKERS])
 def test_a_call_that_never_closes_takes_the_rest_with_it(block: str, marker: str) -> None:
     assert filtered(["Said. ", marker, "anything ", "at all"]) == ("Said. ", True)
     assert filtered([f"Said. {block} More. {marker}"]) == ("Said.  More. ", True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "a < b",
-    "<",
-    "x <tool",
-    "<function",
-    "<｜DSM",
-    "if (a<|b|>c)",
-    "<tool_box>",
-    "<toolbox>",
-    "",
+    [
+        "a < b",
+        "<",
+        "x <tool",
+        "<function",
+        "<｜DSM",
+        "if (a<|b|>c)",
+        "<tool_box>",
+        "<toolbox>",
+        "",
+    ],
 )
 def test_text_that_only_begins_like_a_marker_is_shown(text: str) -> None:
     assert filtered([text]) == (text, False)

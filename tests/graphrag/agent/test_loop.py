@@ -25,7 +25,6 @@ from graphrag.llm.tokens import prompt_tokens, text_of
 from graphrag.llm.usage_meter import UsageLimits
 from graphrag.retrieval.context import CONTEXT_MARKER
 from tests.support.agents import EDITOR, of, only, scripted, setting_of, shown
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 
@@ -171,7 +170,7 @@ async def test_what_is_said_before_and_after_a_call_is_kept_apart() -> None:
     assert messages[-1] == AssistantMessage(content="Found.")
 
 
-@each_row("message", "", " \n\t ")
+@pytest.mark.parametrize("message", ["", " \n\t "])
 async def test_an_empty_message_begins_nothing(message: str) -> None:
     async with scripted() as (setting, _):
         with pytest.raises(EmptyMessage):
@@ -332,7 +331,7 @@ async def test_what_was_shown_of_a_broken_answer_is_not_taken_for_an_answer() ->
         assert texts == ["The answer."]
 
 
-@each_row("window", 4_096, 8_192, 128_000)
+@pytest.mark.parametrize("window", [4_096, 8_192, 128_000])
 async def test_a_small_window_is_offered_fewer_tools_and_still_answers(window: int) -> None:
     with ScriptedProvider("It logs errors.", context_window=window) as model:
         async with setting_of(model) as setting:

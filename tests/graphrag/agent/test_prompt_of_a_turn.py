@@ -3,6 +3,8 @@
 from contextlib import aclosing
 from typing import Any
 
+import pytest
+
 from datasources.base import MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Mutation
@@ -20,7 +22,6 @@ from graphrag.retrieval.prepared_prompt import write_instructions
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.importers.helpers import read as read_n8n
 from tests.support.agents import EDITOR, GRAPH, VIEWER, Setting, only, scripted, setting_on
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 
 
@@ -81,12 +82,14 @@ async def test_what_is_always_sent_changes_with_the_nodes_alone_and_fits_its_bud
         assert await made(budget=0) == ""
 
 
-@each_row(
-    "given, keys",
-    (None, ()),
-    ("fetch-api", ()),
-    (["a", "a", 1, "b"], ("a", "b")),
-    ([str(n) for n in range(50)], tuple(str(n) for n in range(MAX_ALWAYS_SENT))),
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        (None, ()),
+        ("fetch-api", ()),
+        (["a", "a", 1, "b"], ("a", "b")),
+        ([str(n) for n in range(50)], tuple(str(n) for n in range(MAX_ALWAYS_SENT))),
+    ],
 )
 async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> None:
     async with scripted() as (setting, _):
@@ -96,7 +99,7 @@ async def test_keys_of_any_form_are_read(given: Any, keys: tuple[str, ...]) -> N
         )
 
 
-@each_row("language", "en", "fr")
+@pytest.mark.parametrize("language", ["en", "fr"])
 async def test_the_instructions_of_a_run_say_its_limits_whatever_the_graph(
     language: Language,
 ) -> None:
@@ -176,8 +179,8 @@ def names(request: Asked) -> list[str]:
     return [tool["function"]["name"] for tool in request.tools]
 
 
-@each_row("person", *PEOPLE)
-@each_row("graph", "nba", "60 nodes")
+@pytest.mark.parametrize("person", [*PEOPLE])
+@pytest.mark.parametrize("graph", ["nba", "60 nodes"])
 async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
     reads = Says(calls=[call("search_nodes", {"query": "error"}), call("read_graph_overview")])
     with ScriptedProvider(reads, "Here.", context_window=WINDOW) as model:
@@ -196,7 +199,7 @@ async def test_a_window_of_4096_answers(person: Person, graph: str) -> None:
         assert prompt_tokens([context]) >= 300, "tools give way before the context does"
 
 
-@each_row("graph", "nba", "60 nodes")
+@pytest.mark.parametrize("graph", ["nba", "60 nodes"])
 async def test_a_window_of_4096_proposes_a_change(graph: str) -> None:
     async with ScriptedProvider(context_window=WINDOW) as model, open_nba("default") as database:
         setting = setting_on(database, model)

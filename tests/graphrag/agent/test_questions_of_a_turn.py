@@ -33,7 +33,6 @@ from tests.support.agents import (
     scripted,
     setting_on,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
 from tools.session_tools import QUESTIONS, Response, WrongResponse
@@ -67,8 +66,9 @@ async def pending(setting: Setting, thread_id: str) -> Any:
     return (await setting.threads.get(thread_id, EDITOR)).thread.pending_interrupt
 
 
-@each_row(
-    "question, response, word", (CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no")
+@pytest.mark.parametrize(
+    ("question", "response", "word"),
+    [(CHOICE, "Date", "Date"), (SURE, True, "yes"), (SURE, False, "no")],
 )
 async def test_a_question_waits_and_its_answer_goes_to_the_model(
     question: dict[str, Any], response: Response, word: str
@@ -166,7 +166,7 @@ async def test_of_two_answers_the_first_counts_and_the_second_is_refused_with_it
     assert answers(model.requests[-1].messages) == ["The person answered: Date"]
 
 
-@each_row("rounds", *range(20))
+@pytest.mark.parametrize("rounds", [*range(20)])
 async def test_two_answers_at_once_are_never_both_taken(rounds: int) -> None:
     async with scripted(asks(), "Good.") as (setting, model):
         thread_id = await asked(setting)

@@ -24,7 +24,6 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agents.chat_values import http_sentence
 from graphrag.approvals import Approvals
 from tests.support import agents
-from tests.support.each_row import each_row
 from tests.support.raw_api import answer, raw_api
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.valid_history import check_valid
@@ -79,7 +78,7 @@ async def test_a_thread_that_runs_is_busy_for_its_owner_and_does_not_exist_for_o
 
 
 @pytest.mark.slow
-@each_row("places", *range(40))
+@pytest.mark.parametrize("places", [*range(40)])
 async def test_cancelled_at_any_await_a_turn_leaves_a_thread_that_goes_on(places: int) -> None:
     """Each case lets one step more of the event loop pass before it cancels."""
     calls = [call("search_nodes", {"query": "error"}), call("read_node_detail", {"key": "root"})]

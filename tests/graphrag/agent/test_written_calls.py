@@ -19,7 +19,6 @@ from graphrag.agent.reply import KINDS, LIMIT, LinkFilter
 from graphrag.llm.base import TextDelta
 from graphrag.llm.model_text import ModelText
 from tests.support.agents import EDITOR, VIEWER, of, only, scripted, shown
-from tests.support.each_row import each_row
 from tests.support.model_words import Words, words_of
 from tests.support.scripted_provider import Says
 
@@ -78,7 +77,7 @@ def cuts(text: str, seed: int) -> list[str]:
     return made
 
 
-@each_row("name", *DIALECTS)
+@pytest.mark.parametrize("name", [*DIALECTS])
 def test_a_call_in_any_dialect_is_a_call_and_not_shown(name: str) -> None:
     text = DIALECTS[name]
     for pieces in ([text], list(text), *(cuts(text, seed) for seed in range(20))):
@@ -98,13 +97,15 @@ def test_several_calls_are_all_found() -> None:
         assert [call.name for call in write_guard.calls] == ["search_nodes", "read_node_detail"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    '{"name": "lookup", "arguments": {"a": 1}}',
-    '```json\n{"name": "lookup", "arguments": {"a": 1}}\n```',
-    '{"arguments": {"a": 1}, "name": "lookup"}',
-    '{"type": "function", "function": {"name": "lookup", "arguments": "{\\"a\\": 1}"}}',
-    '[{"name": "lookup", "parameters": {"a": 1}}]',
+    [
+        '{"name": "lookup", "arguments": {"a": 1}}',
+        '```json\n{"name": "lookup", "arguments": {"a": 1}}\n```',
+        '{"arguments": {"a": 1}, "name": "lookup"}',
+        '{"type": "function", "function": {"name": "lookup", "arguments": "{\\"a\\": 1}"}}',
+        '[{"name": "lookup", "parameters": {"a": 1}}]',
+    ],
 )
 def test_a_whole_answer_that_calls_an_unknown_tool_is_a_call_of_it(text: str) -> None:
     for pieces in ([text], list(text), cuts(text, 1)):
@@ -126,30 +127,32 @@ async def test_an_unknown_tool_is_answered_with_near_names_and_never_shown() -> 
     assert "unknown function: search_node" in str(model.requests[-1].messages)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    '{"name": "lookup", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}',
-    '{"name": "lookup", "arguments": {"a": 1}, "description": "Looks up."}',
-    '{"name": "lookup", "arguments": {"a": 1}}\nThis is such a call.',
-    'So:\n{"name": "lookup", "arguments": {"a": 1}}',
-    '{"name": "look up", "arguments": {"a": 1}}',
-    '{"name": "lookup", "input": "orders"}',
-    '{"name": "Fetch players", "type": "api-call"}',
-    'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
-    '```json\n{"_key": "root", "type": "starter"}\n```',
-    "```js\nreturn search_nodes(1)\n```",
-    '{"type": "api-call", "posX": 3}',
-    "[1, 2, 3]",
-    "{{node:root}} begins it.",
-    "search_nodes finds nodes by words.",
-    "read_node_detail: reads one.",
-    "| a | b |\n|---|---|\n| 1 | 2 |",
-    f"A call looks like this:\n```json\n{CALL}\n```\nand finds nodes.",
-    "Function calls are made by the model.",
-    "<table>\n<tr>",
-    "`code` and *words*",
-    "{",
-    "",
+    [
+        '{"name": "lookup", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}',
+        '{"name": "lookup", "arguments": {"a": 1}, "description": "Looks up."}',
+        '{"name": "lookup", "arguments": {"a": 1}}\nThis is such a call.',
+        'So:\n{"name": "lookup", "arguments": {"a": 1}}',
+        '{"name": "look up", "arguments": {"a": 1}}',
+        '{"name": "lookup", "input": "orders"}',
+        '{"name": "Fetch players", "type": "api-call"}',
+        'Its data:\n```json\n{"name": "Fetch players", "arguments": {"a": 1}}\n```\nThat is all.',
+        '```json\n{"_key": "root", "type": "starter"}\n```',
+        "```js\nreturn search_nodes(1)\n```",
+        '{"type": "api-call", "posX": 3}',
+        "[1, 2, 3]",
+        "{{node:root}} begins it.",
+        "search_nodes finds nodes by words.",
+        "read_node_detail: reads one.",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        f"A call looks like this:\n```json\n{CALL}\n```\nand finds nodes.",
+        "Function calls are made by the model.",
+        "<table>\n<tr>",
+        "`code` and *words*",
+        "{",
+        "",
+    ],
 )
 def test_json_and_code_that_call_no_tool_are_shown_as_they_are(text: str) -> None:
     for pieces in ([text], list(text), cuts(text, 1)):
@@ -181,7 +184,7 @@ def test_a_long_call_is_held_in_bounds_and_in_time_that_grows_with_it() -> None:
         assert words.leaked
 
 
-@each_row("name", *DIALECTS)
+@pytest.mark.parametrize("name", [*DIALECTS])
 async def test_a_written_call_is_run_and_its_result_answered(name: str) -> None:
     async with scripted(Says(pieces=cuts(DIALECTS[name], 5)), "There.") as (setting, _):
         events = await setting.ask("Where are errors logged?", by=VIEWER)
@@ -231,28 +234,30 @@ async def write_guard(source: GraphDataSource, pieces: Iterable[str]) -> str:
     return "".join(shown) + await links.feed("", final=True)
 
 
-@each_row(
-    "text, shown",
-    ("See {{node:fetch-api}}.", "See {{node:fetch-api}}."),
-    ("See {{ node : fetch-api }}.", "See {{node:fetch-api}}."),
-    ("See {{node:nowhere}}.", "See nowhere."),
-    ("{{select:fetch-api,nowhere,root}}", "{{select:fetch-api,root}}"),
-    ("{{highlight:no,never}}", "no, never"),
-    ("{{fitArea:0,-10,400.5,300}}", "{{fitArea:0,-10,400.5,300}}"),
-    ("{{fitArea:0,0,nan,1e999}}", "0,0,nan,1e999"),
-    ("{{sheet:0}} {{sheet:77}}", "{{sheet:0}} 77"),
-    ("{{graph:testgraph001}} {{graph:secret}}", "{{graph:testgraph001}} secret"),
-    ("{{html:page}}", "page"),
-    ("{{link:https://example.org/a?b=1|docs}}", "{{link:https://example.org/a?b=1|docs}}"),
-    ("{{link:javascript:alert(1)|docs}}", "docs"),
-    ("{{link:data:text/html,x}}", "data:text/html,x"),
-    ("{{node:}}", "?"),
-    ("{{ $json.id }} and {{x}} {{unknown:y}}", "{{ $json.id }} and {{x}} {{unknown:y}}"),
-    ("{{node:fetch-api", "node:fetch-api"),
-    ("{{node:fetch-api\n}}", "node:fetch-api\n}}"),
-    ("{{{node:fetch-api}}}", "{{{node:fetch-api}}}"),
-    ("a { b } {", "a { b } {"),
-    ("{{", "{{"),
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("See {{node:fetch-api}}.", "See {{node:fetch-api}}."),
+        ("See {{ node : fetch-api }}.", "See {{node:fetch-api}}."),
+        ("See {{node:nowhere}}.", "See nowhere."),
+        ("{{select:fetch-api,nowhere,root}}", "{{select:fetch-api,root}}"),
+        ("{{highlight:no,never}}", "no, never"),
+        ("{{fitArea:0,-10,400.5,300}}", "{{fitArea:0,-10,400.5,300}}"),
+        ("{{fitArea:0,0,nan,1e999}}", "0,0,nan,1e999"),
+        ("{{sheet:0}} {{sheet:77}}", "{{sheet:0}} 77"),
+        ("{{graph:testgraph001}} {{graph:secret}}", "{{graph:testgraph001}} secret"),
+        ("{{html:page}}", "page"),
+        ("{{link:https://example.org/a?b=1|docs}}", "{{link:https://example.org/a?b=1|docs}}"),
+        ("{{link:javascript:alert(1)|docs}}", "docs"),
+        ("{{link:data:text/html,x}}", "data:text/html,x"),
+        ("{{node:}}", "?"),
+        ("{{ $json.id }} and {{x}} {{unknown:y}}", "{{ $json.id }} and {{x}} {{unknown:y}}"),
+        ("{{node:fetch-api", "node:fetch-api"),
+        ("{{node:fetch-api\n}}", "node:fetch-api\n}}"),
+        ("{{{node:fetch-api}}}", "{{{node:fetch-api}}}"),
+        ("a { b } {", "a { b } {"),
+        ("{{", "{{"),
+    ],
 )
 async def test_a_link_goes_out_only_with_a_target(
     source: GraphDataSource, text: str, shown: str
@@ -280,15 +285,17 @@ async def test_text_is_not_held_back_longer_than_a_link_may_be(source: GraphData
     assert len(await links.feed("x" * LIMIT)) > LIMIT
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "{{node:{{node:evil}}}}",
-    "{{{{link:javascript:x|node:evil}}}}",
-    "{{{node:}}{node:evil}}",
-    "{{node:{node:evil}}",
-    "{{no{{node:evil}}de:evil}}",
-    "{{select:{{,node:evil}}",
-    "{{link:https://a.example|{{node:evil}}",
+    [
+        "{{node:{{node:evil}}}}",
+        "{{{{link:javascript:x|node:evil}}}}",
+        "{{{node:}}{node:evil}}",
+        "{{node:{node:evil}}",
+        "{{no{{node:evil}}de:evil}}",
+        "{{select:{{,node:evil}}",
+        "{{link:https://a.example|{{node:evil}}",
+    ],
 )
 async def test_links_nested_in_links_make_no_link_to_nowhere(
     source: GraphDataSource, text: str

@@ -15,7 +15,6 @@ from graphrag.llm.errors import ModelUnreachable
 from graphrag.llm.tokens import prompt_tokens
 from tests.support.agent_chats import OTHER, ChatSetting, agent_document, chats_of
 from tests.support.agents import EDITOR, GRAPH, REVIEWER, VIEWER, of, only, shown
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.service import CHANGE
 from tests.support.waiting import until
@@ -99,7 +98,7 @@ async def test_the_graph_of_the_conversation_is_the_default_one() -> None:
     assert OTHER in other.result_text  # what is allowed is said
 
 
-@each_row("person, may", (VIEWER, False), (EDITOR, True), (REVIEWER, True))
+@pytest.mark.parametrize(("person", "may"), [(VIEWER, False), (EDITOR, True), (REVIEWER, True)])
 async def test_proposals_are_offered_for_the_lesser_of_both_roles(
     person: Person, may: bool
 ) -> None:
@@ -213,15 +212,17 @@ async def test_a_conversation_keeps_its_agent() -> None:
             assert (await setting.thread(plain)).agent is None
 
 
-@each_row(
-    "document, asked, error",
-    ({}, {"agent_id": "nobody"}, errors.AgentNotFound),
-    ({}, {"graph": GRAPH}, errors.AgentGraphUnknown),
-    (TWO, {"graph": ""}, errors.AgentGraphUnknown),
-    (TWO, {"graph": "elsewhere"}, errors.AgentGraphUnknown),
-    ({"channels": ["voice"]}, {}, errors.AgentNotInChat),
-    ({}, {"message": " "}, EmptyMessage),
-    ({}, {"caller_phone": "+33612345678", "by": VIEWER}, errors.CallerForbidden),
+@pytest.mark.parametrize(
+    ("document", "asked", "error"),
+    [
+        ({}, {"agent_id": "nobody"}, errors.AgentNotFound),
+        ({}, {"graph": GRAPH}, errors.AgentGraphUnknown),
+        (TWO, {"graph": ""}, errors.AgentGraphUnknown),
+        (TWO, {"graph": "elsewhere"}, errors.AgentGraphUnknown),
+        ({"channels": ["voice"]}, {}, errors.AgentNotInChat),
+        ({}, {"message": " "}, EmptyMessage),
+        ({}, {"caller_phone": "+33612345678", "by": VIEWER}, errors.CallerForbidden),
+    ],
 )
 async def test_what_cannot_begin_leaves_no_conversation(
     document: dict[str, Any], asked: dict[str, Any], error: type[Exception]

@@ -17,7 +17,6 @@ from graphrag.agents.loading import read_document
 from graphrag.i18n import text
 from tests.support.agent_documents import agent_document, fetched_document, mutated
 from tests.support.document_codes import ERRORS, WORLD_ERRORS
-from tests.support.each_row import each_row
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -227,7 +226,7 @@ def found(checked: CheckedDocument) -> list[tuple[str, str]]:
     return [(problem.code, problem.where) for problem in (*checked.errors, *checked.warnings)]
 
 
-@each_row("document", agent_document(), fetched_document())
+@pytest.mark.parametrize("document", [agent_document(), fetched_document()])
 def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     checked = check_document(document)
     assert found(checked) == []
@@ -236,7 +235,7 @@ def test_a_right_document_has_nothing_wrong(document: dict[str, Any]) -> None:
     assert check_document(json.dumps(document)).document == checked.document
 
 
-@each_row("case", *CASES)
+@pytest.mark.parametrize("case", [*CASES])
 def test_a_mistake_is_said_with_its_place(case: Case) -> None:
     document = agent_document()
     case.change(document)

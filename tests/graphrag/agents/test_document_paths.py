@@ -9,7 +9,6 @@ import pytest
 from graphrag.agents.declared_tools import parameters_problem
 from graphrag.agents.document_check import check_document
 from tests.support.agent_documents import agent_document, fetched_document
-from tests.support.each_row import each_row
 
 NUMBER: dict[str, Any] = {"type": "integer"}
 PERSON: dict[str, Any] = {
@@ -38,16 +37,18 @@ def reading(text: str, parameters: dict[str, Any] | None = None) -> dict[str, An
     return document
 
 
-@each_row(
-    "text, near",
-    ("{{args.numbr}}", "did you mean number?"),
-    ("{{ args.numbr | default(args.number) }}", "number"),
-    ("{{ args.number | default(args.nmber) }}", "number"),
-    ("n {{ctx.cal_id}}", "did you mean call_id?"),
-    ("{{ctx.had_conversaton}}", "had_conversation"),
-    ("{{pre.targt.id}}", "did you mean target?"),
-    ("{{targt.id}}", ""),
-    ("{{agent.langage}}", "did you mean language?"),
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("{{args.numbr}}", "did you mean number?"),
+        ("{{ args.numbr | default(args.number) }}", "number"),
+        ("{{ args.number | default(args.nmber) }}", "number"),
+        ("n {{ctx.cal_id}}", "did you mean call_id?"),
+        ("{{ctx.had_conversaton}}", "had_conversation"),
+        ("{{pre.targt.id}}", "did you mean target?"),
+        ("{{targt.id}}", ""),
+        ("{{agent.langage}}", "did you mean language?"),
+    ],
 )
 def test_a_mistyped_path_is_an_error_with_what_is_meant(text: str, near: str) -> None:
     errors = check_document(reading(text)).errors
@@ -57,54 +58,62 @@ def test_a_mistyped_path_is_an_error_with_what_is_meant(text: str, near: str) ->
     assert errors[0].allowed
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    *(
-        "{{args}}",
-        "{{args.number}}",
-        "{{ctx.call_id.any.thing}}",
-        "{{ctx.asked}}",
-        "{{ctx.transcript.0.role}}",
-    ),
-    *(
-        "{{pre.target.what.ever}}",
-        "{{target.id}}",
-        "{{agent.timezone}}",
-        "{{ctx.note}}",
-        "{{caller_phone}}",
-    ),
+    [
+        *(
+            "{{args}}",
+            "{{args.number}}",
+            "{{ctx.call_id.any.thing}}",
+            "{{ctx.asked}}",
+            "{{ctx.transcript.0.role}}",
+        ),
+        *(
+            "{{pre.target.what.ever}}",
+            "{{target.id}}",
+            "{{agent.timezone}}",
+            "{{ctx.note}}",
+            "{{caller_phone}}",
+        ),
+    ],
 )
 def test_what_can_be_there_is_none(text: str) -> None:
     assert paths(reading(text)) == []
 
 
-@each_row(
-    "parameters, right, wrong",
-    ({"properties": {"who": PERSON}}, ["args.who.name", "args.who"], ["args.who.nme", "args.name"]),
-    (
-        {"properties": {"all": {"type": "array", "items": PERSON}}},
-        ["args.all.0.name"],
-        ["args.all.0.nam"],
-    ),
-    (
-        {"properties": {"who": {"$ref": "#/$defs/p"}}, "$defs": {"p": PERSON}},
-        ["args.who.age"],
-        ["args.who.ag"],
-    ),
-    ({"properties": {"a": NUMBER}, "additionalProperties": True}, ["args.a", "args.b.c"], []),
-    ({"properties": {"a": NUMBER}, "patternProperties": {"^x_": NUMBER}}, ["args.x_1"], []),
-    (
-        {"oneOf": [{"properties": {"a": NUMBER}}, {"properties": {"b": NUMBER}}]},
-        ["args.a", "args.b"],
-        ["args.c"],
-    ),
-    (
-        {"properties": {"a": NUMBER}, "allOf": [{"properties": {"b": PERSON}}]},
-        ["args.b.name"],
-        ["args.b.x"],
-    ),
-    ({"properties": {"any": {}}}, ["args.any.thing.0"], ["args.all"]),
-    ({"properties": {"tree": {"type": "object"}}}, ["args.tree.x.y"], []),
+@pytest.mark.parametrize(
+    ("parameters", "right", "wrong"),
+    [
+        (
+            {"properties": {"who": PERSON}},
+            ["args.who.name", "args.who"],
+            ["args.who.nme", "args.name"],
+        ),
+        (
+            {"properties": {"all": {"type": "array", "items": PERSON}}},
+            ["args.all.0.name"],
+            ["args.all.0.nam"],
+        ),
+        (
+            {"properties": {"who": {"$ref": "#/$defs/p"}}, "$defs": {"p": PERSON}},
+            ["args.who.age"],
+            ["args.who.ag"],
+        ),
+        ({"properties": {"a": NUMBER}, "additionalProperties": True}, ["args.a", "args.b.c"], []),
+        ({"properties": {"a": NUMBER}, "patternProperties": {"^x_": NUMBER}}, ["args.x_1"], []),
+        (
+            {"oneOf": [{"properties": {"a": NUMBER}}, {"properties": {"b": NUMBER}}]},
+            ["args.a", "args.b"],
+            ["args.c"],
+        ),
+        (
+            {"properties": {"a": NUMBER}, "allOf": [{"properties": {"b": PERSON}}]},
+            ["args.b.name"],
+            ["args.b.x"],
+        ),
+        ({"properties": {"any": {}}}, ["args.any.thing.0"], ["args.all"]),
+        ({"properties": {"tree": {"type": "object"}}}, ["args.tree.x.y"], []),
+    ],
 )
 def test_arguments_are_looked_for_as_deep_as_their_schema_describes_them(
     parameters: dict[str, Any], right: list[str], wrong: list[str]
@@ -144,7 +153,7 @@ def test_a_fetched_session_brings_arguments_and_fields_that_nobody_knows_before(
     assert "did you mean restaurant?" in found[1]
 
 
-@each_row("read", "ctx.weather", "session.customer.name")
+@pytest.mark.parametrize("read", ["ctx.weather", "session.customer.name"])
 def test_what_nothing_sets_is_a_warning_once(read: str) -> None:
     warnings = check_document(reading(f"{{{{{read}}}}} {{{{{read}}}}}")).warnings
     assert [each.code for each in warnings] == ["unset_value"]
@@ -157,19 +166,21 @@ def test_a_document_that_was_stored_before_runs_on() -> None:
     assert check_document(document, is_stored=True).agent is not None
 
 
-@each_row(
+@pytest.mark.parametrize(
     "parameters",
-    {"$ref": "#"},
-    {"properties": {"a": {"$ref": "#/properties/a"}}},
-    {
-        "properties": {"a": {"$ref": "#/$defs/x"}},
-        "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/x"}},
-    },
-    {
-        "properties": {"a": {"$ref": "#/$defs/n"}},
-        "$defs": {"n": {"properties": {"k": {"items": {"$ref": "#/$defs/n"}}}}},
-    },
-    {"$defs": {"x": {"anyOf": [{"not": {"$ref": "#/$defs/x"}}]}}},
+    [
+        {"$ref": "#"},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/x"}},
+            "$defs": {"x": {"$ref": "#/$defs/y"}, "y": {"$ref": "#/$defs/x"}},
+        },
+        {
+            "properties": {"a": {"$ref": "#/$defs/n"}},
+            "$defs": {"n": {"properties": {"k": {"items": {"$ref": "#/$defs/n"}}}}},
+        },
+        {"$defs": {"x": {"anyOf": [{"not": {"$ref": "#/$defs/x"}}]}}},
+    ],
 )
 def test_a_reference_that_leads_back_to_itself_is_refused(parameters: dict[str, Any]) -> None:
     bad = parameters_problem({"type": "object", **parameters})

@@ -18,7 +18,6 @@ from tests.support.agent_chats import agent_document, chats_of
 from tests.support.agent_life import Api, compiled, document, server_on
 from tests.support.agents import of, only
 from tests.support.clock import Clock
-from tests.support.each_row import each_row
 from tests.support.planted import PLANTED, PLANTED_NUMBER, PLANTED_SECRET
 from tests.support.raw_api import RawApi, answer, raw_api
 from tests.support.scripted_http import Answer, ScriptedServer
@@ -75,13 +74,15 @@ async def test_a_life_over_sockets_sends_keys_and_stores_no_secret() -> None:
             await client.aclose()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "answer",
-    Answer(body={"prompt": "Sell.", "more": "x" * 300_000}),
-    Answer(body=b'{"prompt": "Sell."'),
-    Answer(body=b"[" * 5_000 + b"]" * 5_000),
-    Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}),
-    Answer(fault="drop"),
+    [
+        Answer(body={"prompt": "Sell.", "more": "x" * 300_000}),
+        Answer(body=b'{"prompt": "Sell."'),
+        Answer(body=b"[" * 5_000 + b"]" * 5_000),
+        Answer(status=302, headers={"Location": "http://169.254.169.254/latest"}),
+        Answer(fault="drop"),
+    ],
 )
 async def test_a_hostile_answer_is_no_session(answer: Answer) -> None:
     with ScriptedServer() as api:

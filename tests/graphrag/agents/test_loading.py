@@ -15,7 +15,6 @@ from graphrag.agents.loading import read_document
 from graphrag.samples.demo_api import BLOCKED_PHONE, DEFAULT_PORT, KNOWN_PHONE, DemoApi
 from mock_data import load_json, load_text
 from tests.support.agent_documents import agent_document
-from tests.support.each_row import each_row
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -67,38 +66,40 @@ def test_yaml_has_the_values_of_json_and_no_others() -> None:
     }
 
 
-@each_row(
-    "source, code, where",
-    (BOMB, "wrong_type", ""),
-    ("a: &a [*a]", "wrong_type", ""),
-    ("<<: {a: 1}\na: !!python/object/apply:os.system [ls]", "wrong_type", ""),
-    ("a: !!binary aGk=", "wrong_type", ""),
-    ("[a]: 1", "wrong_type", ""),
-    ("a: 1\n---\nb: 2", "wrong_type", ""),
-    ("a: [", "wrong_type", ""),
-    ("a: \x01", "wrong_type", ""),
-    ("", "wrong_type", ""),
-    ("- a", "wrong_type", ""),
-    ("[1]", "wrong_type", ""),
-    ('{"a": 1', "wrong_type", ""),
-    ('{"a": NaN}', "wrong_type", ""),
-    (b"\xff\xfe", "wrong_type", ""),
-    ('{"a": {"b": "\\ud800"}}', "wrong_type", "a.b"),
-    ('{"a": 1e999}', "out_of_range", "a"),
-    ('{"a": ' + "9" * 5_000 + "}", "out_of_range", ""),
-    ("a: " + "9" * 5_000, "", ""),
-    ('{"a": {"b": 1, "b": 2}}', "duplicate_name", "a.b"),
-    ("a:\n  b: 1\n  b: 2", "duplicate_name", "a.b"),
-    ('{"a\\u0000b": 1}', "bad_name", ""),
-    ("[" * 100_000, "too_deep", ""),
-    ('{"a":' * 40_000, "too_deep", ""),
-    ("a: " + "[" * 100_000, "too_deep", ""),
-    ("a:\n" + "".join(" " * i + "- \n" for i in range(1, 300)), "too_deep", ""),
-    ("x" * 256_001, "too_large", ""),
-    ({"a": "é" * 130_000}, "too_large", ""),
-    ({"a": {1, 2}}, "wrong_type", "a"),
-    ({1: 2}, "bad_name", ""),
-    ({"a": b"x"}, "wrong_type", "a"),
+@pytest.mark.parametrize(
+    ("source", "code", "where"),
+    [
+        (BOMB, "wrong_type", ""),
+        ("a: &a [*a]", "wrong_type", ""),
+        ("<<: {a: 1}\na: !!python/object/apply:os.system [ls]", "wrong_type", ""),
+        ("a: !!binary aGk=", "wrong_type", ""),
+        ("[a]: 1", "wrong_type", ""),
+        ("a: 1\n---\nb: 2", "wrong_type", ""),
+        ("a: [", "wrong_type", ""),
+        ("a: \x01", "wrong_type", ""),
+        ("", "wrong_type", ""),
+        ("- a", "wrong_type", ""),
+        ("[1]", "wrong_type", ""),
+        ('{"a": 1', "wrong_type", ""),
+        ('{"a": NaN}', "wrong_type", ""),
+        (b"\xff\xfe", "wrong_type", ""),
+        ('{"a": {"b": "\\ud800"}}', "wrong_type", "a.b"),
+        ('{"a": 1e999}', "out_of_range", "a"),
+        ('{"a": ' + "9" * 5_000 + "}", "out_of_range", ""),
+        ("a: " + "9" * 5_000, "", ""),
+        ('{"a": {"b": 1, "b": 2}}', "duplicate_name", "a.b"),
+        ("a:\n  b: 1\n  b: 2", "duplicate_name", "a.b"),
+        ('{"a\\u0000b": 1}', "bad_name", ""),
+        ("[" * 100_000, "too_deep", ""),
+        ('{"a":' * 40_000, "too_deep", ""),
+        ("a: " + "[" * 100_000, "too_deep", ""),
+        ("a:\n" + "".join(" " * i + "- \n" for i in range(1, 300)), "too_deep", ""),
+        ("x" * 256_001, "too_large", ""),
+        ({"a": "é" * 130_000}, "too_large", ""),
+        ({"a": {1, 2}}, "wrong_type", "a"),
+        ({1: 2}, "bad_name", ""),
+        ({"a": b"x"}, "wrong_type", "a"),
+    ],
 )
 def test_what_is_no_document_is_refused_quickly(source: Any, code: str, where: str) -> None:
     begin = time.perf_counter()
@@ -158,7 +159,7 @@ async def client(api: DemoApi) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@each_row("name", *AGENTS)
+@pytest.mark.parametrize("name", [*AGENTS])
 def test_sample_has_no_mistake_and_reads_graphs_of_the_demo(name: str) -> None:
     checked = check_document(load_text(f"agents/{name}.json"))
     assert (checked.errors, checked.warnings) == ((), ())

@@ -5,10 +5,11 @@ its document says.
 import json
 from typing import Any
 
+import pytest
+
 from graphrag.agents.document_check import check_document
 from tests.support.data_files import ours
 from tests.support.driven_documents import AT, PHONE, compact, declared, drive
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import call
 
 TOOLS = [
@@ -77,12 +78,14 @@ async def test_a_repair_is_booked_from_the_first_word_to_the_last() -> None:
     assert offered == {tool["name"] for tool in TOOLS} | {"end_call"}
 
 
-@each_row(
-    "ticket, result, sent",
-    (71, {"done": True}, ["PATCH /v1/repairs/r-71"]),
-    (70, {"done": False, "why": "it is on the stand already"}, []),
-    (7, {"done": False, "why": "no such ticket"}, []),
-    ("71 || true", {"done": False, "why": "no such ticket"}, []),
+@pytest.mark.parametrize(
+    ("ticket", "result", "sent"),
+    [
+        (71, {"done": True}, ["PATCH /v1/repairs/r-71"]),
+        (70, {"done": False, "why": "it is on the stand already"}, []),
+        (7, {"done": False, "why": "no such ticket"}, []),
+        ("71 || true", {"done": False, "why": "no such ticket"}, []),
+    ],
 )
 async def test_only_a_repair_that_still_waits_is_cancelled(
     ticket: Any, result: Any, sent: Any

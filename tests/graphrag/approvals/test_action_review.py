@@ -4,6 +4,7 @@ import itertools
 import json
 from typing import Any
 
+import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from graphrag.i18n import LANGUAGES
 from tests.contracts.samples import snapshot as seen
 from tests.graphrag.approvals.helpers import FLOW, Bench
 from tests.graphrag.approvals.test_policy import ACTIONS, propose, with_demand
-from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import canonical_hash, parse_action, to_document
 from tools.write_tools import Snapshot, load_snapshot
@@ -234,31 +234,36 @@ async def test_changed_code_is_shown_as_a_line_diff() -> None:
     assert "> 20" not in field["before"]
 
 
-@each_row(
-    "raw, says",
-    (
-        {"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}},
-        "changes nothing",
-    ),
-    ({"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}}, "no node 'gone'"),
-    (
-        {
-            "type": "create_node_with_edges",
-            "payload": {
-                "typeKey": "filter",
-                "edges": [
-                    {
-                        "direction": "in",
-                        "handleId": "0",
-                        "targetNodeKey": key,
-                        "targetHandleId": "0",
-                    }
-                    for key in ("fetch-api", "sort-stats")
-                ],
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (
+            {"type": "move_node", "payload": {"nodeKey": "root", "posX": 100, "posY": 300}},
+            "changes nothing",
+        ),
+        (
+            {"type": "move_node", "payload": {"nodeKey": "gone", "posX": 1, "posY": 1}},
+            "no node 'gone'",
+        ),
+        (
+            {
+                "type": "create_node_with_edges",
+                "payload": {
+                    "typeKey": "filter",
+                    "edges": [
+                        {
+                            "direction": "in",
+                            "handleId": "0",
+                            "targetNodeKey": key,
+                            "targetHandleId": "0",
+                        }
+                        for key in ("fetch-api", "sort-stats")
+                    ],
+                },
             },
-        },
-        "an edge stays on one sheet",
-    ),
+            "an edge stays on one sheet",
+        ),
+    ],
 )
 async def test_what_cannot_be_done_is_said(raw: dict[str, Any], says: str) -> None:
     found, _ = await reviewed_on(open_nba().source("test"), raw, "testgraph001")
@@ -320,7 +325,7 @@ def diff_of(before: str, after: str) -> str:
     return field["diff"]
 
 
-@each_row("mark", *ODD_BREAKS)
+@pytest.mark.parametrize("mark", [*ODD_BREAKS])
 def test_a_line_drawn_into_the_comment_before_it_is_a_change_that_is_seen(mark: str) -> None:
     diff = diff_of("// look\ncheck()\nrun()", f"// look{mark}check()\nrun()")
     assert f"+// look{mark}check()" in diff.split("\n")

@@ -39,7 +39,6 @@ from tests.graphrag.approvals.helpers import (
     Bench,
     a_bench,
 )
-from tests.support.each_row import each_row
 from tools.proposals import parse_action, single_actions
 from tools.write_tools import Snapshot
 
@@ -67,15 +66,15 @@ REFUSED = [
 DECISIONS = [Approve(), Reject("no")]
 
 
-@each_row("policy, by", *ALLOWED)
+@pytest.mark.parametrize(("policy", "by"), [*ALLOWED])
 async def test_who_may_decide_decides(policy: Policy, by: Person) -> None:
     bench = await a_bench(policy=policy)
     approval = await bench.propose("delete_node", nodeKey="b")
     assert (await bench.approvals().decide(approval.id, Approve(), by)).status == "applied"
 
 
-@each_row("decision", *DECISIONS)
-@each_row("policy, by, code", *REFUSED)
+@pytest.mark.parametrize("decision", [*DECISIONS])
+@pytest.mark.parametrize(("policy", "by", "code"), [*REFUSED])
 async def test_who_may_not_decide_is_refused(
     policy: Policy, by: Person, code: str, decision: object
 ) -> None:
@@ -95,7 +94,7 @@ async def _still_pending(bench: Bench, approval_id: str, before: object) -> None
     assert await bench.approvals().audit.entries() == []
 
 
-@each_row("decision", *DECISIONS)
+@pytest.mark.parametrize("decision", [*DECISIONS])
 async def test_a_forged_id_does_not_exist(decision: object) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -181,7 +180,7 @@ async def test_what_expired_is_listed_so_and_stored_and_audited_by_the_backgroun
     assert (entry.facts["event"], entry.facts["userId"]) == ("expired", "system")
 
 
-@each_row("by", VIEWER, OTHER_EDITOR)
+@pytest.mark.parametrize("by", [VIEWER, OTHER_EDITOR])
 async def test_who_may_not_decide_may_not_undo_either(by: Person) -> None:
     bench = await a_bench()
     approval = await bench.propose("delete_node", nodeKey="b")
@@ -224,7 +223,7 @@ ACTIONS = [parse_action(raw) for raw, _ in EXAMPLES]
 SOME = st.frozensets(st.sampled_from(sorted(CLASSES)))
 
 
-@each_row("raw, classes", *EXAMPLES)
+@pytest.mark.parametrize(("raw", "classes"), [*EXAMPLES])
 def test_an_action_has_the_classes_of_what_it_changes(
     raw: dict[str, Any], classes: set[str]
 ) -> None:

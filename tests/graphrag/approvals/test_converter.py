@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
@@ -12,7 +13,6 @@ from graphrag.approvals import Approve, outcome_text, title
 from graphrag.approvals.converter import ActionConversion, convert_action
 from tests.contracts.samples import a_type
 from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
-from tests.support.each_row import each_row
 from tests.tools.proposing import GRAPH, WORKSPACE, actions, make_graph
 from tools.proposals import parse_action
 from tools.write_tools import Snapshot, find_problems, load_snapshot
@@ -201,7 +201,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@each_row("kind, payload, expected", *CASES)
+@pytest.mark.parametrize(("kind", "payload", "expected"), [*CASES])
 async def test_a_proposal_is_called_by_what_people_see(
     kind: str, payload: dict[str, Any], expected: str
 ) -> None:

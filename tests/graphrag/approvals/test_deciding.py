@@ -15,7 +15,6 @@ from graphrag.approvals import (
 )
 from graphrag.approvals.conflicts import MAX_CONFLICTS, conflicts_of
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
-from tests.support.each_row import each_row
 
 
 async def test_an_approved_proposal_is_applied_recorded_and_audited_together(bench: Bench) -> None:
@@ -69,7 +68,9 @@ EDIT = {
 }
 
 
-@each_row("decision", Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen"))
+@pytest.mark.parametrize(
+    "decision", [Approve("well seen"), ApproveEdited(EDIT, "well seen"), Reject("well seen")]
+)
 async def test_feedback_on_any_decision_is_stored_audited_and_in_the_outcome(
     decision: Decision,
 ) -> None:
@@ -221,7 +222,7 @@ CASES = [
 ]
 
 
-@each_row("one, other, fields", *CASES)
+@pytest.mark.parametrize(("one", "other", "fields"), [*CASES])
 async def test_what_excludes_what(one: Any, other: Any, fields: list[str]) -> None:
     bench = await a_bench()
     made = [

@@ -32,7 +32,6 @@ from tests.graphrag.approvals.helpers import (
     Bench,
     a_bench,
 )
-from tests.support.each_row import each_row
 from tools.proposal_parts import ImportFile
 from tools.proposals import parse_action
 from tools.write_tools import Snapshot
@@ -92,10 +91,12 @@ async def with_demand(bench: Bench, level: str, asked: list[str]) -> None:
         await source.apply(Mutation(graph_key=FLOW, put_configs=[changed]))
 
 
-@each_row(
-    "name, level",
-    *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
-    *[("every class", "session"), ("every class", "request")],
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        *product(sorted(CLASSES), ["application", "workspace", "graph", "nodeType"]),
+        *[("every class", "session"), ("every class", "request")],
+    ],
 )
 async def test_a_person_is_needed_when_one_level_demands_a_class_of_the_action(
     name: Any, level: str
@@ -165,7 +166,7 @@ async def test_with_the_usual_settings_policy_decides_nothing(bench: Bench) -> N
     assert await bench.stored_bytes() == before
 
 
-@each_row("kind", *sorted(CLASSES))
+@pytest.mark.parametrize("kind", [*sorted(CLASSES)])
 async def test_the_floor_of_a_run_cannot_be_set_away(kind: Any) -> None:
     bench = await a_bench()
     approval = await propose(bench, ACTIONS[kind], session=RUN)

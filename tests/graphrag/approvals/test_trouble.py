@@ -42,7 +42,6 @@ from tests.graphrag.approvals.helpers import (
     Bench,
     a_bench,
 )
-from tests.support.each_row import each_row
 from tests.support.waiting import cancelled
 from tests.tools.proposing import make_graph
 from tools.base import ToolBox, ToolContext
@@ -209,8 +208,8 @@ async def test_decisions_that_may_not_wait_are_refused_and_stay_open(
     assert (await approvals.decide(made[3].id, Approve(), EDITOR)).status == "applied"
 
 
-@each_row(
-    "error", RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a bug"), UsageLimitReached(limit="total_tokens", allowed=1, reached=2)]
 )
 async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: Exception) -> None:
     bench = await a_bench()

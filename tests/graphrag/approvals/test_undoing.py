@@ -12,7 +12,6 @@ from graphrag.approvals import ApprovalNotFound, Approvals, Approve, ProposalRef
 from graphrag.approvals.errors import NothingToUndo, UndoRefused
 from tests.contracts.samples import a_graph, a_node, a_vector, an_edge
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
-from tests.support.each_row import each_row
 from tests.tools.proposing import actions, make_graph
 
 
@@ -175,7 +174,7 @@ IN_THE_WAY: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 ]
 
 
-@each_row("kind, payload, meanwhile, says", *IN_THE_WAY)
+@pytest.mark.parametrize(("kind", "payload", "meanwhile", "says"), [*IN_THE_WAY])
 async def test_what_was_deleted_does_not_come_back_where_something_is_in_the_way(
     kind: str, payload: dict[str, Any], meanwhile: dict[str, Any], says: str
 ) -> None:
@@ -208,7 +207,7 @@ async def test_a_new_node_that_only_moved_can_be_taken_back(bench: Bench) -> Non
     assert await bench.stored_bytes() == before
 
 
-@each_row("edge", "bc1", "cc")
+@pytest.mark.parametrize("edge", ["bc1", "cc"])
 async def test_an_edge_that_never_fitted_the_rules_comes_back_all_the_same(edge: str) -> None:
     bench = await a_bench()
     before = await bench.stored_bytes()

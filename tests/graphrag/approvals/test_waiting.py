@@ -22,7 +22,6 @@ from graphrag.approvals.errors import ProposalWaits
 from graphrag.approvals.proposing import proposal_hash
 from tests.graphrag.approvals.helpers import EDITOR, FLOW, REVIEWER, Bench, a_bench
 from tests.support.agents import an_ask
-from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action
 from tools.write_tools import WRITE_TOOLS
@@ -71,7 +70,7 @@ async def test_an_edit_of_the_first_that_the_second_cannot_live_with_makes_it_st
     assert (await bench.approvals().decide(second, Approve(), EDITOR)).status == "stale"
 
 
-@each_row("order", *list(itertools.permutations(range(3))))
+@pytest.mark.parametrize("order", [*list(itertools.permutations(range(3)))])
 async def test_independent_proposals_of_a_turn_are_applied_in_any_order(
     order: tuple[int, ...],
 ) -> None:
@@ -182,7 +181,7 @@ async def count(bench: Bench) -> int:
     return len(await bench.approvals().list(by=EDITOR))
 
 
-@each_row("action", RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1")))
+@pytest.mark.parametrize("action", [RENAME, DELETE, new("$1"), batch(new("$1"), edge("$1"))])
 async def test_the_next_run_is_answered_with_what_waits_already_and_nothing_is_stored(
     action: Any,
 ) -> None:

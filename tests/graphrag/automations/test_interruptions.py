@@ -37,7 +37,6 @@ from tests.support.automations import (
     scripted_night,
 )
 from tests.support.clock import Clock
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tests.support.waiting import until
 
@@ -140,7 +139,7 @@ async def test_a_record_that_a_killed_server_holds_keeps_no_other_automation_fro
         assert [len(await night.runs(each)) for each in made] == [1, 1, 1]
 
 
-@each_row("broken", "seed", "approval", "automation")
+@pytest.mark.parametrize("broken", ["seed", "approval", "automation"])
 async def test_what_cannot_be_read_keeps_no_other_run_from_its_time(broken: str) -> None:
     provider = ScriptedProvider(Says(calls=[move()]), finish(), *[finish()] * 2)
     async with night_of(provider) as night:
@@ -181,7 +180,9 @@ async def test_the_queue_is_worked_off_in_order_however_long_it_is(
         assert all(begun)
 
 
-@each_row("step", Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down"))
+@pytest.mark.parametrize(
+    "step", [Says(calls=[move()]), ModelUnreachable(provider="scripted", reason="down")]
+)
 async def test_what_runs_on_a_graph_that_is_deleted_is_cancelled(step: Step) -> None:
     async with scripted_night(step) as (night, _):
         made = await night.ran()
@@ -231,13 +232,15 @@ async def test_however_often_it_makes_way_a_run_ends_as_without(times: int) -> N
         assert session.active_ms < 10 * MINUTE
 
 
-@each_row(
-    "phase, steps",
-    (Phase.IDLE, []),
-    (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
-    (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
-    (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
-    (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
+@pytest.mark.parametrize(
+    ("phase", "steps"),
+    [
+        (Phase.IDLE, []),
+        (Phase.CALLING_AI, [Says(text="x", held=asyncio.Event(), reading=(1, 2))]),
+        (Phase.WAITING_VALIDATION, [Says(calls=[move()])]),
+        (Phase.WAITING_NETWORK_RETRY, [ModelUnreachable(provider="scripted", reason="refused")]),
+        (Phase.WAITING_COMPLETION_CONFIRMATION, [finish()]),
+    ],
 )
 async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
     phase: Phase, steps: list[Step]
@@ -271,7 +274,7 @@ async def test_a_run_is_stopped_in_whatever_phase_and_its_proposals_stay(
         await night.scheduler.close()
 
 
-@each_row("phase", *sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE}))
+@pytest.mark.parametrize("phase", [*sorted(OPEN - {Phase.WAITING_COMMUNICATION_RESPONSE})])
 async def test_a_run_that_nobody_works_on_is_stopped_in_whatever_phase_it_was_left(
     phase: Phase,
 ) -> None:

@@ -39,7 +39,6 @@ from tests.support.automations import (
     night_on,
     scripted_night,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.waiting import until
@@ -55,7 +54,9 @@ async def end_is_announced(night: Night, made: Automation) -> None:
         await asyncio.sleep(0.01)
 
 
-@each_row("end, leaving_s", (True, 0.0), (False, 0.0), (True, 0.2), (False, 0.2))
+@pytest.mark.parametrize(
+    ("end", "leaving_s"), [(True, 0.0), (False, 0.0), (True, 0.2), (False, 0.2)]
+)
 async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
     monkeypatch: pytest.MonkeyPatch, end: bool, leaving_s: float
 ) -> None:

@@ -32,7 +32,6 @@ from tests.support.automations import (
     scripted_night,
 )
 from tests.support.clock import MONDAY
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call
 from tests.support.timeless import by_clock
 
@@ -172,7 +171,7 @@ async def test_a_model_that_never_finishes_is_timed_out() -> None:
         assert session.report is not None
 
 
-@each_row("pricing", None, Pricing(model="of no known price"))
+@pytest.mark.parametrize("pricing", [None, Pricing(model="of no known price")])
 async def test_tokens_end_a_run_and_three_failures_pause_an_automation(
     pricing: Pricing | None,
 ) -> None:
@@ -191,7 +190,7 @@ async def test_tokens_end_a_run_and_three_failures_pause_an_automation(
         assert await night.run_at(TWO + 3 * DAY) == 0
 
 
-@each_row("missed, runs", ("last", 1), ("skip", 0), ("all", 10))
+@pytest.mark.parametrize(("missed", "runs"), [("last", 1), ("skip", 0), ("all", 10)])
 async def test_what_was_missed_in_47_days(missed: str, runs: int) -> None:
     async with scripted_night(*[finish()] * runs) as (night, _):
         made = await night.automation(missed=missed, only_if_changed=False)

@@ -18,7 +18,6 @@ from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand
 from graphrag.commands.execute import CommandResult, data_added, execute
 from graphrag.llm.base import SystemMessage, UserMessage
 from tests.support.agents import EDITOR, GRAPH, Setting, only, scripted
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import Says, call
 from tools.base import Problem, ToolContext, ToolResult, failure
 
@@ -115,26 +114,28 @@ async def test_a_vanished_target_is_refused_when_sent_and_said_when_run() -> Non
     assert "not tried" in data.summary
 
 
-@each_row(
-    "command_type, params, holds",
-    ("SCHEMA", {"nodeType": "html"}, "html"),
-    ("SCHEMA", {"node": NODE}, "handles"),
-    ("TYPE_CONFIG", {"nodeType": "html"}, "html"),
-    ("TYPES", {}, "html"),
-    ("GRAPHS", {}, GRAPH),
-    ("GRAPH", {"graph": GRAPH}, "entry_points"),
-    ("SHEET", {"sheet": "0"}, NODE),
-    ("NODES", {}, NODE),
-    ("TYPE_USES", {"nodeType": "html"}, "display-html"),
-    ("TYPE_EXAMPLES", {"nodeType": "html"}, "display-html"),
-    ("NODE", {"node": NODE}, NODE),
-    ("NODE_DATA", {"node": NODE}, "data of"),
-    ("NODE_LINKS", {"node": NODE}, "outbound|out"),
-    ("EDGE", {"edge": "EDGE"}, "ends"),
-    ("NODE_STATS", {"node": NODE}, "changes_in_30_days"),
-    ("HISTORY", {"node": NODE, "from": "-7_DAY", "to": "NOW"}, "Nothing changed"),
-    ("APP_STATE", {}, GRAPH),
-    ("CURRENT_DATETIME", {}, "UTC"),
+@pytest.mark.parametrize(
+    ("command_type", "params", "holds"),
+    [
+        ("SCHEMA", {"nodeType": "html"}, "html"),
+        ("SCHEMA", {"node": NODE}, "handles"),
+        ("TYPE_CONFIG", {"nodeType": "html"}, "html"),
+        ("TYPES", {}, "html"),
+        ("GRAPHS", {}, GRAPH),
+        ("GRAPH", {"graph": GRAPH}, "entry_points"),
+        ("SHEET", {"sheet": "0"}, NODE),
+        ("NODES", {}, NODE),
+        ("TYPE_USES", {"nodeType": "html"}, "display-html"),
+        ("TYPE_EXAMPLES", {"nodeType": "html"}, "display-html"),
+        ("NODE", {"node": NODE}, NODE),
+        ("NODE_DATA", {"node": NODE}, "data of"),
+        ("NODE_LINKS", {"node": NODE}, "outbound|out"),
+        ("EDGE", {"edge": "EDGE"}, "ends"),
+        ("NODE_STATS", {"node": NODE}, "changes_in_30_days"),
+        ("HISTORY", {"node": NODE, "from": "-7_DAY", "to": "NOW"}, "Nothing changed"),
+        ("APP_STATE", {}, GRAPH),
+        ("CURRENT_DATETIME", {}, "UTC"),
+    ],
 )
 async def test_each_command_reads_what_its_row_says(
     command_type: Any, params: dict[str, str], holds: str

@@ -9,7 +9,6 @@ from graphrag.commands import blocks
 from graphrag.commands.data_commands import commands
 from graphrag.i18n import Language
 from graphrag.sessions.periods import Calendar
-from tests.support.each_row import each_row
 
 PARIS = Calendar(timezone="Europe/Paris")
 NOW = 1_795_510_800_000
@@ -27,17 +26,19 @@ def block(
     return blocks.SentBlock.model_validate(given | ({"period": period} if period else {}))
 
 
-@each_row(
-    "block_type, kind, expected",
-    ("POINTER", "graph", "GRAPH"),
-    ("POINTER", "sheet", "SHEET"),
-    ("POINTER", "node", "NODE"),
-    ("POINTER", "edge", "EDGE"),
-    ("POINTER", "nodeType", "SCHEMA"),
-    ("USE", "node", "SCHEMA NODE NODE_DATA NODE_LINKS NODE_STATS"),
-    ("CREATE", "nodeType", "SCHEMA TYPE_EXAMPLES"),
-    ("MODIFY_CONFIG", "nodeType", "SCHEMA TYPE_CONFIG TYPE_USES"),
-    ("MODIFY_CONFIG", "node", "SCHEMA NODE NODE_DATA"),
+@pytest.mark.parametrize(
+    ("block_type", "kind", "expected"),
+    [
+        ("POINTER", "graph", "GRAPH"),
+        ("POINTER", "sheet", "SHEET"),
+        ("POINTER", "node", "NODE"),
+        ("POINTER", "edge", "EDGE"),
+        ("POINTER", "nodeType", "SCHEMA"),
+        ("USE", "node", "SCHEMA NODE NODE_DATA NODE_LINKS NODE_STATS"),
+        ("CREATE", "nodeType", "SCHEMA TYPE_EXAMPLES"),
+        ("MODIFY_CONFIG", "nodeType", "SCHEMA TYPE_CONFIG TYPE_USES"),
+        ("MODIFY_CONFIG", "node", "SCHEMA NODE NODE_DATA"),
+    ],
 )
 def test_each_block_reads_what_its_row_says(block_type: str, kind: str, expected: str) -> None:
     found = commands(block(block_type, kind))
@@ -48,8 +49,8 @@ def test_each_block_reads_what_its_row_says(block_type: str, kind: str, expected
     assert with_period == expected.split() + history
 
 
-@each_row("block_type", *blocks.TARGETS)
-@each_row("kind", "graph", "sheet", "node", "edge", "nodeType")
+@pytest.mark.parametrize("block_type", [*blocks.TARGETS])
+@pytest.mark.parametrize("kind", ["graph", "sheet", "node", "edge", "nodeType"])
 def test_a_target_of_another_kind_is_refused(block_type: Any, kind: Any) -> None:
     if kind in blocks.TARGETS[block_type]:
         assert block(block_type, kind).target.kind == kind
@@ -58,15 +59,17 @@ def test_a_target_of_another_kind_is_refused(block_type: Any, kind: Any) -> None
             block(block_type, kind)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "wrong",
-    {"extra": 1},
-    {"id": ""},
-    {"id": 7},
-    {"type": "DO"},
-    {"target": None},
-    {"at": -1},
-    {"period": {"from": "NOW"}},
+    [
+        {"extra": 1},
+        {"id": ""},
+        {"id": 7},
+        {"type": "DO"},
+        {"target": None},
+        {"at": -1},
+        {"period": {"from": "NOW"}},
+    ],
 )
 def test_a_block_of_another_form_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -90,13 +93,15 @@ def test_a_command_is_named_by_what_it_reads() -> None:
     assert len({one.id, *(command.id for command in others)}) == 3
 
 
-@each_row(
-    "start, end, code",
-    ("soon", "NOW", "block_period_form"),
-    ("2026-11-01T00:00:00", "NOW", "block_period_form"),
-    ("1_DAY", "NOW", "block_period_future"),
-    ("NOW", "-2_DAY", "block_period_order"),
-    ("-9999_YEAR", "NOW", "block_period_range"),
+@pytest.mark.parametrize(
+    ("start", "end", "code"),
+    [
+        ("soon", "NOW", "block_period_form"),
+        ("2026-11-01T00:00:00", "NOW", "block_period_form"),
+        ("1_DAY", "NOW", "block_period_future"),
+        ("NOW", "-2_DAY", "block_period_order"),
+        ("-9999_YEAR", "NOW", "block_period_range"),
+    ],
 )
 def test_a_period_that_is_none_is_refused_when_sent(start: str, end: str, code: str) -> None:
     with pytest.raises(blocks.BlockRefused, match="block 1") as caught:
@@ -104,12 +109,14 @@ def test_a_period_that_is_none_is_refused_when_sent(start: str, end: str, code: 
     assert caught.value.code == code
 
 
-@each_row(
-    "block_type, kind, english, french",
-    ("POINTER", "node", "points to Check", "désigne Check"),
-    ("USE", "node", "uses Check", "utilise Check"),
-    ("CREATE", "nodeType", "creates a Check", "crée un Check"),
-    ("MODIFY_CONFIG", "node", "configures Check", "configure Check"),
+@pytest.mark.parametrize(
+    ("block_type", "kind", "english", "french"),
+    [
+        ("POINTER", "node", "points to Check", "désigne Check"),
+        ("USE", "node", "uses Check", "utilise Check"),
+        ("CREATE", "nodeType", "creates a Check", "crée un Check"),
+        ("MODIFY_CONFIG", "node", "configures Check", "configure Check"),
+    ],
 )
 def test_summaries_in_both_languages(block_type: str, kind: str, english: str, french: str) -> None:
     made = block(block_type, kind)
@@ -117,13 +124,15 @@ def test_summaries_in_both_languages(block_type: str, kind: str, english: str, f
     assert blocks.summary(made, "Check", "fr", PARIS) == french
 
 
-@each_row(
-    "start, end, language, said",
-    ("-1_WEEK", "-1_WEEK", "en", "16–22 Nov 2026"),
-    ("-1_WEEK", "-1_WEEK", "fr", "16–22 nov. 2026"),
-    ("-1_DAY", "-1_DAY", "en", "23 Nov 2026"),
-    ("-1_MONTH", "-1_DAY", "en", "1 Oct 2026–23 Nov 2026"),
-    ("-1_HOUR", "NOW", "en", "24 Nov 2026 09:00 – 24 Nov 2026 10:00"),
+@pytest.mark.parametrize(
+    ("start", "end", "language", "said"),
+    [
+        ("-1_WEEK", "-1_WEEK", "en", "16–22 Nov 2026"),
+        ("-1_WEEK", "-1_WEEK", "fr", "16–22 nov. 2026"),
+        ("-1_DAY", "-1_DAY", "en", "23 Nov 2026"),
+        ("-1_MONTH", "-1_DAY", "en", "1 Oct 2026–23 Nov 2026"),
+        ("-1_HOUR", "NOW", "en", "24 Nov 2026 09:00 – 24 Nov 2026 10:00"),
+    ],
 )
 def test_periods_in_words(start: str, end: str, language: Language, said: str) -> None:
     sent = block("USE", "node", period={"from": start, "to": end})

@@ -16,20 +16,21 @@ from graphrag.importers.dispatch import import_workflow
 from graphrag.retrieval.rank import apart
 from graphrag.retrieval.retriever import ENGLISH_MODEL
 from tests.contracts.samples import a_graph, a_node
-from tests.support.each_row import each_row
 from tests.support.loopback_api import loopback_api
 from tests.support.opened import open_services
 
 
-@each_row(
-    "query, words",
-    ("Which node sends the mail to B2?", "node sends mail B2?"),
-    ("quelle étape écrit le journal des erreurs", "étape écrit journal erreurs"),
-    ("what does the If node of IT decide", "If node IT decide"),
-    ("no operation", "no operation"),  # keywords
-    ("what is it to me", "what is it to me"),
-    ("", ""),
-    ("кто пишет в журнал", "кто пишет в журнал"),
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("Which node sends the mail to B2?", "node sends mail B2?"),
+        ("quelle étape écrit le journal des erreurs", "étape écrit journal erreurs"),
+        ("what does the If node of IT decide", "If node IT decide"),
+        ("no operation", "no operation"),  # keywords
+        ("what is it to me", "what is it to me"),
+        ("", ""),
+        ("кто пишет в журнал", "кто пишет в журнал"),
+    ],
 )
 def test_words_are_sought_without_those_of_every_text(query: str, words: str) -> None:
     assert " ".join(sought(query).split()) == words
@@ -60,17 +61,19 @@ FRENCH = (
 """Questions about the sample graph of players, each with the node that answers it."""
 
 
-@each_row(
-    "text, expected",
-    ("What happens when fetching the players fails?", True),
-    ("Send mail to finance", True),
-    ("", True),
-    ("B2 v2.1 HTTP-404", True),
-    ("Que se passe-t-il quand la lecture des joueurs échoue ?", False),
-    ("Was passiert, wenn die Spieler nicht gelesen werden?", False),
-    ("¿Qué pasa si falla la lectura de los jugadores?", False),
-    ("Что будет, если чтение не удастся", False),
-    ("選手の取得に失敗したら", False),
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("What happens when fetching the players fails?", True),
+        ("Send mail to finance", True),
+        ("", True),
+        ("B2 v2.1 HTTP-404", True),
+        ("Que se passe-t-il quand la lecture des joueurs échoue ?", False),
+        ("Was passiert, wenn die Spieler nicht gelesen werden?", False),
+        ("¿Qué pasa si falla la lectura de los jugadores?", False),
+        ("Что будет, если чтение не удастся", False),
+        ("選手の取得に失敗したら", False),
+    ],
 )
 def test_a_text_of_another_language_is_known_by_its_function_words(
     text: str, expected: bool
@@ -78,17 +81,22 @@ def test_a_text_of_another_language_is_known_by_its_function_words(
     assert is_english(text) is expected
 
 
-@each_row(
-    "texts, language",
-    (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
-    (["Vérifie que la facture est dans le dossier du client"], "fr"),
-    (
-        ["Checks that the bill is in the folder of the client", "la facture est dans le dossier"],
-        None,
-    ),
-    (["Prüft die Rechnung"], None),  # too little to know
-    (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
-    ([], None),
+@pytest.mark.parametrize(
+    ("texts", "language"),
+    [
+        (["Prüft, ob die Rechnung mit dem Auftrag und der Lieferung übereinstimmt"], "de"),
+        (["Vérifie que la facture est dans le dossier du client"], "fr"),
+        (
+            [
+                "Checks that the bill is in the folder of the client",
+                "la facture est dans le dossier",
+            ],
+            None,
+        ),
+        (["Prüft die Rechnung"], None),  # too little to know
+        (["=items.map((e, i) => e.a + o.de + das.des)", "b-a-e-o-d-9a e/o/a/as/dos.json"], None),
+        ([], None),
+    ],
 )
 def test_a_graph_is_written_in_the_language_of_its_sentences(
     texts: list[str], language: str | None
@@ -165,16 +173,18 @@ async def test_french_questions_about_an_english_graph_find_their_node_first() -
     assert shares[1] >= max(0.6, shares[0])
 
 
-@each_row(
-    "model, expected",
-    ("intfloat/multilingual-e5-small", ["query: who?", "passage: a text"]),
-    (
-        "e5-large-instruct",
-        ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"],
-    ),
-    ("nomic-embed-text:v1.5", ["search_query: who?", "search_document: a text"]),
-    ("BAAI/bge-m3", ["who?", "a text"]),
-    ("text-embedding-3-small", ["who?", "a text"]),
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("intfloat/multilingual-e5-small", ["query: who?", "passage: a text"]),
+        (
+            "e5-large-instruct",
+            ["Instruct: Given a question, find what answers it\nQuery: who?", "a text"],
+        ),
+        ("nomic-embed-text:v1.5", ["search_query: who?", "search_document: a text"]),
+        ("BAAI/bge-m3", ["who?", "a text"]),
+        ("text-embedding-3-small", ["who?", "a text"]),
+    ],
 )
 async def test_a_model_is_sent_what_its_makers_want_before_a_text(
     model: str, expected: list[str]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from datasources.base import MutableGraphDataSource
@@ -21,7 +22,6 @@ from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import FLOW, WORKSPACE, a_node
 from tests.graphrag.approvals.helpers import EDITOR, Bench, a_bench
 from tests.graphrag.live.helpers import Failing
-from tests.support.each_row import each_row
 from tests.support.waiting import drained, until
 
 local = LocalEmbedder()
@@ -216,7 +216,7 @@ class Unreadable:
         return await self._inner.get_nodes(graph_key, **more)
 
 
-@each_row("listing", False, True)
+@pytest.mark.parametrize("listing", [False, True])
 async def test_an_unreadable_node_is_left_out_and_the_others_are_embedded(listing: bool) -> None:
     database = MemoryDatabase()
     await make_graph(database, "bad", 20)
@@ -381,7 +381,7 @@ async def test_a_changed_type_embeds_its_nodes_again() -> None:
     }
 
 
-@each_row("hangs", False, True)
+@pytest.mark.parametrize("hangs", [False, True])
 async def test_an_approval_never_waits_for_an_embedding(hangs: bool) -> None:
     bench = await a_bench()
     approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})

@@ -27,7 +27,6 @@ from graphrag.embedding.embedder import (
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from graphrag.embedding.workspace_embedder import QueryEmbedder
 from tests.support.clock import Clock
-from tests.support.each_row import each_row
 
 local = LocalEmbedder()
 
@@ -173,11 +172,15 @@ async def test_a_provider_that_refuses_everything_is_given_up_on() -> None:
     assert len(recorder.batches) < 50
 
 
-@each_row(
+@pytest.mark.parametrize(
     "error",
-    EmbeddingUnauthorized(provider="r", variable="KEY"),
-    EmbeddingRefused(provider="r", status=404, reason="no such model", retryable=False),
-    EmbeddingRefused(provider="r", status=429, reason="quota", retryable=True, retry_after_s=0.001),
+    [
+        EmbeddingUnauthorized(provider="r", variable="KEY"),
+        EmbeddingRefused(provider="r", status=404, reason="no such model", retryable=False),
+        EmbeddingRefused(
+            provider="r", status=429, reason="quota", retryable=True, retry_after_s=0.001
+        ),
+    ],
 )
 async def test_a_failure_that_no_text_causes_stops_and_keeps_what_is_done(error: Exception) -> None:
     class Failing(Recorder):

@@ -10,7 +10,6 @@ from datasources.types import Edge, Graph, Node
 from graphrag.evaluation.answer_cases import AskedChange, AskedQuestion, CaseGraph
 from graphrag.evaluation.answer_scoring import has_fact, normalize, says_connected, score_answer
 from graphrag.evaluation.expected_graph import check_change, score_change
-from tests.support.each_row import each_row
 
 
 def a_graph(*edges: tuple[str, str], **data: Any) -> CaseGraph:
@@ -34,61 +33,69 @@ FOLLOWS = AskedQuestion(
 )
 
 
-@each_row(
-    "answer, verdict",
-    ("**Sort it** reads `https://a.example/x`.", "right"),
-    ("{{node:sort}} reads https://a.example/x", "right"),
-    ("It is sort it.", "partly"),
-    ("It is something else.", "wrong"),
-    ("", "wrong"),
-    ("Sort it reads https://a.example/x, and Note it.", "invented"),
-    ("Sort it reads https://a.example/x; Sort it → Fetch it", "invented"),
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("**Sort it** reads `https://a.example/x`.", "right"),
+        ("{{node:sort}} reads https://a.example/x", "right"),
+        ("It is sort it.", "partly"),
+        ("It is something else.", "wrong"),
+        ("", "wrong"),
+        ("Sort it reads https://a.example/x, and Note it.", "invented"),
+        ("Sort it reads https://a.example/x; Sort it → Fetch it", "invented"),
+    ],
 )
 def test_an_answer_is_right_partly_right_wrong_or_invented(answer: str, verdict: str) -> None:
     assert score_answer(answer, FOLLOWS, GRAPH).verdict == verdict
 
 
-@each_row(
-    "text, fact, is_there",
-    ("It is 10.", "10", True),
-    ("from -10 on", "10", False),
-    ("1.10 or 10.5", "10", False),
-    ("-10 it is", "-10", True),
-    ("There are three of them", "3", True),
-    ("threefold", "3", False),
-    ("prefetch", "fetch", False),
-    ("gpt-4o-mini", "gpt-4", False),
-    ("uses gpt-4.", "gpt-4", True),
-    ("A  long\nname", "a long NAME", True),
+@pytest.mark.parametrize(
+    ("text", "fact", "is_there"),
+    [
+        ("It is 10.", "10", True),
+        ("from -10 on", "10", False),
+        ("1.10 or 10.5", "10", False),
+        ("-10 it is", "-10", True),
+        ("There are three of them", "3", True),
+        ("threefold", "3", False),
+        ("prefetch", "fetch", False),
+        ("gpt-4o-mini", "gpt-4", False),
+        ("uses gpt-4.", "gpt-4", True),
+        ("A  long\nname", "a long NAME", True),
+    ],
 )
 def test_facts_are_whole_words_and_numbers(text: str, fact: str, is_there: bool) -> None:
     assert has_fact(normalize(text), fact) is is_there
 
 
-@each_row(
-    "answer, said",
-    ("Yes.", True),
-    ("Yes, no doubt about it.", True),
-    ("No, it is not.", False),
-    ("There is no direct edge between them.", False),
-    ("Fetch it leads straight to Sort it.", True),
-    ("They aren't linked.", False),
-    ("Non, ils ne sont pas reliés.", False),
-    ("Oui.", True),
-    ("No model is configured. I do know nothing.", None),
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("Yes.", True),
+        ("Yes, no doubt about it.", True),
+        ("No, it is not.", False),
+        ("There is no direct edge between them.", False),
+        ("Fetch it leads straight to Sort it.", True),
+        ("They aren't linked.", False),
+        ("Non, ils ne sont pas reliés.", False),
+        ("Oui.", True),
+        ("No model is configured. I do know nothing.", None),
+    ],
 )
 def test_yes_and_no_are_told_apart(answer: str, said: bool | None) -> None:
     assert says_connected(answer) is said
 
 
-@each_row(
-    "pair, answer, verdict",
-    (("Fetch it", "Sort it"), "Yes.", "right"),
-    (("Fetch it", "Sort it"), "fetch → sort", "right"),
-    (("Fetch it", "Sort it"), "No.", "wrong"),
-    (("Fetch it", "Sort it"), "I cannot tell.", "wrong"),
-    (("Fetch it", "Note it"), "No.", "right"),
-    (("Fetch it", "Note it"), "Yes, an edge does that.", "invented"),
+@pytest.mark.parametrize(
+    ("pair", "answer", "verdict"),
+    [
+        (("Fetch it", "Sort it"), "Yes.", "right"),
+        (("Fetch it", "Sort it"), "fetch → sort", "right"),
+        (("Fetch it", "Sort it"), "No.", "wrong"),
+        (("Fetch it", "Sort it"), "I cannot tell.", "wrong"),
+        (("Fetch it", "Note it"), "No.", "right"),
+        (("Fetch it", "Note it"), "Yes, an edge does that.", "invented"),
+    ],
 )
 def test_whether_nodes_are_connected_is_read_from_the_graph(
     pair: tuple[str, str], answer: str, verdict: str
@@ -130,14 +137,16 @@ def test_a_rename_is_right_also_where_references_follow_it() -> None:
     assert score_change(before, renamed, RENAMED).verdict == "right"
 
 
-@each_row(
-    "after, verdict",
-    (GRAPH, "wrong"),
-    (_with(GRAPH, "sort", name="Order it"), "right"),
-    (_with(_with(GRAPH, "sort", name="Order it"), "mail", text="new"), "invented"),
-    (_with(GRAPH, "sort", name="Other"), "wrong"),
-    (_without(_with(GRAPH, "sort", name="Order it"), edge="sort-mail"), "invented"),
-    (_without(_with(GRAPH, "sort", name="Order it"), node="note"), "invented"),
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        (GRAPH, "wrong"),
+        (_with(GRAPH, "sort", name="Order it"), "right"),
+        (_with(_with(GRAPH, "sort", name="Order it"), "mail", text="new"), "invented"),
+        (_with(GRAPH, "sort", name="Other"), "wrong"),
+        (_without(_with(GRAPH, "sort", name="Order it"), edge="sort-mail"), "invented"),
+        (_without(_with(GRAPH, "sort", name="Order it"), node="note"), "invented"),
+    ],
 )
 def test_a_change_is_compared_with_the_whole_graph(after: CaseGraph, verdict: str) -> None:
     assert score_change(GRAPH, after, RENAMED).verdict == verdict
@@ -159,12 +168,14 @@ def test_edges_are_expected_to_be_there_or_gone() -> None:
     assert score_change(GRAPH, a_graph(("fetch", "mail")), asked).verdict == "invented"
 
 
-@each_row(
-    "asked, reason",
-    (AskedChange(ask="!", gone=("Nobody",)), "0 nodes are called"),
-    (AskedChange(ask="!", edges=(("Fetch it", "Sort it"),)), "it holds already"),
-    (AskedChange(ask="!", set={"Sort it": {"data.name": "Sort it"}}), "it holds already"),
-    (AskedChange(ask="!"), "expects nothing"),
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (AskedChange(ask="!", gone=("Nobody",)), "0 nodes are called"),
+        (AskedChange(ask="!", edges=(("Fetch it", "Sort it"),)), "it holds already"),
+        (AskedChange(ask="!", set={"Sort it": {"data.name": "Sort it"}}), "it holds already"),
+        (AskedChange(ask="!"), "expects nothing"),
+    ],
 )
 def test_a_change_that_does_not_fit_its_graph_is_refused(asked: AskedChange, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):

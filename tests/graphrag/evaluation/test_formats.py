@@ -30,7 +30,6 @@ from graphrag.evaluation.knowledge import load_knowledge, score_knowledge
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import WORKSPACE
-from tests.support.each_row import each_row
 from tests.support.made_up_knowledge import HOPS, write
 
 FACTS = b"Orvin|lived in|Arlon\nAare|flows through|Arlon\n\nOrvin|taught|Pelt\n"
@@ -146,7 +145,7 @@ def test_openie_passages_may_be_one_text_and_be_asked_for_by_title() -> None:
     assert read.questions == (Question(text="q", passages=("1", "0")),)
 
 
-@each_row("gold", [1], [-1], ["Bode"])
+@pytest.mark.parametrize("gold", [[1], [-1], ["Bode"]])
 def test_a_gold_passage_that_does_not_exist_is_refused(gold: list[Any]) -> None:
     with pytest.raises(
         UnreadableKnowledge, match=r"q\.json: 0\.gold_passages: there is no passage"
@@ -164,21 +163,26 @@ def test_triples_are_split_at_bars_or_tabs_and_named_in_their_subject() -> None:
     assert Entity(name="Arlon") in read.entities
 
 
-@each_row(
-    "line, asked",
-    ("where did [Orvin] live\tArlon|Pelt", ("where did Orvin live", ("Arlon", "Pelt"), ("Orvin",))),
-    ("[Orvin] lived where\tArlon", ("Orvin lived where", ("Arlon",), ("Orvin",))),
-    (
-        "where did orvin live ?\tArlon(Arlon/Pelt/)\tOrvin#lived in#Arlon#<end>#Arlon",
-        ("where did orvin live ?", ("Arlon", "Pelt"), ("Orvin",)),
-    ),
-    ("x ?\ta (b)(a (b)/)\tOrvin#r#a (b)", ("x ?", ("a (b)",), ("Orvin",))),
-    ('{"question": "q", "answers": ["Arlon"], "id": 7}', ("q", ("Arlon",), ())),
-    (
-        '{"question": "q", "answers": [{"kb_id": "Arlon", "text": "A town"}, '
-        '{"kb_id": "m.1", "text": "Pelt"}], "entities": [{"kb_id": "Orvin", "text": null}]}',
-        ("q", ("Arlon", "Pelt"), ("Orvin",)),
-    ),
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        (
+            "where did [Orvin] live\tArlon|Pelt",
+            ("where did Orvin live", ("Arlon", "Pelt"), ("Orvin",)),
+        ),
+        ("[Orvin] lived where\tArlon", ("Orvin lived where", ("Arlon",), ("Orvin",))),
+        (
+            "where did orvin live ?\tArlon(Arlon/Pelt/)\tOrvin#lived in#Arlon#<end>#Arlon",
+            ("where did orvin live ?", ("Arlon", "Pelt"), ("Orvin",)),
+        ),
+        ("x ?\ta (b)(a (b)/)\tOrvin#r#a (b)", ("x ?", ("a (b)",), ("Orvin",))),
+        ('{"question": "q", "answers": ["Arlon"], "id": 7}', ("q", ("Arlon",), ())),
+        (
+            '{"question": "q", "answers": [{"kb_id": "Arlon", "text": "A town"}, '
+            '{"kb_id": "m.1", "text": "Pelt"}], "entities": [{"kb_id": "Orvin", "text": null}]}',
+            ("q", ("Arlon", "Pelt"), ("Orvin",)),
+        ),
+    ],
 )
 def test_questions_are_read_in_every_way_of_writing_them(line: str, asked: tuple[Any, ...]) -> None:
     question = triples(FACTS, line.encode()).questions[0]
@@ -217,24 +221,26 @@ def test_our_format_takes_questions_inside_and_beside() -> None:
 # Bad files say where
 
 
-@each_row(
-    "facts, questions, named",
-    (b"a|b|c\na|b\n", b"q\ta", "kb.txt: line 2: expected subject|relation|object, found 'a|b'"),
-    (b"a|b|c|d\n", b"q\ta", "kb.txt: line 1"),
-    (b"a||c\n", b"q\ta", "kb.txt: line 1"),
-    (b"a\tb\n", b"q\ta", "kb.txt: line 1"),
-    (b"a|b|c\n\n\xff|b|c\n", b"q\ta", "kb.txt: line 3: it is not UTF-8"),
-    (b"\n \n", b"q\ta", "kb.txt: it holds no subject"),
-    (FACTS, b"q\tArlon\nno tab here\n", "q.txt: line 2: expected a question, a tab"),
-    (FACTS, b"q\t|\n", "q.txt: line 1: it names no answer"),
-    (FACTS, b'{"question": "q", "answers": []}', "q.txt: line 1, answers"),
-    (FACTS, b'q\tArlon\n{"question": "q"', "q.txt: line 2: Invalid JSON"),
-    (
-        FACTS,
-        b'[{"question": "q", "answers": ["Arlon"]},\n {"answers": ["Arlon"]}]',
-        "q.txt: 1.question",
-    ),
-    (FACTS, b"", "q.txt: it holds no question"),
+@pytest.mark.parametrize(
+    ("facts", "questions", "named"),
+    [
+        (b"a|b|c\na|b\n", b"q\ta", "kb.txt: line 2: expected subject|relation|object, found 'a|b'"),
+        (b"a|b|c|d\n", b"q\ta", "kb.txt: line 1"),
+        (b"a||c\n", b"q\ta", "kb.txt: line 1"),
+        (b"a\tb\n", b"q\ta", "kb.txt: line 1"),
+        (b"a|b|c\n\n\xff|b|c\n", b"q\ta", "kb.txt: line 3: it is not UTF-8"),
+        (b"\n \n", b"q\ta", "kb.txt: it holds no subject"),
+        (FACTS, b"q\tArlon\nno tab here\n", "q.txt: line 2: expected a question, a tab"),
+        (FACTS, b"q\t|\n", "q.txt: line 1: it names no answer"),
+        (FACTS, b'{"question": "q", "answers": []}', "q.txt: line 1, answers"),
+        (FACTS, b'q\tArlon\n{"question": "q"', "q.txt: line 2: Invalid JSON"),
+        (
+            FACTS,
+            b'[{"question": "q", "answers": ["Arlon"]},\n {"answers": ["Arlon"]}]',
+            "q.txt: 1.question",
+        ),
+        (FACTS, b"", "q.txt: it holds no question"),
+    ],
 )
 def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None:
     with pytest.raises(UnreadableKnowledge) as caught:
@@ -242,22 +248,24 @@ def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None
     assert str(caught.value).startswith(named)
 
 
-@each_row(
-    "change, named",
-    ({"facts": [["a", "b"]]}, "k.json: facts.0"),
-    ({"passages": [{"id": "p", "title": " "}]}, "k.json: passages.0.title"),
-    ({"relations": []}, "k.json: relations"),
-    ({"questions": [{"question": "q"}]}, "k.json: questions.0"),
-    (
-        {"questions": [{"question": "q", "passages": ["p1"], "answers": ["Arlon"]}]},
-        "k.json: questions.0",
-    ),
-    ({"questions": []}, "k.json: it holds no question"),
-    (
-        {"passages": DOCUMENT["passages"] * 2},
-        "k.json: passages.1: the id 'p1' is that of passages.0",
-    ),
-    ({"entities": DOCUMENT["entities"] * 2}, "k.json: entities.1: the name 'Arlon'"),
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"facts": [["a", "b"]]}, "k.json: facts.0"),
+        ({"passages": [{"id": "p", "title": " "}]}, "k.json: passages.0.title"),
+        ({"relations": []}, "k.json: relations"),
+        ({"questions": [{"question": "q"}]}, "k.json: questions.0"),
+        (
+            {"questions": [{"question": "q", "passages": ["p1"], "answers": ["Arlon"]}]},
+            "k.json: questions.0",
+        ),
+        ({"questions": []}, "k.json: it holds no question"),
+        (
+            {"passages": DOCUMENT["passages"] * 2},
+            "k.json: passages.1: the id 'p1' is that of passages.0",
+        ),
+        ({"entities": DOCUMENT["entities"] * 2}, "k.json: entities.1: the name 'Arlon'"),
+    ],
 )
 def test_a_document_that_is_wrong_is_refused_with_the_place(
     change: dict[str, Any], named: str
@@ -277,7 +285,7 @@ def test_json_nested_too_deep_is_refused() -> None:
         read_knowledge("knowledge", b"[" * 100_000, "k.json")
 
 
-@each_row("form", "openie", "triples")
+@pytest.mark.parametrize("form", ["openie", "triples"])
 def test_formats_without_questions_of_their_own_need_some(form: Any) -> None:
     with pytest.raises(UnreadableKnowledge, match="questions are in a file of their own"):
         read_knowledge(form, FACTS, "kb.txt")

@@ -32,7 +32,6 @@ from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
 from tests.contracts.samples import a_graph
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 from tests.support.opened import open_services
 
 
@@ -92,14 +91,16 @@ QUERIES = [
 ]
 
 
-@each_row(
-    "data, name",
-    ({"name": "Fetch"}, "Fetch"),
-    ({"name": ""}, ""),
-    ({"name": 3}, "k"),
-    ({}, "k"),
-    (None, "k"),
-    ([1], "k"),
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        ({"name": "Fetch"}, "Fetch"),
+        ({"name": ""}, ""),
+        ({"name": 3}, "k"),
+        ({}, "k"),
+        (None, "k"),
+        ([1], "k"),
+    ],
 )
 def test_a_nodes_name_is_the_one_it_came_with_else_its_key(data: Any, name: str) -> None:
     assert workflows.node_name(Node(key="k", graph_key="g", type="t", data=data)) == name
@@ -231,13 +232,15 @@ def test_splits_hold_every_question_once_and_leave_out_what_is_alike_everywhere(
     assert len(parts["relevant 4+"]) == 8
 
 
-@each_row(
-    "question, language",
-    ("Which node sends the mail?", "en"),
-    ("Quel nœud envoie le courriel ?", "fr"),
-    ("Welcher Knoten schickt die Nachricht?", "de"),
-    ("¿Qué nodo envía el correo?", "es"),
-    ("xyzzy", "other"),
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("Which node sends the mail?", "en"),
+        ("Quel nœud envoie le courriel ?", "fr"),
+        ("Welcher Knoten schickt die Nachricht?", "de"),
+        ("¿Qué nodo envía el correo?", "es"),
+        ("xyzzy", "other"),
+    ],
 )
 def test_a_language_is_known_by_its_usual_words(question: str, language: str) -> None:
     assert language_of(question) == language
@@ -272,13 +275,15 @@ async def a_retriever(knowledge: Knowledge) -> Retriever:
     return Retriever(source, embedder)
 
 
-@each_row(
-    "ranking, gold, scores",
-    ("abc", "a", (1, 1, 1, 1, 1, 1, 1)),
-    ("xab", "ab", (0.5, 1, 1, 0, 1, 1, 0.5)),
-    ("xxxxxa", "ab", (0, 0, 0.5, 0, 0, 1, 1 / 6)),
-    ("abc", "x", (0, 0, 0, 0, 0, 0, 0)),
-    ("", "x", (0, 0, 0, 0, 0, 0, 0)),
+@pytest.mark.parametrize(
+    ("ranking", "gold", "scores"),
+    [
+        ("abc", "a", (1, 1, 1, 1, 1, 1, 1)),
+        ("xab", "ab", (0.5, 1, 1, 0, 1, 1, 0.5)),
+        ("xxxxxa", "ab", (0, 0, 0.5, 0, 0, 1, 1 / 6)),
+        ("abc", "x", (0, 0, 0, 0, 0, 0, 0)),
+        ("", "x", (0, 0, 0, 0, 0, 0, 0)),
+    ],
 )
 def test_scores_are_those_counted_by_hand(
     ranking: str, gold: str, scores: tuple[float, ...]

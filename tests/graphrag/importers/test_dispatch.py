@@ -25,33 +25,34 @@ from tests.graphrag.importers.helpers import (
     read,
     to,
 )
-from tests.support.each_row import each_row
 from tests.support.waiting import cancelled, until
 
 
-@each_row(
-    "raw, reason",
-    (b"", "it is empty"),
-    (b" \n", "it is empty"),
-    (b"{nodes", "not JSON .*line 1, column 2"),
-    (b"\xff\xfe\x00", "not JSON"),
-    (b"\x80abc", "not JSON"),
-    (b"3", "a bare int"),
-    (b"null", "a bare NoneType"),
-    (b"[]", "its JSON list is not"),
-    (b'[{"title": "a"}, {"title": "b"}]', "its JSON list is not"),
-    (b"{}", "fields: none"),
-    (b'{"a": 1, "b": 2}', "fields: a, b"),
-    (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
-    (b'{"nodes": [{"id": "1"}], "edges": []}', "editor of nodes and edges, not an n8n"),
-    (b'{"graph": {}, "nodes": [], "edges": []}', '"configs" are missing'),
-    (
-        b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]',
-        "holds 2 n8n workflows",
-    ),
-    (b'[{"id": "1", "type": "debug"}]', "its JSON list is not"),
-    (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
-    (b"[" * 5000 + b"]" * 5000, "not JSON"),
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "it is empty"),
+        (b" \n", "it is empty"),
+        (b"{nodes", "not JSON .*line 1, column 2"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"\x80abc", "not JSON"),
+        (b"3", "a bare int"),
+        (b"null", "a bare NoneType"),
+        (b"[]", "its JSON list is not"),
+        (b'[{"title": "a"}, {"title": "b"}]', "its JSON list is not"),
+        (b"{}", "fields: none"),
+        (b'{"a": 1, "b": 2}', "fields: a, b"),
+        (b'{"nodes": {}, "connections": {}}', "fields: connections, nodes"),
+        (b'{"nodes": [{"id": "1"}], "edges": []}', "editor of nodes and edges, not an n8n"),
+        (b'{"graph": {}, "nodes": [], "edges": []}', '"configs" are missing'),
+        (
+            b'[{"nodes": [], "connections": {}}, {"nodes": [], "connections": {}}]',
+            "holds 2 n8n workflows",
+        ),
+        (b'[{"id": "1", "type": "debug"}]', "its JSON list is not"),
+        (b'{"nodes":' + b"[" * 300 + b"]" * 300 + b"}", "nested more than"),
+        (b"[" * 5000 + b"]" * 5000, "not JSON"),
+    ],
 )
 def test_file_that_is_no_workflow_is_refused_with_the_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(UnreadableWorkflow, match=reason) as refused:
@@ -59,7 +60,7 @@ def test_file_that_is_no_workflow_is_refused_with_the_reason(raw: bytes, reason:
     assert refused.value.file == "some.json"
 
 
-@each_row("key", "", "a\nb", "x" * 201)
+@pytest.mark.parametrize("key", ["", "a\nb", "x" * 201])
 def test_impossible_graph_key_is_refused(key: str) -> None:
     if key:
         with pytest.raises(UnreadableWorkflow, match="graph key"):
@@ -77,7 +78,7 @@ def test_each_format_is_recognised() -> None:
         assert read(listed).report.format == "node-red"
 
 
-@each_row("encoding", "utf-8", "utf-8-sig", "utf-16")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_byte_order_mark_is_no_obstacle(encoding: str) -> None:
     raw = orjson.dumps(n8n([n8n_node("Café")])).decode().encode(encoding)
     assert read(raw).nodes[0].key == "cafe"
@@ -96,7 +97,7 @@ _LEAVES = (
 )
 
 
-@each_row("text", "[", "<", "eyJ-", "Bearer ", "{{", "sk-", "# ", "*")
+@pytest.mark.parametrize("text", ["[", "<", "eyJ-", "Bearer ", "{{", "sk-", "# ", "*"])
 def test_text_made_to_slow_a_reader_down_is_read(text: str) -> None:
     hostile = text * (100_000 // len(text))
     note = n8n_node("N", "n8n-nodes-base.stickyNote", parameters={"content": hostile})

@@ -22,7 +22,6 @@ from tests.graphrag.importers.helpers import (
     remarks,
     to,
 )
-from tests.support.each_row import each_row
 
 LANGCHAIN = "@n8n/n8n-nodes-langchain."
 
@@ -58,11 +57,13 @@ def test_node_keeps_name_place_version_parameters_and_options() -> None:
     assert result.report.lines() == []
 
 
-@each_row(
-    "field, language",
-    ("jsCode", "javascript"),
-    ("functionCode", "javascript"),
-    ("pythonCode", "python"),
+@pytest.mark.parametrize(
+    ("field", "language"),
+    [
+        ("jsCode", "javascript"),
+        ("functionCode", "javascript"),
+        ("pythonCode", "python"),
+    ],
 )
 def test_code_field_becomes_process(field: str, language: str) -> None:
     raw = n8n_node("Sum", "n8n-nodes-base.code", parameters={field: "return 1", "mode": "each"})
@@ -185,15 +186,17 @@ def test_connections_by_id_are_resolved_and_said() -> None:
     assert "repaired 2 connection ends: it named a node by its id (A, B)" in remarks(result)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "connections",
-    [[to("B")]],
-    {"A": [[to("B")]]},
-    {"A": {"main": {"x": to("B")}}},
-    {"A": {"main": ["B"]}},
-    {"A": {"main": [["B"]]}},
-    {"A": {"main": [[{"type": "main", "index": 0}]]}},
-    "A to B",
+    [
+        [[to("B")]],
+        {"A": [[to("B")]]},
+        {"A": {"main": {"x": to("B")}}},
+        {"A": {"main": ["B"]}},
+        {"A": {"main": [["B"]]}},
+        {"A": {"main": [[{"type": "main", "index": 0}]]}},
+        "A to B",
+    ],
 )
 def test_malformed_connection_is_dropped_and_counted(connections: Any) -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], connections))
@@ -208,7 +211,7 @@ def test_list_of_targets_in_place_of_outputs_is_the_first_output() -> None:
     assert "read as the first output" in remarks(result)
 
 
-@each_row("index", -1, "0", 1.5, None, True, 10**12)
+@pytest.mark.parametrize("index", [-1, "0", 1.5, None, True, 10**12])
 def test_unreadable_input_index_is_the_first_input(index: Any) -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B", index=index)]]}}))
     assert result.edges[0].target_handle == "0"
@@ -251,7 +254,7 @@ def test_entries_that_are_no_nodes_are_dropped_and_counted() -> None:
     assert dropped_count(result.report, "node") == 5
 
 
-@each_row("nodes", [], [None])
+@pytest.mark.parametrize("nodes", [[], [None]])
 def test_workflow_without_a_readable_node_is_refused(nodes: list[Any]) -> None:
     with pytest.raises(UnreadableWorkflow, match="no node that can be read"):
         read(n8n(nodes))
@@ -324,7 +327,7 @@ def test_sample_workflow_imports_without_a_remark() -> None:
     assert (len(result.nodes), len(result.edges)) == (18, 16)
 
 
-@each_row("first", True, False)
+@pytest.mark.parametrize("first", [True, False])
 def test_connections_go_to_a_step_rather_than_to_a_note_of_its_name(first: bool) -> None:
     note = n8n_node(
         "A", "n8n-nodes-base.stickyNote", id="note", parameters={"content": "# About A"}

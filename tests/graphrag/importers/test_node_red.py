@@ -4,6 +4,8 @@ wrong with them.
 
 from typing import Any
 
+import pytest
+
 from mock_data import load_text
 from tests.graphrag.importers.helpers import (
     assert_sound,
@@ -13,7 +15,6 @@ from tests.graphrag.importers.helpers import (
     read,
     remarks,
 )
-from tests.support.each_row import each_row
 
 
 def _node(node_id: str, kind: str = "change", **fields: Any) -> dict[str, Any]:
@@ -90,14 +91,16 @@ def test_comment_becomes_a_note() -> None:
     )
 
 
-@each_row(
-    "kind, fields, name",
-    ("http in", {"method": "get", "url": "/a"}, "GET /a"),
-    ("http in", {}, "http in"),
-    ("change", {"rules": [{"t": "set", "p": "payload"}]}, "set payload"),
-    ("change", {"rules": [3]}, "change"),
-    ("mqtt in", {"topic": "t/1"}, "mqtt in t/1"),
-    ("debug", {}, "debug"),
+@pytest.mark.parametrize(
+    ("kind", "fields", "name"),
+    [
+        ("http in", {"method": "get", "url": "/a"}, "GET /a"),
+        ("http in", {}, "http in"),
+        ("change", {"rules": [{"t": "set", "p": "payload"}]}, "set payload"),
+        ("change", {"rules": [3]}, "change"),
+        ("mqtt in", {"topic": "t/1"}, "mqtt in t/1"),
+        ("debug", {}, "debug"),
+    ],
 )
 def test_unnamed_node_is_called_by_what_tells_it_apart(kind: str, fields: Any, name: str) -> None:
     assert read([_node("1", kind, **{"name": "", **fields})]).nodes[0].data["name"] == name

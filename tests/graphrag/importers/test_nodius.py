@@ -27,7 +27,6 @@ from tests.graphrag.importers.helpers import (
     n8n_node,
     read,
 )
-from tests.support.each_row import each_row
 from tools import secret_texts
 
 Change = Callable[[dict[str, Any]], Any]
@@ -86,7 +85,7 @@ async def test_edge_at_a_missing_handle_is_kept_and_said() -> None:
     assert "uses a handle that its node does not have" in result.report.lines()[0]
 
 
-@each_row("version, name", (0.5, "Filter"), (1, "Filter"), (2, "Sieve"))
+@pytest.mark.parametrize(("version", "name"), [(0.5, "Filter"), (1, "Filter"), (2, "Sieve")])
 async def test_type_of_another_file_replaces_one_only_if_it_is_newer(
     version: float, name: str
 ) -> None:
@@ -120,24 +119,26 @@ async def test_type_that_every_workspace_sees_is_not_copied() -> None:
     assert {c.workspace for c in await bench.source.get_node_configs()} == {"root"}
 
 
-@each_row(
-    "change, named",
-    (lambda d: d.update(formatVersion=2), "formatVersion is 2"),
-    (lambda d: d.update(formatVersion=True), "formatVersion is True"),
-    (lambda d: d.pop("formatVersion"), "formatVersion is None"),
-    (lambda d: d.update(extra=1), "'extra'"),
-    (lambda d: d.pop("edges"), "'edges' must be a list"),
-    (lambda d: d.update(configs={}), "'configs' must be a list"),
-    (lambda d: d.pop("graph"), "graphs/\\?"),
-    (lambda d: d["graph"].pop("name"), "graphs/testgraph001: field 'name'"),
-    (lambda d: d["graph"].pop("_key"), "graphs/\\?: field '_key'"),
-    (lambda d: d["nodes"].append(3), "nodes/\\?: field 'number 10'"),
-    (lambda d: d["nodes"][0].update(posX="left"), "nodes/.*: field 'posX"),
-    (lambda d: d["nodes"].append(d["nodes"][0]), "nodes are put twice"),
-    (lambda d: d["nodes"][0].update(graphKey="other"), "field 'graphKey': is 'other'"),
-    (lambda d: d["nodes"][0].update(sheet="9"), "a sheet that the graph does not have"),
-    (lambda d: d["edges"][0].update(target="gone"), "edges without a node at an end"),
-    (lambda d: d["configs"][0].pop("displayName"), "node_configs/.*: field 'displayName'"),
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda d: d.update(formatVersion=2), "formatVersion is 2"),
+        (lambda d: d.update(formatVersion=True), "formatVersion is True"),
+        (lambda d: d.pop("formatVersion"), "formatVersion is None"),
+        (lambda d: d.update(extra=1), "'extra'"),
+        (lambda d: d.pop("edges"), "'edges' must be a list"),
+        (lambda d: d.update(configs={}), "'configs' must be a list"),
+        (lambda d: d.pop("graph"), "graphs/\\?"),
+        (lambda d: d["graph"].pop("name"), "graphs/testgraph001: field 'name'"),
+        (lambda d: d["graph"].pop("_key"), "graphs/\\?: field '_key'"),
+        (lambda d: d["nodes"].append(3), "nodes/\\?: field 'number 10'"),
+        (lambda d: d["nodes"][0].update(posX="left"), "nodes/.*: field 'posX"),
+        (lambda d: d["nodes"].append(d["nodes"][0]), "nodes are put twice"),
+        (lambda d: d["nodes"][0].update(graphKey="other"), "field 'graphKey': is 'other'"),
+        (lambda d: d["nodes"][0].update(sheet="9"), "a sheet that the graph does not have"),
+        (lambda d: d["edges"][0].update(target="gone"), "edges without a node at an end"),
+        (lambda d: d["configs"][0].pop("displayName"), "node_configs/.*: field 'displayName'"),
+    ],
 )
 async def test_wrong_document_is_named(change: Change, named: str) -> None:
     document = await _nba()
@@ -146,22 +147,24 @@ async def test_wrong_document_is_named(change: Change, named: str) -> None:
         read(document)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "key",
-    "",
-    ".",
-    "..",
-    "...",
-    "a/b",
-    "/",
-    "a\\b",
-    "a%2fb",
-    "%00",
-    "a\x00",
-    "a\x7f",
-    " a",
-    "a ",
-    "k" * 201,
+    [
+        "",
+        ".",
+        "..",
+        "...",
+        "a/b",
+        "/",
+        "a\\b",
+        "a%2fb",
+        "%00",
+        "a\x00",
+        "a\x7f",
+        " a",
+        "a ",
+        "k" * 201,
+    ],
 )
 def test_a_key_that_an_address_cannot_carry_has_a_fault(key: str) -> None:
     assert key_fault(key)
@@ -240,24 +243,26 @@ def _imported(parameters: Any, **fields: Any) -> tuple[bytes, int]:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     "parameters",
-    {"password": "hush-hush"},
-    {"options": {"clientSecret": "hush-hush"}},
-    {"apiKey": "hush-hush"},
-    {"api-key": "hush-hush"},
-    {"headers": [{"name": "Authorization", "value": "hush-hush"}]},
-    {"headers": [{"name": "X-API-Key", "value": "hush-hush"}]},
-    {"assignments": [{"name": "botToken", "value": "hush-hush"}]},
-    {"text": f"key {TOKEN.replace('a1B2', 'hush-hush')} end"},
-    {"jsCode": "fetch(u, {headers: {Authorization: 'Bearer hush-hush.hush-hush'}})"},
-    {"url": "https://ed:hush-hush@api.example/v1?limit=3"},
-    {"url": "postgres://ed:hush-hush@p@db.example:5432/x"},
-    {"url": "redis://:hush-hush@cache.example"},
-    {"url": "https://api.example/v1?limit=3&api_key=hush-hush&page=2"},
-    {"url": "=https://api.example/{{ $json.id }}?access_token=hush-hush"},
-    {"url": "https://store.example/blob?sv=1&sig=hush-hush%3D"},
-    {"jsCode": "await fetch('https://api.example/?apikey=hush-hush')"},
+    [
+        {"password": "hush-hush"},
+        {"options": {"clientSecret": "hush-hush"}},
+        {"apiKey": "hush-hush"},
+        {"api-key": "hush-hush"},
+        {"headers": [{"name": "Authorization", "value": "hush-hush"}]},
+        {"headers": [{"name": "X-API-Key", "value": "hush-hush"}]},
+        {"assignments": [{"name": "botToken", "value": "hush-hush"}]},
+        {"text": f"key {TOKEN.replace('a1B2', 'hush-hush')} end"},
+        {"jsCode": "fetch(u, {headers: {Authorization: 'Bearer hush-hush.hush-hush'}})"},
+        {"url": "https://ed:hush-hush@api.example/v1?limit=3"},
+        {"url": "postgres://ed:hush-hush@p@db.example:5432/x"},
+        {"url": "redis://:hush-hush@cache.example"},
+        {"url": "https://api.example/v1?limit=3&api_key=hush-hush&page=2"},
+        {"url": "=https://api.example/{{ $json.id }}?access_token=hush-hush"},
+        {"url": "https://store.example/blob?sv=1&sig=hush-hush%3D"},
+        {"jsCode": "await fetch('https://api.example/?apikey=hush-hush')"},
+    ],
 )
 def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
     stored, dropped = _imported(parameters)
@@ -265,22 +270,24 @@ def test_secret_value_is_left_out_and_said(parameters: Any) -> None:
     assert dropped == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     "parameters",
-    {"password": "={{ $json.password }}"},
-    {"apiKey": "{{secrets.key}}"},
-    {"token": "${TOKEN}"},
-    {"password": ""},
-    {"authentication": "basicAuth", "sendHeaders": True},
-    {"maxTokens": 400, "tokenCount": "400"},
-    {"headers": [{"name": "Accept", "value": "text/plain"}]},
-    {"text": "Basic auth and Bearer tokens explained"},
-    {"field": "password"},
-    {"url": "https://api.example:8443/v1?token={{ $json.token }}&page=2"},
-    {"url": "https://ed:${PASSWORD}@api.example/v1"},
-    {"url": "https://ed@api.example/a:b@c?to=a:b@c.example"},
-    {"url": "http://api.example:8080?mail=ed@example.org&author=me&key=name"},
-    {"text": "const url = `https://api.example?api_key=${key}` + '&token=' + t"},
+    [
+        {"password": "={{ $json.password }}"},
+        {"apiKey": "{{secrets.key}}"},
+        {"token": "${TOKEN}"},
+        {"password": ""},
+        {"authentication": "basicAuth", "sendHeaders": True},
+        {"maxTokens": 400, "tokenCount": "400"},
+        {"headers": [{"name": "Accept", "value": "text/plain"}]},
+        {"text": "Basic auth and Bearer tokens explained"},
+        {"field": "password"},
+        {"url": "https://api.example:8443/v1?token={{ $json.token }}&page=2"},
+        {"url": "https://ed:${PASSWORD}@api.example/v1"},
+        {"url": "https://ed@api.example/a:b@c?to=a:b@c.example"},
+        {"url": "http://api.example:8080?mail=ed@example.org&author=me&key=name"},
+        {"text": "const url = `https://api.example?api_key=${key}` + '&token=' + t"},
+    ],
 )
 def test_harmless_value_stays(parameters: Any) -> None:
     result = read(n8n([n8n_node("A", parameters=parameters)]))
@@ -345,7 +352,7 @@ def test_every_pattern_has_a_worst_case_here() -> None:
     } == _WORST.keys()
 
 
-@each_row("name", *sorted(_WORST))
+@pytest.mark.parametrize("name", [*sorted(_WORST)])
 def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
     """Seconds are far from what it takes; where each letter is read again from each place,
     so are minutes.
@@ -356,7 +363,7 @@ def test_worst_case_of_a_pattern_is_read_in_one_go(name: str) -> None:
     assert time.process_time() - began < 30
 
 
-@each_row("part", "-eyJ", "Bearer ", "://a:", "?a=", "&a", "<")
+@pytest.mark.parametrize("part", ["-eyJ", "Bearer ", "://a:", "?a=", "&a", "<"])
 def test_text_that_begins_as_many_secrets_is_read_in_one_go(part: str) -> None:
     began = time.process_time()
     scrub_text(part * _N, Tally(), "A")

@@ -10,7 +10,6 @@ from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.align import GraphContent
 from graphrag.importers.export import export_as
 from tests.graphrag.importers.helpers import edges_of, n8n, n8n_node, read, remarks, to, two
-from tests.support.each_row import each_row
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 
@@ -41,18 +40,20 @@ TEMPLATE = {
 BARE = {"nodes": two()["nodes"], "connections": two()["connections"]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     "document",
-    two(),
-    [two()],
-    {"data": two()},
-    {"data": [two()], "nextCursor": None},
-    {"workflow": two()},
-    {"workflow": {**TEMPLATE, "workflow": BARE}},
-    {"id": 7, "name": "Greets", "workflow": BARE},
-    {"versionId": "v", "workflowId": "w", **BARE, "authors": "Ada"},
-    {**BARE, "pinData": {}, "meta": {"instanceId": "i"}},
-    [{"workflow": two()}],
+    [
+        two(),
+        [two()],
+        {"data": two()},
+        {"data": [two()], "nextCursor": None},
+        {"workflow": two()},
+        {"workflow": {**TEMPLATE, "workflow": BARE}},
+        {"id": 7, "name": "Greets", "workflow": BARE},
+        {"versionId": "v", "workflowId": "w", **BARE, "authors": "Ada"},
+        {**BARE, "pinData": {}, "meta": {"instanceId": "i"}},
+        [{"workflow": two()}],
+    ],
 )
 def test_a_workflow_of_n8n_is_read_as_its_api_clipboard_library_and_backups_give_it(
     document: Any,
@@ -77,20 +78,22 @@ def test_n8n_nodes_alone_are_read_as_such_and_that_is_said() -> None:
     assert document["connections"] == {}
 
 
-@each_row(
-    "document, nodes, sheets",
-    ([TAB, *NODES], 2, ["Weather"]),
-    ({"flows": [TAB, *NODES], "rev": "1"}, 2, ["Weather"]),
-    (FLOW, 2, ["Weather"]),
-    ({**FLOW, "configs": [BROKER]}, 3, ["Weather", "config nodes"]),
-    (
-        [FLOW, {"id": "t2", "label": "Second", "nodes": [step("d", tab="t2")]}],
-        3,
-        ["Weather", "Second"],
-    ),
-    ({"id": "global", "configs": [BROKER], "subflows": []}, 1, ["config nodes"]),
-    ([BROKER], 1, ["config nodes"]),
-    (NODES, 2, ["flow"]),
+@pytest.mark.parametrize(
+    ("document", "nodes", "sheets"),
+    [
+        ([TAB, *NODES], 2, ["Weather"]),
+        ({"flows": [TAB, *NODES], "rev": "1"}, 2, ["Weather"]),
+        (FLOW, 2, ["Weather"]),
+        ({**FLOW, "configs": [BROKER]}, 3, ["Weather", "config nodes"]),
+        (
+            [FLOW, {"id": "t2", "label": "Second", "nodes": [step("d", tab="t2")]}],
+            3,
+            ["Weather", "Second"],
+        ),
+        ({"id": "global", "configs": [BROKER], "subflows": []}, 1, ["config nodes"]),
+        ([BROKER], 1, ["config nodes"]),
+        (NODES, 2, ["flow"]),
+    ],
 )
 def test_a_flow_of_node_red_is_read_as_its_file_clipboard_and_api_give_it(
     document: Any, nodes: int, sheets: list[str]
@@ -115,47 +118,49 @@ def test_subflows_of_the_global_flow_keep_their_nodes() -> None:
     assert list(result.graph.sheets_list.values()) == ["subflow Smooth"]
 
 
-@each_row(
-    "document, said",
-    ([{"id": "1", "type": "user"}, {"id": "2", "type": "user"}], "its JSON list is not"),
-    ([{"id": 1, "type": "User", "email": "a@b.example", "role": "admin"}], "a list of users"),
-    ([{"id": "1", "alias": "Lights", "trigger": [], "action": []}], "Home Assistant"),
-    (
-        [{"id": "1", "alias": "Lights", "triggers": [], "conditions": [], "actions": []}],
-        "Home Assistant",
-    ),
-    ([{"id": "1", "name": "Ours", "type": "slackApi", "data": "U2Fsd"}], "credentials of n8n"),
-    (
-        {"data": [{"id": "1", "mode": "trigger", "workflowId": "w"}], "nextCursor": None},
-        "executions of n8n",
-    ),
-    ({"id": "1", "workflowData": two(), "data": {}}, "an execution of n8n"),
-    (
-        [{"id": "node-red/inject", "types": ["inject"], "enabled": True, "module": "node-red"}],
-        "installed nodes",
-    ),
-    ([{"id": "1", "type": "rect", "x": 1, "y": 2}], "its JSON list is not"),
-    ([{"id": "1", "type": "point", "x": 1, "y": 2, "z": 3}], "its JSON list is not"),
-    ({"nodes": [{"id": "1", "label": "A"}], "connections": []}, "its JSON object"),
-    ({"nodes": [{"id": 1, "name": "A"}], "connections": {}}, "its JSON object"),
-    ({"nodes": [{"id": "1", "type": "agent", "data": {}}]}, "its JSON object"),
-    ({"nodes": [], "links": [], "last_node_id": 0}, "ComfyUI"),
-    ({"3": {"class_type": "KSampler", "inputs": {}}}, "ComfyUI"),
-    ({"data": {"nodes": [], "edges": []}, "name": "x"}, "Langflow"),
-    (
-        {"nodes": [{"id": "1", "type": "x", "position": {"x": 1, "y": 2}}], "edges": []},
-        "nodes and edges",
-    ),
-    ({"StartAt": "A", "States": {}}, "Step Functions"),
-    ({"flows": [{"id": "1", "name": "Welcome"}]}, "its JSON object"),
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ([{"id": "1", "type": "user"}, {"id": "2", "type": "user"}], "its JSON list is not"),
+        ([{"id": 1, "type": "User", "email": "a@b.example", "role": "admin"}], "a list of users"),
+        ([{"id": "1", "alias": "Lights", "trigger": [], "action": []}], "Home Assistant"),
+        (
+            [{"id": "1", "alias": "Lights", "triggers": [], "conditions": [], "actions": []}],
+            "Home Assistant",
+        ),
+        ([{"id": "1", "name": "Ours", "type": "slackApi", "data": "U2Fsd"}], "credentials of n8n"),
+        (
+            {"data": [{"id": "1", "mode": "trigger", "workflowId": "w"}], "nextCursor": None},
+            "executions of n8n",
+        ),
+        ({"id": "1", "workflowData": two(), "data": {}}, "an execution of n8n"),
+        (
+            [{"id": "node-red/inject", "types": ["inject"], "enabled": True, "module": "node-red"}],
+            "installed nodes",
+        ),
+        ([{"id": "1", "type": "rect", "x": 1, "y": 2}], "its JSON list is not"),
+        ([{"id": "1", "type": "point", "x": 1, "y": 2, "z": 3}], "its JSON list is not"),
+        ({"nodes": [{"id": "1", "label": "A"}], "connections": []}, "its JSON object"),
+        ({"nodes": [{"id": 1, "name": "A"}], "connections": {}}, "its JSON object"),
+        ({"nodes": [{"id": "1", "type": "agent", "data": {}}]}, "its JSON object"),
+        ({"nodes": [], "links": [], "last_node_id": 0}, "ComfyUI"),
+        ({"3": {"class_type": "KSampler", "inputs": {}}}, "ComfyUI"),
+        ({"data": {"nodes": [], "edges": []}, "name": "x"}, "Langflow"),
+        (
+            {"nodes": [{"id": "1", "type": "x", "position": {"x": 1, "y": 2}}], "edges": []},
+            "nodes and edges",
+        ),
+        ({"StartAt": "A", "States": {}}, "Step Functions"),
+        ({"flows": [{"id": "1", "name": "Welcome"}]}, "its JSON object"),
+    ],
 )
 def test_a_document_of_another_tool_is_refused_by_what_it_is(document: Any, said: str) -> None:
     with pytest.raises(UnreadableWorkflow, match=said):
         read(document)
 
 
-@each_row(
-    "name", b'"Caf\\ud83d"', b'"Caf\\udc00 and \\\\ud83d"', b'"Caf\xed\xa0\xbd"', b'"Caf\xc3"'
+@pytest.mark.parametrize(
+    "name", [b'"Caf\\ud83d"', b'"Caf\\udc00 and \\\\ud83d"', b'"Caf\xed\xa0\xbd"', b'"Caf\xc3"']
 )
 def test_half_a_character_is_read_as_the_replacement_character_and_said(name: bytes) -> None:
     result = read(orjson.dumps(n8n([n8n_node("NAME")])).replace(b'"NAME"', name))

@@ -25,7 +25,6 @@ from tests.graphrag.importers.helpers import (
     two,
 )
 from tests.support.agents import an_ask
-from tests.support.each_row import each_row
 
 
 @pytest.fixture
@@ -39,11 +38,13 @@ async def test_same_file_targets_the_same_graph_and_changes_nothing(bench: Workb
     assert (await bench.source.get_graph(KEY)).revision == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     "nodes",
-    [n8n_node("A", id="new"), n8n_node("B")],
-    [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
-    [n8n_node("B"), n8n_node("A")],
+    [
+        [n8n_node("A", id="new"), n8n_node("B")],
+        [n8n_node("B", id="id-of-A"), n8n_node("A", id="id-of-B")],
+        [n8n_node("B"), n8n_node("A")],
+    ],
 )
 async def test_a_node_is_known_by_its_id_else_by_its_name(nodes: list[Any]) -> None:
     content = await (await imported()).content(KEY)

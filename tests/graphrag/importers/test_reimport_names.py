@@ -11,7 +11,6 @@ from graphrag.approvals import Approve
 from graphrag.importers.exchange import export_file
 from tests.graphrag.importers.helpers import KEY, Workbench, imported, n8n, n8n_node, put
 from tests.support.agents import an_ask
-from tests.support.each_row import each_row
 
 
 def reader(name: str, text: str, **fields: Any) -> dict[str, Any]:
@@ -42,14 +41,16 @@ async def texts(bench: Workbench) -> dict[str, Any]:
     return {key: (node.data.get("parameters"), node.process) for key, node in nodes.items()}
 
 
-@each_row(
-    "before, after",
-    ("={{ $('Fetch').item.json.id }}", "={{ $('Load it').item.json.id }}"),
-    ('={{ $node["Fetch"].json.id }}', '={{ $node["Load it"].json.id }}'),
-    ("={{ $node.Fetch.json.id }}", "={{ $node['Load it'].json.id }}"),
-    ("={{ $items(`Fetch`)[0] }}", "={{ $items(`Load it`)[0] }}"),
-    ('={"a": "{{ $(\\"Fetch\\").item }}"}', '={"a": "{{ $(\\"Load it\\").item }}"}'),
-    ("The word Fetch alone", "The word Fetch alone"),
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("={{ $('Fetch').item.json.id }}", "={{ $('Load it').item.json.id }}"),
+        ('={{ $node["Fetch"].json.id }}', '={{ $node["Load it"].json.id }}'),
+        ("={{ $node.Fetch.json.id }}", "={{ $node['Load it'].json.id }}"),
+        ("={{ $items(`Fetch`)[0] }}", "={{ $items(`Load it`)[0] }}"),
+        ('={"a": "{{ $(\\"Fetch\\").item }}"}', '={"a": "{{ $(\\"Load it\\").item }}"}'),
+        ("The word Fetch alone", "The word Fetch alone"),
+    ],
 )
 async def test_a_node_renamed_in_the_file_is_followed_by_what_was_made_here(
     before: str, after: str

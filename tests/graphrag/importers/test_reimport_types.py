@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from datasources.types import Mutation, NodeTypeConfig, TypeTemplate
 from graphrag.approvals import Approve
 from graphrag.importers.n8n.node_types import n8n_facts
@@ -19,7 +21,6 @@ from tests.graphrag.importers.helpers import (
     to,
     two,
 )
-from tests.support.each_row import each_row
 
 
 async def test_types_of_two_workflows_are_united_and_never_shrink() -> None:
@@ -162,30 +163,34 @@ async def test_names_of_sheets_and_types_that_both_changed_are_proposed() -> Non
     assert content.types["subflow:s"].display_name == "Subflow: Their sub"
 
 
-@each_row(
-    "technical, shown",
-    ("httpRequest", "HTTP Request"),
-    ("googleSheets", "Google Sheets"),
-    ("mySql", "MySQL"),
-    ("awsS3", "AWS S3"),
-    ("http in", "HTTP In"),
-    ("mqtt-broker", "MQTT Broker"),
-    ("ds18b20", "Ds18b20"),
-    ("x", "X"),
-    ("…", "…"),
-    ("", "Node"),
+@pytest.mark.parametrize(
+    ("technical", "shown"),
+    [
+        ("httpRequest", "HTTP Request"),
+        ("googleSheets", "Google Sheets"),
+        ("mySql", "MySQL"),
+        ("awsS3", "AWS S3"),
+        ("http in", "HTTP In"),
+        ("mqtt-broker", "MQTT Broker"),
+        ("ds18b20", "Ds18b20"),
+        ("x", "X"),
+        ("…", "…"),
+        ("", "Node"),
+    ],
 )
 def test_technical_name_becomes_words(technical: str, shown: str) -> None:
     assert humanise(technical) == shown
 
 
-@each_row(
-    "name, shown",
-    ("lmChatOpenAi", "OpenAI Chat Model"),
-    ("toolWikipedia", "Wikipedia Tool"),
-    ("outputParserStructured", "Structured Output Parser"),
-    ("textSplitterRecursiveCharacterTextSplitter", "Recursive Character Text Splitter"),
-    ("tool", "Tool"),
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("lmChatOpenAi", "OpenAI Chat Model"),
+        ("toolWikipedia", "Wikipedia Tool"),
+        ("outputParserStructured", "Structured Output Parser"),
+        ("textSplitterRecursiveCharacterTextSplitter", "Recursive Character Text Splitter"),
+        ("tool", "Tool"),
+    ],
 )
 def test_part_of_an_ai_node_is_named_as_n8n_shows_it(name: str, shown: str) -> None:
     assert n8n_facts(f"@n8n/n8n-nodes-langchain.{name}").display_name == shown

@@ -8,7 +8,6 @@ from datasources.types import Mutation, Node
 from graphrag.app.whole_graphs import copy_graph, new_graph, rename_graph
 from graphrag.importers.exchange import export_file
 from tests.graphrag.importers.helpers import Workbench, n8n, n8n_node, two
-from tests.support.each_row import each_row
 
 FLOW: list[Any] = [
     {"id": "t1", "type": "tab", "label": "Heating"},
@@ -30,7 +29,7 @@ async def written(bench: Workbench, graph: str, form: str = "n8n") -> Any:
     return (await export_file(bench.approvals, graph, form)).document
 
 
-@each_row("fields", {"id": "wf1"}, {})
+@pytest.mark.parametrize("fields", [{"id": "wf1"}, {}])
 async def test_a_graph_renamed_here_gets_its_file_back_each_time(fields: dict[str, Any]) -> None:
     bench = Workbench()
     key = (await bench.take(two(**fields))).graph_key
@@ -83,13 +82,15 @@ async def test_a_node_red_flow_whose_first_tab_was_renamed_here_gets_its_file_ba
     assert await graphs(bench) == [key]
 
 
-@each_row(
-    "first, second",
-    (two(id="1"), {**n8n([n8n_node("C"), n8n_node("D")], id="1"), "name": "Another server's"}),
-    (two(id="1"), two(id="2")),
-    (two(id="1"), {**two(id="2"), "name": "Small flow copy"}),
-    (two(), {**two(), "name": "The same template"}),
-    (two(id="1"), two()),
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (two(id="1"), {**n8n([n8n_node("C"), n8n_node("D")], id="1"), "name": "Another server's"}),
+        (two(id="1"), two(id="2")),
+        (two(id="1"), {**two(id="2"), "name": "Small flow copy"}),
+        (two(), {**two(), "name": "The same template"}),
+        (two(id="1"), two()),
+    ],
 )
 async def test_another_workflow_makes_a_graph_of_its_own(first: Any, second: Any) -> None:
     bench = Workbench()

@@ -21,7 +21,6 @@ from graphrag.importers.export import NotExportable
 from tests.graphrag.importers.helpers import WORKSPACE, Workbench, n8n, n8n_node, to
 from tests.support.agents import an_ask
 from tests.support.data_files import workflow_batches
-from tests.support.each_row import each_row
 
 ROOT = Path(__file__).parents[3]
 ROUNDS = 3
@@ -348,7 +347,7 @@ async def test_a_node_red_flow_with_subflows_comes_back_as_the_same_graph(seed: 
     await come_back(orjson.dumps(SUBFLOWS), "flow.json", seed, ("node-red", "nodius"))
 
 
-@each_row("database", "the same", "another")
+@pytest.mark.parametrize("database", ["the same", "another"])
 async def test_a_subflow_that_came_by_nodius_json_is_written_with_all_its_ends(
     database: str,
 ) -> None:
@@ -433,7 +432,7 @@ async def test_a_node_that_was_made_here_and_changed_in_the_tool_is_that_node() 
         assert content.nodes["made"].data["parameters"] == entry["parameters"], number
 
 
-@each_row("form", "n8n", "nodius")
+@pytest.mark.parametrize("form", ["n8n", "nodius"])
 async def test_a_connection_that_was_cut_and_drawn_again_is_the_same_connection(form: str) -> None:
     bench = Workbench()
     graph = (await bench.take(WORKFLOW)).graph_key

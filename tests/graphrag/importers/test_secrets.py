@@ -24,7 +24,6 @@ from tests.graphrag.importers.helpers import (
     remarks,
 )
 from tests.support.data_files import workflow_batches
-from tests.support.each_row import each_row
 from tools.secret_texts import PLACEHOLDER
 
 DATA = Path(__file__).parents[2] / "data" / "cases"
@@ -87,8 +86,8 @@ def planted(value: Any, *, names_too: bool) -> Any:
     }
 
 
-@each_row("names_too", True, False)
-@each_row("file", "order_refund.json", "greenhouse_climate.json")
+@pytest.mark.parametrize("names_too", [True, False])
+@pytest.mark.parametrize("file", ["order_refund.json", "greenhouse_climate.json"])
 def test_secrets_in_every_text_of_a_workflow_are_nowhere_in_the_result(
     file: str, names_too: bool
 ) -> None:
@@ -108,28 +107,36 @@ def test_an_unnamed_node_is_not_called_by_the_secret_in_its_address() -> None:
     assert "left out 2 secrets: a secret in an address" in remarks(result)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "fields",
-    {
-        "headers": [
-            {
-                "keyType": "other",
-                "keyValue": "X-API-Key",
-                "valueType": "other",
-                "valueValue": "hush-1",
-            }
-        ]
-    },
-    {
-        "rules": [
-            {"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "hush-1", "tot": "str"}
-        ]
-    },
-    {"props": [{"p": "password", "v": "hush-1", "vt": "str"}]},
-    {"password": 41414141},
-    {"apiKey": {"__rl": True, "mode": "id", "value": "hush-1"}},
-    {"access_token": ["hush-1"]},
-    {"password": "=hush-1"},
+    [
+        {
+            "headers": [
+                {
+                    "keyType": "other",
+                    "keyValue": "X-API-Key",
+                    "valueType": "other",
+                    "valueValue": "hush-1",
+                }
+            ]
+        },
+        {
+            "rules": [
+                {
+                    "t": "set",
+                    "p": "headers.Authorization",
+                    "pt": "msg",
+                    "to": "hush-1",
+                    "tot": "str",
+                }
+            ]
+        },
+        {"props": [{"p": "password", "v": "hush-1", "vt": "str"}]},
+        {"password": 41414141},
+        {"apiKey": {"__rl": True, "mode": "id", "value": "hush-1"}},
+        {"access_token": ["hush-1"]},
+        {"password": "=hush-1"},
+    ],
 )
 def test_a_secret_is_found_by_its_name_however_the_value_is_written(fields: Any) -> None:
     result = read([{"id": "1", "type": "x", "z": "t", "x": 1, "y": 1, "wires": [], **fields}])
@@ -139,15 +146,29 @@ def test_a_secret_is_found_by_its_name_however_the_value_is_written(fields: Any)
     assert dropped_count(result.report, "secret") == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     "fields",
-    {
-        "rules": [
-            {"t": "set", "p": "headers.Authorization", "pt": "msg", "to": "token", "tot": "flow"}
-        ]
-    },
-    {"parameters": {"credentials": "include", "password": "$PASSWORD", "token": "<your token>"}},
-    {"passwordType": "str", "maxTokens": 4000},
+    [
+        {
+            "rules": [
+                {
+                    "t": "set",
+                    "p": "headers.Authorization",
+                    "pt": "msg",
+                    "to": "token",
+                    "tot": "flow",
+                }
+            ]
+        },
+        {
+            "parameters": {
+                "credentials": "include",
+                "password": "$PASSWORD",
+                "token": "<your token>",
+            }
+        },
+        {"passwordType": "str", "maxTokens": 4000},
+    ],
 )
 def test_what_only_refers_to_a_secret_stays(fields: Any) -> None:
     result = read([{"id": "1", "type": "x", "z": "t", "x": 1, "y": 1, "wires": [], **fields}])

@@ -16,7 +16,6 @@ from graphrag.layout import Box, arrange, crossings, place_nodes
 from graphrag.layout.boxes import LIMIT, holders
 from tests.graphrag.layout.measuring import measured, moved, overlap
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 
 
 def a_node(
@@ -129,7 +128,7 @@ def test_a_fork_is_not_crossed() -> None:
     assert (places["b"].y < places["c"].y) == (places["bb"].y < places["cc"].y)
 
 
-@each_row("count", 300)
+@pytest.mark.parametrize("count", [300])
 def test_a_large_cyclic_graph_is_arranged_whole(count: int) -> None:
     nodes = {f"n{i}": a_node(f"n{i}") for i in range(count)}
     edges = [an_edge(f"n{i}", f"n{(i * 7 + 1) % count}") for i in range(count)]
@@ -259,7 +258,7 @@ def test_188_workflows_are_arranged_without_tearing_them_apart(
     assert not tidy["overlaps"] + tidy["left their note"] + tidy["strayed into one"]
 
 
-@each_row("file", *SAMPLES)
+@pytest.mark.parametrize("file", [*SAMPLES])
 def test_samples_have_no_overlaps(file: Path) -> None:
     read = import_workflow(file.read_bytes(), file_name=file.name, workspace="w")
     nodes = {node.key: node for node in read.nodes}

@@ -31,7 +31,6 @@ from tests.graphrag.live.helpers import (
     plain_stored,
     rename,
 )
-from tests.support.each_row import each_row
 
 
 async def test_a_batch_with_one_wrong_instruction_changes_nothing(bench: Bench) -> None:
@@ -71,7 +70,7 @@ WRONG: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-@each_row("where, instructions", *WRONG)
+@pytest.mark.parametrize(("where", "instructions"), [*WRONG])
 async def test_a_wrong_instruction_is_refused_by_its_place(where: str, instructions: Any) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -119,19 +118,21 @@ async def test_an_edge_cannot_be_led_to_a_node_that_is_not_there(bench: Bench) -
         await bench.live.edit("ann", None, apply_instructions, [asked])
 
 
-@each_row(
-    "nodes, edges",
-    ([], []),
-    ([a_raw_node("a")], []),
-    ([a_raw_node("n"), a_raw_node("n")], []),
-    ([{**a_raw_node("n"), "graphKey": "other"}], []),
-    ([a_raw_node("n", sheet="1")], []),
-    ([{"_key": "n", "graphKey": FLOW, "sheet": "0"}], []),
-    ([{**a_raw_node("n"), "data": float("nan")}], []),
-    ([{**a_raw_node("n"), "_key": "a\x00b"}], []),
-    ([a_raw_node("n")], [a_raw_edge("e", "n", "nobody")]),
-    ([], [a_raw_edge("ab", "a", "b")]),
-    ([], [{**a_raw_edge("e", "a", "b"), "graphKey": "other"}]),
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [
+        ([], []),
+        ([a_raw_node("a")], []),
+        ([a_raw_node("n"), a_raw_node("n")], []),
+        ([{**a_raw_node("n"), "graphKey": "other"}], []),
+        ([a_raw_node("n", sheet="1")], []),
+        ([{"_key": "n", "graphKey": FLOW, "sheet": "0"}], []),
+        ([{**a_raw_node("n"), "data": float("nan")}], []),
+        ([{**a_raw_node("n"), "_key": "a\x00b"}], []),
+        ([a_raw_node("n")], [a_raw_edge("e", "n", "nobody")]),
+        ([], [a_raw_edge("ab", "a", "b")]),
+        ([], [{**a_raw_edge("e", "a", "b"), "graphKey": "other"}]),
+    ],
 )
 async def test_wrong_elements_are_refused_with_all_the_others(nodes: Any, edges: Any) -> None:
     async with a_bench() as bench:
@@ -157,8 +158,9 @@ async def test_deleting_a_node_takes_its_edges_along_and_says_so(bench: Bench) -
     assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-@each_row(
-    "nodes, edges", ([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"])
+@pytest.mark.parametrize(
+    ("nodes", "edges"),
+    [([], []), (["nobody"], []), (["apart"], []), (["a", "a"], []), ([], ["cc"])],
 )
 async def test_deleting_what_the_sheet_has_not_is_refused(
     nodes: list[str], edges: list[str]
@@ -190,15 +192,17 @@ async def test_sheets_are_made_renamed_and_deleted_with_what_is_on_them(bench: B
         await bench.live.edit("ann", None, delete_sheet, "0")
 
 
-@each_row(
+@pytest.mark.parametrize(
     "ask",
-    lambda live: live.edit("ann", None, create_sheet, "x", key="0"),
-    lambda live: live.edit("ann", None, create_sheet, "x", key="one"),
-    lambda live: live.edit("ann", None, create_sheet, "x", key="007"),
-    lambda live: live.edit("ann", None, create_sheet, " "),
-    lambda live: live.edit("ann", None, create_sheet, "x" * 300),
-    lambda live: live.edit("ann", None, rename_sheet, "9", "x"),
-    lambda live: live.edit("ann", None, delete_sheet, "9"),
+    [
+        lambda live: live.edit("ann", None, create_sheet, "x", key="0"),
+        lambda live: live.edit("ann", None, create_sheet, "x", key="one"),
+        lambda live: live.edit("ann", None, create_sheet, "x", key="007"),
+        lambda live: live.edit("ann", None, create_sheet, " "),
+        lambda live: live.edit("ann", None, create_sheet, "x" * 300),
+        lambda live: live.edit("ann", None, rename_sheet, "9", "x"),
+        lambda live: live.edit("ann", None, delete_sheet, "9"),
+    ],
 )
 async def test_wrong_sheets_are_refused(ask: Callable[[LiveGraph], Any]) -> None:
     async with a_bench() as bench:

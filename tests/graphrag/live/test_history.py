@@ -36,7 +36,6 @@ from tests.graphrag.live.helpers import (
     put,
     rename,
 )
-from tests.support.each_row import each_row
 
 
 async def _latest(bench: Bench) -> str:
@@ -61,7 +60,7 @@ EDITS: list[Ask] = [
 ]  # fmt: skip
 
 
-@each_row("edit", *EDITS)
+@pytest.mark.parametrize("edit", [*EDITS])
 async def test_what_was_done_is_undone_and_sent_to_the_others(edit: Ask) -> None:
     async with a_bench() as bench:
         before = plain(bench.live)
@@ -197,19 +196,25 @@ async def test_history_tells_who_did_what_when(bench: Bench) -> None:
     assert entry["reversedInstruction"] == [{"o": 1, "p": ["data", "name"], "v": "Fetch invoices"}]
 
 
-@each_row(
-    "edit, meanwhile",
-    (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
-    (
-        EDITS[3],
-        lambda live: live.edit("u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")]),
-    ),
-    (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
-    (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
-    (
-        EDITS[6],
-        lambda live: live.edit("u", None, create_elements, "2", [a_raw_node("m", sheet="2")], []),
-    ),
+@pytest.mark.parametrize(
+    ("edit", "meanwhile"),
+    [
+        (EDITS[3], lambda live: live.edit("u", None, delete_elements, "0", ["n"], [])),
+        (
+            EDITS[3],
+            lambda live: live.edit(
+                "u", None, create_elements, "0", [], [a_raw_edge("e2", "a", "n")]
+            ),
+        ),
+        (EDITS[4], lambda live: live.edit("u", None, create_elements, "0", [a_raw_node("b")], [])),
+        (EDITS[0], lambda live: live.edit("u", None, delete_elements, "0", ["b"], [])),
+        (
+            EDITS[6],
+            lambda live: live.edit(
+                "u", None, create_elements, "2", [a_raw_node("m", sheet="2")], []
+            ),
+        ),
+    ],
 )
 async def test_what_a_later_change_rests_on_is_not_undone_at_all(edit: Ask, meanwhile: Ask) -> None:
     async with a_bench() as bench:

@@ -30,7 +30,6 @@ from tests.graphrag.live.helpers import (
     put,
     rename,
 )
-from tests.support.each_row import each_row
 
 LONG = 100_000
 
@@ -320,12 +319,14 @@ async def test_a_mutation_apart_from_what_is_unsaved_leaves_it_unsaved(bench: Be
     assert plain(bench.live) == await plain_stored(bench.stored)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "mutation",
-    put(a_node("b", data={"name": "theirs"})),
-    put(put_edges=[an_edge("x", "b", "d")]),
-    put(delete_nodes=["b"]),
-    put(delete_edges=["ab"]),
+    [
+        put(a_node("b", data={"name": "theirs"})),
+        put(put_edges=[an_edge("x", "b", "d")]),
+        put(delete_nodes=["b"]),
+        put(delete_edges=["ab"]),
+    ],
 )
 async def test_a_mutation_of_what_is_unsaved_meets_it_saved_and_unknown(mutation: Mutation) -> None:
     async with a_bench() as bench:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +43,6 @@ from tests.graphrag.llm.wire import (
     text_block,
     tool_block,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import ScriptedServer
 
 USER = UserMessage(content="do it")
@@ -266,30 +266,32 @@ async def test_of_an_answer_cut_for_length_only_the_call_that_ended_is_ready() -
     assert chunks[-1] == Finished(reason="length")
 
 
-@each_row(
+@pytest.mark.parametrize(
     "items",
-    [message_start(), *text_block(0, "Hel"), message_end("end_turn")[0]],
-    [message_start(), *text_block(0, "Hel"), *message_end(None)],
     [
-        message_start(),
-        *text_block(0, "Hel"),
-        *tool_block(1, "a", "look", "{", stop=False),
-        *message_end("tool_use"),
+        [message_start(), *text_block(0, "Hel"), message_end("end_turn")[0]],
+        [message_start(), *text_block(0, "Hel"), *message_end(None)],
+        [
+            message_start(),
+            *text_block(0, "Hel"),
+            *tool_block(1, "a", "look", "{", stop=False),
+            *message_end("tool_use"),
+        ],
+        [
+            message_start(),
+            *text_block(0, "Hel"),
+            message_start(),
+            *text_block(0, "Hello"),
+            *message_end("end_turn"),
+        ],
+        [
+            message_start(),
+            *text_block(0, "Hel"),
+            {"type": "content_block_stop", "index": 0},
+            *message_end("end_turn"),
+        ],
+        [message_start(), *text_block(0, "Hel"), *text_block(0, "lo"), *message_end("end_turn")],
     ],
-    [
-        message_start(),
-        *text_block(0, "Hel"),
-        message_start(),
-        *text_block(0, "Hello"),
-        *message_end("end_turn"),
-    ],
-    [
-        message_start(),
-        *text_block(0, "Hel"),
-        {"type": "content_block_stop", "index": 0},
-        *message_end("end_turn"),
-    ],
-    [message_start(), *text_block(0, "Hel"), *text_block(0, "lo"), *message_end("end_turn")],
 )
 async def test_a_stream_that_is_not_whole_is_no_answer(items: list[dict[str, Any]]) -> None:
     chunks, error = await read(*items)

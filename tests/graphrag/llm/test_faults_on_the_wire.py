@@ -39,7 +39,6 @@ from tests.graphrag.llm.wire import (
     text_block,
     text_of,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 ATTEMPTS = RetryPolicy().attempts
@@ -169,8 +168,8 @@ MAKERS: dict[str, Callable[..., LLMProvider]] = {
 
 
 @pytest.mark.slow
-@each_row("api", "openai", "anthropic")
-@each_row("name", *ROWS)
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize("name", [*ROWS])
 async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(
     name: str, api: str
 ) -> None:
@@ -202,20 +201,22 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(
     assert fault.en != fault.fr
 
 
-@each_row("api", "openai", "anthropic")
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_an_empty_answer_is_an_answer_that_is_paid_and_asked_for_once(api: str) -> None:
     chunks, error = await answered(MAKERS[api], body(*NOTHING)(api))
     assert error is None
     assert chunks[-1] == Finished(reason="stop")
 
 
-@each_row("api", "openai", "anthropic")
-@each_row(
-    "headers, pause_s",
-    ({"retry-after": "7"}, 7.0),
-    ({"retry-after": "0"}, 0.0),
-    ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
-    ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("headers", "pause_s"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0"}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
 )
 async def test_the_pause_asked_for_is_kept_and_then_the_answer_comes(
     api: str, headers: dict[str, str], pause_s: float
@@ -262,7 +263,9 @@ async def test_a_model_that_is_never_loaded_is_waited_for_no_longer_than_an_answ
     assert len(pauses.seconds) == ATTEMPTS + 1
 
 
-@each_row("headers", {}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"})
+@pytest.mark.parametrize(
+    "headers", [{}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}]
+)
 async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -> None:
     pauses = Pauses()
     _, error = await answered(
@@ -273,7 +276,7 @@ async def test_without_a_usable_pause_the_pauses_grow(headers: dict[str, str]) -
         assert 0.5 * 2**number <= seconds <= 2**number
 
 
-@each_row("api", "openai", "anthropic")
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_port_where_nobody_listens_is_unreachable(api: str) -> None:
     with socket.socket() as taken:  # bound, not listening: a connection is refused
         taken.bind(("127.0.0.1", 0))
@@ -295,7 +298,7 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
         assert secret not in shown
 
 
-@each_row("make", openai_provider, anthropic_provider)
+@pytest.mark.parametrize("make", [openai_provider, anthropic_provider])
 async def test_no_conversation_follows_a_server_to_another_address(
     make: Callable[..., LLMProvider],
 ) -> None:
@@ -340,7 +343,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-@each_row("name", *BODIES)
+@pytest.mark.parametrize("name", [*BODIES])
 async def test_a_reason_is_found_wherever_a_server_puts_it(name: str) -> None:
     _, error = await answered(openai_provider, Answer(status=400, body=BODIES[name]))
     assert isinstance(error, errors.ModelContextTooLong)
@@ -352,15 +355,20 @@ async def test_a_reason_given_within_the_stream_as_text_is_found_too() -> None:
     assert isinstance(error, errors.ModelContextTooLong)
 
 
-@each_row(
-    "said, kept",
-    ("connect to llm-3.internal failed", "connect to [host] failed"),
-    ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),
-    ("HTTPConnectionPool(host='gpu7', port=8000)", "HTTPConnectionPool(host='[host]', port=8000)"),
-    ("upstream vllm-0:8000 timed out", "upstream [host] timed out"),
-    ("http://backend/generate", "http://[host]/generate"),
-    ("see https://platform.example.com/docs", "see https://platform.example.com/docs"),
-    ("HTTP 429: try again at 10:30", "HTTP 429: try again at 10:30"),
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("connect to llm-3.internal failed", "connect to [host] failed"),
+        ("http://10.1.2.3:8000/v1 is down", "http://[host]:8000/v1 is down"),
+        (
+            "HTTPConnectionPool(host='gpu7', port=8000)",
+            "HTTPConnectionPool(host='[host]', port=8000)",
+        ),
+        ("upstream vllm-0:8000 timed out", "upstream [host] timed out"),
+        ("http://backend/generate", "http://[host]/generate"),
+        ("see https://platform.example.com/docs", "see https://platform.example.com/docs"),
+        ("HTTP 429: try again at 10:30", "HTTP 429: try again at 10:30"),
+    ],
 )
 def test_names_of_internal_hosts_are_not_shown(said: str, kept: str) -> None:
     assert errors.ModelFailed(provider="p", reason=said).reason == kept

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.each_row import each_row
 from tests.support.model_words import Words, words_of
 
 TOOLS = ("search_nodes", "read_node_detail")
@@ -149,14 +148,14 @@ def each_cut(text: str, **more: Any) -> Iterator[Words]:
         yield words_of(pieces, TOOLS, **more)
 
 
-@each_row("name", *THINKING)
+@pytest.mark.parametrize("name", [*THINKING])
 def test_thinking_between_tags_is_no_part_of_the_answer(name: str) -> None:
     for words in each_cut(THINKING[name]):
         assert (words.text, words.calls, words.leaked) == (ANSWER, [], False)
         assert THOUGHT in words.thinking
 
 
-@each_row("name", *(name for name in THINKING if name.startswith("no opening")))
+@pytest.mark.parametrize("name", [*(name for name in THINKING if name.startswith("no opening"))])
 def test_where_the_opening_tag_may_be_missing_nothing_of_the_thinking_is_ever_sent(
     name: str,
 ) -> None:
@@ -174,19 +173,19 @@ def test_thinking_that_never_ends_is_no_answer() -> None:
         assert (words.text, words.thinking) == ("", THOUGHT)
 
 
-@each_row("mark", *ENDS)
+@pytest.mark.parametrize("mark", [*ENDS])
 def test_marks_after_an_answer_are_dropped_and_what_belongs_to_another_turn(mark: str) -> None:
     for words in each_cut(f"{ANSWER}{mark}"):
         assert (words.text.rstrip(), words.calls, words.leaked) == (ANSWER, [], False)
 
 
-@each_row("mark", *BEGINNINGS)
+@pytest.mark.parametrize("mark", [*BEGINNINGS])
 def test_marks_before_an_answer_are_dropped(mark: str) -> None:
     for words in each_cut(f"{mark}{ANSWER}"):
         assert (words.text.strip(), words.calls, words.leaked) == (ANSWER, [], False)
 
 
-@each_row("name", *CALLS)
+@pytest.mark.parametrize("name", [*CALLS])
 def test_a_call_in_any_form_of_a_template_is_a_call_and_not_shown(name: str) -> None:
     for before in ("", "<think>I look.</think>\n"):
         for words in each_cut(before + CALLS[name]):
@@ -196,10 +195,12 @@ def test_a_call_in_any_form_of_a_template_is_a_call_and_not_shown(name: str) -> 
             assert json.loads(call.arguments) == ARGUMENTS
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    f"assistantcommentary to=functions.search_nodes json{ASKED}",
-    f"Action: search_nodes\nAction Input: {ASKED}",
+    [
+        f"assistantcommentary to=functions.search_nodes json{ASKED}",
+        f"Action: search_nodes\nAction Input: {ASKED}",
+    ],
 )
 def test_a_call_after_a_heading_of_plain_words_is_a_call(text: str) -> None:
     for pieces in ([text], [text[:4], text[4:]], [text[:9], *text[9:]]):
@@ -208,26 +209,31 @@ def test_a_call_after_a_heading_of_plain_words_is_a_call(text: str) -> None:
         assert [json.loads(call.arguments) for call in words.calls] == [ARGUMENTS]
 
 
-@each_row("name", *(name for name in CALLS if "<" in CALLS[name] and "```" not in CALLS[name]))
+@pytest.mark.parametrize(
+    "name", [*(name for name in CALLS if "<" in CALLS[name] and "```" not in CALLS[name])]
+)
 def test_a_call_of_no_known_tool_between_marks_is_taken_out(name: str) -> None:
     for words in each_cut(CALLS[name].replace("search_nodes", "drop_tables")):
         assert (words.text.strip(), words.calls) == ("", [])
         assert words.leaked
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "Reasoning models write:\n```\n<think>\nfirst this\n</think>\nthen more<|im_end|>\n```\nThat is all.",
-    "The tag `<think>` opens it, `</think>` closes it, and `<|im_end|>` ends the message.",
-    'A call looks like:\n\n```xml\n<tool_call>\n{"name": "search_nodes"}\n</tool_call>\n```\nIt finds nodes.',
-    "~~~\n<|channel|>final<|message|>\n~~~",
-    "Use ``<tool_call>`` or `[TOOL_CALLS]`, not both.",
-    "1. ```\n   [INST] x [/INST]\n   ```\nand so on",
-    "if a < b and c > d: x <- [1, 2] | y",
-    "<b>bold</b> and <table>\n<tr><td>1</td></tr>\n</table>",
-    "The <think> tag is written where the template says so.",
-    "f <| g x |> h",
-    "A [TODO] and a [link](https://a.example)",
+    [
+        "Reasoning models write:\n```\n<think>\nfirst this\n</think>\nthen more<|im_end|>\n```\nThat is all.",
+        "The tag `<think>` opens it, `</think>` closes it, and `<|im_end|>` ends the message.",
+        'A call looks like:\n\n```xml\n<tool_call>\n{"name": "search_nodes"}\n</tool_call>\n```\n'
+        "It finds nodes.",
+        "~~~\n<|channel|>final<|message|>\n~~~",
+        "Use ``<tool_call>`` or `[TOOL_CALLS]`, not both.",
+        "1. ```\n   [INST] x [/INST]\n   ```\nand so on",
+        "if a < b and c > d: x <- [1, 2] | y",
+        "<b>bold</b> and <table>\n<tr><td>1</td></tr>\n</table>",
+        "The <think> tag is written where the template says so.",
+        "f <| g x |> h",
+        "A [TODO] and a [link](https://a.example)",
+    ],
 )
 def test_what_speaks_about_marks_in_code_stays_readable(text: str) -> None:
     for words in each_cut(text):
@@ -331,7 +337,7 @@ HOSTILE = (
 
 
 @pytest.mark.slow
-@each_row("text", *HOSTILE)
+@pytest.mark.parametrize("text", [*HOSTILE])
 def test_a_hostile_answer_takes_time_that_grows_with_it(text: str) -> None:
     whole = text * (20_000 // len(text))
     for before in ("", "<tool_call>", "<function=search_nodes><parameter=a>", "call:search_nodes"):

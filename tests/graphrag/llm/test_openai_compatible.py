@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +46,6 @@ from tests.graphrag.llm.wire import (
     streamed,
     usage_chunk,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
 
@@ -175,27 +175,32 @@ async def test_what_goes_back_is_joined_over_pieces_and_can_be_sent() -> None:
     assert extra == {"reasoning_content": "half \U0001f600", "reasoning_details": [whole]}
 
 
-@each_row(
-    "fragments, expected",
-    (
-        [call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")],
-        [("a", "look", "{}")],
-    ),
-    ([call_delta(0, "a", "look", ""), call_delta(0, "a", "look", "{}")], [("a", "look", "{}")]),
-    (
-        [call_delta(0, "a", "look", "{}"), call_delta(0, "b", "look", "{}")],
-        [("a", "look", "{}"), ("b", "look", "{}")],
-    ),
-    (
-        [call_delta(None, "a", "look", "{}"), call_delta(None, "b", "find", "{}")],
-        [("a", "look", "{}"), ("b", "find", "{}")],
-    ),
-    (
-        [call_delta(None, "a", "look", '{"x"'), call_delta(None, arguments=": 1}")],
-        [("a", "look", '{"x": 1}')],
-    ),
-    ([call_delta(0, "a", "look"), call_delta(0, name="", arguments="{}")], [("a", "look", "{}")]),
-    ([call_delta(0, "a", "look")], [("a", "look", "")]),
+@pytest.mark.parametrize(
+    ("fragments", "expected"),
+    [
+        (
+            [call_delta(0, arguments="{}"), call_delta(0, "a"), call_delta(0, name="look")],
+            [("a", "look", "{}")],
+        ),
+        ([call_delta(0, "a", "look", ""), call_delta(0, "a", "look", "{}")], [("a", "look", "{}")]),
+        (
+            [call_delta(0, "a", "look", "{}"), call_delta(0, "b", "look", "{}")],
+            [("a", "look", "{}"), ("b", "look", "{}")],
+        ),
+        (
+            [call_delta(None, "a", "look", "{}"), call_delta(None, "b", "find", "{}")],
+            [("a", "look", "{}"), ("b", "find", "{}")],
+        ),
+        (
+            [call_delta(None, "a", "look", '{"x"'), call_delta(None, arguments=": 1}")],
+            [("a", "look", '{"x": 1}')],
+        ),
+        (
+            [call_delta(0, "a", "look"), call_delta(0, name="", arguments="{}")],
+            [("a", "look", "{}")],
+        ),
+        ([call_delta(0, "a", "look")], [("a", "look", "")]),
+    ],
 )
 async def test_calls_are_gathered_however_a_server_sends_them(
     fragments: list[dict[str, Any]], expected: list[tuple[str, str, str]]
@@ -209,12 +214,14 @@ CASES = Path(__file__).parents[2] / "data/cases/09-fragments"
 PLAYERS = ("search_nodes", '{"query":"players"}')
 
 
-@each_row(
-    "file, whole, cut",
-    ("agno", [PLAYERS, ("read_node_detail", '{"nodeKey":"fetch-api"}')], []),
-    ("idchange", [PLAYERS], []),
-    ("idchange_name", [PLAYERS], []),
-    ("noname_tail", [], [("", '{"query":"players"}')]),
+@pytest.mark.parametrize(
+    ("file", "whole", "cut"),
+    [
+        ("agno", [PLAYERS, ("read_node_detail", '{"nodeKey":"fetch-api"}')], []),
+        ("idchange", [PLAYERS], []),
+        ("idchange_name", [PLAYERS], []),
+        ("noname_tail", [], [("", '{"query":"players"}')]),
+    ],
 )
 async def test_pieces_without_a_place_of_their_own_continue_the_call_that_is_not_whole(
     file: str, whole: list[tuple[str, str]], cut: list[tuple[str, str]]
@@ -225,41 +232,43 @@ async def test_pieces_without_a_place_of_their_own_continue_the_call_that_is_not
     assert [(c.call.name, c.call.arguments) for c in chunks if isinstance(c, ToolCallCut)] == cut
 
 
-@each_row(
-    "fragments, whole",
-    # the second call's tail comes with a new index, after a call that is whole
-    (
-        [
-            call_delta(0, "a", "look", "{}"),
-            call_delta(1, "b", "find", '{"n'),
-            call_delta(2, None, None, '":1}'),
-        ],
-        2,
-    ),
-    # calls side by side keep their own pieces
-    (
-        [
-            call_delta(0, "a", "look", ""),
-            call_delta(1, "b", "look", ""),
-            call_delta(0, None, None, '{"x"'),
-            call_delta(1, None, None, "{}"),
-            call_delta(0, None, None, ":1}"),
-        ],
-        2,
-    ),
-    # a bracket in a text closes nothing, also where a backslash ends a piece
-    (
-        [
-            call_delta(0, "a", "look", '{"x":"}\\'),
-            call_delta(1, None, None, '""'),
-            call_delta(2, "c", None, "}"),
-        ],
-        1,
-    ),
-    # a name that differs begins another call: the first one, half written, is not run
-    ([call_delta(0, "a", "look", '{"x":'), call_delta(0, "b", "find", "{}")], 1),
-    # cut off before its last bracket, in an answer that is whole
-    ([call_delta(0, "a", "look", '{"x": {"y": 1}')], 0),
+@pytest.mark.parametrize(
+    ("fragments", "whole"),
+    [
+        # the second call's tail comes with a new index, after a call that is whole
+        (
+            [
+                call_delta(0, "a", "look", "{}"),
+                call_delta(1, "b", "find", '{"n'),
+                call_delta(2, None, None, '":1}'),
+            ],
+            2,
+        ),
+        # calls side by side keep their own pieces
+        (
+            [
+                call_delta(0, "a", "look", ""),
+                call_delta(1, "b", "look", ""),
+                call_delta(0, None, None, '{"x"'),
+                call_delta(1, None, None, "{}"),
+                call_delta(0, None, None, ":1}"),
+            ],
+            2,
+        ),
+        # a bracket in a text closes nothing, also where a backslash ends a piece
+        (
+            [
+                call_delta(0, "a", "look", '{"x":"}\\'),
+                call_delta(1, None, None, '""'),
+                call_delta(2, "c", None, "}"),
+            ],
+            1,
+        ),
+        # a name that differs begins another call: the first one, half written, is not run
+        ([call_delta(0, "a", "look", '{"x":'), call_delta(0, "b", "find", "{}")], 1),
+        # cut off before its last bracket, in an answer that is whole
+        ([call_delta(0, "a", "look", '{"x": {"y": 1}')], 0),
+    ],
 )
 async def test_no_call_is_handed_over_whose_arguments_did_not_arrive_whole(
     fragments: list[dict[str, Any]], whole: int
@@ -345,7 +354,7 @@ async def test_a_refusal_in_the_models_words_is_reported_as_such() -> None:
     assert error.reason == "I cannot do that."
 
 
-@each_row("usage", {"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {})
+@pytest.mark.parametrize("usage", [{"prompt_tokens": "many"}, {"prompt_tokens": -1}, [], "x", {}])
 async def test_a_count_that_cannot_be_read_costs_no_answer(usage: Any) -> None:
     chunks = await read(
         delta(content="Hello"), delta("stop"), delta() | {"choices": [], "usage": usage}

@@ -27,7 +27,6 @@ from tests.graphrag.llm.wire import (
     streamed,
     text_of,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 from tests.support.waiting import cancelled
 
@@ -37,7 +36,7 @@ def provider_of(api: str, server: ScriptedServer, **settings: Any) -> LLMProvide
     return made(server, **settings)
 
 
-@each_row("api", "openai", "anthropic")
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_a_server_that_falls_silent_times_out_and_is_left(api: str) -> None:
     with ScriptedServer() as server:
         gone = threading.Event()
@@ -84,7 +83,7 @@ async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
     assert chunks[-1] == Finished(reason="stop")
 
 
-@each_row("fault", "reset", "truncate")
+@pytest.mark.parametrize("fault", ["reset", "truncate"])
 async def test_what_breaks_after_the_reason_to_finish_leaves_a_whole_answer(fault: str) -> None:
     whole = sse(delta(content="Hello"), delta("stop"), done=False)
     read = threading.Event()
@@ -113,7 +112,7 @@ async def test_cancelling_before_the_first_byte_ends_the_request() -> None:
     assert len(server.requests) == 1
 
 
-@each_row("api", "openai", "anthropic")
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
 async def test_cancelling_and_closing_both_end_the_request(api: str) -> None:
     with ScriptedServer() as server:
         left = threading.Event()

@@ -21,7 +21,6 @@ from graphrag.llm.base import (
 )
 from graphrag.llm.openai_chat import to_messages
 from graphrag.llm.receiver import HistoryRules, fitted_to
-from tests.support.each_row import each_row
 
 RULES = SystemMessage(content="rules")
 ALWAYS = SystemMessage(content="nodes", level=2)
@@ -47,7 +46,7 @@ def openai(messages: list[Message]) -> list[tuple[str, list[str]]]:
     return [(one["role"], one["content"].split("\n\n")) for one in made if one["role"] != "system"]
 
 
-@each_row("written", anthropic, openai)
+@pytest.mark.parametrize("written", [anthropic, openai])
 def test_notes_and_messages_that_follow_each_other_are_one_turn(written: Any) -> None:
     assert written([RULES, *SAID]) == [
         ("user", ["Question", "results"]),

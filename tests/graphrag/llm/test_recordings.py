@@ -30,7 +30,6 @@ from graphrag.llm.openai_compatible import OpenAICompatibleProvider
 from graphrag.llm.registry import RetryPolicy
 from tests.graphrag.llm import wire
 from tests.support.data_files import OURS, PUBLISHED, ours, published
-from tests.support.each_row import each_row
 from tests.support.model_words import words_of
 from tests.support.scripted_http import Answer, ScriptedServer
 
@@ -167,7 +166,7 @@ def test_every_recording_is_there_and_none_besides() -> None:
 
 
 @pytest.mark.parametrize("seeds", [(0,), pytest.param((1, 2), marks=pytest.mark.slow)])
-@each_row("file", *[f for f in index() if not f.endswith(".json")])
+@pytest.mark.parametrize("file", [*[f for f in index() if not f.endswith(".json")]])
 async def test_a_recording_gives_its_text_and_calls_wherever_cut(
     file: str, seeds: tuple[int, ...]
 ) -> None:
@@ -196,7 +195,7 @@ async def test_a_recording_gives_its_text_and_calls_wherever_cut(
                 assert is_json(chunk.call.arguments or "{}")
 
 
-@each_row("file", *[f for f in index() if f.endswith(".json")])
+@pytest.mark.parametrize("file", [*[f for f in index() if f.endswith(".json")]])
 async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) -> None:
     [(chunks, error)] = await play(file, Answer(body=body_of(file)))
     assert type(error) is error_of(file), error
@@ -205,7 +204,7 @@ async def test_a_recorded_answer_that_was_not_streamed_is_read_too(file: str) ->
     assert calls_in(chunks) == calls
 
 
-@each_row("file", *filter(gives_no_reason, index()))
+@pytest.mark.parametrize("file", [*filter(gives_no_reason, index())])
 async def test_a_recording_without_a_finish_is_no_answer_unless_that_is_tolerated(
     file: str,
 ) -> None:
@@ -214,10 +213,12 @@ async def test_a_recording_without_a_finish_is_no_answer_unless_that_is_tolerate
     assert not any(isinstance(chunk, ToolCallReady | Finished) for chunk in chunks)
 
 
-@each_row(
-    "file, length",
-    ("anthropic/cut_call.sse", 48),
-    *at_hand(("anthropic/sdk_incomplete_partial_json_response.sse", 149)),
+@pytest.mark.parametrize(
+    ("file", "length"),
+    [
+        ("anthropic/cut_call.sse", 48),
+        *at_hand(("anthropic/sdk_incomplete_partial_json_response.sse", 149)),
+    ],
 )
 async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
     file: str, length: int
@@ -231,10 +232,12 @@ async def test_a_call_cut_off_with_its_answer_is_said_to_be_cut_and_never_ready(
     assert chunks[-1] == Finished(reason="length")
 
 
-@each_row(
-    "file, first, other",
-    ("openai/chat_two_choices.sse", 21, 23),
-    *at_hand(("openai/chat_stream_tool_n2.sse", 32, 49)),
+@pytest.mark.parametrize(
+    ("file", "first", "other"),
+    [
+        ("openai/chat_two_choices.sse", 21, 23),
+        *at_hand(("openai/chat_stream_tool_n2.sse", 32, 49)),
+    ],
 )
 async def test_only_the_first_of_several_choices_can_be_run(
     file: str, first: int, other: int
@@ -246,22 +249,24 @@ async def test_only_the_first_of_several_choices_can_be_run(
     assert len([c for c in chunks if isinstance(c, ToolCallStarted)]) == 1
 
 
-@each_row(
-    "file, call_id, name, arguments",
-    (
-        "anthropic/second_answer_within.sse",
-        "toolu_own4",
-        "look",
-        '{"value":"fir' + '{"value":"second"}',
-    ),
-    *at_hand(
+@pytest.mark.parametrize(
+    ("file", "call_id", "name", "arguments"),
+    [
         (
-            "anthropic/vercel_spliced_message_start.chunks.txt",
-            "toolu_first",
-            "test-tool",
-            '{"value":"Spark' + '{"value":"Sparkle Day"}',
-        )
-    ),
+            "anthropic/second_answer_within.sse",
+            "toolu_own4",
+            "look",
+            '{"value":"fir' + '{"value":"second"}',
+        ),
+        *at_hand(
+            (
+                "anthropic/vercel_spliced_message_start.chunks.txt",
+                "toolu_first",
+                "test-tool",
+                '{"value":"Spark' + '{"value":"Sparkle Day"}',
+            )
+        ),
+    ],
 )
 async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot_be_run(
     file: str, call_id: str, name: str, arguments: str
@@ -275,7 +280,9 @@ async def test_a_call_of_two_answers_in_one_stream_is_set_aside_whole_and_cannot
 
 
 @pytest.mark.slow
-@each_row("file", *[f for f in index() if not f.endswith(".json") and not gives_no_reason(f)])
+@pytest.mark.parametrize(
+    "file", [*[f for f in index() if not f.endswith(".json") and not gives_no_reason(f)]]
+)
 async def test_a_recording_that_breaks_off_is_an_error_and_never_an_answer(file: str) -> None:
     body = body_of(file)
     # What breaks off before the reason to finish is incomplete.

@@ -24,7 +24,6 @@ from graphrag.llm.registry import (
     make_provider,
 )
 from tests.graphrag.llm.wire import chunks_of, openai_provider, openai_text, streamed, text_of
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 KEYS = {
@@ -117,21 +116,23 @@ def test_a_named_provider_takes_model_address_key_window_and_price_of_the_settin
     assert "mine" not in repr(choice)
 
 
-@each_row(
-    "settings, missing",
-    ({"provider": "nobody"}, "must be auto or one of"),
-    ({"provider": "openai"}, "openai_api_key"),
-    ({"provider": "anthropic"}, "anthropic_api_key"),
-    ({"provider": "ollama"}, "name the model"),
-    ({"provider": "compatible", "model": "m"}, "llm_base_url"),
-    ({"llm_base_url": "http://127.0.0.1:9"}, "name the model"),
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({"provider": "nobody"}, "must be auto or one of"),
+        ({"provider": "openai"}, "openai_api_key"),
+        ({"provider": "anthropic"}, "anthropic_api_key"),
+        ({"provider": "ollama"}, "name the model"),
+        ({"provider": "compatible", "model": "m"}, "llm_base_url"),
+        ({"llm_base_url": "http://127.0.0.1:9"}, "name the model"),
+    ],
 )
 def test_what_is_missing_is_named(settings: dict[str, Any], missing: str) -> None:
     with pytest.raises(SettingsError, match=missing):
         choose(load_settings(**settings))
 
 
-@each_row("name", *[name for name in ENTRIES if name != OFFLINE])
+@pytest.mark.parametrize("name", [*[name for name in ENTRIES if name != OFFLINE]])
 async def test_every_entry_makes_a_provider(name: str) -> None:
     settings = load_settings(
         provider=name, model="m", llm_api_key="k", llm_base_url="http://127.0.0.1:9/v1"
@@ -190,7 +191,7 @@ async def test_a_local_server_gets_no_key_of_somebody_else(monkeypatch: pytest.M
     assert "very-secret" not in request.body.decode()
 
 
-@each_row("name", "deepseek", "openai", "openai-mini", "anthropic")
+@pytest.mark.parametrize("name", ["deepseek", "openai", "openai-mini", "anthropic"])
 def test_the_prices_of_default_models_are_known_to_the_price_list(name: str) -> None:
     entry = ENTRIES[name]
     listed = Pricing(model=entry.model or "", genai_provider=entry.genai_provider)
@@ -296,7 +297,7 @@ def provider_of(url: str, **more: Any) -> OpenAICompatibleProvider:
     return openai_provider(url, model=MODEL, context_window=4_000, **more)
 
 
-@each_row("name", *SERVERS)
+@pytest.mark.parametrize("name", [*SERVERS])
 async def test_the_window_is_read_from_what_each_kind_of_server_says(name: str) -> None:
     answers, window = SERVERS[name]
     with ScriptedServer(scripts_facts=True) as server:

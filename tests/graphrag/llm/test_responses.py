@@ -34,7 +34,6 @@ from tests.graphrag.llm.wire import (
     streamed,
     text_of,
 )
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 
 RECORDED = [file for file, entry in index().items() if entry.get("api") == "responses"]
@@ -94,7 +93,7 @@ async def test_a_recorded_answer_gives_its_text_and_calls_wherever_it_is_cut(fil
         assert chunks[-1] == Finished(reason="tool_calls" if calls else "stop")
 
 
-@each_row("file", *RECORDED)
+@pytest.mark.parametrize("file", [*RECORDED])
 async def test_a_recorded_answer_that_breaks_off_is_an_error_and_no_answer(file: str) -> None:
     body = body_of(file)
     for at in range(0, body.rindex(b"event: response.completed"), max(1, len(body) // 12)):
@@ -198,35 +197,41 @@ async def test_an_empty_answer_is_an_answer_and_a_nameless_call_is_not_run() -> 
     ]
 
 
-@each_row(
-    "body, kind",
-    (events(said("a")), errors.ModelStreamBroken),
-    (
-        events(ended("failed", "failed", error={"code": "server_error", "message": "no"})),
-        errors.ModelFailed,
-    ),
-    (
-        events(ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})),
-        errors.ModelRateLimited,
-    ),
-    (
-        events(ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})),
-        errors.ModelContentFiltered,
-    ),
-    (
-        events({"type": "response.refusal.delta", "delta": "I may not."}, ended()),
-        errors.ModelContentFiltered,
-    ),
-    (events({"type": "message_start"}), errors.ModelAnswerMalformed),
-    (
-        events({"type": "response.completed", "response": {"status": 7}}),
-        errors.ModelAnswerMalformed,
-    ),
-    (
-        events({"type": "response.function_call_arguments.delta", "delta": "{}"}),
-        errors.ModelAnswerMalformed,
-    ),
-    (events(said("a"), ended("cancelled")), errors.ModelStreamBroken),
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (events(said("a")), errors.ModelStreamBroken),
+        (
+            events(ended("failed", "failed", error={"code": "server_error", "message": "no"})),
+            errors.ModelFailed,
+        ),
+        (
+            events(
+                ended("failed", "failed", error={"code": "rate_limit_exceeded", "message": "no"})
+            ),
+            errors.ModelRateLimited,
+        ),
+        (
+            events(
+                ended("incomplete", "incomplete", incomplete_details={"reason": "content_filter"})
+            ),
+            errors.ModelContentFiltered,
+        ),
+        (
+            events({"type": "response.refusal.delta", "delta": "I may not."}, ended()),
+            errors.ModelContentFiltered,
+        ),
+        (events({"type": "message_start"}), errors.ModelAnswerMalformed),
+        (
+            events({"type": "response.completed", "response": {"status": 7}}),
+            errors.ModelAnswerMalformed,
+        ),
+        (
+            events({"type": "response.function_call_arguments.delta", "delta": "{}"}),
+            errors.ModelAnswerMalformed,
+        ),
+        (events(said("a"), ended("cancelled")), errors.ModelStreamBroken),
+    ],
 )
 async def test_what_is_no_whole_answer_is_an_error(
     body: bytes, kind: type[errors.ModelError]

@@ -30,7 +30,6 @@ from graphrag.llm.usage_meter import (
 )
 from tests.graphrag.llm.wire import ASK, delta, openai_provider, sse, streamed, usage_chunk
 from tests.support.clock import Clock
-from tests.support.each_row import each_row
 from tests.support.scripted_http import Answer, ScriptedServer
 from tests.support.waiting import until
 
@@ -45,18 +44,28 @@ def call(
     return CallUsage(kind="chat", provider="p", model="m", tokens=tokens, cost_usd=cost_usd, **more)
 
 
-@each_row(
-    "limits, limit, said",
-    (
-        UsageLimits(total_tokens=1_500_000),
-        "total_tokens",
-        "service's .* 1500000 of 1500000 tokens;",
-    ),
-    (UsageLimits(total_cost_usd=0.5), "total_cost", "0.5000 of 0.5000 US dollars;.*max_total_cost"),
-    (UsageLimits(workspace_tokens=9), "total_tokens", "workspace's .*max_workspace_tokens"),
-    (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
-    (UsageLimits(person_tokens=9), "total_tokens", "your own .* of 9 tokens; .*max_person_tokens"),
-    (UsageLimits(person_cost_usd=0.5), "total_cost", "your own .*max_person_cost"),
+@pytest.mark.parametrize(
+    ("limits", "limit", "said"),
+    [
+        (
+            UsageLimits(total_tokens=1_500_000),
+            "total_tokens",
+            "service's .* 1500000 of 1500000 tokens;",
+        ),
+        (
+            UsageLimits(total_cost_usd=0.5),
+            "total_cost",
+            "0.5000 of 0.5000 US dollars;.*max_total_cost",
+        ),
+        (UsageLimits(workspace_tokens=9), "total_tokens", "workspace's .*max_workspace_tokens"),
+        (UsageLimits(workspace_cost_usd=0.5), "total_cost", "workspace's .*max_workspace_cost"),
+        (
+            UsageLimits(person_tokens=9),
+            "total_tokens",
+            "your own .* of 9 tokens; .*max_person_tokens",
+        ),
+        (UsageLimits(person_cost_usd=0.5), "total_cost", "your own .*max_person_cost"),
+    ],
 )
 async def test_a_limit_keeps_the_answer_that_reached_it_and_refuses_the_next(
     limits: UsageLimits, limit: str, said: str

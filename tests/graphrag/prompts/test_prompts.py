@@ -17,7 +17,6 @@ from graphrag.i18n import Language
 from graphrag.llm.tokens import count_tokens
 from graphrag.prompts import PromptInputs, render_system_prompt
 from graphrag.prompts.library import PromptError, load_phrases, load_template, parse_template
-from tests.support.each_row import each_row
 from tools.base import Role
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -37,7 +36,7 @@ async def nba(**changes: Any) -> PromptInputs:
     return PromptInputs(**{**values, **changes})
 
 
-@each_row("language", *LANGUAGES)
+@pytest.mark.parametrize("language", [*LANGUAGES])
 async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Language) -> None:
     """Run with UPDATE_SNAPSHOTS=1 to accept a change."""
     rendered = render_system_prompt(await nba(language=language)) + "\n"
@@ -47,8 +46,8 @@ async def test_system_prompt_of_the_nba_graph_is_the_reviewed_one(language: Lang
     assert rendered == path.read_text(encoding="utf-8")
 
 
-@each_row("language", *LANGUAGES)
-@each_row("role", *ROLES)
+@pytest.mark.parametrize("language", [*LANGUAGES])
+@pytest.mark.parametrize("role", [*ROLES])
 async def test_role_decides_whether_changes_are_mentioned(role: Role, language: Language) -> None:
     phrases = load_phrases("phrases", language)
     writes = phrases["rule_write"].body
@@ -180,15 +179,17 @@ def test_values_arrive_as_they_are(a: str, b: str) -> None:
     assert template.render({"a": a, "b": b}) == f"[{a}|{b}]"
 
 
-@each_row(
-    "text, named",
-    ("no front matter", "front matter"),
-    ("---\ninputs: a\n---\n<<a>> <<b>>", "'b'"),
-    ("---\ninputs: a, b\n---\n<<a>>", "'b'"),
-    ("---\ninputs: a, a\n---\n<<a>>", "twice"),
-    ("---\ninputs: a-b\n---\n", "'a-b'"),
-    ("---\nother: a\n---\n<<a>>", "inputs"),
-    ("---\ninputs: a\n---\n<<a>> <<>>", "''"),
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("no front matter", "front matter"),
+        ("---\ninputs: a\n---\n<<a>> <<b>>", "'b'"),
+        ("---\ninputs: a, b\n---\n<<a>>", "'b'"),
+        ("---\ninputs: a, a\n---\n<<a>>", "twice"),
+        ("---\ninputs: a-b\n---\n", "'a-b'"),
+        ("---\nother: a\n---\n<<a>>", "inputs"),
+        ("---\ninputs: a\n---\n<<a>> <<>>", "''"),
+    ],
 )
 def test_template_that_does_not_fit_its_inputs_fails_at_load(text: str, named: str) -> None:
     with pytest.raises(PromptError, match="prompt 't'") as failed:

@@ -33,7 +33,6 @@ from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.turn_context import context_for
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 from tools.compact import cut
 from tools.toon import compact_json, decode
 
@@ -106,7 +105,7 @@ async def test_context_of_a_question_has_the_specified_parts(
     assert context.tokens == count_tokens(context.text) <= 4_000
 
 
-@each_row("language, said", ("en", "No node"), ("fr", "Aucun node"))
+@pytest.mark.parametrize(("language", "said"), [("en", "No node"), ("fr", "Aucun node")])
 def test_empty_result_is_a_sentence(language: Language, said: str) -> None:
     context = build([], language=language)
     assert context.text.startswith(said)

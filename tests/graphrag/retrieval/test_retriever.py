@@ -23,7 +23,6 @@ from graphrag.retrieval.rank import RankOptions
 from graphrag.retrieval.retrieval_result import Retrieval, RetrievalOptions
 from graphrag.retrieval.retriever import LEAD_WORDS, Retriever
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node, an_edge, make_flow
-from tests.support.each_row import each_row
 
 NBA = "testgraph001"
 local = LocalEmbedder()
@@ -87,7 +86,7 @@ def options(**fields: Any) -> RetrievalOptions:
 # Modes
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 async def test_each_mode_finds_the_node_that_is_asked_for(mode: Any) -> None:
     retriever = Retriever(await nba(), local, options=options(mode=mode))
     found = await retriever.retrieve(NBA, "fetch the NBA players from the API")
@@ -98,8 +97,8 @@ async def test_each_mode_finds_the_node_that_is_asked_for(mode: Any) -> None:
     assert set(found.ms) == {"embed", "search", "read"}
 
 
-@each_row("mode", "hybrid", "vector", "text")
-@each_row("max_nodes", 1, 3, 20)
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+@pytest.mark.parametrize("max_nodes", [1, 3, 20])
 async def test_every_edge_among_the_found_nodes_is_there_and_no_other(
     mode: Any, max_nodes: int
 ) -> None:
@@ -114,7 +113,7 @@ async def test_every_edge_among_the_found_nodes_is_there_and_no_other(
     assert {edge.key for edge in found.edges} == expected
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 async def test_configs_of_all_found_types_come_along_built_in_ones_too(mode: Any) -> None:
     found = await Retriever(await nba(), local).retrieve(
         NBA, "start fetch return", options(mode=mode)
@@ -186,14 +185,14 @@ async def test_vector_mode_without_a_near_vector_falls_back_to_words() -> None:
 # What is missing
 
 
-@each_row("mode", "hybrid", "vector")
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
 async def test_without_an_embedder_words_answer_and_it_is_said(mode: Any) -> None:
     found = await Retriever(await nba(), None).retrieve(NBA, "fetch players", options(mode=mode))
     assert keys(found)[0] == "fetch-api"
     assert found.notes == ("no-embedder",)
 
 
-@each_row("mode", "hybrid", "vector")
+@pytest.mark.parametrize("mode", ["hybrid", "vector"])
 async def test_a_failing_embedding_service_is_said_and_words_answer(mode: Any) -> None:
     found = await Retriever(await nba(), Failing()).retrieve(
         NBA, "fetch players", options(mode=mode)
@@ -209,8 +208,8 @@ async def test_a_graph_that_was_never_embedded_is_said() -> None:
     assert found.notes == ("no-vectors",)
 
 
-@each_row("mode", "hybrid", "vector", "text")
-@each_row("question", "", "   ", "🏀", "zzzqqq")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
+@pytest.mark.parametrize("question", ["", "   ", "🏀", "zzzqqq"])
 async def test_a_question_that_matches_nothing_gets_the_first_nodes(
     mode: Any, question: str
 ) -> None:
@@ -259,7 +258,7 @@ async def test_a_long_text_is_found_by_what_it_says_first() -> None:
     assert keys(await Retriever(source, local, options=best).retrieve("flow", asked)) == ["mail"]
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 async def test_an_empty_graph_answers_with_nothing(mode: Any) -> None:
     source = MemoryDatabase().source(WORKSPACE)
     await source.create_graph(a_graph())
@@ -286,7 +285,7 @@ async def test_any_question_is_answered(question: str, mode: Any) -> None:
 # Types left out, isolation, provenance
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 async def test_left_out_types_make_room_for_others_and_are_walked_over(mode: Any) -> None:
     source = await nba()
     left_out = options(mode=mode, exclude_types=("api-call",), max_nodes=3)
@@ -298,7 +297,7 @@ async def test_left_out_types_make_room_for_others_and_are_walked_over(mode: Any
     assert all("fetch-api" not in (edge.source, edge.target) for edge in found.edges)
 
 
-@each_row("mode", "hybrid", "vector", "text")
+@pytest.mark.parametrize("mode", ["hybrid", "vector", "text"])
 async def test_another_graph_or_workspace_never_shows(mode: Any) -> None:
     database = MemoryDatabase()
     ours = await make_flow(database)

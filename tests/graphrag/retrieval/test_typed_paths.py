@@ -24,7 +24,6 @@ from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.typed_paths import path_scores, possible_steps
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.retrieval.test_retriever import Counting
-from tests.support.each_row import each_row
 
 Triple = tuple[str, str, str]
 FILMS: list[Triple] = [
@@ -82,16 +81,18 @@ async def found(
     return [name for name in shown if name.casefold() not in said]
 
 
-@each_row(
-    "question, answers",
-    ("who wrote the films directed by Ada Quist", ["Bo Lindqvist", "Dora Venn"]),
-    ("which films share a director with Night Ferry?", ["Paper Harbour"]),
-    ("in what languages are the films that share a director with Night Ferry?", ["Danish"]),
-    ("where was the spouse of Cleo Marsh born?", ["Aalborg"]),
-    ("the genre of the movies that Ada Quist wrote", ["Comedy"]),
-    ("which movies are starred by the actors of Night Ferry", ["Cold Orchard"]),
-    ("when did the movies starring Cleo Marsh come out", ["1961"]),
-    ("what types are the films directed by Emil Tarr", ["Comedy"]),
+@pytest.mark.parametrize(
+    ("question", "answers"),
+    [
+        ("who wrote the films directed by Ada Quist", ["Bo Lindqvist", "Dora Venn"]),
+        ("which films share a director with Night Ferry?", ["Paper Harbour"]),
+        ("in what languages are the films that share a director with Night Ferry?", ["Danish"]),
+        ("where was the spouse of Cleo Marsh born?", ["Aalborg"]),
+        ("the genre of the movies that Ada Quist wrote", ["Comedy"]),
+        ("which movies are starred by the actors of Night Ferry", ["Cold Orchard"]),
+        ("when did the movies starring Cleo Marsh come out", ["1961"]),
+        ("what types are the films directed by Emil Tarr", ["Comedy"]),
+    ],
 )
 async def test_the_end_of_the_path_is_above_the_way(question: str, answers: Sequence[str]) -> None:
     assert set((await found(FILMS, question))[: len(answers)]) == set(answers)
@@ -103,12 +104,14 @@ async def test_without_vectors_the_stems_of_labels_lead_and_aliases_name() -> No
     assert {"Night Ferry", "Paper Harbour"} <= set(first)
 
 
-@each_row(
-    "question, answer",
-    ("Which node receives the error output of Charge card?", "Alert finance"),
-    ("Quel nœud reçoit la sortie true de Check stock ?", "Reserve"),
-    ("What comes next after Charge card?", "Send receipt"),
-    ("what reaches Charge card through Reserve", "Check stock"),
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which node receives the error output of Charge card?", "Alert finance"),
+        ("Quel nœud reçoit la sortie true de Check stock ?", "Reserve"),
+        ("What comes next after Charge card?", "Send receipt"),
+        ("what reaches Charge card through Reserve", "Check stock"),
+    ],
 )
 async def test_words_of_flow_follow_the_edges_of_a_workflow(question: str, answer: str) -> None:
     assert answer in (await found(FLOWS, question))[:2]

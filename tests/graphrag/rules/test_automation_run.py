@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from datasources.types import Edge, Node
 from graphrag.automations.templates import templates
 from graphrag.i18n import Language
@@ -11,7 +13,6 @@ from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMess
 from graphrag.llm.model_text import complete
 from graphrag.rules import RulesProvider
 from tests.graphrag.rules.talk import made
-from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 from tools.session_tools import SESSION_TOOLS, refresh_embeddings
@@ -109,7 +110,7 @@ def became(status: str, **facts: Any) -> ToolMessage:
     )
 
 
-@each_row("language", "en", "fr")
+@pytest.mark.parametrize("language", ["en", "fr"])
 async def test_nightly_check_proposes_each_repair_by_itself_and_reports_the_rest(
     language: Language,
 ) -> None:
@@ -221,16 +222,18 @@ async def test_what_changed_tells_who_did_what_in_the_period_and_which_rules_are
     assert end["outcome"] == "ok"
 
 
-@each_row(
-    "question, start, end",
-    ("What changed?", "-1_WEEK", "NOW"),
-    ("What changed since yesterday?", "-1_DAY", "NOW"),
-    ("Who changed the graph last week?", "-1_WEEK", "-1_WEEK"),
-    ("What changed in the past 3 days?", "-3_DAY", "NOW"),
-    ("What has changed between -2_MONTH and -1_MONTH?", "-2_MONTH", "-1_MONTH"),
-    ("Qu'est-ce qui a changé aujourd'hui ?", "0_DAY", "NOW"),
-    ("Show me the latest changes", "-1_WEEK", "NOW"),
-    ("Quelles sont les modifications récentes ?", "-1_WEEK", "NOW"),
+@pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("What changed?", "-1_WEEK", "NOW"),
+        ("What changed since yesterday?", "-1_DAY", "NOW"),
+        ("Who changed the graph last week?", "-1_WEEK", "-1_WEEK"),
+        ("What changed in the past 3 days?", "-3_DAY", "NOW"),
+        ("What has changed between -2_MONTH and -1_MONTH?", "-2_MONTH", "-1_MONTH"),
+        ("Qu'est-ce qui a changé aujourd'hui ?", "0_DAY", "NOW"),
+        ("Show me the latest changes", "-1_WEEK", "NOW"),
+        ("Quelles sont les modifications récentes ?", "-1_WEEK", "NOW"),
+    ],
 )
 async def test_a_person_names_the_period_in_words(question: str, start: str, end: str) -> None:
     messages: list[Message] = [

@@ -13,7 +13,6 @@ from tests.graphrag.rules.marked import FILES, Answered, asked, asking, imported
 from tests.graphrag.rules.talk import CITED, keys_of, made, nba, talk, workflow
 from tests.support.agents import GRAPH, Setting
 from tests.support.data_files import needs_published
-from tests.support.each_row import each_row
 
 # graph, command, tool, arguments that must be among those given
 COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -74,7 +73,7 @@ COMMANDS: list[tuple[str, str, str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@each_row("graph, command, tool, arguments", *COMMANDS)
+@pytest.mark.parametrize(("graph", "command", "tool", "arguments"), [*COMMANDS])
 async def test_command_becomes_one_accepted_proposal(
     graph: str, command: str, tool: str, arguments: dict[str, Any]
 ) -> None:
@@ -111,7 +110,7 @@ ASKED_BACK = [
 ]
 
 
-@each_row("command, said", *ASKED_BACK)
+@pytest.mark.parametrize(("command", "said"), [*ASKED_BACK])
 async def test_what_is_unclear_is_asked_back_and_nothing_proposed(command: str, said: str) -> None:
     context = nba()
     turn = await talk(context, command)
@@ -128,7 +127,7 @@ REFUSED = [
 ]
 
 
-@each_row("command, why", *REFUSED)
+@pytest.mark.parametrize(("command", "why"), [*REFUSED])
 async def test_refused_proposal_is_said_with_its_reason_and_not_tried_again(
     command: str, why: str
 ) -> None:
@@ -139,7 +138,7 @@ async def test_refused_proposal_is_said_with_its_reason_and_not_tried_again(
     assert "nothing has changed" in turn.text
 
 
-@each_row("command", "delete disconnected-note", "add a filter", "range le graphe")
+@pytest.mark.parametrize("command", ["delete disconnected-note", "add a filter", "range le graphe"])
 async def test_viewer_learns_that_changes_are_not_for_them(command: str) -> None:
     turn = await talk(nba("viewer"), command)
     assert not turn.calls
@@ -206,7 +205,7 @@ QUESTIONS = [
 ]  # fmt: skip
 
 
-@each_row("graph, question, cited, said", *QUESTIONS)
+@pytest.mark.parametrize(("graph", "question", "cited", "said"), [*QUESTIONS])
 async def test_question_is_answered_from_what_the_tools_return(
     graph: str, question: str, cited: str, said: str
 ) -> None:
@@ -220,14 +219,16 @@ async def test_question_is_answered_from_what_the_tools_return(
     assert all(not result.is_error for result in turn.results if "no node" not in result.text)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "question",
-    "how do I delete a node?",
-    "comment ajouter un nœud ?",
-    "help",
-    "aide",
-    "Salut",
-    "what can you do",
+    [
+        "how do I delete a node?",
+        "comment ajouter un nœud ?",
+        "help",
+        "aide",
+        "Salut",
+        "what can you do",
+    ],
 )
 async def test_help_needs_no_tool(question: str) -> None:
     turn = await talk(nba(), question)
@@ -298,7 +299,7 @@ async def failures(setting: Setting, key: str, language: Any, at_most: int) -> l
     ]
 
 
-@each_row("language", *LANGUAGES)
+@pytest.mark.parametrize("language", [*LANGUAGES])
 async def test_three_first_questions_about_samples_have_answers(language: Any) -> None:
     async with asking() as setting:
         keys = [GRAPH]

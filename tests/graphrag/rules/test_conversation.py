@@ -8,6 +8,7 @@ import string
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,7 +46,6 @@ from graphrag.rules.conversation import read_conversation
 from graphrag.rules.patterns import grammar, understand
 from graphrag.rules.provider import HANDLERS
 from tests.graphrag.rules.talk import Turn, made, nba, schemas, talk
-from tests.support.each_row import each_row
 from tools.base import ToolResult
 
 LANGUAGES: tuple[Language, ...] = ("en", "fr")
@@ -97,7 +97,7 @@ async def test_calls_are_announced_before_they_are_ready_with_unique_ids() -> No
     }
 
 
-@each_row("options", ModelOptions(tool_choice="none"), None)
+@pytest.mark.parametrize("options", [ModelOptions(tool_choice="none"), None])
 async def test_without_tools_nothing_is_called_and_nothing_claimed(
     options: ModelOptions | None,
 ) -> None:
@@ -167,10 +167,12 @@ async def test_applied_proposal_is_said_to_be_done_with_what_it_made() -> None:
     assert any(key.startswith("ai_") for key in turn.cited)
 
 
-@each_row(
-    "command, language, said",
-    ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
-    ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),
+@pytest.mark.parametrize(
+    ("command", "language", "said"),
+    [
+        ("delete return", "en", "It was rejected; nothing has changed.|because I need it"),
+        ("supprime return", "fr", "C’est rejeté ; rien n’a changé.|because I need it"),
+    ],
 )
 async def test_rejected_proposal_is_not_claimed(
     command: str, language: Language, said: str
@@ -281,17 +283,19 @@ def test_every_intent_of_a_pattern_has_a_handler_or_is_a_text() -> None:
     assert intents - {"search"} <= set(HANDLERS) | set(ENGLISH.texts)
 
 
-@each_row(
-    "message, intents",
-    ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
-    ("How many nodes are there? Which nodes are not connected?", ["count", "list_unconnected"]),
-    ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
-    ("rename root to Start and delete fetch-api", ["one_change_at_a_time"]),
-    ("renomme root en Début et supprime fetch-api", ["one_change_at_a_time"]),
-    ("delete fetch-api, then add a filter", ["one_change_at_a_time"]),
-    ('rename root to "Start and delete"', ["rename"]),
-    ("connect root and fetch-api", ["connect"]),
-    ("delete act and decide", ["delete_node"]),
+@pytest.mark.parametrize(
+    ("message", "intents"),
+    [
+        ("what is fetch-api and what comes after root?", ["describe_node", "neighbors"]),
+        ("How many nodes are there? Which nodes are not connected?", ["count", "list_unconnected"]),
+        ("que fait fetch-api et combien de nœuds y a-t-il ?", ["describe_node", "count"]),
+        ("rename root to Start and delete fetch-api", ["one_change_at_a_time"]),
+        ("renomme root en Début et supprime fetch-api", ["one_change_at_a_time"]),
+        ("delete fetch-api, then add a filter", ["one_change_at_a_time"]),
+        ('rename root to "Start and delete"', ["rename"]),
+        ("connect root and fetch-api", ["connect"]),
+        ("delete act and decide", ["delete_node"]),
+    ],
 )
 def test_parts_of_a_message_are_understood_apart_or_refused_whole(
     message: str, intents: list[str]
@@ -309,25 +313,27 @@ def test_any_message_is_understood_as_something(message: str) -> None:
     assert len(requests) == 1 or not any(request.is_command for request in requests)
 
 
-@each_row(
-    "question, named, not_named",
-    ("Which nodes call an API?", "{{node:fetch-api}}", "{{node:root}}"),
-    ("what calls the external API", "{{node:fetch-api}}", "{{node:root}}"),
-    ("What calls fetch-api?", "{{node:root}}", "https:"),
-    ("Quels nœuds appellent une API ?", "{{node:fetch-api}}", "{{node:root}}"),
-    ("qui appelle fetch-api ?", "{{node:root}}", "https:"),
-    ("Which nodes have no outgoing edges?", "{{node:error-handler}}", "{{node:entry-form}}"),
-    ("are there any dead ends?", "{{node:return}}", "{{node:root}}"),
-    ("which steps have no incoming connections", "{{node:entry-form}}", "{{node:return}}"),
-    ("Quels nœuds n'ont pas de lien sortant ?", "{{node:return}}", "{{node:root}}"),
-    ("quels nœuds sont sans prédécesseur ?", "{{node:entry-form}}", "{{node:return}}"),
-    ("Which nodes have no edges?", "{{node:sort-stats}}", "{{node:return}}"),
-    ("what is the output of the filter?", "{{node:display-html}}", "{{node:return}}"),
-    ("what is the output of this workflow?", "{{node:return}}", "{{node:filter-active}}"),
-    ("what does the workflow produce in the end?", "{{node:return}}", "{{node:filter-active}}"),
-    ("what is the path from the start to the return?", "{{node:filter-active}}", "clock"),
-    ("which nodes does fetch-api use?", "{{node:fetch-api}}", "no field"),
-    ("quels nœuds fetch-api utilise-t-il ?", "{{node:fetch-api}}", "champ"),
+@pytest.mark.parametrize(
+    ("question", "named", "not_named"),
+    [
+        ("Which nodes call an API?", "{{node:fetch-api}}", "{{node:root}}"),
+        ("what calls the external API", "{{node:fetch-api}}", "{{node:root}}"),
+        ("What calls fetch-api?", "{{node:root}}", "https:"),
+        ("Quels nœuds appellent une API ?", "{{node:fetch-api}}", "{{node:root}}"),
+        ("qui appelle fetch-api ?", "{{node:root}}", "https:"),
+        ("Which nodes have no outgoing edges?", "{{node:error-handler}}", "{{node:entry-form}}"),
+        ("are there any dead ends?", "{{node:return}}", "{{node:root}}"),
+        ("which steps have no incoming connections", "{{node:entry-form}}", "{{node:return}}"),
+        ("Quels nœuds n'ont pas de lien sortant ?", "{{node:return}}", "{{node:root}}"),
+        ("quels nœuds sont sans prédécesseur ?", "{{node:entry-form}}", "{{node:return}}"),
+        ("Which nodes have no edges?", "{{node:sort-stats}}", "{{node:return}}"),
+        ("what is the output of the filter?", "{{node:display-html}}", "{{node:return}}"),
+        ("what is the output of this workflow?", "{{node:return}}", "{{node:filter-active}}"),
+        ("what does the workflow produce in the end?", "{{node:return}}", "{{node:filter-active}}"),
+        ("what is the path from the start to the return?", "{{node:filter-active}}", "clock"),
+        ("which nodes does fetch-api use?", "{{node:fetch-api}}", "no field"),
+        ("quels nœuds fetch-api utilise-t-il ?", "{{node:fetch-api}}", "champ"),
+    ],
 )
 async def test_what_calls_an_api_and_where_ways_begin_and_end_is_no_question_about_one_node(
     question: str, named: str, not_named: str
@@ -337,12 +343,14 @@ async def test_what_calls_an_api_and_where_ways_begin_and_end_is_no_question_abo
     assert not_named not in turn.text
 
 
-@each_row(
-    "question, named",
-    ("what happens if the first step fails?", "{{node:entry-form}}"),
-    ("explain the very first node", "{{node:entry-form}}"),
-    ("Que se passe-t-il si la première étape échoue ?", "{{node:entry-form}}"),
-    ("what is before the last step?", "{{node:error-handler}}"),
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("what happens if the first step fails?", "{{node:entry-form}}"),
+        ("explain the very first node", "{{node:entry-form}}"),
+        ("Que se passe-t-il si la première étape échoue ?", "{{node:entry-form}}"),
+        ("what is before the last step?", "{{node:error-handler}}"),
+    ],
 )
 async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
     question: str, named: str
@@ -350,15 +358,17 @@ async def test_the_first_and_the_last_step_are_where_the_graph_begins_and_ends(
     assert named in (await talk(nba(), question)).text
 
 
-@each_row(
-    "question, said",
-    ("How many nodes are there and of which types?", "`api-call`: 1"),
-    ("what types of nodes are used", "`api-call`: 1"),
-    ("Quels types de nœuds sont utilisés ?", "`api-call`: 1"),
-    ("list the types", "`api-call`: "),
-    ("what is the longest path?", "{{node:entry-form}} → "),
-    ("quel est le plus long chemin ?", "{{node:entry-form}} → "),
-    ("Combien de nœuds api-call ?", "1 nœud(s) du type `api-call`"),
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("How many nodes are there and of which types?", "`api-call`: 1"),
+        ("what types of nodes are used", "`api-call`: 1"),
+        ("Quels types de nœuds sont utilisés ?", "`api-call`: 1"),
+        ("list the types", "`api-call`: "),
+        ("what is the longest path?", "{{node:entry-form}} → "),
+        ("quel est le plus long chemin ?", "{{node:entry-form}} → "),
+        ("Combien de nœuds api-call ?", "1 nœud(s) du type `api-call`"),
+    ],
 )
 async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(
     question: str, said: str
@@ -366,7 +376,9 @@ async def test_types_and_the_longest_way_are_asked_of_the_whole_graph(
     assert said in (await talk(nba(), question)).text
 
 
-@each_row("question", "is there any error handling?", "y a-t-il une gestion des erreurs ?")
+@pytest.mark.parametrize(
+    "question", ["is there any error handling?", "y a-t-il une gestion des erreurs ?"]
+)
 async def test_who_asks_for_what_handles_errors_gets_the_nodes_that_do(question: str) -> None:
     assert "{{node:error-handler}}" in (await talk(nba(), question)).text
 
@@ -397,20 +409,22 @@ async def test_where_no_address_is_named_the_types_tell_which_services_there_are
     assert "googleSheets" in turn.text
 
 
-@each_row(
-    "question, said",
-    ("what would break if I delete the filter?", "{{node:filter-active}} fails"),
-    (
-        "what happens if we remove Keep active players from this workflow?",
-        "{{node:filter-active}} fails",
-    ),
-    ("que se passe-t-il si je supprime le filtre ?", "{{node:filter-active}} échoue"),
-    ("que se passe-t-il si on enlève le filtre du workflow ?", "{{node:filter-active}} échoue"),
-    (
-        "What happens when fetching the players fails?",
-        "its error output leads to {{node:error-handler}}",
-    ),
-    ("what does the logged fetch error do?", "{{node:error-handler}}"),
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("what would break if I delete the filter?", "{{node:filter-active}} fails"),
+        (
+            "what happens if we remove Keep active players from this workflow?",
+            "{{node:filter-active}} fails",
+        ),
+        ("que se passe-t-il si je supprime le filtre ?", "{{node:filter-active}} échoue"),
+        ("que se passe-t-il si on enlève le filtre du workflow ?", "{{node:filter-active}} échoue"),
+        (
+            "What happens when fetching the players fails?",
+            "its error output leads to {{node:error-handler}}",
+        ),
+        ("what does the logged fetch error do?", "{{node:error-handler}}"),
+    ],
 )
 async def test_what_comes_of_taking_a_node_out_is_said_of_the_whole_name(
     question: str, said: str

@@ -26,7 +26,6 @@ from graphrag.retrieval.turn_context import asks_about_graph
 from tests.graphrag.retrieval.outline_reader import read_outline
 from tests.support.agents import GRAPH, Setting, collected, setting_on, text_of
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 from tests.support.scripted_provider import ScriptedProvider
 
 AT_MOST_TOKENS = 6_300  # tools describe their arguments, each with an example
@@ -82,8 +81,8 @@ def workflows() -> list[Path]:
     return found
 
 
-@each_row("language", *QUESTIONS)
-@each_row("role", *ROLES)
+@pytest.mark.parametrize("language", [*QUESTIONS])
+@pytest.mark.parametrize("role", [*ROLES])
 async def test_the_sample_graph_is_described_from_few_tokens(role: str, language: str) -> None:
     assert await asked_tokens(None, role, language) <= AT_MOST_TOKENS
 
@@ -96,7 +95,9 @@ async def test_real_workflows_of_60_nodes_are_described_from_few_tokens(language
     assert max(counted.values()) <= AT_MOST_TOKENS, counted
 
 
-@each_row("question", "Describe this graph", "what does this workflow do?", "décris ce graphe")
+@pytest.mark.parametrize(
+    "question", ["Describe this graph", "what does this workflow do?", "décris ce graphe"]
+)
 async def test_without_a_model_the_graph_is_described(question: str) -> None:
     async with described(rules_provider(), None, "en") as (setting, key):
         events = await collected(
@@ -114,19 +115,21 @@ async def test_without_a_model_the_graph_is_described(question: str) -> None:
     assert "9 nodes and 6 edges" in text or "9 nœuds et 6 arêtes" in text
 
 
-@each_row(
-    "question, is_about",
-    ("Describe this graph", True),
-    ("what does this workflow do?", True),
-    ("Give me an overview, please", True),
-    ("que fait ce workflow ?", True),
-    ("De quoi parle ce graphe ?", True),
-    ("décris-moi le graphe", True),
-    ("Describe the filter", False),
-    ("what does fetch-api do?", False),
-    ("how does the graph handle errors?", False),
-    ("delete this graph", False),
-    ("", False),
+@pytest.mark.parametrize(
+    ("question", "is_about"),
+    [
+        ("Describe this graph", True),
+        ("what does this workflow do?", True),
+        ("Give me an overview, please", True),
+        ("que fait ce workflow ?", True),
+        ("De quoi parle ce graphe ?", True),
+        ("décris-moi le graphe", True),
+        ("Describe the filter", False),
+        ("what does fetch-api do?", False),
+        ("how does the graph handle errors?", False),
+        ("delete this graph", False),
+        ("", False),
+    ],
 )
 def test_a_question_about_the_whole_graph_is_recognised(question: str, is_about: bool) -> None:
     assert asks_about_graph(question) is is_about

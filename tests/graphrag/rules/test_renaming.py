@@ -26,7 +26,6 @@ from tests.cli.conftest import n8n
 from tests.graphrag.live.helpers import NEVER, instruct
 from tests.support.agents import an_ask
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.proposals import parse_action, to_document
 from tools.references import (
@@ -62,7 +61,7 @@ FORMS = (
 )
 
 
-@each_row("text", *FORMS)
+@pytest.mark.parametrize("text", [*FORMS])
 def test_every_form_of_a_reference_is_read_and_rewritten(text: str) -> None:
     assert {mention.name for mention in mentions(text)} == {"Get it"}
     assert {mention.name for mention in mentions(renamed(text, {"Get it": "Take"}))} == {"Take"}
@@ -79,7 +78,7 @@ def named(key: str, name: str, text: str = "", type: str = "step") -> Node:
     return Node(key=key, graph_key=GRAPH, type=type, data=data, process=text or None)
 
 
-@each_row("text", *FORMS)
+@pytest.mark.parametrize("text", [*FORMS])
 def test_a_node_pasted_under_a_free_name_is_followed_in_every_form(text: str) -> None:
     here = [named("x", "Get it"), named("y", "Get it1")]
     got, used = with_free_names(
@@ -118,7 +117,9 @@ def test_a_dotted_reference_gets_brackets_where_the_new_name_needs_them() -> Non
     )
 
 
-@each_row("text", "foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')")
+@pytest.mark.parametrize(
+    "text", ["foo_('A')", "$(document).ready('A')", "$('A", "$('A\")", "cost: $ ('A')"]
+)
 def test_what_is_no_reference_is_left_alone(text: str) -> None:
     assert renamed(text, {"A": "B"}) == text
 
@@ -133,7 +134,9 @@ def test_any_name_can_be_written_and_read_in_any_quotes(
     assert [mention.name for mention in mentions(renamed(text, {old: new}))] == [new]
 
 
-@each_row("piece", "$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x")
+@pytest.mark.parametrize(
+    "piece", ["$('", "$(\\'", "$node[", "$node.", "$('\\", '$(\\\\\\"', "_(`", "$( ", "'$(\"x"]
+)
 def test_a_hostile_text_is_read_once(piece: str) -> None:
     """Quadratic reading of these would take hours; the suite's own time limit would end it."""
     for text in (piece * 10_000, piece + "x" * 300_000):

@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from datasources.mock import MemoryDatabase, open_nba
 from graphrag.approvals import Approvals, Person
 from graphrag.i18n import Language
@@ -14,7 +16,6 @@ from graphrag.rules import RulesProvider
 from mock_data import load_text
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.rules.talk import BOX, nba, talk, workflow
-from tests.support.each_row import each_row
 from tools.base import ToolBox, ToolContext
 from tools.read_tools import READ_TOOLS
 
@@ -33,42 +34,44 @@ LINKS, FUNCTIONS = "alarm frost too-hot", "decide-heating-and-window moving-aver
 PUBLISHERS = "heater-relay roof-window-motor"
 
 
-@each_row(
-    "graph, question, keys",
-    ("nba", "Which nodes are not connected?", LOOSE),
-    ("nba", "How many nodes are not connected to anything?", LOOSE),
-    ("nba", "List all isolated nodes", LOOSE),
-    ("nba", "Which nodes have code?", CODE),
-    ("nba", "How many nodes have code?", CODE),
-    ("nba", "all nodes of type filter", "filter-active"),
-    ("nba", "Which nodes have no error output?", NO_ERRORS),
-    ("nba", "How many nodes are without an error path?", NO_ERRORS),
-    ("nba", "Quels nœuds ne sont reliés à rien ?", LOOSE),
-    ("nba", "Combien de nœuds sont isolés ?", LOOSE),
-    ("nba", "Combien de nœuds ont du code ?", CODE),
-    ("nba", "Quels nodes n'ont pas de sortie d'erreur ?", NO_ERRORS),
-    ("nba", "Tous les nœuds de type filter", "filter-active"),
-    ("refund", "Which steps have no error path?", UNCAUGHT),
-    ("refund", "How many nodes have no error output?", UNCAUGHT),
-    ("refund", "List all nodes without error handling", UNCAUGHT),
-    ("refund", "all nodes of type slack", "ask-a-colleague"),
-    ("refund", "Which nodes use Slack?", "ask-a-colleague"),
-    ("refund", "everything that uses Postgres", "earlier-refunds"),
-    ("refund", "Quels nœuds n'ont pas de sortie d'erreur ?", UNCAUGHT),
-    ("refund", "Tous les nœuds sans gestion d'erreur", UNCAUGHT),
-    ("refund", "Combien de nœuds n'ont aucune sortie d'erreur ?", UNCAUGHT),
-    ("greenhouse", "all nodes of type mqtt out", PUBLISHERS),
-    ("greenhouse", "How many mqtt nodes are there?", MQTT),
-    ("greenhouse", "List all mqtt nodes", MQTT),
-    ("greenhouse", "Which nodes are functions?", FUNCTIONS),
-    ("greenhouse", "all link nodes", LINKS),
-    ("greenhouse", "which nodes call sms.example?", "send-text-message"),
-    ("greenhouse", "Which nodes are not connected?", "greenhouse-broker"),
-    ("greenhouse", "Combien de nœuds mqtt y a-t-il ?", MQTT),
-    ("greenhouse", "Quels nœuds sont des fonctions ?", FUNCTIONS),
-    ("greenhouse", "Tous les nœuds de type function", FUNCTIONS),
-    ("greenhouse", "Quels nœuds ne sont pas connectés ?", "greenhouse-broker"),
-    ("greenhouse", "Quels nœuds contiennent du code ?", f"alarm-text {FUNCTIONS}"),
+@pytest.mark.parametrize(
+    ("graph", "question", "keys"),
+    [
+        ("nba", "Which nodes are not connected?", LOOSE),
+        ("nba", "How many nodes are not connected to anything?", LOOSE),
+        ("nba", "List all isolated nodes", LOOSE),
+        ("nba", "Which nodes have code?", CODE),
+        ("nba", "How many nodes have code?", CODE),
+        ("nba", "all nodes of type filter", "filter-active"),
+        ("nba", "Which nodes have no error output?", NO_ERRORS),
+        ("nba", "How many nodes are without an error path?", NO_ERRORS),
+        ("nba", "Quels nœuds ne sont reliés à rien ?", LOOSE),
+        ("nba", "Combien de nœuds sont isolés ?", LOOSE),
+        ("nba", "Combien de nœuds ont du code ?", CODE),
+        ("nba", "Quels nodes n'ont pas de sortie d'erreur ?", NO_ERRORS),
+        ("nba", "Tous les nœuds de type filter", "filter-active"),
+        ("refund", "Which steps have no error path?", UNCAUGHT),
+        ("refund", "How many nodes have no error output?", UNCAUGHT),
+        ("refund", "List all nodes without error handling", UNCAUGHT),
+        ("refund", "all nodes of type slack", "ask-a-colleague"),
+        ("refund", "Which nodes use Slack?", "ask-a-colleague"),
+        ("refund", "everything that uses Postgres", "earlier-refunds"),
+        ("refund", "Quels nœuds n'ont pas de sortie d'erreur ?", UNCAUGHT),
+        ("refund", "Tous les nœuds sans gestion d'erreur", UNCAUGHT),
+        ("refund", "Combien de nœuds n'ont aucune sortie d'erreur ?", UNCAUGHT),
+        ("greenhouse", "all nodes of type mqtt out", PUBLISHERS),
+        ("greenhouse", "How many mqtt nodes are there?", MQTT),
+        ("greenhouse", "List all mqtt nodes", MQTT),
+        ("greenhouse", "Which nodes are functions?", FUNCTIONS),
+        ("greenhouse", "all link nodes", LINKS),
+        ("greenhouse", "which nodes call sms.example?", "send-text-message"),
+        ("greenhouse", "Which nodes are not connected?", "greenhouse-broker"),
+        ("greenhouse", "Combien de nœuds mqtt y a-t-il ?", MQTT),
+        ("greenhouse", "Quels nœuds sont des fonctions ?", FUNCTIONS),
+        ("greenhouse", "Tous les nœuds de type function", FUNCTIONS),
+        ("greenhouse", "Quels nœuds ne sont pas connectés ?", "greenhouse-broker"),
+        ("greenhouse", "Quels nœuds contiennent du code ?", f"alarm-text {FUNCTIONS}"),
+    ],
 )
 async def test_a_set_question_is_answered_by_the_whole_set_and_its_number(
     graph: str, question: str, keys: str
@@ -83,11 +86,13 @@ async def test_a_set_question_is_answered_by_the_whole_set_and_its_number(
     )
 
 
-@each_row(
-    "question, count",
-    ("How many function nodes are there?", 2),
-    ("Combien de nœuds de type function ?", 2),
-    ("How many nodes are disabled?", 0),
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        ("How many function nodes are there?", 2),
+        ("Combien de nœuds de type function ?", 2),
+        ("How many nodes are disabled?", 0),
+    ],
 )
 async def test_a_number_is_given_also_for_one_type_and_for_none(question: str, count: int) -> None:
     turn = await talk(await workflow("greenhouse_climate"), question)
@@ -113,13 +118,15 @@ async def _all_graphs(*graphs: tuple[str, Any]) -> ToolContext:
     return ToolContext(source=source, graph_key=graphs[0][0], role="editor")
 
 
-@each_row(
-    "question, nodes",
-    ("Which nodes of all graphs use Slack?", {"refund": 1, "shop": 2}),
-    ("How many slack nodes are there in all workflows?", {"refund": 1, "shop": 2}),
-    ("Which graphs use Slack?", {"refund": 1, "shop": 2}),
-    ("Quels nœuds de tous les graphes utilisent Slack ?", {"refund": 1, "shop": 2}),
-    ("Which nodes of all graphs are not connected?", {"shop": 3}),
+@pytest.mark.parametrize(
+    ("question", "nodes"),
+    [
+        ("Which nodes of all graphs use Slack?", {"refund": 1, "shop": 2}),
+        ("How many slack nodes are there in all workflows?", {"refund": 1, "shop": 2}),
+        ("Which graphs use Slack?", {"refund": 1, "shop": 2}),
+        ("Quels nœuds de tous les graphes utilisent Slack ?", {"refund": 1, "shop": 2}),
+        ("Which nodes of all graphs are not connected?", {"shop": 3}),
+    ],
 )
 async def test_a_set_over_all_graphs_is_whole(question: str, nodes: dict[str, int]) -> None:
     shop = [n8n_node(name, "n8n-nodes-base.slack") for name in ("Say", "Tell")]

@@ -16,7 +16,6 @@ from graphrag.rules.patterns import grammar
 from tests.graphrag.importers.helpers import n8n, n8n_node, to
 from tests.graphrag.rules.talk import nba, talk, workflow
 from tests.support.data_files import needs_published, published
-from tests.support.each_row import each_row
 from tools.base import ToolContext
 
 SHOP = n8n(
@@ -47,13 +46,20 @@ async def _context(raw: bytes, name: str = "shop") -> ToolContext:
     return ToolContext(source=source, graph_key=name, role="editor")
 
 
-@each_row(
-    "node, said, runs, stops",
-    ("Charge", "its error output leads to {{node:refund}}", {"refund", "warn", "log"}, {"ship"}),
-    ("Ship", "the run ends there: it has no error output", set[str](), {"log"}),
-    ("Refund", "but leads to no node", set[str](), {"warn", "log"}),
-    ("Warn", "the run goes on without its result", {"log"}, set[str]()),
-    ("Log", "Nothing comes after {{node:log}}", set[str](), set[str]()),
+@pytest.mark.parametrize(
+    ("node", "said", "runs", "stops"),
+    [
+        (
+            "Charge",
+            "its error output leads to {{node:refund}}",
+            {"refund", "warn", "log"},
+            {"ship"},
+        ),
+        ("Ship", "the run ends there: it has no error output", set[str](), {"log"}),
+        ("Refund", "but leads to no node", set[str](), {"warn", "log"}),
+        ("Warn", "the run goes on without its result", {"log"}, set[str]()),
+        ("Log", "Nothing comes after {{node:log}}", set[str](), set[str]()),
+    ],
 )
 async def test_a_failure_is_followed_from_the_error_output_alone(
     node: str, said: str, runs: set[str], stops: set[str]
@@ -65,7 +71,7 @@ async def test_a_failure_is_followed_from_the_error_output_alone(
     assert set(sources.get("behind", ())) == runs | stops
 
 
-@each_row("length, said", (12, False), (13, True), (150, True))
+@pytest.mark.parametrize(("length", "said"), [(12, False), (13, True), (150, True)])
 async def test_an_answer_says_how_far_a_long_way_was_followed(length: int, said: bool) -> None:
     names = [f"Step {at}" for at in range(length)]
     links = {name: {"main": [[to(following)]]} for name, following in pairwise(names)}
@@ -87,16 +93,18 @@ async def test_catch_nodes_of_node_red_are_named() -> None:
     assert "catch nodes of its tab get the error: {{node:any-error}}" in turn.text
 
 
-@each_row(
-    "asked, text",
-    ("Duplicate fetch-api", "help_duplicate"),
-    ("copy the filter", "help_duplicate"),
-    ("Disable filter-active", "help_disable"),
-    ("turn off fetch-api", "help_disable"),
-    ("Run the workflow", "help_run"),
-    ("export this as json", "help_files"),
-    ("Optimize this workflow", "help_verb"),
-    ("translate the labels to German", "help_verb"),
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("Duplicate fetch-api", "help_duplicate"),
+        ("copy the filter", "help_duplicate"),
+        ("Disable filter-active", "help_disable"),
+        ("turn off fetch-api", "help_disable"),
+        ("Run the workflow", "help_run"),
+        ("export this as json", "help_files"),
+        ("Optimize this workflow", "help_verb"),
+        ("translate the labels to German", "help_verb"),
+    ],
 )
 async def test_what_is_not_understood_is_said_with_what_does_it(asked: str, text: str) -> None:
     turn = await talk(nba(), asked)

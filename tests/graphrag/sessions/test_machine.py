@@ -27,7 +27,6 @@ from graphrag.sessions.machine import (
     delay_ms,
     transition,
 )
-from tests.support.each_row import each_row
 
 COPY = list(
     csv.DictReader(
@@ -124,8 +123,8 @@ def after(row: dict[str, str], state: SessionState) -> str:
     return row["next"]
 
 
-@each_row("kind", *SessionKind)
-@each_row("phase", *Phase)
+@pytest.mark.parametrize("kind", [*SessionKind])
+@pytest.mark.parametrize("phase", [*Phase])
 def test_every_event_in_every_phase_with_every_guard_follows_the_table(
     kind: SessionKind, phase: Phase
 ) -> None:
@@ -153,7 +152,7 @@ def test_the_table_has_13_phases_20_events_and_54_rows() -> None:
     assert {row["event"] for row in COPY} == set(EventName)
 
 
-@each_row("kind", SessionKind.CHAT, SessionKind.AUTOMATION)
+@pytest.mark.parametrize("kind", [SessionKind.CHAT, SessionKind.AUTOMATION])
 def test_every_phase_can_be_reached(kind: SessionKind) -> None:
     found = {Phase.IDLE}
     open_ = [SessionState(kind=kind)]
@@ -297,8 +296,8 @@ def random_event(chance: random.Random) -> SessionEvent:
     )
 
 
-@each_row("seed", *range(10))
-@each_row("kind", *SessionKind)
+@pytest.mark.parametrize("seed", [*range(10)])
+@pytest.mark.parametrize("kind", [*SessionKind])
 def test_no_order_of_events_breaks_a_rule(kind: SessionKind, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):
@@ -325,7 +324,7 @@ def check_any_order(kind: SessionKind, chance: random.Random) -> None:
             )
 
 
-@each_row("phase", *Phase)
+@pytest.mark.parametrize("phase", [*Phase])
 def test_a_run_whose_budget_is_spent_enters_no_phase_that_asks_a_model(phase: Phase) -> None:
     asking = {Phase.CALLING_AI, Phase.EXECUTING_ENRICHMENTS}
     for state in states(SessionKind.AUTOMATION, phase):

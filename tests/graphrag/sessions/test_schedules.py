@@ -20,7 +20,6 @@ from graphrag.sessions.schedules import (
     schedule,
     shortest_distance_s,
 )
-from tests.support.each_row import each_row
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -30,19 +29,21 @@ def ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)
 
 
-@each_row(
-    "given, field, reason",
-    ({"cron": "* * * *"}, "cron", "form"),
-    ({"cron": "61 * * * *"}, "cron", "form"),
-    ({"cron": "0 0 0 * * *"}, "cron", "seconds"),
-    ({"cron": "@daily"}, "cron", "words"),
-    ({"cron": "0 0 31 2 *"}, "cron", "never"),
-    ({"cron": "1," * 5000 + "1 * * * *"}, "cron", "form"),
-    ({"cron": "0 0 * * *", "dates": [1]}, "cron", "both"),
-    ({"cron": None, "dates": list(range(51))}, "dates", "too_many"),
-    ({"cron": None, "dates": [10**20]}, "dates", "form"),
-    ({"cron": None, "timezone": "Europe/Pariss"}, "timezone", "zone"),
-    ({"cron": None, "timezone": "../../etc/passwd"}, "timezone", "zone"),
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        ({"cron": "* * * *"}, "cron", "form"),
+        ({"cron": "61 * * * *"}, "cron", "form"),
+        ({"cron": "0 0 0 * * *"}, "cron", "seconds"),
+        ({"cron": "@daily"}, "cron", "words"),
+        ({"cron": "0 0 31 2 *"}, "cron", "never"),
+        ({"cron": "1," * 5000 + "1 * * * *"}, "cron", "form"),
+        ({"cron": "0 0 * * *", "dates": [1]}, "cron", "both"),
+        ({"cron": None, "dates": list(range(51))}, "dates", "too_many"),
+        ({"cron": None, "dates": [10**20]}, "dates", "form"),
+        ({"cron": None, "timezone": "Europe/Pariss"}, "timezone", "zone"),
+        ({"cron": None, "timezone": "../../etc/passwd"}, "timezone", "zone"),
+    ],
 )
 def test_what_is_no_schedule_is_refused_by_its_field(given: Any, field: str, reason: str) -> None:
     with pytest.raises(ScheduleError) as error:
@@ -56,15 +57,17 @@ def test_a_zone_that_is_misspelt_comes_with_near_names() -> None:
     assert "Europe/Paris" in error.value.near
 
 
-@each_row(
-    "given, reason",
-    ({"cron": "*/4 * * * *"}, "often"),
-    ({"cron": "0,2 3 * * *"}, "often"),
-    ({"cron": None, "dates": [DAY, DAY + MINUTE]}, "often"),
-    ({"cron": None, "dates": [1, 2]}, "past"),
-    ({"cron": "*/5 * * * *"}, None),
-    ({"cron": None, "dates": [1, DAY]}, None),
-    ({"cron": None}, None),
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"cron": "*/4 * * * *"}, "often"),
+        ({"cron": "0,2 3 * * *"}, "often"),
+        ({"cron": None, "dates": [DAY, DAY + MINUTE]}, "often"),
+        ({"cron": None, "dates": [1, 2]}, "past"),
+        ({"cron": "*/5 * * * *"}, None),
+        ({"cron": None, "dates": [1, DAY]}, None),
+        ({"cron": None}, None),
+    ],
 )
 def test_runs_keep_a_distance_and_dates_are_to_come(given: Any, reason: str | None) -> None:
     when = schedule(**given)
@@ -76,21 +79,31 @@ def test_runs_keep_a_distance_and_dates_are_to_come(given: Any, reason: str | No
     assert error.value.reason == reason
 
 
-@each_row(
-    "given, english, french",
-    ({"cron": "0 2 * * 1-5"}, "at 02:00 on Monday through Friday", "à 02:00 du lundi au vendredi"),
-    ({"cron": "5 14 * * *"}, "at 14:05 every day", "à 14:05 chaque jour"),
-    ({"cron": "0 9 * * sun,wed"}, "at 09:00 on Wednesday, Sunday", "à 09:00 le mercredi, dimanche"),
-    ({"cron": "0 9 * * 7"}, "at 09:00 on Sunday", "à 09:00 le dimanche"),
-    ({"cron": "0 9 1 * *"}, "at 09:00 on day 1 of the month", "à 09:00 le 1 du mois"),
-    ({"cron": "0 9 l * *"}, "at 09:00 on the last day of the month", None),
-    ({"cron": "*/15 * * * *"}, "every 15 minutes", "toutes les 15 minutes"),
-    ({"cron": "7 * * * *"}, "every hour, at minute 7", None),
-    ({"cron": "0 9 1 * 1"}, "by “0 9 1 * 1”", "selon « 0 9 1 * 1 »"),
-    ({"cron": "0 9 * * 1#2"}, "by “0 9 * * 1#2”", None),
-    ({"cron": "0 9 1 2 *"}, "by “0 9 1 2 *”", None),
-    ({"cron": None, "dates": [DAY]}, "on 1 date", "à 1 date"),
-    ({"cron": None}, "when a person starts it", None),
+@pytest.mark.parametrize(
+    ("given", "english", "french"),
+    [
+        (
+            {"cron": "0 2 * * 1-5"},
+            "at 02:00 on Monday through Friday",
+            "à 02:00 du lundi au vendredi",
+        ),
+        ({"cron": "5 14 * * *"}, "at 14:05 every day", "à 14:05 chaque jour"),
+        (
+            {"cron": "0 9 * * sun,wed"},
+            "at 09:00 on Wednesday, Sunday",
+            "à 09:00 le mercredi, dimanche",
+        ),
+        ({"cron": "0 9 * * 7"}, "at 09:00 on Sunday", "à 09:00 le dimanche"),
+        ({"cron": "0 9 1 * *"}, "at 09:00 on day 1 of the month", "à 09:00 le 1 du mois"),
+        ({"cron": "0 9 l * *"}, "at 09:00 on the last day of the month", None),
+        ({"cron": "*/15 * * * *"}, "every 15 minutes", "toutes les 15 minutes"),
+        ({"cron": "7 * * * *"}, "every hour, at minute 7", None),
+        ({"cron": "0 9 1 * 1"}, "by “0 9 1 * 1”", "selon « 0 9 1 * 1 »"),
+        ({"cron": "0 9 * * 1#2"}, "by “0 9 * * 1#2”", None),
+        ({"cron": "0 9 1 2 *"}, "by “0 9 1 2 *”", None),
+        ({"cron": None, "dates": [DAY]}, "on 1 date", "à 1 date"),
+        ({"cron": None}, "when a person starts it", None),
+    ],
 )
 def test_presets_are_said_in_words_and_the_rest_by_its_expression(
     given: Any, english: str, french: str | None
@@ -107,20 +120,34 @@ def test_the_next_times_are_said_on_the_clock_of_the_zone() -> None:
     assert next_times(schedule(cron=None, dates=[DAY]), 10) == [DAY]
 
 
-@each_row(
-    "cron, after, expected",
-    # Forward on 29 March 2026 from 02:00 to 03:00: once, at the first minute after the gap.
-    ("30 2 * * *", "2026-03-28T12:00+01:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]),
-    ("0 2,3 * * *", "2026-03-28T12:00+01:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:00+02:00"]),
-    # Back on 25 October 2026 from 03:00 to 02:00: once, the first time.
-    ("30 2 * * *", "2026-10-24T12:00+02:00", ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]),
-    ("30 2 * * *", "2026-10-25T02:15+01:00", ["2026-10-26T02:30+01:00"]),
-    # What follows real time runs in both hours.
-    (
-        "*/30 * * * *",
-        "2026-10-25T02:01+02:00",
-        ["2026-10-25T02:30+02:00", "2026-10-25T02:00+01:00", "2026-10-25T02:30+01:00"],
-    ),
+@pytest.mark.parametrize(
+    ("cron", "after", "expected"),
+    [
+        # Forward on 29 March 2026 from 02:00 to 03:00: once, at the first minute after the gap.
+        (
+            "30 2 * * *",
+            "2026-03-28T12:00+01:00",
+            ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"],
+        ),
+        (
+            "0 2,3 * * *",
+            "2026-03-28T12:00+01:00",
+            ["2026-03-29T03:00+02:00", "2026-03-30T02:00+02:00"],
+        ),
+        # Back on 25 October 2026 from 03:00 to 02:00: once, the first time.
+        (
+            "30 2 * * *",
+            "2026-10-24T12:00+02:00",
+            ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"],
+        ),
+        ("30 2 * * *", "2026-10-25T02:15+01:00", ["2026-10-26T02:30+01:00"]),
+        # What follows real time runs in both hours.
+        (
+            "*/30 * * * *",
+            "2026-10-25T02:01+02:00",
+            ["2026-10-25T02:30+02:00", "2026-10-25T02:00+01:00", "2026-10-25T02:30+01:00"],
+        ),
+    ],
 )
 def test_a_clock_that_changes_neither_loses_nor_doubles_a_run(
     cron: str, after: str, expected: list[str]
@@ -140,7 +167,9 @@ NIGHTLY = schedule(cron="0 2 * * *")
 START = ms("2026-01-01T02:00+00:00")
 
 
-@each_row("missed, run, dropped", ("last", 1, 46), ("skip", 0, 47), ("all", 10, 37))
+@pytest.mark.parametrize(
+    ("missed", "run", "dropped"), [("last", 1, 46), ("skip", 0, 47), ("all", 10, 37)]
+)
 def test_after_47_days_away_a_daily_run_is_caught_up_as_asked(
     missed: Any, run: int, dropped: int
 ) -> None:
@@ -283,16 +312,18 @@ PARIS = Calendar(timezone="Europe/Paris")
 REFERENCE = ms("2026-11-18T14:20:00+01:00")  # a Wednesday
 
 
-@each_row(
-    "start, end, first, last",
-    ("-1_DAY", "-1_DAY", "2026-11-17T00:00+01:00", "2026-11-18T00:00+01:00"),
-    ("-7_DAY", "NOW", "2026-11-11T00:00+01:00", "2026-11-18T14:20+01:00"),
-    ("0_DAY", "0_DAY", "2026-11-18T00:00+01:00", "2026-11-18T14:20+01:00"),
-    ("-1_WEEK", "-1_WEEK", "2026-11-09T00:00+01:00", "2026-11-16T00:00+01:00"),
-    ("-1_MONTH", "-1_MONTH", "2026-10-01T00:00+02:00", "2026-11-01T00:00+01:00"),
-    ("-1_YEAR", "-1_YEAR", "2025-01-01T00:00+01:00", "2026-01-01T00:00+01:00"),
-    ("-2_HOUR", "-1_HOUR", "2026-11-18T12:00+01:00", "2026-11-18T14:00+01:00"),
-    ("2026-11-01T00:00+01:00", "NOW", "2026-11-01T00:00+01:00", "2026-11-18T14:20+01:00"),
+@pytest.mark.parametrize(
+    ("start", "end", "first", "last"),
+    [
+        ("-1_DAY", "-1_DAY", "2026-11-17T00:00+01:00", "2026-11-18T00:00+01:00"),
+        ("-7_DAY", "NOW", "2026-11-11T00:00+01:00", "2026-11-18T14:20+01:00"),
+        ("0_DAY", "0_DAY", "2026-11-18T00:00+01:00", "2026-11-18T14:20+01:00"),
+        ("-1_WEEK", "-1_WEEK", "2026-11-09T00:00+01:00", "2026-11-16T00:00+01:00"),
+        ("-1_MONTH", "-1_MONTH", "2026-10-01T00:00+02:00", "2026-11-01T00:00+01:00"),
+        ("-1_YEAR", "-1_YEAR", "2025-01-01T00:00+01:00", "2026-01-01T00:00+01:00"),
+        ("-2_HOUR", "-1_HOUR", "2026-11-18T12:00+01:00", "2026-11-18T14:00+01:00"),
+        ("2026-11-01T00:00+01:00", "NOW", "2026-11-01T00:00+01:00", "2026-11-18T14:20+01:00"),
+    ],
 )
 def test_a_period_is_whole_units_never_later_than_the_reference(
     start: str, end: str, first: str, last: str
@@ -300,7 +331,9 @@ def test_a_period_is_whole_units_never_later_than_the_reference(
     assert resolve(start, end, REFERENCE, PARIS) == Span(ms(first), ms(last))
 
 
-@each_row("reference, hours", ("2026-03-30T10:00+02:00", 23), ("2026-10-26T10:00+01:00", 25))
+@pytest.mark.parametrize(
+    ("reference", "hours"), [("2026-03-30T10:00+02:00", 23), ("2026-10-26T10:00+01:00", 25)]
+)
 def test_a_day_on_which_the_clock_changes_is_shorter_or_longer(reference: str, hours: int) -> None:
     day = resolve("-1_DAY", "-1_DAY", ms(reference), PARIS)
     assert day.end - day.start == hours * 3_600_000
@@ -319,17 +352,19 @@ def test_a_day_whose_first_hour_does_not_exist_begins_after_the_gap() -> None:
     assert resolve("0_DAY", "NOW", noon, calendar).start == ms("2026-04-24T01:00+03:00")
 
 
-@each_row(
-    "start, end, part, reason",
-    ("yesterday", "NOW", "from", "form"),
-    ("-1_DAYS", "NOW", "from", "form"),
-    ("-12345_DAY", "NOW", "from", "form"),
-    ("2026-11-01T00:00", "NOW", "from", "form"),
-    ("NOW", "2027-01-01T00:00+00:00", "to", "future"),
-    ("1_DAY", "NOW", "from", "future"),
-    ("NOW", "-1_DAY", "to", "order"),
-    ("-9999_YEAR", "NOW", "from", "range"),
-    ("-1_DAY", "9999_YEAR", "to", "range"),
+@pytest.mark.parametrize(
+    ("start", "end", "part", "reason"),
+    [
+        ("yesterday", "NOW", "from", "form"),
+        ("-1_DAYS", "NOW", "from", "form"),
+        ("-12345_DAY", "NOW", "from", "form"),
+        ("2026-11-01T00:00", "NOW", "from", "form"),
+        ("NOW", "2027-01-01T00:00+00:00", "to", "future"),
+        ("1_DAY", "NOW", "from", "future"),
+        ("NOW", "-1_DAY", "to", "order"),
+        ("-9999_YEAR", "NOW", "from", "range"),
+        ("-1_DAY", "9999_YEAR", "to", "range"),
+    ],
 )
 def test_what_is_no_period_is_refused_by_its_part(
     start: str, end: str, part: str, reason: str

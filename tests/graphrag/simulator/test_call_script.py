@@ -18,7 +18,6 @@ from graphrag.simulator.minds import CallsTool, Says
 from graphrag.simulator.script_player import check_call
 from graphrag.simulator.simulated_call import CallRecording
 from graphrag.simulator.speech import tones
-from tests.support.each_row import each_row
 from tests.support.recorded_calls import silent_after_ms, words_of_caller_ms
 from tests.support.scripted_mind import ScriptedMind
 
@@ -42,27 +41,33 @@ steps:
 """
 
 
-@each_row(
-    "text, where, what",
-    ("steps: [{wait: answer}]", "name", "required"),
-    ("name: a\nsteps: []", "steps", "at least 1"),
-    ("name: a\nsteps: [{sya: Hello}]", "steps.0.sya", "no field here, but say, wav"),
-    ("name: a\nsteps: [{say: Hello, wait: answer}]", "steps.0", "one of say, wait"),
-    ("name: a\nsteps: [{wav: a.wav, wait: 1}]", "steps.0", "belong to a say"),
-    ("name: a\nsteps: [{wait: forever}]", "steps.0.wait", "'answer'"),
-    ("name: a\nsteps: [{wait: 1000}]", "steps.0", "0 to 120"),
-    ("name: a\nsteps: [{decide: maybe}]", "steps.0.decide", "'approve' or 'reject'"),
-    (
-        "name: a\nsteps: [{expect: {tools: a}}]",
-        "steps.0.expect.tools",
-        "no field here, but tool, words",
-    ),
-    ("name: a\nsteps: [{expect: {}}]", "steps.0.expect", "at least one of tool"),
-    ("name: a\nsteps: [{say: a, replies: [{says: a, calls: b}]}]", "steps.0.replies.0", "either"),
-    ("name: a\nsteps: [{dtmf: 12x}]", "steps.0.dtmf", "pattern"),
-    ("name: a\ncaller: Ada\nsteps: [{wait: 1}]", "caller", "pattern"),
-    ("- a list", "", "no object"),
-    ("name: [", "", ""),
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("steps: [{wait: answer}]", "name", "required"),
+        ("name: a\nsteps: []", "steps", "at least 1"),
+        ("name: a\nsteps: [{sya: Hello}]", "steps.0.sya", "no field here, but say, wav"),
+        ("name: a\nsteps: [{say: Hello, wait: answer}]", "steps.0", "one of say, wait"),
+        ("name: a\nsteps: [{wav: a.wav, wait: 1}]", "steps.0", "belong to a say"),
+        ("name: a\nsteps: [{wait: forever}]", "steps.0.wait", "'answer'"),
+        ("name: a\nsteps: [{wait: 1000}]", "steps.0", "0 to 120"),
+        ("name: a\nsteps: [{decide: maybe}]", "steps.0.decide", "'approve' or 'reject'"),
+        (
+            "name: a\nsteps: [{expect: {tools: a}}]",
+            "steps.0.expect.tools",
+            "no field here, but tool, words",
+        ),
+        ("name: a\nsteps: [{expect: {}}]", "steps.0.expect", "at least one of tool"),
+        (
+            "name: a\nsteps: [{say: a, replies: [{says: a, calls: b}]}]",
+            "steps.0.replies.0",
+            "either",
+        ),
+        ("name: a\nsteps: [{dtmf: 12x}]", "steps.0.dtmf", "pattern"),
+        ("name: a\ncaller: Ada\nsteps: [{wait: 1}]", "caller", "pattern"),
+        ("- a list", "", "no object"),
+        ("name: [", "", ""),
+    ],
 )
 def test_a_mistake_is_said_with_its_place(text: str, where: str, what: str) -> None:
     with pytest.raises(InvalidScript) as caught:

@@ -29,7 +29,6 @@ from server.mcp import stdio_server
 from server.mcp.app_resource import app_html
 from tests.cli.conftest import invoke
 from tests.server.mcp.helpers import ERAS, connected, said
-from tests.support.each_row import each_row
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, token
 
@@ -390,7 +389,7 @@ async def test_what_a_client_gives_back_is_refused_where_it_was_changed_or_is_of
 CASE_15 = Path(__file__).parents[2] / "data/cases/15-mcp-stringified-arguments/calls.json"
 
 
-@each_row("mode", "legacy", "2026-07-28")
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_arguments_that_a_client_wraps_in_strings_or_fills_with_null_are_read(
     mode: str,
 ) -> None:
@@ -406,7 +405,7 @@ async def test_arguments_that_a_client_wraps_in_strings_or_fills_with_null_are_r
         assert not (await client.call_tool("read_graph_overview", {"graphKey": GRAPH})).is_error
 
 
-@each_row("levels", 70, 180)
+@pytest.mark.parametrize("levels", [70, 180])
 async def test_arguments_that_nest_too_deep_are_refused_by_name(levels: int) -> None:
     nested: Any = "x"
     for _ in range(levels):

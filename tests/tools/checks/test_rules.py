@@ -15,7 +15,6 @@ from datasources.types import (
     NodeTypeConfig,
     TypeTemplate,
 )
-from tests.support.each_row import each_row
 from tools.checks import CheckedGraph, Checks, GraphFinding, check
 from tools.checks.checking import RULES, SEVERITIES
 from tools.checks.code_syntax import first_error, without_comments
@@ -112,93 +111,102 @@ def test_a_graph_in_order_has_no_finding() -> None:
     assert run([]) == []
 
 
-@each_row(
-    "expected, nodes, edges",
-    ("no_start:a,b", [A, B], "a>b"),
-    ("unreachable:b,c", [START, A, B, node("c")], "start>a b>c"),
-    ("dead_end:if", [START, node("if", outs="0=true 1=false")], "start>if"),
-    ("open_error_output:get", [START, node("get", outs="0 1=error"), A], "start>get get>a"),
-    ("unjoined_branch:m", [START, node("m", "merge", ins="0 1")], "start>m.0"),
-    (
-        "open_loop:each",
-        [START, node("each", outs="0=done 1=loop"), A, B],
-        "start>each each.0>b each.1>a",
-    ),
-    ("endless_cycle:a,b", [START, A, B], "start>a a>b b>a"),
-    ("missing_end:a", [START, A], "start>a a>gone"),
-    ("missing_handle:start", [START, A], "start>a start.9>a"),
-    ("unknown_type:x", [START, node("x", "nothing")], "start>x"),
-    ("broken_code:c", [START, node("c", process="return {;\n")], "start>c"),
-    ("disabled_in_flow:off", [START, node("off", disabled=True), B], "start>off off>b"),
-    (
-        "secret:s secret:t",
-        [
-            START,
-            node("s", options={"apiKey": "abc-123"}),
-            node("t", process="x = 'sk-" + "a1" * 12 + "'"),
-        ],
-        "start>s s>t",
-    ),
-    (
-        "note_about_missing:n",
-        [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
-        "",
-    ),
-    ("duplicate_edge:start,a", [START, A], "start>a start>a"),
+@pytest.mark.parametrize(
+    ("expected", "nodes", "edges"),
+    [
+        ("no_start:a,b", [A, B], "a>b"),
+        ("unreachable:b,c", [START, A, B, node("c")], "start>a b>c"),
+        ("dead_end:if", [START, node("if", outs="0=true 1=false")], "start>if"),
+        ("open_error_output:get", [START, node("get", outs="0 1=error"), A], "start>get get>a"),
+        ("unjoined_branch:m", [START, node("m", "merge", ins="0 1")], "start>m.0"),
+        (
+            "open_loop:each",
+            [START, node("each", outs="0=done 1=loop"), A, B],
+            "start>each each.0>b each.1>a",
+        ),
+        ("endless_cycle:a,b", [START, A, B], "start>a a>b b>a"),
+        ("missing_end:a", [START, A], "start>a a>gone"),
+        ("missing_handle:start", [START, A], "start>a start.9>a"),
+        ("unknown_type:x", [START, node("x", "nothing")], "start>x"),
+        ("broken_code:c", [START, node("c", process="return {;\n")], "start>c"),
+        ("disabled_in_flow:off", [START, node("off", disabled=True), B], "start>off off>b"),
+        (
+            "secret:s secret:t",
+            [
+                START,
+                node("s", options={"apiKey": "abc-123"}),
+                node("t", process="x = 'sk-" + "a1" * 12 + "'"),
+            ],
+            "start>s s>t",
+        ),
+        (
+            "note_about_missing:n",
+            [START, node("n", "note", ins="", outs="", text="See the **Fetch all orders** node.")],
+            "",
+        ),
+        ("duplicate_edge:start,a", [START, A], "start>a start>a"),
+    ],
 )
 def test_a_rule_finds_what_it_is_for(expected: str, nodes: list[Node], edges: str) -> None:
     findings = run(nodes, *ends_of(edges))
     assert " ".join(f"{rule}:{','.join(keys)}" for rule, keys in found(findings)) == expected
 
 
-@each_row(
-    "why, nodes, edges",
-    (
-        "loop that comes back",
-        [START, node("each", outs="0=done 1=loop"), A],
-        "start>each each.1>a a>each",
-    ),
-    ("cycle with an open way out", [START, node("if", outs="0 1"), A], "start>if if.0>a a>if"),
-    ("cycle that a filter stops", [START, node("f", "filter")], "start>f f>f"),
-    ("part of a step", [START, A, node("model", ins="", outs="m:ai")], "start>a model.m>a.m"),
-    ("disabled at the end", [START, node("off", disabled=True)], "start>off"),
-    (
-        "reference to a secret",
-        [
-            START,
-            node("s", apiKey="={{ $env.KEY }}", token="(secret left out)", url="https://x/?page=2"),
-        ],
-        "start>s",
-    ),
-    (
-        "note about nodes that are there",
-        [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
-        "start>a",
-    ),
-    (
-        "note about a node to come",
-        [
-            START,
-            A,
-            node("n", "note", ins="", outs="", text="Then add an **Extract from File** node."),
-        ],
-        "start>a",
-    ),
-    (
-        "way of a choice that is called ERROR",
-        [START, node("switch", outs="0=SUCCESS 1=ERROR"), A],
-        "start>switch switch.0>a",
-    ),
-    (
-        "server of tools, which begins by itself",
-        [
-            START,
-            node("a"),
-            node("server", ins="t:ai_tool", outs=""),
-            node("tool", ins="", outs="t:ai_tool"),
-        ],
-        "start>a tool.t>server.t",
-    ),
+@pytest.mark.parametrize(
+    ("why", "nodes", "edges"),
+    [
+        (
+            "loop that comes back",
+            [START, node("each", outs="0=done 1=loop"), A],
+            "start>each each.1>a a>each",
+        ),
+        ("cycle with an open way out", [START, node("if", outs="0 1"), A], "start>if if.0>a a>if"),
+        ("cycle that a filter stops", [START, node("f", "filter")], "start>f f>f"),
+        ("part of a step", [START, A, node("model", ins="", outs="m:ai")], "start>a model.m>a.m"),
+        ("disabled at the end", [START, node("off", disabled=True)], "start>off"),
+        (
+            "reference to a secret",
+            [
+                START,
+                node(
+                    "s",
+                    apiKey="={{ $env.KEY }}",
+                    token="(secret left out)",
+                    url="https://x/?page=2",
+                ),
+            ],
+            "start>s",
+        ),
+        (
+            "note about nodes that are there",
+            [START, A, node("n", "note", ins="", outs="", text="the **A** node, the `Merge` node")],
+            "start>a",
+        ),
+        (
+            "note about a node to come",
+            [
+                START,
+                A,
+                node("n", "note", ins="", outs="", text="Then add an **Extract from File** node."),
+            ],
+            "start>a",
+        ),
+        (
+            "way of a choice that is called ERROR",
+            [START, node("switch", outs="0=SUCCESS 1=ERROR"), A],
+            "start>switch switch.0>a",
+        ),
+        (
+            "server of tools, which begins by itself",
+            [
+                START,
+                node("a"),
+                node("server", ins="t:ai_tool", outs=""),
+                node("tool", ins="", outs="t:ai_tool"),
+            ],
+            "start>a tool.t>server.t",
+        ),
+    ],
 )
 def test_what_is_in_order_is_not_found(why: str, nodes: list[Node], edges: str) -> None:
     served = [one if one.key != "a" else node("a", ins="0 m:ai") for one in nodes]
@@ -316,18 +324,20 @@ def test_every_rule_has_a_function_and_both_sentences() -> None:
         assert text["en"] != text["fr"]
 
 
-@each_row(
-    "code, language, line",
-    ("return await x;", "javascript", None),
-    ("import a from 'b';\nexport default a", "javascript", None),
-    ("const a = 1;\nif (a {\n}", "javascript", 2),
-    ("for await (const x of y) yield x", "javascript", None),
-    ("return [i for i in items]", "python", None),
-    ("x = 1\nreturn (", "python", 2),
-    ("SELECT ((", "sql", None),
-    ("(" * 300_000, "javascript", None),
-    ("", "javascript", None),
-    ("", "python", None),
+@pytest.mark.parametrize(
+    ("code", "language", "line"),
+    [
+        ("return await x;", "javascript", None),
+        ("import a from 'b';\nexport default a", "javascript", None),
+        ("const a = 1;\nif (a {\n}", "javascript", 2),
+        ("for await (const x of y) yield x", "javascript", None),
+        ("return [i for i in items]", "python", None),
+        ("x = 1\nreturn (", "python", 2),
+        ("SELECT ((", "sql", None),
+        ("(" * 300_000, "javascript", None),
+        ("", "javascript", None),
+        ("", "python", None),
+    ],
 )
 def test_code_is_parsed_as_the_body_of_a_function(
     code: str, language: str, line: int | None
