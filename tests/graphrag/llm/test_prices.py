@@ -13,7 +13,6 @@ from graphrag.config import SettingsError, load_settings
 from graphrag.llm.base import UsageReport
 from graphrag.llm.registry import Pricing, RealtimeTokens, choose, embedding_pricing
 from graphrag.voice.call_recorder import tokens_of
-from tests.support.each_row import each_row
 
 MODEL = "gpt-realtime"
 DONE: dict[str, Any] = {
@@ -82,12 +81,14 @@ def test_whatever_a_request_counts_its_price_is_known(used: UsageReport) -> None
     assert Pricing(model="claude-sonnet-4-5", genai_provider="anthropic").cost_usd(used) is not None
 
 
-@each_row(
-    "usage, model, is_known",
-    ({"type": "duration", "seconds": 12.5}, "whisper-1", True),
-    ({"type": "tokens", "input_tokens": 30, "output_tokens": 9}, "gpt-4o-transcribe", True),
-    ({"type": "duration", "seconds": 12.5}, "gpt-4o-transcribe", False),
-    ({"type": "tokens", "input_tokens": 30, "output_tokens": 9}, "no-such-model", False),
+@pytest.mark.parametrize(
+    ("usage", "model", "is_known"),
+    [
+        ({"type": "duration", "seconds": 12.5}, "whisper-1", True),
+        ({"type": "tokens", "input_tokens": 30, "output_tokens": 9}, "gpt-4o-transcribe", True),
+        ({"type": "duration", "seconds": 12.5}, "gpt-4o-transcribe", False),
+        ({"type": "tokens", "input_tokens": 30, "output_tokens": 9}, "no-such-model", False),
+    ],
 )
 def test_a_transcript_has_the_price_of_what_it_is_billed_by(
     usage: dict[str, Any], model: str, is_known: bool
@@ -96,7 +97,7 @@ def test_a_transcript_has_the_price_of_what_it_is_billed_by(
     assert (cost is not None and cost > 0) == is_known
 
 
-@each_row("limit", "max_total_cost", "max_workspace_cost", "max_person_cost")
+@pytest.mark.parametrize("limit", ["max_total_cost", "max_workspace_cost", "max_person_cost"])
 async def test_a_limit_in_money_is_refused_where_the_price_is_unknown(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
@@ -118,7 +119,7 @@ async def test_a_limit_in_money_is_refused_where_the_price_is_unknown(
 ELSEWHERE = "https://embeddings.example/v1"
 
 
-@each_row("limit", "max_total_cost", "max_workspace_cost", "max_person_cost")
+@pytest.mark.parametrize("limit", ["max_total_cost", "max_workspace_cost", "max_person_cost"])
 async def test_a_limit_in_money_is_refused_where_the_price_of_embeddings_is_unknown(
     limit: str,
 ) -> None:

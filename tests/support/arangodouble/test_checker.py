@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.arangodouble.checker import check
 from tests.support.arangodouble.errors import AqlError
-from tests.support.each_row import each_row
 
 DIALECTS = ("3.12", "4.0")
 REFUSED = (
@@ -22,8 +21,8 @@ REFUSED = (
 )
 
 
-@each_row("dialect", *DIALECTS)
-@each_row("row", *REFUSED)
+@pytest.mark.parametrize("dialect", [*DIALECTS])
+@pytest.mark.parametrize("row", [*REFUSED])
 def test_a_wrong_text_is_refused(row: tuple[int, str, tuple[str, ...]], dialect: str) -> None:
     number, text, binds = row
     with pytest.raises(AqlError) as caught:
@@ -31,11 +30,13 @@ def test_a_wrong_text_is_refused(row: tuple[int, str, tuple[str, ...]], dialect:
     assert caught.value.num == number
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
-    "LET match = 1 RETURN match",
-    'FOR v IN 1..2 OUTBOUND "c/1" e OPTIONS { bfs: true } RETURN v',
-    "INSERT {} INTO c OPTIONS { overwrite: true }",
+    [
+        "LET match = 1 RETURN match",
+        'FOR v IN 1..2 OUTBOUND "c/1" e OPTIONS { bfs: true } RETURN v',
+        "INSERT {} INTO c OPTIONS { overwrite: true }",
+    ],
 )
 def test_what_4_0_removed_is_refused_there_alone(text: str) -> None:
     check(text, ())
