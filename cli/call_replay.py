@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from graphrag.bridge.transcript import INAUDIBLE
 from graphrag.simulator.call_script import MAX_STEPS, CallScript
 from graphrag.voice.dependencies import RecordedAnswers
-from graphrag.voice.transcript import INAUDIBLE
 
 Json = Mapping[str, Any]
 _NOT_RECORDED = '{"success": false, "error": "not in the recorded call"}'

@@ -14,9 +14,9 @@ from graphrag.agents.errors import AgentError
 from graphrag.agents.realtime_models import RETIRING
 from graphrag.app.voice_services import realtime_key, speaker_of
 from graphrag.config import Settings
+from graphrag.realtime.openai_side import OpenAISide
+from graphrag.realtime.session_trial import NotTried, trial_session, try_session
 from graphrag.simulator.speech import speech
-from graphrag.voice.openai_side import OpenAISide
-from graphrag.voice.session_trial import NotTried, trial_session, try_session
 
 MOST_AGENTS: Final = 50
 """Agents whose documents are looked at for the model they name."""

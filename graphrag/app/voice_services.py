@@ -12,6 +12,8 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.models import rules_provider
 from graphrag.config import Settings
 from graphrag.llm.usage_meter import UsageMeter
+from graphrag.realtime.model_side import ModelSides
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.minds import RulesMind
 from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.voice.call_metrics import CallMetrics, NoMetrics
@@ -19,8 +21,6 @@ from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
-from graphrag.voice.model_side import ModelSides
-from graphrag.voice.openai_side import OpenAISide
 from tools.http.addresses import is_loopback
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentPro
     """
     # Imported here: most commands never try a voice.
     from graphrag.app.voice_services import realtime_key, speaker_of
-    from graphrag.voice.openai_side import OpenAISide
-    from graphrag.voice.session_trial import NotTried, trial_session, try_session
+    from graphrag.realtime.openai_side import OpenAISide
+    from graphrag.realtime.session_trial import NotTried, trial_session, try_session
 
     key = realtime_key(settings)
     if speaker_of(settings) != "openai" or key is None or "voice" not in agent.document.channels:

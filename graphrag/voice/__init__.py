@@ -1,4 +1,4 @@
-"""Serves phone calls with declarative agents: both sides, the bridge between them, and records.
+"""Serves phone calls with declarative agents: admits, runs, records and ends them.
 
 Begin with `call_service`: it admits calls (`incoming_calls`), lets an `active_call` serve each, and
 ends them (`call_endings`). An active call carries out what the `bridge` decides.

@@ -21,19 +21,19 @@ from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLease, TurnUnwanted
 from graphrag.agents.errors import AgentError
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.bridge import signals
+from graphrag.bridge.bridge import Bridge
+from graphrag.bridge.phone_messages import MessageRefused, PhoneMessages, PhoneSide, StreamStart
+from graphrag.bridge.signals import Action, Signal
 from graphrag.llm.usage_meter import UsageLimitReached
 from graphrag.prompts.library import PromptError
-from graphrag.voice import signals
-from graphrag.voice.bridge import Bridge
 from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_recorder import CallRecorder, OpenCall
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
 from graphrag.voice.model_connection import FAIR_EVENTS, ModelConnection
-from graphrag.voice.phone_messages import MessageRefused, PhoneMessages, PhoneSide, StreamStart
 from graphrag.voice.send_queue import SendQueue
-from graphrag.voice.signals import Action, Signal
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class ActiveCall:
             setup.agent, stored, deps.life, deps.threads, self._hold, self._recorder.transcript
         )
         tools = CallTools(deps=deps, thread=thread, hold=self._hold, show=self._recorder.show)
-        voice = setup.voice_session(stored, session, prompt, tools.box.offered(tools.role))
+        voice = setup.settings(stored, session, prompt, tools.box.offered(tools.role))
         now = self._loop.time()
         wall = deps.threads.clock() / 1000 - now
         bridge = Bridge(voice, self._start.stream_id, now, wall=wall)

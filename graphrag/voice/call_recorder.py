@@ -13,14 +13,14 @@ from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError
 from graphrag.agents.chat_values import agent_part
 from graphrag.agents.model_refusal import ModelRefusal
+from graphrag.bridge.bridge import Bridge
+from graphrag.bridge.transcript import INAUDIBLE, TranscriptEntry
 from graphrag.llm.usage_meter import CallUsage, Payer
-from graphrag.voice.bridge import Bridge
+from graphrag.realtime.model_messages import object_of, tokens_of
 from graphrag.voice.call_feed import CallFeed
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.call_tools import CallTools
-from graphrag.voice.model_messages import object_of, tokens_of
-from graphrag.voice.transcript import INAUDIBLE, TranscriptEntry
 from tools.http.scope import iso_time
 
 log = logging.getLogger(__name__)

@@ -18,6 +18,8 @@ from graphrag.agent.thread_store import Thread, ThreadError, ThreadNotFound
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.errors import AgentBlocked, AgentError
 from graphrag.approvals import Approval
+from graphrag.bridge.phone_messages import PhoneSide, StreamStart
+from graphrag.bridge.signals import CallOver
 from graphrag.roles import Person
 from graphrag.voice import errors
 from graphrag.voice.active_call import ActiveCall
@@ -28,8 +30,6 @@ from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.dependencies import CallDependencies
 from graphrag.voice.follow_up import FollowUp, after_call, after_dial, fallback_of
 from graphrag.voice.incoming_calls import CHECK_TIMEOUT_S, IncomingCalls, IncomingFacts, NewSetup
-from graphrag.voice.phone_messages import PhoneSide, StreamStart
-from graphrag.voice.signals import CallOver
 from graphrag.voice.stream_tokens import digest_of, read_token
 
 log = logging.getLogger(__name__)

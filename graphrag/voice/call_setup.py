@@ -19,9 +19,9 @@ from graphrag.agents.toolbox import agent_role
 from graphrag.i18n import Language, text
 from graphrag.llm.registry import RealtimeTokens
 from graphrag.llm.usage_meter import Payer
+from graphrag.realtime.model_side import ModelSide
+from graphrag.realtime.session_settings import SessionSettings
 from graphrag.voice.dependencies import CallDependencies
-from graphrag.voice.model_side import ModelSide
-from graphrag.voice.voice_session import VoiceSession
 from graphrag.workers import end_tasks
 from tools.base import Tool
 
@@ -96,13 +96,13 @@ class CallSetup:
         with suppress(Exception):
             await self._side.close()
 
-    def voice_session(
+    def settings(
         self,
         stored: StoredThread,
         session: ResolvedSession,
         prompt: str,
         tools: Sequence[Tool[Any]],
-    ) -> VoiceSession:
+    ) -> SessionSettings:
         """Returns the settings of the call for the bridge."""
         agent = self.agent
         language = self.language
@@ -113,7 +113,7 @@ class CallSetup:
         slow = [agent.tools[tool.name] for tool in tools if tool.name in agent.tools]
         messages = {tool.name: tool.model.delayed_message for tool in slow}
         default = text("voice_delayed", language)
-        return VoiceSession(
+        return SessionSettings(
             model=model,
             options=document.voice,
             instructions=prompt,

@@ -25,12 +25,12 @@ from graphrag.agents.document_agent import declarations_of
 from graphrag.agents.toolbox import GRAPH, TRANSFER, AgentTools, GraphToolCalls, agent_role
 from graphrag.approvals import CHAT_SESSION, Approval, outcome_text
 from graphrag.approvals.voice_codes import new_code
+from graphrag.bridge.signals import RunTool, ToolAnswered
 from graphrag.i18n import Language, text
 from graphrag.llm.base import ToolCall
 from graphrag.roles import CALLER, ClientInfo, Person
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.dependencies import CallDependencies
-from graphrag.voice.signals import RunTool, ToolAnswered
 from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import Problem, Role, ToolBox, ToolContext, ToolError, ToolResult, failure
 from tools.compact import cut

@@ -15,10 +15,10 @@ from graphrag.agents.manager import AgentManager
 from graphrag.approvals import Approvals
 from graphrag.leases import now_ms
 from graphrag.llm.usage_meter import UsageMeter
+from graphrag.realtime.model_side import ModelSides
 from graphrag.voice.call_metrics import CallMetrics, NoMetrics
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_slots import CallSlots
-from graphrag.voice.model_side import ModelSides
 from tools.base import History, Search
 
 # Returns the recorded result of a tool with these arguments, in the form of `tools[]` of a call.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, final
 
+from graphrag.bridge.signals import ModelEvent, ModelLost, Signal
+from graphrag.realtime.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.call_setup import CallSetup
-from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
 from graphrag.voice.send_queue import SendQueue
-from graphrag.voice.signals import ModelEvent, ModelLost, Signal
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ from typing import Final
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
-from graphrag.voice.call_records import Call
-from graphrag.voice.call_service import CallService
-from graphrag.voice.errors import CallError, CallsFull, StreamRefused
-from graphrag.voice.phone_messages import (
+from graphrag.bridge.phone_messages import (
     REFUSED,
     START_S,
     MessageRefused,
     PhoneMessages,
     StreamStart,
 )
+from graphrag.voice.call_records import Call
+from graphrag.voice.call_service import CallService
+from graphrag.voice.errors import CallError, CallsFull, StreamRefused
 from graphrag.voice.stream_tokens import read_token
 from server.auth import authority, mark_signed
 from server.errors import ServerError

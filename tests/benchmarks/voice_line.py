@@ -17,8 +17,16 @@ from typing import Any
 
 import orjson
 
-from graphrag.voice.signals import Action, PhoneAudio, PhoneMark, SendModel, SendPhone, Signal, Tick
-from tests.graphrag.voice.calls import Call
+from graphrag.bridge.signals import (
+    Action,
+    PhoneAudio,
+    PhoneMark,
+    SendModel,
+    SendPhone,
+    Signal,
+    Tick,
+)
+from tests.graphrag.bridge.fed_call import Call
 
 DELTA_MS = 200
 FASTER = 5

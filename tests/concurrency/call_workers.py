@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasources.sqlite import SqliteDatabase
-from graphrag.voice.phone_messages import StreamStart
+from graphrag.bridge.phone_messages import StreamStart
 from tests.support.agent_life import Api, Sent, compiled, document
 from tests.support.clock import Clock
 from tests.support.held_calls import FakeModel, FakePhone, VoiceExecutor

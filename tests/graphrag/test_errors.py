@@ -15,6 +15,7 @@ from graphrag.agent.events import FAULT_CODES, classify
 from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import errors as approvals
 from graphrag.automations.errors import AutomationRefused
+from graphrag.bridge.phone_messages import MessageRefused
 from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
 from graphrag.embedding import embedder
@@ -23,13 +24,12 @@ from graphrag.i18n import LocalizedError, catalogue, places
 from graphrag.llm.answers import Unreadable
 from graphrag.llm.errors import ModelError
 from graphrag.llm.usage_meter import UsageLimitReached
+from graphrag.realtime.model_side import RealtimeRefused, RealtimeUnreachable
 from graphrag.rules.turn_state import GraphNamed, NotNamed
 from graphrag.simulator.call_script import InvalidScript
 from graphrag.simulator.double_session import EventRefused
 from graphrag.simulator.speech import UnreadableWav
 from graphrag.simulator.twilio_line import LineRefused
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.phone_messages import MessageRefused
 from server.errors import AuthError, TurnBroken
 from server.page_bundle import PageNotJoined
 from server.voice.media_stream import PhoneGone

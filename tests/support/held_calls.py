@@ -23,14 +23,14 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
+from graphrag.bridge.phone_messages import StreamStart
+from graphrag.bridge.signals import CallOver
+from graphrag.realtime.model_side import ModelSides, RealtimeUnreachable
 from graphrag.voice.active_call import ActiveCall
 from graphrag.voice.call_records import CallRecords
 from graphrag.voice.call_setup import CallSetup
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies, RecordedAnswers
-from graphrag.voice.model_side import ModelSides, RealtimeUnreachable
-from graphrag.voice.phone_messages import StreamStart
-from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, ApiExecutor, Sent, Shop, compiled, document
 from tests.support.clock import Clock
 from tests.support.waiting import until

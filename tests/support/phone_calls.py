@@ -24,13 +24,13 @@ from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals
+from graphrag.bridge.phone_messages import PhoneSide, StreamStart
+from graphrag.bridge.signals import CallOver
+from graphrag.realtime.model_side import ModelSides
 from graphrag.voice.call_records import Call, CallRecords
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import CallDependencies
-from graphrag.voice.model_side import ModelSides
-from graphrag.voice.phone_messages import PhoneSide, StreamStart
-from graphrag.voice.signals import CallOver
 from tests.support.agent_life import (
     LOCALE,
     Api,

@@ -24,7 +24,15 @@ from tools.http.secret_values import Secrets
 PLANTED_SECRET = "planted/secret+4711"
 PLANTED_NUMBER = "+33612345678"
 PLANTED = Secrets({"PLANTED": PLANTED_SECRET})
-_ROOMS = ("tools.http", "graphrag.agents", "graphrag.voice", "graphrag.simulator", "server.voice")
+_ROOMS = (
+    "tools.http",
+    "graphrag.agents",
+    "graphrag.voice",
+    "graphrag.bridge",
+    "graphrag.realtime",
+    "graphrag.simulator",
+    "server.voice",
+)
 
 
 class LeakGuard:

@@ -13,11 +13,11 @@ from pydantic.alias_generators import to_camel
 from graphrag.agent.thread_agent import EndReason
 from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.approvals.conflicts import Conflict
+from graphrag.bridge.transcript import SpeakerRole
 from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
 from graphrag.sessions.machine import Phase
 from graphrag.voice.call_records import CallStatus, CallSummary
-from graphrag.voice.transcript import SpeakerRole
 from server.approval_documents import ApprovalDocument
 from server.chat_answer import TokensUsed
 

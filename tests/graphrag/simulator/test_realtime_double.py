@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from graphrag.realtime.model_side import RealtimeUnreachable
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.double_session import MAX_WAITING
 from graphrag.simulator.minds import CallsTool, Says
-from graphrag.voice.model_side import RealtimeUnreachable
-from graphrag.voice.openai_side import OpenAISide
-from tests.graphrag.voice.realtime.conversing import (
+from tests.graphrag.realtime.conversing import (
     RECORDINGS,
     SERVER,
     TONES,

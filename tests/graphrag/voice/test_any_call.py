@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datasources.mock import MemoryDatabase
+from graphrag.bridge import signals
 from graphrag.roles import Person
-from graphrag.voice import signals
 from graphrag.voice.errors import CallError, StreamRefused
-from tests.graphrag.voice.calls import Call, a_session, sound
+from tests.graphrag.bridge.fed_call import Call, a_session, sound
 from tests.server.probing import TWISTS
 from tests.support.agent_life import Api
 from tests.support.phone_calls import SID, PhoneServer, phone_server_on

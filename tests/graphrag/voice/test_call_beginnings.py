@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graphrag.agent.thread_store import ThreadNotFound
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.realtime.model_side import RealtimeRefused, RealtimeUnreachable
 from tests.support.agent_life import Api
 from tests.support.each_row import each_row
 from tests.support.held_calls import ended, held_call, opened_call, shop

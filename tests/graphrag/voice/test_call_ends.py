@@ -10,11 +10,11 @@ import pytest
 from datasources.base import Database
 from datasources.mock import MemoryDatabase
 from graphrag.agents.errors import AgentNotRunning
+from graphrag.bridge.phone_messages import StreamStart
+from graphrag.bridge.signals import CallOver
 from graphrag.voice import errors
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.follow_up import FollowUp
-from graphrag.voice.phone_messages import StreamStart
-from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, Killed
 from tests.support.agents import REVIEWER
 from tests.support.clock import Clock

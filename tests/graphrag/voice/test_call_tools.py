@@ -14,8 +14,8 @@ from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approve, NotAllowed, Person, Reject
 from graphrag.approvals.voice_codes import new_code, normal
 from graphrag.config import Settings, load_settings
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.realtime_double import RealtimeDouble
-from graphrag.voice.openai_side import OpenAISide
 from tests.graphrag.agents.managing import ADMIN, ManagerCase
 from tests.graphrag.agents.managing import document as agent_document
 from tests.support.agent_life import document

@@ -13,12 +13,12 @@ from datasources.base import Database
 from datasources.errors import SourceUnavailable
 from datasources.record_kinds import RECORD_INDEXES
 from graphrag.agents.errors import AgentNotFound
+from graphrag.bridge.signals import CallOver
 from graphrag.roles import Person
 from graphrag.voice import call_feed, errors
 from graphrag.voice.call_records import Call
 from graphrag.voice.follow_up import FollowUp
 from graphrag.voice.incoming_calls import TOKEN_S
-from graphrag.voice.signals import CallOver
 from tests.support.agent_life import Api, compiled, document
 from tests.support.agents import REVIEWER
 from tests.support.phone_calls import (

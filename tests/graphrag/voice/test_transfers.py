@@ -7,8 +7,8 @@ from xml.etree.ElementTree import fromstring
 
 from datasources.base import Database
 from graphrag.agents.document_check import check_document
+from graphrag.bridge.signals import CallOver
 from graphrag.voice.follow_up import FollowUp, after_dial, without_service
-from graphrag.voice.signals import CallOver
 from tests.support.agent_life import LOCALE, Api, compiled, document
 from tests.support.each_row import each_row
 from tests.support.held_calls import ended, opened_call

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 import orjson
 
-from graphrag.voice.signals import Action, SendModel
+from graphrag.bridge.signals import Action, SendModel
 
 MAX_REMEMBERED: Final = 200  # events whose errors can be attributed
 _MILLISECONDS = re.compile(r"\b(\d{1,9})\s*ms")

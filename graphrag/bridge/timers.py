@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, final
 
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.realtime.session_settings import SessionSettings
 
 # `greeting` waits for the sound of the greeting, `ask_again` repeats its request. `response` waits
 # for the next event of the active response, `session_again` for the end of a rate limit.
@@ -28,7 +28,7 @@ BEFORE_EXPIRY_S: Final = 60.0  # the call ends this much earlier than the model'
 class Timers:
     """Due times by name, in seconds of one monotonic clock."""
 
-    def __init__(self, session: VoiceSession, now: float) -> None:
+    def __init__(self, session: SessionSettings, now: float) -> None:
         self._session = session
         self._ends_at = now + session.limits.max_call_s
         wrap_up = self._ends_at - min(session.options.wrap_up_s, session.limits.max_call_s / 2)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.voice.phone_messages import (
+from graphrag.bridge.phone_messages import (
     MAX_INVALID,
     MESSAGE_BYTES,
     MessageRefused,
     PhoneMessages,
     StreamStart,
 )
-from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
+from graphrag.bridge.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped
 from tests.support.data_files import ours, published
 from tests.support.each_row import each_row
 

@@ -4,10 +4,10 @@ says by keypad.
 
 from typing import Any
 
+from graphrag.bridge import signals
 from graphrag.simulator.double_session import DoubleSession
-from graphrag.voice import signals
-from tests.graphrag.voice.calls import Call, a_session, sound
-from tests.graphrag.voice.realtime.test_call_with_double import GREETING, called, words
+from tests.graphrag.bridge.fed_call import Call, a_session, sound
+from tests.graphrag.realtime.test_call_with_double import GREETING, called, words
 from tests.support.agent_life import Api
 from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults

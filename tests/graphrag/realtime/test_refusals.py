@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from graphrag.agents.model_refusal import ModelRefusal, refusal_of, wait_of
-from graphrag.voice import signals
-from tests.graphrag.voice.calls import Call, a_session, sound
-from tests.graphrag.voice.realtime.conversing import silence, speech
-from tests.graphrag.voice.realtime.test_call_with_double import GREETING, called, say, words
+from graphrag.bridge import signals
+from tests.graphrag.bridge.fed_call import Call, a_session, sound
+from tests.graphrag.realtime.conversing import silence, speech
+from tests.graphrag.realtime.test_call_with_double import GREETING, called, say, words
 from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults
 from tests.support.held_calls import HeldCall, ended

@@ -9,14 +9,14 @@ from openai.types.realtime import RealtimeClientEvent
 from pydantic import TypeAdapter
 
 from graphrag.agents.document import ConversationLimits
-from graphrag.voice import signals
-from graphrag.voice.dialogue import EarlyAudio
-from graphrag.voice.model_messages import read_event
-from graphrag.voice.phone_messages import clear_frame, mark_frame, media_frame
+from graphrag.bridge import signals
+from graphrag.bridge.dialogue import EarlyAudio
+from graphrag.bridge.phone_messages import clear_frame, mark_frame, media_frame
+from graphrag.bridge.transcript import MAX_TOTAL_CHARS, Transcript
+from graphrag.realtime.model_messages import read_event
 from graphrag.voice.send_queue import MAX_CHARS, SendQueue
-from graphrag.voice.transcript import MAX_TOTAL_CHARS, Transcript
-from tests.graphrag.voice.calls import Call, a_session, sound
-from tests.graphrag.voice.realtime.conversing import at_hand, recorded
+from tests.graphrag.bridge.fed_call import Call, a_session, sound
+from tests.graphrag.realtime.conversing import at_hand, recorded
 from tests.support.each_row import each_row
 
 CLIENT = TypeAdapter[Any](RealtimeClientEvent)

@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, final
 
-from graphrag.voice import model_messages as wire
-from graphrag.voice import phone_messages, signals
-from graphrag.voice.outbox import Outbox
-from graphrag.voice.playback import BYTES_A_MS, ItemSound, Playback
-from graphrag.voice.response_gate import ResponseGate
-from graphrag.voice.signals import EndReason
-from graphrag.voice.timers import Timers
-from graphrag.voice.tool_rounds import ToolRounds
-from graphrag.voice.transcript import Transcript, TranscriptEntry
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.bridge import phone_messages, signals
+from graphrag.bridge.outbox import Outbox
+from graphrag.bridge.playback import BYTES_A_MS, ItemSound, Playback
+from graphrag.bridge.response_gate import ResponseGate
+from graphrag.bridge.signals import EndReason
+from graphrag.bridge.timers import Timers
+from graphrag.bridge.tool_rounds import ToolRounds
+from graphrag.bridge.transcript import Transcript, TranscriptEntry
+from graphrag.realtime import model_messages as wire
+from graphrag.realtime.session_settings import SessionSettings
 
 GOODBYE_S: Final = 10.0
 HEARD_MS: Final = 40  # an answer with no more than this missing counts as heard to its end
@@ -69,7 +69,7 @@ class Dialogue:
 
     def __init__(
         self,
-        session: VoiceSession,
+        session: SessionSettings,
         stream_id: str,
         now: float,
         *,

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, cast, final
 
-from graphrag.voice import model_messages as wire
-from graphrag.voice import signals
-from graphrag.voice.dialogue import CallPhase, Dialogue
-from graphrag.voice.model_events import ModelEvents
-from graphrag.voice.model_failures import ModelFailures
-from graphrag.voice.outbox import Outbox
-from graphrag.voice.playback import Playback
-from graphrag.voice.response_gate import ResponseGate
-from graphrag.voice.signals import Action, EndReason, Signal
-from graphrag.voice.tool_rounds import ToolRounds
-from graphrag.voice.transcript import Transcript, TranscriptEntry
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.bridge import signals
+from graphrag.bridge.dialogue import CallPhase, Dialogue
+from graphrag.bridge.model_events import ModelEvents
+from graphrag.bridge.model_failures import ModelFailures
+from graphrag.bridge.outbox import Outbox
+from graphrag.bridge.playback import Playback
+from graphrag.bridge.response_gate import ResponseGate
+from graphrag.bridge.signals import Action, EndReason, Signal
+from graphrag.bridge.tool_rounds import ToolRounds
+from graphrag.bridge.transcript import Transcript, TranscriptEntry
+from graphrag.realtime import model_messages as wire
+from graphrag.realtime.session_settings import SessionSettings
 
 LAST_WORDS_S: Final = 15.0  # for the agent's words after a tool has ended the call
 MAX_DIGITS: Final = 20
@@ -34,7 +34,7 @@ class Bridge:
     """
 
     def __init__(
-        self, session: VoiceSession, stream_id: str, now: float, *, wall: float = 0.0
+        self, session: SessionSettings, stream_id: str, now: float, *, wall: float = 0.0
     ) -> None:
         self.session = session
         self.began = now

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphrag.agents.voice_fields import VoiceModel, VoiceOptions
-from graphrag.voice import signals
-from graphrag.voice.bridge import Bridge
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.bridge import signals
+from graphrag.bridge.bridge import Bridge
+from graphrag.realtime.session_settings import SessionSettings
 
 
-def a_session(**changes: Any) -> VoiceSession:
+def a_session(**changes: Any) -> SessionSettings:
     options = VoiceOptions.model_validate(changes.pop("options", {}))
     given: dict[str, Any] = {"instructions": "Help.", "delayed": {"look": "One moment."}, **changes}
-    return VoiceSession(model=VoiceModel(), options=options, **given)
+    return SessionSettings(model=VoiceModel(), options=options, **given)
 
 
 def sound(ms: int) -> str:
@@ -26,7 +26,7 @@ def sound(ms: int) -> str:
 class Call:
     """Feeds a bridge and keeps what it wants done. `now` moves on by hand."""
 
-    session: VoiceSession = field(default_factory=a_session)
+    session: SessionSettings = field(default_factory=a_session)
     now: float = 100.0
     opened: bool = True
 

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from graphrag.bridge.signals import ModelEvent
+from graphrag.realtime import openai_side
+from graphrag.realtime.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.realtime_double import RealtimeDouble
-from graphrag.voice import openai_side
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.openai_side import OpenAISide
-from graphrag.voice.signals import ModelEvent
-from tests.graphrag.voice.calls import Call
-from tests.graphrag.voice.realtime.conversing import (
+from tests.graphrag.bridge.fed_call import Call
+from tests.graphrag.realtime.conversing import (
     CLIENT,
     KEY,
     SERVER,

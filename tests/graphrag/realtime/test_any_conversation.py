@@ -11,12 +11,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphrag.bridge.signals import (
+    ModelEvent,
+    Note,
+    PhoneAudio,
+    PhoneDigit,
+    PhoneMark,
+    ToolAnswered,
+)
 from graphrag.simulator.double_session import DoubleSession, DoubleSetup
 from graphrag.simulator.minds import CallsTool, Says
 from graphrag.simulator.speech import tones
-from graphrag.voice.signals import ModelEvent, Note, PhoneAudio, PhoneDigit, PhoneMark, ToolAnswered
-from tests.graphrag.voice.calls import Call, a_session
-from tests.graphrag.voice.realtime.conversing import CLIENT, SERVER, Event, silence, speech
+from tests.graphrag.bridge.fed_call import Call, a_session
+from tests.graphrag.realtime.conversing import CLIENT, SERVER, Event, silence, speech
 from tests.support.scripted_mind import ScriptedMind
 
 REPLIES = [

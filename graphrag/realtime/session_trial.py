@@ -10,8 +10,8 @@ import orjson
 from graphrag.agents.document import AgentDocument
 from graphrag.agents.model_refusal import ModelRefusal, refusal_of
 from graphrag.agents.session_fields import FetchedSession
-from graphrag.voice.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.realtime.model_side import ModelSide, RealtimeRefused, RealtimeUnreachable
+from graphrag.realtime.session_settings import SessionSettings
 
 TRIAL_S: Final = 5.0  # for the connection and the answer
 
@@ -24,12 +24,12 @@ class NotTried(Exception):
         self.why = why
 
 
-def trial_session(document: AgentDocument, language: str) -> VoiceSession:
+def trial_session(document: AgentDocument, language: str) -> SessionSettings:
     """Returns the settings from the document alone. Templates are not filled in."""
     session = document.session
     inline = None if isinstance(session, FetchedSession) else session
     declared = [] if inline is None else [each.model_dump(mode="json") for each in inline.tools]
-    return VoiceSession(
+    return SessionSettings(
         model=document.openai,
         options=document.voice,
         instructions="-" if inline is None else inline.instructions.source,
@@ -38,7 +38,7 @@ def trial_session(document: AgentDocument, language: str) -> VoiceSession:
     )
 
 
-async def try_session(side: ModelSide, session: VoiceSession) -> ModelRefusal | None:
+async def try_session(side: ModelSide, session: SessionSettings) -> ModelRefusal | None:
     """Opens and closes a session with its settings. No response is requested, so it is free.
 
     Returns the refusal of the service, None if it accepts the settings. Raises: NotTried.

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, final
 
 from graphrag.agents.model_refusal import ModelRefusal, refusal_of
-from graphrag.voice import model_messages as wire
-from graphrag.voice import signals
-from graphrag.voice.dialogue import Dialogue, Event
-from graphrag.voice.model_failures import ModelFailures
-from graphrag.voice.timers import AWAITED
-from graphrag.voice.transcript import MAX_CHARS
+from graphrag.bridge import signals
+from graphrag.bridge.dialogue import Dialogue, Event
+from graphrag.bridge.model_failures import ModelFailures
+from graphrag.bridge.timers import AWAITED
+from graphrag.bridge.transcript import MAX_CHARS
+from graphrag.realtime import model_messages as wire
 
 MAX_UNPLAYED_S: Final = 300.0  # sound waiting to be played; further sound is dropped
 _OBJECTS: Final = ("response", "item", "session", "error")

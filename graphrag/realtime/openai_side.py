@@ -20,8 +20,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketExce
 from websockets.http11 import Response
 
 from graphrag.agents.model_refusal import ModelRefusal, refusal_of
-from graphrag.voice.model_messages import read_event
-from graphrag.voice.model_side import RealtimeRefused, RealtimeUnreachable
+from graphrag.realtime.model_messages import read_event
+from graphrag.realtime.model_side import RealtimeRefused, RealtimeUnreachable
 
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 MAX_QUEUED_FRAMES: Final = 16  # for a slow reader; then reading from the server pauses

@@ -11,11 +11,11 @@ import yaml
 from openai.types.realtime import RealtimeClientEvent, RealtimeServerEvent
 from pydantic import BaseModel
 
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.minds import Mind
 from graphrag.simulator.realtime_double import RealtimeDouble
 from graphrag.simulator.speech import Speech, tones
-from graphrag.voice.openai_side import OpenAISide
-from tests.graphrag.voice.calls import a_session
+from tests.graphrag.bridge.fed_call import a_session
 from tests.support.data_files import ours, published
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from graphrag.voice.signals import Action, Counted, RunTool, ToolAnswered
-from graphrag.voice.voice_session import VoiceSession
+from graphrag.bridge.signals import Action, Counted, RunTool, ToolAnswered
+from graphrag.realtime.session_settings import SessionSettings
 
 FILLER_PAUSE_S: Final = 8.0  # between two requests to wait
 MAX_TEXTS: Final = 50  # kept for the next session
@@ -34,7 +34,7 @@ class _Running:
 class ToolRounds:
     """The running tools, and the outputs that the model has not received."""
 
-    def __init__(self, session: VoiceSession) -> None:
+    def __init__(self, session: SessionSettings) -> None:
         self._session = session
         self._running: dict[str, _Running] = {}
         self._seen = set[str]()

@@ -14,8 +14,8 @@ from graphrag.app.voice_diagnostics import examine_voice
 from graphrag.app.voice_trial import voice_problem
 from graphrag.config import Settings
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
-from tests.graphrag.voice.realtime.conversing import CLIENT
-from tests.graphrag.voice.realtime.test_refusals import (
+from tests.graphrag.realtime.conversing import CLIENT
+from tests.graphrag.realtime.test_refusals import (
     NO_TRANSCRIBER,
     QUOTA,
     UNKNOWN_PARAMETER,

@@ -13,7 +13,7 @@ from graphrag.i18n import Language, text
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceSession:
+class SessionSettings:
     """The settings of one call.
 
     `tools`: declarations for the model. `delayed`: texts spoken while a slow tool runs, by its

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, cast, final
 
 import orjson
 
-from graphrag.voice.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped, Signal
+from graphrag.bridge.signals import PhoneAudio, PhoneDigit, PhoneMark, PhoneStopped, Signal
 
 
 class PhoneSide(Protocol):

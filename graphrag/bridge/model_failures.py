@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, cast, final
 
 from graphrag.agents.model_refusal import ModelRefusal, refusal_of
-from graphrag.voice import signals
-from graphrag.voice.dialogue import Dialogue, Event
-from graphrag.voice.outbox import milliseconds_in
-from graphrag.voice.timers import AWAITED
+from graphrag.bridge import signals
+from graphrag.bridge.dialogue import Dialogue, Event
+from graphrag.bridge.outbox import milliseconds_in
+from graphrag.bridge.timers import AWAITED
 
 RECONNECT_S: Final = 60.0  # a second loss within this time ends the call
 MAX_WAIT_S: Final = 20.0  # longest pause that a rate limit may ask for while a caller waits

@@ -14,11 +14,11 @@ import pytest
 
 from datasources.mock import open_nba
 from graphrag.app.models import rules_provider
+from graphrag.realtime.openai_side import OpenAISide
 from graphrag.simulator.fast_loop import run_fast
 from graphrag.simulator.minds import CallsTool, Mind, RulesMind, quoted, read_aloud
 from graphrag.simulator.realtime_double import RealtimeDouble
-from graphrag.voice.openai_side import OpenAISide
-from tests.graphrag.voice.realtime.conversing import KEY, TONES, Client, conversing, silence, speech
+from tests.graphrag.realtime.conversing import KEY, TONES, Client, conversing, silence, speech
 from tests.support.agent_life import document
 from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
