@@ -110,6 +110,10 @@ def _show(approval: approvals.Approval, language: Language) -> None:
         render.line("  parts:")
         for part in words["parts"]:
             render.said("    - ", part["text"] + (f" ({part['asked']})" if part["asked"] else ""))
+            if does := part.get("does"):
+                render.said("      ", does)
+    elif does := words["parts"][0].get("does"):
+        render.said("  does:       ", does)
     render.line("  change:")
     print_preview(approval.preview, indent="    ")
     if edited is not None:

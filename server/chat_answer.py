@@ -56,7 +56,8 @@ class ReviewWords(AnswerBody):
     """What a proposal does in a person's words, whole and by its actions; what to
     know before deciding.
 
-    `asked` names the levels and classes that want a person, as `graph: delete; session`.
+    `asked` names the levels and classes that want a person, as `graph: delete; session`. A part
+    that creates a node has `does` where the node's data say what it does.
     """
 
     title: str = ""

@@ -17,6 +17,8 @@ from graphrag.i18n import Language
 from graphrag.importers.clipboard import MAX_PASTED, pasted, with_free_names
 from graphrag.importers.exchange import export_file, import_bytes
 from graphrag.importers.json_values import pieces
+from graphrag.live import EditRefused
+from graphrag.live.past_graph import present
 from graphrag.retrieval.suggestions import suggest
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody, Id, RequestBody
@@ -33,6 +35,7 @@ from server.requests import (
     text_query,
 )
 from server.workspaces import WorkspaceContext
+from tools.node_meaning import facts_of, line_of
 from tools.write_tools.field_changes import json_document
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
@@ -205,6 +208,27 @@ async def suggestions(place: NamedGraph, language: InLanguage) -> FirstQuestions
     """Return a summary of a graph and first questions about it, made without a model."""
     made = await suggest(place.services.source, place.graph, language)
     return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
+
+
+class NodeMeaning(AnswerBody):
+    """What a node does, on one line; absent where its data say nothing of it."""
+
+    node: str
+    does: str | None = None
+
+
+@router.get("/{graph_key}/meaning", **EXCLUDE_NONE)
+async def meaning_of(
+    request: Request,
+    place: NamedGraph,
+    node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
+) -> NodeMeaning:
+    """Returns what a node does, as it is at this moment in the live graph."""
+    live = state_of(request).live.get(place.person.workspace, place.graph.key)
+    now = await present(place.services.source, live, place.graph.key, only=node)
+    if (current := now.state.node(node)) is None:
+        raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
+    return NodeMeaning(node=node, does=line_of(facts_of(current)))
 
 
 Sheet = Annotated[str | None, text_query("Of one sheet only.")]

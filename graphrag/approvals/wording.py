@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 from datasources.text import node_label
+from datasources.types import Node
 from graphrag.approvals.approval import Action, Approval, Outcome, Reason
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.broken_code import broken_code
@@ -18,7 +19,8 @@ from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from tools.action_keys import keys_named
 from tools.compact import cut_name
-from tools.proposals import ConfigureNodeTypeAction, SingleAction, single_actions
+from tools.node_meaning import facts_of, line_of
+from tools.proposals import CREATES, ConfigureNodeTypeAction, SingleAction, single_actions
 from tools.write_tools import Snapshot
 
 MAX_CHARS = 60
@@ -163,12 +165,14 @@ _TITLES: Final[Mapping[str, Callable[[_Titles, Any], str]]] = {
 def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     """Return what channels show of a proposal, under the names that clients know.
 
-    Shapes: `title`; `parts`: [{where, text, asked}], one an action; `asked`: the
-    levels and classes that want a person, as `graph: delete; session`; `warnings`:
-    sentences; `needsPerson`; `byPolicy`.
+    Shapes: `title`; `parts`: [{where, text, asked, does}], one an action; `asked`: the
+    levels and classes that want a person, as `graph: delete; session`; `does`: what a new
+    node does, where its data say it; `warnings`: sentences; `needsPerson`; `byPolicy`.
     """
     words = _Titles(approval.labels, language)
-    titles = [(where, words.of(single)) for where, single in single_actions(approval.action)]
+    singles = list(single_actions(approval.action))
+    titles = [(where, words.of(single)) for where, single in singles]
+    does = {where: line for where, single in singles if (line := _does(approval, single))}
     if any(one.where == FOLLOWING for one in approval.reasons):
         titles.append((FOLLOWING, text_of("title_references", language)))
     asked: dict[str, list[Demand]] = {where: [] for where, _ in titles}
@@ -177,7 +181,12 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     return {
         "title": title(approval, language),
         "parts": [
-            {"where": where, "text": said, "asked": _asked_by(asked[where], language)}
+            {
+                "where": where,
+                "text": said,
+                "asked": _asked_by(asked[where], language),
+                **({"does": does[where]} if where in does else {}),
+            }
             for where, said in titles
         ],
         "asked": _asked_by(approval.reasons, language),
@@ -190,6 +199,21 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
         "needsPerson": approval.needs_person,
         "byPolicy": approval.is_by_policy,
     }
+
+
+def _does(approval: Approval, single: SingleAction) -> str | None:
+    """Returns what a node that an action creates does, on one line."""
+    if not isinstance(single, CREATES):
+        return None
+    new = single.payload
+    node = Node(
+        key=new.key or "new",
+        graph_key=approval.graph_key,
+        type=new.type_key,
+        data=new.data,
+        process=new.process,
+    )
+    return line_of(facts_of(node))
 
 
 def _asked_by(reasons: Iterable[Demand], language: Language) -> str:

@@ -146,6 +146,7 @@ def test_keys_walk_through_nodes_open_one_and_come_back(page: Page) -> None:
     expect(node(page, str(first))).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Enter")
     expect(page.locator(".inspector")).to_be_visible()
+    expect(page.locator(".node-does")).to_have_text(re.compile(r"\S"))
     page.keyboard.press("Escape")
     expect(page.locator(".inspector")).to_be_hidden()
     assert page.locator(".node:focus").get_attribute("data-key") == first

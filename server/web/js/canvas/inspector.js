@@ -85,6 +85,7 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
       ["icon", [look.hue, look.color, look.icon, look.letters], () => nodePicture(look)],
       ["title", [of, edits.mayEdit() ? "" : name], () => h("div.inspector-title", nameField(node, name), h("div.muted", of))],
     ], [
+      ["does", [node.type, JSON.stringify(node.data), node.process, Boolean(store.get().past)], () => doesOf(node._key)],
       ...(type?.description ? [["about", [type.description], () => h("p.muted", type.description)]] : []),
       ["actions", [], () => h("div.inspector-actions",
         h("button", { type: "button", onclick: () => ask([node._key]) }, icon("chat"), t("inspector.ask")),
@@ -104,6 +105,14 @@ export function createInspector(element, { app, edits, canvas, connecting }) {
 
   async function dependsOn(key) {
     (await import("../everywhere/dialog.js")).openEverywhere(app, { node: { graph: store.get().graphKey, key } });
+  }
+
+  // One line of what a node does, as the server reads it for models, too; empty until it has come.
+  function doesOf(key) {
+    const line = h("p.node-does");
+    const { past, graphKey } = store.get();
+    if (!past) app.api.get(app.path`/api/graphs/${graphKey}/meaning`, { node: key }).then(({ does }) => replace(line, does ?? ""), () => {});
+    return line;
   }
 
   function blameOf(key) {

@@ -15,8 +15,8 @@ export function factsOf(app, approval) {
 
 // A proposal of one action is said by the card's title.
 function partsList({ parts = [] }) {
-  if (parts.length < 2) return "";
-  return h("ul.card-parts", ...parts.map((part) => h("li", part.text, part.asked ? h("span.card-asked", ` (${part.asked})`) : "")));
+  if (parts.length < 2) return parts[0]?.does ? h("p.card-does", parts[0].does) : "";
+  return h("ul.card-parts", ...parts.map((part) => h("li", part.text, part.asked ? h("span.card-asked", ` (${part.asked})`) : "", part.does ? h("div.card-does", part.does) : "")));
 }
 
 function warnings(app, approval) {
