@@ -9,7 +9,6 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -75,23 +74,9 @@ by ISO 639-1 code.
 """
 
 MAX_NAMES = 20
-MAX_PIECES = 100_000
-MAX_PIECE_CHARS = 40
-"""Longer pieces are seldom met again."""
 
 
 _OWN_COLUMNS = frozenset(("type", "data", "process"))
-
-
-SHORT_CHARS = 100
-
-
-def remembers_short(write: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a writer that remembers how it wrote short texts: most are names, which come
-    again and again.
-    """
-    known = lru_cache(maxsize=10_000)(write)
-    return lambda text: (known if len(text) <= SHORT_CHARS else write)(text)
 
 
 class NodeText(NamedTuple):
@@ -150,7 +135,6 @@ def called(label: Any, aliases: Any) -> list[str]:
     return [name for name in listed[:MAX_NAMES] if isinstance(name, str)]
 
 
-@remembers_short
 def letters(text: str) -> str:
     """Return what two spellings of one name share: a key made from a name must not count twice."""
     if text.isascii():
@@ -247,7 +231,6 @@ def tokenize(text: str) -> list[str]:
     return tokens
 
 
-@lru_cache(maxsize=100_000)
 def _with_parts(word: str) -> tuple[str, ...]:
     """Return the stem of a word; of a code its parts, and the code without
     hyphens and underscores.
@@ -279,35 +262,12 @@ def spelled(text: str) -> list[Word]:
     ]
 
 
-@lru_cache(maxsize=20_000)
 def first_stem(text: str) -> str | None:
     """Return the stem of the first word of a text, None where it has no word: sooner known
     than all words.
     """
     first = _WORD.search(text if text.isascii() else _fold(text))
     return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].casefold()
-
-
-def tokenize_prose(text: str) -> list[str]:
-    """Return what `tokenize` returns; the faster, the more of the text's pieces between
-    spaces are known.
-    """
-    return list(chain.from_iterable(map(_pieces.__getitem__, text.split())))
-
-
-class _Pieces(dict[str, tuple[str, ...]]):
-    """The tokens of pieces of text without spaces, as far as they were met."""
-
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        tokens = tuple(tokenize(piece))
-        if len(piece) <= MAX_PIECE_CHARS:
-            if len(self) >= MAX_PIECES:
-                self.clear()
-            self[piece] = tokens
-        return tokens
-
-
-_pieces = _Pieces()
 
 
 def stemmed(text: str, language: str | None) -> str:
@@ -328,7 +288,6 @@ def _fold(text: str) -> str:
     return unicodedata.normalize("NFC", kept)
 
 
-@lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
     return word if word.isdigit() else _stemmer("english")(word.lower())
 

@@ -63,9 +63,7 @@ class Document(BaseModel):
 
     def to_json(self) -> bytes:
         """Return `to_document` as UTF-8 JSON."""
-        # As `model_dump`, which takes as long again to look at the options that are not given.
-        document = self.__pydantic_serializer__.to_python(self, by_alias=True, exclude_unset=True)
-        return orjson.dumps(document)
+        return orjson.dumps(self.to_document())
 
     def replace(self, **changes: Any) -> Self:
         """Return a validated copy with the named (snake_case) fields changed."""

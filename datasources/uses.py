@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Literal, cast, get_args
 
 from datasources.errors import BadUseValue
@@ -226,7 +225,6 @@ def _kind_of(path: Path, node: Node) -> UseKind | None:
     return None
 
 
-@lru_cache(maxsize=10_000)
 def _kind_named(name: str) -> UseKind | None:
     return _NAMES.get(re.sub(r"[^a-z]", "", name.lower()))
 

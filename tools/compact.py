@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from datasources.text import remembers_short
 from datasources.types import Graph, HandlePoint, Handles, Node, other_values
 from tools.secret_texts import redacted
 
@@ -97,7 +96,6 @@ def squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-@remembers_short
 def _string(text: str) -> str:
     text = squeeze(redacted(text).text)
     if _PLAIN.fullmatch(text) and _is_closed(text) and not _LITERAL.fullmatch(text):

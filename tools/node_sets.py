@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from datasources.text import fold, letters, tokenize_prose
+from datasources.text import fold, letters, tokenize
 from datasources.types import Edge, Node
 from datasources.uses import uses_of
 from tools.checks.checked_graph import NO_STEPS, data_of
@@ -183,7 +183,7 @@ def sets_in(
     if "no_error_path" in flags:
         words = [word for word in words if word not in _OF_ERROR_PATHS]
     sets += _named_by(words, [(node.key, _identity(node)) for node in steps])
-    sets = sets or _set_by(frozenset(tokenize_prose(question)), steps)
+    sets = sets or _set_by(frozenset(tokenize(question)), steps)
     most = len(nodes) if also_all else len(nodes) - 1
     return [one for one in sets if one.kind in FLAGS or 0 < len(one.members) <= most]
 
@@ -259,7 +259,7 @@ def _set_by(stems: frozenset[str], steps: Sequence[Node]) -> list[NodeSet]:
                 if " = " in fact.text or fact.label
                 else ""
             )
-            label = set(tokenize_prose(words_of(name))) if name else set[str]()
+            label = set(tokenize(words_of(name))) if name else set[str]()
             if label and label <= stems and any(len(stem) >= _SHORT for stem in label):
                 found.setdefault(name, {})[node.key] = fact.text[:MAX_SHOWN_CHARS]
     return [NodeSet(kind="setting", value=name, members=members) for name, members in found.items()]

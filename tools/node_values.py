@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from datasources.text import tokenize_prose
+from datasources.text import tokenize
 from datasources.types import Node
 from tools.checks.checked_graph import NO_STEPS, data_of
 
@@ -150,7 +150,7 @@ def best_text(node: Node, words: frozenset[str], limit: int) -> str | None:
     """
 
     def shared(found: tuple[str, str]) -> tuple[int, int]:
-        return len(words.intersection(tokenize_prose(" ".join(found)))), -len(found[1])
+        return len(words.intersection(tokenize(" ".join(found)))), -len(found[1])
 
     found = [
         (path, piece) for path, text in leaves(node.data) for piece in _PIECES.split(text[:20_000])

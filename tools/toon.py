@@ -21,8 +21,6 @@ from typing import Any, cast
 
 import toon_format
 
-from datasources.text import remembers_short
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # C1 controls and DEL, line and paragraph separators, marks and overrides of direction, BOM.
@@ -100,7 +98,6 @@ def _scalar(value: str | float | None) -> str:
     return str(value) if isinstance(value, int) else encode(value)
 
 
-@remembers_short
 def _text_cell(text: str) -> str:
     return _string(text, _BARE)
 

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from datasources.errors import BadDocument
 from datasources.hits import SearchField
@@ -19,7 +18,7 @@ from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
 from datasources.sqlite.rows import GraphRow, array
-from datasources.text import node_text, tokenize, tokenize_prose
+from datasources.text import node_text, tokenize
 from datasources.types import Node, NodeTypeConfig, parse_document
 
 Words = tuple[str, str, str, str, str, str, str]
@@ -36,19 +35,13 @@ def words_of(node: Node, config: NodeTypeConfig | None, language: str | None) ->
     join = " ".join
     return (
         join(tokenize(text.key)),
-        join(tokenize_prose(text.name)),
-        _of_type(text.type),
-        _of_type(text.type_name),
-        _of_type(text.description),
-        join(tokenize_prose(text.data)),
+        join(tokenize(text.name)),
+        join(tokenize(text.type)),
+        join(tokenize(text.type_name)),
+        join(tokenize(text.description)),
+        join(tokenize(text.data)),
         join(tokenize(text.process)) if text.process else "",
     )
-
-
-@lru_cache(maxsize=2_000)
-def _of_type(text: str) -> str:
-    """Return the words of what all nodes of a type share."""
-    return " ".join(tokenize(text))
 
 
 def name_tokens(words: Sequence[str]) -> list[str]:

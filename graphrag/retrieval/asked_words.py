@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.hits import Vector
-from datasources.text import Word, first_stem, spelled, tokenize, tokenize_prose
+from datasources.text import Word, first_stem, spelled, tokenize
 
 MAX_WORDS = 40
 MAX_NAME_CHARS = 300
@@ -141,12 +141,12 @@ def _name_stems(name: str) -> tuple[str, ...]:
 
 
 def _label_stems(label: str) -> frozenset[str]:
-    return _known_stems(label) if len(label) <= MAX_NAME_CHARS else frozenset(tokenize_prose(label))
+    return _known_stems(label) if len(label) <= MAX_NAME_CHARS else frozenset(tokenize(label))
 
 
 @lru_cache(maxsize=20_000)
 def _known_stems(label: str) -> frozenset[str]:
-    return frozenset(tokenize_prose(label))
+    return frozenset(tokenize(label))
 
 
 def label_text(label: str) -> str:

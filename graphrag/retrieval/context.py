@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from datasources.text import tokenize_prose
+from datasources.text import tokenize
 from datasources.types import Edge, Node, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
 from graphrag.layout import holders
@@ -175,7 +175,7 @@ class _ContextWriter:
         self._found = found
         self._options = options
         self._count = count_tokens
-        self._words = frozenset(tokenize_prose(found.question))
+        self._words = frozenset(tokenize(found.question))
         self._scored = {scored.node.key: scored for scored in found.nodes}
         self._graph = graph
         self._nodes = {node.key: node for node in graph.nodes} if graph else {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from datasources.hits import Hit
-from datasources.text import flatten, tokenize_prose
+from datasources.text import flatten, tokenize
 from datasources.types import Node, ScoredNode
 
 NEAR_BEST, MOST = 0.75, 8
@@ -44,14 +44,14 @@ def lift(
     and the share of the text that it is, and 1 more where a value is nothing else: of two that
     quote it, the shorter.
     """
-    sought = frozenset(tokenize_prose(words))
+    sought = frozenset(tokenize(words))
     if len(sought) < LEAST_WORDS:
         return list(nodes)
     parts = [stem.removesuffix("i") for stem in sought]
     likely = [
         n.node for n in nodes if n.node.key in keys and _may_hold(_text(n.node).lower(), parts)
     ]
-    said = tokenize_prose(question) if likely else []
+    said = tokenize(question) if likely else []
     held = {node.key: gain for node in likely if (gain := _gain(node, said, sought))}
     if not held:
         return list(nodes)
@@ -77,7 +77,7 @@ def _may_hold(text: str, parts: Sequence[str]) -> bool:
 
 
 def _gain(node: Node, said: list[str], sought: frozenset[str]) -> float:
-    tokens = tokenize_prose(_text(node))
+    tokens = tokenize(_text(node))
     held = len(sought.intersection(tokens))
     gain = (held / len(sought)) ** SHARPNESS if held >= LEAST_SHARE * len(sought) else 0.0
     if f" {' '.join(said)} " not in f" {' '.join(tokens)} ":
@@ -87,5 +87,5 @@ def _gain(node: Node, said: list[str], sought: frozenset[str]) -> float:
         if isinstance(node.data, Mapping)
         else (node.data,)
     )
-    is_value = any(isinstance(value, str) and tokenize_prose(value) == said for value in values)
+    is_value = any(isinstance(value, str) and tokenize(value) == said for value in values)
     return gain + 1.0 + len(said) / len(tokens) + is_value

@@ -8,16 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from datasources import text as text_module
 from datasources.text import (
     MAX_FIELD_CHARS,
-    MAX_PIECES,
     effective_process,
     flatten,
     node_label,
     node_text,
     tokenize,
-    tokenize_prose,
 )
 from datasources.types import Node, NodeTypeConfig, TypeTemplate
 
@@ -87,21 +84,6 @@ def test_tokens_are_words_without_space_or_mark(text: str) -> None:
 @given(st.text(), st.text())
 def test_texts_set_apart_do_not_touch_each_others_words(one: str, other: str) -> None:
     assert tokenize(f"{one} {other}") == tokenize(one) + tokenize(other)
-
-
-@given(st.text() | st.from_regex(r"([A-Za-z0-9_]{1,6}[ \u00a0\u3000\t]){0,6}", fullmatch=True))
-@example("a \u0301b")
-@example("\u00a8fetchNba\u3000HTTPCall x\u2003y")
-def test_prose_has_the_same_tokens_however_it_is_looked_up(text: str) -> None:
-    assert tokenize_prose(text) == tokenize(text)
-    assert tokenize_prose(text) == tokenize(text)  # from what is remembered
-
-
-@pytest.mark.slow
-def test_what_is_remembered_of_prose_is_bounded() -> None:
-    text = " ".join(f"piece{i}" for i in range(MAX_PIECES + 10))
-    assert tokenize_prose(text) == tokenize(text)
-    assert 0 < len(text_module._pieces) <= MAX_PIECES
 
 
 @given(st.text())

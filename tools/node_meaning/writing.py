@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from datasources.text import tokenize_prose
+from datasources.text import tokenize
 from tools.compact import ELLIPSIS, squeeze
 from tools.node_meaning.fact import DETAIL, ESSENTIAL, NodeFact
 
@@ -118,4 +118,4 @@ def _passage(line: str, width: int, words: frozenset[str]) -> int:
 
 def _shared(text: str, words: Iterable[str]) -> int:
     wanted = frozenset(words)
-    return len(wanted.intersection(tokenize_prose(text))) if wanted else 0
+    return len(wanted.intersection(tokenize(text))) if wanted else 0
