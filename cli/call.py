@@ -215,6 +215,6 @@ def _show(made: SimulatedCall, recorded: dict[str, Any] | None) -> None:
         show_side_by_side(recorded, made.document)
     elif made.document:
         show_call(made.document)
-    if made.said:
-        render.line(f"the telephone service says: {made.said}")
+    if made.spoken:
+        render.line(f"the telephone service says: {made.spoken}")
     show_checked(made.checked)

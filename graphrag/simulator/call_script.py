@@ -1,9 +1,9 @@
-"""What a caller does, as a script in YAML: says, waits, interrupts, presses keys, and expects."""
+"""Call scripts in YAML: what a caller says and does, and what is expected of the call."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self, final
 
 import orjson
 from pydantic import Field, ValidationError, model_validator
@@ -14,11 +14,11 @@ from graphrag.simulator.minds import CallsTool, Item, Mind, Reply, Says, words_o
 from tools.http.model import DocumentPart
 from tools.http.problems import DocumentProblem
 
-MAX_STEPS = 200
+MAX_STEPS: Final = 200
 
 
 class ScriptReply(DocumentPart):
-    """One answer of the model's double, where rules are not to answer: what it says, or calls."""
+    """A scripted answer of the Realtime double, used instead of rules: words or a tool call."""
 
     says: str | None = Field(default=None, min_length=1, max_length=2000)
     calls: str | None = Field(default=None, min_length=1, max_length=64)
@@ -30,17 +30,18 @@ class ScriptReply(DocumentPart):
             raise ValueError("write either says or calls")
         return self
 
-    def made(self) -> Says | CallsTool:
-        """Return it as the double's mind gives it."""
+    def to_reply(self) -> Says | CallsTool:
+        """Returns the answer as an item of a `Reply`."""
         if self.calls is None:
             return Says(self.says or "")
         return CallsTool(self.calls, orjson.dumps(self.arguments).decode())
 
 
 class Expected(DocumentPart):
-    """What is to be found in the call. `words`: the agent says them; `tools`: called with success.
+    """Expected facts of a call.
 
-    `sources`: keys of nodes an answer rests on. `approval`: what became of the call's proposals.
+    `words`: spoken by the agent. `tool`: called with success. `sources`: keys of nodes on which an
+    answer is based. `approval`: status of a proposal of the call.
     """
 
     tool: str | None = None
@@ -58,14 +59,12 @@ class Expected(DocumentPart):
 
 
 class CallStep(DocumentPart):
-    """One thing a caller does; exactly one of `say`, `wait`, `dtmf`, `decide`,
-    `hangup` and `expect`.
+    """One step of a caller: exactly one of `say`, `wait`, `dtmf`, `decide`, `hangup`, `expect`.
 
-    `wav`: a file that is played for the words of `say`. `interrupt_after_s`: they are said when
-    the agent has been heard for so long. `wait`: seconds, or until the agent has answered, or
-    has made a proposal.
-    `decide`: what a reviewer does about it meanwhile. `replies`: the double's answers to it,
-    or to `say`.
+    `wav`: a file played for the words of `say`. `interrupt_after_s`: the words are spoken after the
+    agent has been heard for this time. `wait`: seconds, or until the agent has answered or made a
+    proposal. `decide`: decision of a reviewer about it. `replies`: answers of the double to a
+    `decide` or `say`.
     """
 
     say: str | None = Field(default=None, min_length=1, max_length=1000)
@@ -97,11 +96,11 @@ ACTIONS = ("say", "wait", "dtmf", "decide", "hangup", "expect")
 
 
 class CallScript(DocumentPart):
-    """A caller. `caller`: their number, null where it is withheld. `api`: the demo API is
-    served for them.
+    """A script of a call.
 
-    `sample`: the sample agent that answers where none of its id is stored. `greeting`: what the
-    double says first. `wait_s`: so long an answer is waited for.
+    `caller`: number of the caller, null if it is withheld. `api`: serves the demo API during the
+    call. `sample`: the sample agent that answers if no agent with its id is stored. `greeting`:
+    first words of the double. `wait_s`: longest wait for an answer.
     """
 
     name: str = Field(min_length=1, max_length=100)
@@ -115,12 +114,12 @@ class CallScript(DocumentPart):
 
     @property
     def lines(self) -> list[str]:
-        """What the caller says, in order."""
+        """The utterances of the caller, in order."""
         return [step.say for step in self.steps if step.say is not None]
 
 
 class InvalidScript(Exception):
-    """A script cannot be played. `problems` say where and why, and what could stand there."""
+    """Raised for an invalid script. `problems` name the place, the reason and allowed values."""
 
     def __init__(self, named: str, problems: Sequence[DocumentProblem]) -> None:
         self.named, self.problems = named, tuple(problems)
@@ -128,7 +127,7 @@ class InvalidScript(Exception):
 
 
 def read_script(named: str, raw: bytes) -> CallScript:
-    """Return a script of YAML or JSON. Raises: InvalidScript with all that is wrong."""
+    """Returns a script from YAML or JSON. Raises: InvalidScript with all problems."""
     read = read_document(raw)
     if read.document is None or read.problems:
         raise InvalidScript(named, read.problems)
@@ -141,10 +140,9 @@ def read_script(named: str, raw: bytes) -> CallScript:
 def said_script(
     texts: Sequence[str], *, barge_in_at_s: float | None, language: str = "en"
 ) -> CallScript:
-    """Return the script of somebody who says texts one after the other, each once the
-    agent has answered.
+    """Returns a script that speaks each text after the agent has answered the one before.
 
-    The second text interrupts the first answer where `barge_in_at_s` says when.
+    With `barge_in_at_s` the second text interrupts the first answer after this time.
     """
     steps = [CallStep(wait="answer")]
     for number, line in enumerate(texts):
@@ -157,8 +155,8 @@ def said_script(
 
 
 def _problems(exc: ValidationError) -> list[DocumentProblem]:
-    """Return one problem for each place; a value that fits none of several forms is said once."""
-    found: dict[str, list[str]] = {}
+    """Returns one problem for each place, with the errors of all alternatives joined."""
+    errors: dict[str, list[str]] = {}
     for error in exc.errors(include_url=False):
         place = [str(part) for part in error["loc"]]
         place = [part for part in place if not part.startswith(("float", "literal", "list", "str"))]
@@ -169,23 +167,23 @@ def _problems(exc: ValidationError) -> list[DocumentProblem]:
                 (parts[part] for part in reversed(place[:-1]) if part in parts), CallScript
             )
             what = f"{place[-1]} is no field here, but {', '.join(owner.model_fields)}"
-        found.setdefault(".".join(place), []).append(what)
+        errors.setdefault(".".join(place), []).append(what)
     return [
         DocumentProblem(where=at, code="script", what="; or: ".join(what))
-        for at, what in found.items()
+        for at, what in errors.items()
     ]
 
 
+@final
 class ScriptMind:
-    """Answers the lines of a script as it says, in order; `otherwise` answers what it
-    says nothing about.
-    """
+    """Answers by the replies of a script. `otherwise` answers where the script has no reply."""
 
     def __init__(self, script: CallScript, otherwise: Mind) -> None:
         self._script = script
         self._otherwise = otherwise
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
+        """Returns the items of a response. Raises: ModelError."""
         greeting = self._script.greeting
         lines = self._script.lines
         is_first = not any(
@@ -195,12 +193,13 @@ class ScriptMind:
             return (Says(greeting),)
         step, answered = self._place(items)
         if step is not None and answered < len(step.replies):
-            return (step.replies[answered].made(),)
+            return (step.replies[answered].to_reply(),)
         return await self._otherwise.reply(instructions, items, tools)
 
     def _place(self, items: Sequence[Mapping[str, Any]]) -> tuple[CallStep | None, int]:
-        """Return the step that is to be answered, None for what the script does not know, and how
-        many answers it has had. A note of the service belongs to the next decision.
+        """Returns the step to answer, None for unscripted input, and its number of answers so far.
+
+        A note of the service belongs to the next decision.
         """
         left = [
             step for step in self._script.steps if step.say is not None or step.decide is not None

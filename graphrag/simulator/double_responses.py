@@ -1,6 +1,6 @@
-"""One response of the double: its items, their sound and words, and how it ends.
+"""One response of the double: its items with their sound and words, and its end.
 
-The order of events is that of recorded sessions; an interrupted response closes what it had begun.
+The order of events follows recorded sessions. An interrupted response closes its open item.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ Event = dict[str, Any]
 
 
 def new_id(kind: str) -> str:
+    """Returns a random id with a prefix."""
     return f"{kind}_{secrets.token_hex(10)}"
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Event:
-    """Return settings with changes; what the changes do not name stays."""
+    """Returns `old` recursively updated by `new`."""
     changed: Event = {**old}
     for name, value in new.items():
         before = old.get(name)
@@ -43,8 +44,9 @@ def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> Event:
 
 
 class DoubleResponse:
-    """A response that is being made. `asked`: what `response.create` said; `is_beside`:
-    out of band.
+    """A response in progress.
+
+    `asked`: fields of `response.create`. `is_beside`: the response is outside the conversation.
     """
 
     def __init__(self, state: DoubleSession, asked: Mapping[str, Any]) -> None:
@@ -61,14 +63,15 @@ class DoubleResponse:
         state.emit("response.created", response=self._resource("in_progress"))
 
     def begin(self) -> None:
+        """Starts the response."""
         self._task = self.state.start(self._run())
 
     def fail(self, status: Literal["failed", "incomplete"], **details: Any) -> None:
-        """Ends a response that has not begun, with what a server says of it."""
+        """Ends a response that has not begun, with the details of a server."""
         self._end(status, **details)
 
     def cancel(self, reason: str) -> None:
-        """Stop where it is, and close what it had begun."""
+        """Stops the response and closes its open item."""
         self._task.cancel()
         if not self.is_over:
             self._end("cancelled", reason=reason)
@@ -92,7 +95,7 @@ class DoubleResponse:
     async def _reply(self) -> Reply:
         instructions = str(self.asked.get("instructions") or "")
         reads = self.asked.get("input", () if self.is_beside else None)
-        if instructions and reads is not None and not reads:  # there is nothing but these words
+        if instructions and reads is not None and not reads:  # only instructions: they are spoken
             return (Says(quoted(instructions)),)
         given = cast(Sequence[Event] | None, self.asked.get("input"))
         items = self.state.items if given is None else given
@@ -103,9 +106,7 @@ class DoubleResponse:
         )
 
     async def _say(self, part: Says) -> None:
-        """Make a message: words in as many pieces as they have, with their sound unless
-        texts are wanted.
-        """
+        """Sends a message word by word, with sound unless only text is requested."""
         state = self.state
         sound = b""
         kind = "text"
@@ -122,7 +123,7 @@ class DoubleResponse:
         item = self._begin({"id": new_id("item"), **message})
         item["content"].append({"type": f"output_{kind}", words: ""})
         self._emit("response.content_part.added", part={"type": kind, words: ""})
-        said = (
+        event = (
             "response.output_audio_transcript.delta"
             if kind == "audio"
             else "response.output_text.delta"
@@ -131,7 +132,7 @@ class DoubleResponse:
         for word, piece in zip_longest(_WORD.findall(part.text), pieces):
             if word:
                 item["content"][0][words] += word
-                self._emit(said, delta=word)
+                self._emit(event, delta=word)
             if piece:
                 self.sound_ms += len(piece) / BYTES_A_MS
                 state.sound_ms[item["id"]] = (
@@ -171,7 +172,7 @@ class DoubleResponse:
         return item
 
     def _close(self, status: Literal["completed", "incomplete"]) -> None:
-        """Say that the open item is done, whole or not."""
+        """Sends the events that complete the open item."""
         item = self._open
         if item is None:
             return
@@ -196,7 +197,7 @@ class DoubleResponse:
         self._open = None
 
     def _emit(self, kind: str, **fields: Any) -> None:
-        """Send an event about the open item."""
+        """Sends an event about the open item."""
         item = cast(Event, self._open)
         where: Event = {
             "response_id": self.id,
@@ -212,8 +213,8 @@ class DoubleResponse:
     ) -> None:
         self._close("incomplete")
         self.is_over = True
-        known = {"type": status, **details} if details else None
-        self.state.emit("response.done", response=self._resource(status, known))
+        facts = {"type": status, **details} if details else None
+        self.state.emit("response.done", response=self._resource(status, facts))
         self.state.response_over(self)
 
     def _resource(self, status: str, details: Mapping[str, Any] | None = None) -> Event:
@@ -234,24 +235,22 @@ class DoubleResponse:
         }
 
     def _usage(self) -> Event:
-        """Return about what a server would count: a token for four characters, 100 ms heard,
-        50 ms said.
-        """
+        """Returns an estimate: one token for 4 characters, 100 ms of input or 50 ms of output."""
         read = [self._settings["instructions"], *(words_of(item) for item in self.state.items)]
         texts_in = sum(len(text) for text in read) // 4
         texts_out = (
             sum(len(words_of(item) or item.get("arguments", "")) for item in self.output) // 4
         )
         heard = self.state.activity.heard_ms // 100
-        said = round(self.sound_ms / 50)
+        spoken = round(self.sound_ms / 50)
         return {
-            "total_tokens": texts_in + heard + texts_out + said,
+            "total_tokens": texts_in + heard + texts_out + spoken,
             "input_tokens": texts_in + heard,
-            "output_tokens": texts_out + said,
+            "output_tokens": texts_out + spoken,
             "input_token_details": {
                 "text_tokens": texts_in,
                 "audio_tokens": heard,
                 "cached_tokens": 0,
             },
-            "output_token_details": {"text_tokens": texts_out, "audio_tokens": said},
+            "output_token_details": {"text_tokens": texts_out, "audio_tokens": spoken},
         }

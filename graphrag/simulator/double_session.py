@@ -1,6 +1,6 @@
-"""One session of the double: its conversation, and what it does about each event of the client.
+"""One session of the double: its conversation, and its reactions to events of the client.
 
-Nothing here waits. Source: OpenAI API reference, "Realtime"; recorded sessions for the order of
+Nothing here blocks. Source: OpenAI API reference, "Realtime"; recorded sessions for the order of
 events; codes and texts of errors as seen in public reports.
 """
 
@@ -22,23 +22,20 @@ from graphrag.simulator.minds import Mind, words_of
 from graphrag.simulator.voice_activity import VoiceActivity
 
 KEPT_EVENTS = 2_000
-MAX_WAITING = 64
-"""So many events wait for a slow reader; then no more sound is made, and nothing read."""
+MAX_WAITING = 64  # queued events; then speaking and reading pause for a slow reader
 LIFETIME_S = 3_600.0
-FORMAT = {"type": "audio/pcmu"}
-"""The one format of sound that the double takes and sends."""
+FORMAT = {"type": "audio/pcmu"}  # the only supported audio format
 
-
+# Starts a task that ends with the connection.
 Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-"""Runs something beside until the connection ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubleSetup:
-    """What the sessions of a double share.
+    """Settings shared by the sessions of a double.
 
-    `voice` gives μ-law sound of a text in a language; `hear` the words of the next segment of
-    speech. `rate`: how much faster than it is played sound is sent, None for as fast as it is read.
+    `voice` returns μ-law sound of a text in a language, `hear` the words of the next segment of
+    speech. `rate`: speed of sent sound relative to its playback, None for no limit.
     """
 
     mind: Mind
@@ -48,7 +45,7 @@ class DoubleSetup:
 
 
 class EventRefused(Exception):
-    """Raised where an event of the client is answered by an error."""
+    """Raised for an event of the client that is answered by an error."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -58,10 +55,10 @@ class EventRefused(Exception):
 class DoubleSession:
     """A session.
 
-    `active`: the response of the conversation that is being made, `beside`: one out of band.
-    `received`: the client's events but its sound, the last 2,000; `errors`: how often each code was
-    sent; `sound_ms`: what was sent of each item. `refusal`: the code for which the connection is
-    closed once its events are sent.
+    `active`: response of the conversation in progress. `beside`: response outside the conversation.
+    `received`: the last 2,000 events of the client except sound. `errors`: number of sent errors by
+    code. `sound_ms`: length of the sent sound by item. `refusal`: code with which the connection is
+    closed after its events are sent.
     """
 
     def __init__(self, model: str, setup: DoubleSetup, start: Start) -> None:
@@ -89,23 +86,24 @@ class DoubleSession:
 
     @property
     def language(self) -> str:
-        """The language that the caller's words are written in, English where none is set."""
+        """Language of the transcription, English by default."""
         return str(cast(Event, self.sound_in["transcription"] or {}).get("language") or "en")
 
     def begin(self) -> None:
-        """Greet the client."""
+        """Sends `session.created`."""
         self.emit("session.created", session=self.session)
 
     def expire(self) -> None:
+        """Ends the session at its maximum duration."""
         self.refuse("session_expired", "Your session hit the maximum duration of 60 minutes.")
 
     def refuse(self, code: str, message: str) -> None:
-        """Send an error, then close the connection."""
+        """Sends an error, then closes the connection."""
         self.refusal = code
         self._emit_error(code, message)
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Send an event, as things stand now."""
+        """Queues an event with the current state of its fields."""
         self.out.put_nowait(orjson.dumps({"type": kind, "event_id": new_id("event"), **fields}))
         if self.out.qsize() >= MAX_WAITING:
             self.has_room.clear()
@@ -123,7 +121,7 @@ class DoubleSession:
         self.emit("error", error=error)
 
     def add_item(self, item: Event) -> str | None:
-        """Put an item into the conversation and say so; return the id of the one before it."""
+        """Adds an item to the conversation and announces it. Returns the id of its predecessor."""
         before = self.items[-1]["id"] if self.items else None
         self.items.append(item)
         self.emit("conversation.item.added", previous_item_id=before, item=item)
@@ -132,7 +130,7 @@ class DoubleSession:
     # -- events of the client
 
     def receive(self, raw: str | bytes) -> None:
-        """React to a frame of the client; what is wrong with it is said by an `error` event."""
+        """Handles a frame of the client. An invalid frame is answered by an `error` event."""
         event: Event = {}
         try:
             event = _parsed(raw)
@@ -148,7 +146,7 @@ class DoubleSession:
             self._emit_error("invalid_value", f"Invalid event: {error}", event.get("event_id"))
 
     def take(self, event: Event) -> None:
-        """Do what an event asks for. Raises: EventRefused."""
+        """Handles an event. Raises: EventRefused."""
         _HANDLERS[event["type"]](self, event)
 
     def on_update(self, event: Event) -> None:
@@ -178,7 +176,7 @@ class DoubleSession:
         if detection:
             self._look_for_silence(detection.get("idle_timeout_ms"))
 
-    def on_clear(self, event: Event) -> None:  # noqa: ARG002 - one form for all
+    def on_clear(self, event: Event) -> None:  # noqa: ARG002 - signature of the handlers
         self.activity.clear()
         self.emit("input_audio_buffer.cleared")
 
@@ -187,10 +185,10 @@ class DoubleSession:
         missing = [name for name in _PARTS[item["type"]] if name not in item]
         if missing:
             raise KeyError(missing[0])
-        words_of(item)  # which is an error where the content has another form
+        words_of(item)  # raises for malformed content
         if item["type"] == "function_call_output":
             item.pop("status")
-            if all(known.get("call_id") != item["call_id"] for known in self.items):
+            if all(each.get("call_id") != item["call_id"] for each in self.items):
                 why = f"Tool call ID '{item['call_id']}' not found in conversation."
                 raise EventRefused("invalid_tool_call_id", why)
         before = self.add_item(item)
@@ -276,7 +274,7 @@ class DoubleSession:
         self._commit(idle_ms, answers=True, is_silent=True)
 
     def _commit(self, length_ms: int, *, answers: bool, is_silent: bool = False) -> None:
-        """Make an item of the sound, whose words become known once the answer has begun."""
+        """Commits the sound as an item. Its words follow after the answer has begun."""
         part: Event = {"type": "input_audio", "transcript": None}
         about = {"type": "message", "status": "completed", "role": "user", "content": [part]}
         item: Event = {"id": self._speech_id, **about}
@@ -299,7 +297,7 @@ class DoubleSession:
         self.emit(f"{kind}.completed", **where, transcript=words, usage=usage)
 
     def respond(self, asked: Mapping[str, Any]) -> None:
-        """Begins a response."""
+        """Starts a response."""
         response = DoubleResponse(self, asked)
         if response.is_beside:
             self.beside = response
@@ -308,7 +306,7 @@ class DoubleSession:
         response.begin()
 
     def response_over(self, response: DoubleResponse) -> None:
-        """Note that a response is over, and from when on the caller is silent."""
+        """Records the end of a response, which begins the silence of the caller."""
         if response is self.beside:
             self.beside = None
         if response is self.active:
@@ -317,7 +315,7 @@ class DoubleSession:
 
 
 def _new_session(model: str) -> Event:
-    """Return a session as a server begins it; values of the recorded ones."""
+    """Returns a new session with the values of recorded sessions."""
     detection = {
         "type": "server_vad",
         "threshold": 0.5,
@@ -350,7 +348,7 @@ def _new_session(model: str) -> Event:
 
 
 def _parsed(raw: str | bytes) -> Event:
-    """Return an event of a type that is known. Raises: EventRefused."""
+    """Returns a parsed event of a supported type. Raises: EventRefused."""
     try:
         parsed: Any = orjson.loads(raw)
     except ValueError:

@@ -1,8 +1,8 @@
-"""An event loop with shortened waits, so that a simulated call takes less time than a real one.
+"""An event loop with a faster clock, so that a simulated call takes less time than a real one.
 
-What is in one process - phone, service, model side - keeps its proportions: every wait by `asyncio`
-and every `loop.time()` follows the same clock. Work takes the time that it takes, and a machine
-that wakes the loop too late does not make it late.
+Phone, service and model side in one process keep their proportions: every wait by `asyncio` and
+every `loop.time()` uses the same clock. Computation is not sped up, and late wake-ups of the
+process do not advance the clock.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ T = TypeVar("T")
 
 
 class _FastSelector(selectors.SelectSelector):
-    """Waits a fraction of the time; by `select`, which knows microseconds. `ahead_s`: what
-    it has saved.
+    """Waits a fraction of the time, by `select` with its microsecond resolution.
+
+    `ahead_s`: the time saved so far.
     """
 
     def __init__(self, speed: float) -> None:
@@ -36,17 +37,18 @@ class _FastSelector(selectors.SelectSelector):
 
 
 class FastLoop(asyncio.SelectorEventLoop):
-    """An event loop in which waiting for a second takes one of `speed` parts of it."""
+    """An event loop in which waiting for a second takes 1/`speed` seconds."""
 
     def __init__(self, speed: float) -> None:
         self._fast = _FastSelector(speed)
         super().__init__(self._fast)
 
     def time(self) -> float:
+        """Returns the accelerated time in seconds."""
         return super().time() + self._fast.ahead_s
 
 
 def run_fast(work: Coroutine[Any, Any, T], speed: float) -> T:
-    """Return what `work` returns, run in a loop of its own that waits `speed` times as fast."""
+    """Runs `work` in a new loop that waits `speed` times as fast. Returns its result."""
     with asyncio.Runner(loop_factory=lambda: FastLoop(speed)) as runner:
         return runner.run(work)

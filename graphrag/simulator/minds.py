@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, final
 
 from graphrag.llm import base as llm
 from graphrag.llm.model_text import complete
@@ -20,22 +20,20 @@ _CODE = re.compile(r"[^.\n]*\n?```.*?(?:```|\Z)", re.DOTALL)
 _MARKS = re.compile(r"^\s*(?:[-*>]|#+|\d+\.)\s+|[*`]+", re.MULTILINE)
 _LINES = re.compile(r"([.:;,!?]?)\s*\n\s*")
 _END = re.compile(r"[.!?](?=\s)")
+# in the first paragraph of answers without a model, which is not read aloud
 _NOTICE = "NODIUS_LLM_BASE_URL"
-"""Stands in the paragraph by which an answer without a model begins; nobody wants it read aloud."""
 
 
 @dataclass(frozen=True, slots=True)
 class Says:
-    """An item of the response that is said."""
+    """An item of the response that is spoken."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallsTool:
-    """An item of the response that calls a function. `arguments` is JSON, or what a
-    bad model writes.
-    """
+    """An item of the response that calls a tool. `arguments` may be invalid JSON, as of a model."""
 
     name: str
     arguments: str = "{}"
@@ -45,12 +43,13 @@ Reply = Sequence[Says | CallsTool]
 
 
 class Mind(Protocol):
-    """Decides what is answered."""
+    """Decides the answers of the double."""
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
-        """Return the items of a response. `items`: in order, the caller's words in `transcript`.
+        """Returns the items of a response.
 
-        Raises: ModelError: the response fails.
+        `items`: the conversation in order, with the caller's words in `transcript`.
+        Raises: ModelError, which fails the response.
         """
         ...
 
@@ -59,23 +58,25 @@ ASKS_SILENT: Final = "Are you still there?"
 GREETS: Final = "Hello, how can I help you?"
 
 
+@final
 class RulesMind:
-    """Answers by a provider, with the tools that the session declares.
+    """Answers by a language model provider, with the tools that the session declares.
 
-    A provider by rules follows no instructions. So notes of the service and the words that a
-    greeting quotes are said as they stand (`quoted`); a caller who says nothing, and one who is to
-    be greeted in no words of the document, get sentences of our own.
+    Rules do not follow instructions. Therefore notes of the service and quoted greetings are
+    spoken literally (`quoted`). `ASKS_SILENT` and `GREETS` are spoken to a silent caller and as a
+    greeting without words of the document.
     """
 
     def __init__(self, provider: llm.LLMProvider) -> None:
         self._provider = provider
 
     async def reply(self, instructions: str, items: Sequence[Item], tools: Sequence[Item]) -> Reply:
+        """Returns the items of a response. Raises: ModelError."""
         words = self._to_repeat(items)
         if words is not None:
-            said = quoted(words)
-            is_greeting = bool(words) and said == words and items[-1].get("role") == "user"
-            return (Says(GREETS if is_greeting else said or ASKS_SILENT),)
+            quotation = quoted(words)
+            is_greeting = bool(words) and quotation == words and items[-1].get("role") == "user"
+            return (Says(GREETS if is_greeting else quotation or ASKS_SILENT),)
         schemas = [{"type": "function", "function": dict(tool)} for tool in tools]
         answer = await complete(self._provider, _messages(instructions, items), schemas)
         calls = [CallsTool(call.name, call.arguments) for call in answer.tool_calls]
@@ -84,7 +85,7 @@ class RulesMind:
 
     @staticmethod
     def _to_repeat(items: Sequence[Item]) -> str | None:
-        """Return words to say as they are, None where the last item is to be answered."""
+        """Returns words to speak literally, None if the last item is to be answered."""
         last: Item = items[-1] if items else {}
         if last.get("type") != "message":
             return None if items else ""
@@ -94,9 +95,7 @@ class RulesMind:
 
 
 def quoted(instruction: str) -> str:
-    """Return what an instruction wants said: its longest quotation, what follows a colon, or
-    all of it.
-    """
+    """Returns the words to speak: the longest quotation, the text after a colon, or all of it."""
     quotations = _QUOTED.findall(instruction)
     if quotations:
         return max(quotations, key=len).strip()
@@ -104,21 +103,19 @@ def quoted(instruction: str) -> str:
 
 
 def read_aloud(text: str) -> str:
-    """Return an answer as it is read aloud: without markup and code, lists as sentences,
-    cut in time.
-    """
+    """Returns an answer for reading aloud: shortened, without markup and code."""
     head, _, rest = text.partition("\n\n")
     plain = _LINK.sub(r"\1", _CODE.sub("", rest if _NOTICE in head else text))
     plain = _MARKS.sub("", plain).strip()
-    line = _LINES.sub(lambda found: f"{found[1] or '.'} ", plain)
+    line = _LINES.sub(lambda match: f"{match[1] or '.'} ", plain)
     if len(line) <= READ_ALOUD_CHARS:
         return line
-    ends = [found.end() for found in _END.finditer(line, 0, READ_ALOUD_CHARS)]
+    ends = [match.end() for match in _END.finditer(line, 0, READ_ALOUD_CHARS)]
     return line[: ends[-1]] if ends else line[:READ_ALOUD_CHARS].rpartition(" ")[0]
 
 
 def words_of(item: Item) -> str:
-    """Return the words of a message, written or said."""
+    """Returns the words of a message, written or spoken."""
     parts = cast(Sequence[Mapping[str, Any]], item.get("content") or ())
     return " ".join(str(part.get("text") or part.get("transcript") or "") for part in parts).strip()
 
@@ -129,7 +126,7 @@ def _is_typed(item: Item) -> bool:
 
 
 def _messages(instructions: str, items: Sequence[Item]) -> list[llm.Message]:
-    made: list[llm.Message] = [llm.SystemMessage(content=instructions)]
+    messages: list[llm.Message] = [llm.SystemMessage(content=instructions)]
     names: dict[str, str] = {}
     for item in items:
         match item.get("type"), item.get("role"):
@@ -138,23 +135,23 @@ def _messages(instructions: str, items: Sequence[Item]) -> list[llm.Message]:
                     id=item["call_id"], name=item["name"], arguments=item["arguments"]
                 )
                 names[call.id] = call.name
-                before = made[-1]
+                before = messages[-1]
                 if isinstance(
                     before, llm.AssistantMessage
                 ):  # calls of one response are one message
                     calls = (*before.tool_calls, call)
-                    made[-1] = llm.AssistantMessage(content=before.content, tool_calls=calls)
+                    messages[-1] = llm.AssistantMessage(content=before.content, tool_calls=calls)
                 else:
-                    made.append(llm.AssistantMessage(tool_calls=(call,)))
+                    messages.append(llm.AssistantMessage(tool_calls=(call,)))
             case "function_call_output", _:
                 name = names.get(item["call_id"], "")
-                made.append(
+                messages.append(
                     llm.ToolMessage(call_id=item["call_id"], name=name, content=item["output"])
                 )
             case _, "assistant":
-                made.append(llm.AssistantMessage(content=words_of(item)))
+                messages.append(llm.AssistantMessage(content=words_of(item)))
             case _, "system":
-                made.append(llm.SystemMessage(content=words_of(item), stable=False))
+                messages.append(llm.SystemMessage(content=words_of(item), stable=False))
             case _:
-                made.append(llm.UserMessage(content=words_of(item)))
-    return made
+                messages.append(llm.UserMessage(content=words_of(item)))
+    return messages

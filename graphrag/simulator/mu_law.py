@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATE_HZ = 8000
-SILENCE = 0xFF
-"""The byte of a sample of 0."""
+SILENCE = 0xFF  # the byte of a sample of 0
 
 _BIAS = 33
-_LOUDEST = 8191
-"""With the bias, of the 14 bits that μ-law tells apart."""
+_LOUDEST = 8191  # largest magnitude with the bias, in the 14-bit samples of μ-law
 
 
 def _decoding() -> NDArray[np.int16]:
@@ -38,10 +36,10 @@ _ENCODED = _encoding()
 
 
 def decode(data: bytes) -> NDArray[np.int16]:
-    """Return the samples of μ-law bytes."""
+    """Returns the samples of μ-law bytes."""
     return _DECODED[np.frombuffer(data, dtype=np.uint8)]
 
 
 def encode(samples: NDArray[np.int16]) -> bytes:
-    """Return samples as μ-law, a byte each."""
+    """Returns samples as μ-law, one byte each."""
     return _ENCODED[samples.astype(np.int32) + (1 << 15)].tobytes()

@@ -1,8 +1,7 @@
-"""Simulates a telephone: opens the stream of a call as Twilio does, speaks, and plays what it gets.
+"""Simulates a telephone: opens the stream of a call as Twilio does, speaks and plays sound.
 
-Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both
-directions, so that what was said and what was heard lie on one line of time. Times are
-seconds of the event loop's clock.
+Source: Twilio's "Media Streams - WebSocket messages". One clock of 20 ms drives both directions, so
+that both recordings have the same timeline. Times are seconds of the event loop's clock.
 """
 
 from __future__ import annotations
@@ -31,25 +30,24 @@ from graphrag.workers import end_tasks
 
 FRAME = 160
 FRAME_S = 0.02
-FIRST_TIMESTAMP_MS = 155
-"""Of the first sound, as on real lines."""
+FIRST_TIMESTAMP_MS = 155  # of the first sound, as on real lines
 CLOSING_S = 2.0
-PAUSE_FRAMES = 15
-"""After a longer silence the agent begins again."""
+PAUSE_FRAMES = 15  # sound after a longer silence counts as a new answer
 QUIET_FRAME = bytes([SILENCE]) * FRAME
 
 
 class PhoneSimulator:
-    """The telephone of one call; an async context.
+    """The telephone of one call; an async context manager.
 
-    `heard`, `said`: both directions in μ-law, from one moment. `answers`: how often the agent began
-    to be heard. `strange`: messages Twilio would end the stream for.
+    `heard`, `spoken`: both directions in μ-law, from the same moment. `answers`: number of answers
+    of the agent. `strange`: messages for which Twilio would close the stream.
     """
 
     def __init__(self, place: StreamPlace) -> None:
         self._place = place
         self.stream_sid = "MZ" + secrets.token_hex(16)
-        self.heard, self.said = bytearray(), bytearray()
+        self.heard = bytearray()
+        self.spoken = bytearray()
         self.strange: list[str] = []
         self.answers = 0
         self.ended = asyncio.Event()
@@ -63,7 +61,7 @@ class PhoneSimulator:
         self._connection: ClientConnection | None = None
 
     async def __aenter__(self) -> Self:
-        """Open the stream and begin to hold the line. Raises: LineRefused."""
+        """Opens the stream and starts both directions. Raises: LineRefused."""
         place = self._place
         key = place.signing_key
         origin = place.origin
@@ -90,7 +88,7 @@ class PhoneSimulator:
             "customParameters": {"token": place.token},
         }
         self._put({"event": "start", "start": start}, numbered=True)
-        self._tasks.append(asyncio.create_task(self._hold_the_line()))
+        self._tasks.append(asyncio.create_task(self._run_clock()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -105,31 +103,31 @@ class PhoneSimulator:
 
     @property
     def playing_s(self) -> float:
-        """How long the agent has been heard without a pause."""
+        """Seconds for which the agent has been heard without a pause."""
         return self._run_ms / 1000 if self.is_playing else 0.0
 
     @property
     def quiet_s(self) -> float:
-        """How long nothing of the agent has been heard."""
+        """Seconds since the agent was last heard."""
         return 0.0 if self.is_playing else self._quiet_frames * FRAME_S
 
     async def say(self, sound: bytes) -> None:
-        """Speak, and return when all of it was said or the stream has ended."""
-        said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Speaks. Returns when everything was spoken or the stream has ended."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.ended.is_set():
             return
-        self._to_say.append((sound, said))
-        await said
+        self._to_say.append((sound, done))
+        await done
 
     def press(self, digits: str) -> None:
-        """Press keys of the telephone."""
+        """Presses keys."""
         for digit in digits:
             self._put(
                 {"event": "dtmf", "dtmf": {"track": "inbound_track", "digit": digit}}, numbered=True
             )
 
     async def hang_up(self) -> None:
-        """End the call as a caller does."""
+        """Ends the call as a caller does."""
         self._hung_up = True
         stop = {"accountSid": ACCOUNT, "callSid": self._place.call_sid}
         self._put({"event": "stop", "stop": stop}, numbered=True)
@@ -162,7 +160,7 @@ class PhoneSimulator:
         self._release()
 
     def _take(self, text: str) -> None:
-        """Take in a message of the service."""
+        """Handles a message of the service."""
         try:
             message = cast(dict[str, Any], orjson.loads(text))
             match message["streamSid"] == self.stream_sid and message["event"]:
@@ -190,10 +188,8 @@ class PhoneSimulator:
     def _mark(self, name: str) -> None:
         self._put({"event": "mark", "mark": {"name": name}}, numbered=True)
 
-    async def _hold_the_line(self) -> None:
-        """Play and speak a frame each 20 ms until the stream ends. A clock that was
-        late catches up.
-        """
+    async def _run_clock(self) -> None:
+        """Plays and speaks a frame every 20 ms until the stream ends. Late frames are caught up."""
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self.ended.is_set():
@@ -205,12 +201,12 @@ class PhoneSimulator:
             due += FRAME_S
 
     def _play_frame(self) -> None:
-        """Play 20 ms; marks go back once what stands before them has been played."""
+        """Plays 20 ms. A mark is returned once the sound before it has been played."""
         frame = b""
         while self._to_play and (isinstance(self._to_play[0], str) or len(frame) < FRAME):
             part = self._to_play.popleft()
             if isinstance(part, str):
-                if len(frame) == FRAME:  # it is played in the 20 ms that come
+                if len(frame) == FRAME:  # the mark belongs to the next frame
                     self._to_play.appendleft(part)
                     break
                 self._mark(part)
@@ -228,17 +224,17 @@ class PhoneSimulator:
         self.heard += frame.ljust(FRAME, bytes([SILENCE]))
 
     def _speak_frame(self) -> None:
-        """Send 20 ms of the caller: words, or the silence of a line."""
+        """Sends 20 ms of the caller: speech or silence."""
         frame = QUIET_FRAME
         if self._to_say:
-            sound, said = self._to_say.popleft()
+            sound, done = self._to_say.popleft()
             frame = sound[:FRAME].ljust(FRAME, bytes([SILENCE]))
             rest = sound[FRAME:]
             if rest:
-                self._to_say.appendleft((rest, said))
-            elif not said.done():
-                said.set_result(None)
-        self.said += frame
+                self._to_say.appendleft((rest, done))
+            elif not done.done():
+                done.set_result(None)
+        self.spoken += frame
         self._chunk += 1
         media = {
             "track": "inbound",
@@ -249,9 +245,9 @@ class PhoneSimulator:
         self._put({"event": "media", "media": media}, numbered=True)
 
     def _release(self) -> None:
-        """Let nobody wait for what does not come any more."""
+        """Wakes everything that waits for the stream."""
         self.ended.set()
-        for _, said in self._to_say:
-            if not said.done():
-                said.set_result(None)
+        for _, done in self._to_say:
+            if not done.done():
+                done.set_result(None)
         self._to_say.clear()

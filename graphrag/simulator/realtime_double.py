@@ -1,7 +1,6 @@
 """A double of OpenAI's Realtime server: a real WebSocket server on loopback, for tests and demos.
 
-It recognizes no words: each segment of speech takes the next of the lines that `hear` was
-given ("scripted recognition").
+It does not recognize words: each segment of speech takes the next line passed to `hear`.
 """
 
 from __future__ import annotations
@@ -32,15 +31,13 @@ HOST = "127.0.0.1"
 KEPT_SESSIONS = 200
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 
+# the library logs the words of callers at debug level
 _QUIET = logging.getLogger(f"{__name__}.frames")
 _QUIET.setLevel(logging.ERROR)
-"""The library writes what callers say to its debug log."""
 
 
 class RealtimeDouble:
-    """The server. `sessions`: the last 200, in order. `key`: the only one that is taken,
-    None for any.
-    """
+    """The server. `sessions`: the last 200 sessions. `key`: the accepted key, None for any key."""
 
     def __init__(
         self,
@@ -68,9 +65,7 @@ class RealtimeDouble:
         return f"ws://{HOST}:{self._port}/v1/realtime"
 
     def hear(self, lines: Iterable[str]) -> None:
-        """Give what the next segments of speech say, in order; a segment without a
-        line is not understood.
-        """
+        """Sets the words of the next segments of speech. A segment without a line is inaudible."""
         self._lines.extend(lines)
 
     async def __aenter__(self) -> Self:
@@ -94,21 +89,16 @@ class RealtimeDouble:
             await self._server.wait_closed()
 
     async def _check(self, socket: ServerConnection, request: Request) -> Response | None:
-        """Refuse a handshake as the server does: no key, a key it does not know, headers
-        of the beta.
-        """
-        given = request.headers.get("Authorization", "")
-        if not given.startswith("Bearer ") or self._key not in (
-            None,
-            given.removeprefix("Bearer "),
-        ):
+        """Refuses handshakes as the server does: without a valid key, or with beta headers."""
+        scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+        if scheme != "Bearer" or self._key not in (None, key):
             return socket.respond(HTTPStatus.UNAUTHORIZED, "invalid_api_key\n")
         if "OpenAI-Beta" in request.headers:
             return socket.respond(HTTPStatus.BAD_REQUEST, "beta_api_shape_disabled\n")
         return None
 
     def new_session(self, socket: ServerConnection, start: Start) -> DoubleSession:
-        """Return the session of a connection."""
+        """Returns a new session for a connection."""
         query = parse_qs(urlsplit(socket.request.path).query) if socket.request is not None else {}
         return DoubleSession(query.get("model", [""])[0], self.setup, start)
 
@@ -139,7 +129,7 @@ class RealtimeDouble:
 
 
 async def _write(socket: ServerConnection, session: DoubleSession) -> None:
-    """Send the events of a session; ends with the connection."""
+    """Sends the events of a session until the connection is closed."""
     try:
         while True:
             await socket.send(await session.out.get(), text=True)

@@ -1,6 +1,4 @@
-"""Plays a script on a telephone: says, waits, interrupts, decides, and compares
-what is expected.
-"""
+"""Plays a call script on a simulated telephone and checks its expectations."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, final
 
 from graphrag.client.rest import NodiusClient
 from graphrag.simulator.call_script import CallScript, CallStep, Expected
@@ -18,15 +16,14 @@ from graphrag.simulator.speech import Speech, from_wav
 
 Json = Mapping[str, Any]
 
-ANSWERED_S = 0.8
-"""After so much silence the agent is taken to have finished."""
-LOOK_S = 0.5
+ANSWERED_S = 0.8  # silence after which an answer counts as finished
+POLL_S = 0.5
 MAX_WAV_BYTES = 30_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedExpectation:
-    """One thing that was expected. `found`: what there was instead, where it does not hold."""
+    """A checked expectation. `found`: the actual value if the expectation does not hold."""
 
     what: str
     holds: bool = False
@@ -36,7 +33,7 @@ class CheckedExpectation:
 def check_call(
     expected: Expected, call: Json, approvals: Sequence[Json]
 ) -> list[CheckedExpectation]:
-    """Return each thing that is expected and whether the record of the call shows it."""
+    """Checks expectations against the record of a call. Returns each with its result."""
     return [
         CheckedExpectation(what=what, holds=holds, found="" if holds else found)
         for what, holds, found in _checked(expected, call, approvals)
@@ -76,32 +73,34 @@ def _checked(
 
 
 def node_key(node: Any) -> str:
-    """Return the key of a node of `sources`, which is written alone or with more about it."""
+    """Returns the key of a node of `sources`, given as a text or an object."""
     return str(cast(Json, node).get("key", "")) if isinstance(node, Mapping) else str(node)
 
 
+@final
 class PlayedCall:
-    """A call on the service, by REST."""
+    """A call on the service, accessed by REST."""
 
     def __init__(self, client: NodiusClient, call_id: str) -> None:
         self._client = client
         self._call_id = call_id
 
     async def document(self) -> dict[str, Any]:
-        """Return the record of the call."""
+        """Returns the record of the call."""
         return await self._client.get("calls", self._call_id)
 
     async def approvals(self) -> list[dict[str, Any]]:
-        """Return what was proposed in the call."""
+        """Returns the proposals of the call."""
         return (await self._client.get("approvals", asker=f"caller:{self._call_id}"))["approvals"]
 
     async def decide(self, approval_id: str, verdict: str) -> None:
-        """Decide a proposal, as a reviewer."""
+        """Decides a proposal, as a reviewer."""
         await self._client.post("approvals", approval_id, "decision", body={"verdict": verdict})
 
 
+@final
 class ScriptPlayer:
-    """Plays one script. `checked`: what was expected, as far as it was looked at."""
+    """Plays one script. `checked`: the expectations checked so far."""
 
     def __init__(self, script: CallScript, call: PlayedCall, sounds: dict[str, bytes]) -> None:
         self._script = script
@@ -111,7 +110,7 @@ class ScriptPlayer:
         self.checked: list[CheckedExpectation] = []
 
     async def play(self, phone: PhoneSimulator) -> list[Expected]:
-        """Play all steps; return what can be looked at only when the call has ended."""
+        """Plays all steps. Returns the expectations to check after the end of the call."""
         left = list(self._script.steps)
         while any(step.expect is None for step in left) and not phone.ended.is_set():
             step = left.pop(0)
@@ -127,7 +126,7 @@ class ScriptPlayer:
         return [step.expect for step in left if step.expect is not None]
 
     async def _step(self, phone: PhoneSimulator, step: CallStep) -> bool:
-        """Do one step; say whether what it waits for came."""
+        """Plays one step. Returns False if it waited in vain."""
         match step:
             case CallStep(say=str(words)):
                 if step.interrupt_after_s is not None and not await self._heard(
@@ -179,31 +178,31 @@ class ScriptPlayer:
         return any(approval["status"] == "pending" for approval in await self._call.approvals())
 
     async def _expect(self, expected: Expected) -> bool:
-        found: list[CheckedExpectation] = []
+        results: list[CheckedExpectation] = []
 
         async def holds() -> bool:
-            found[:] = check_call(
+            results[:] = check_call(
                 expected, await self._call.document(), await self._call.approvals()
             )
-            return all(one.holds for one in found)
+            return all(each.holds for each in results)
 
         await self._until(holds)
-        self.checked += found
+        self.checked += results
         return True
 
     async def _until(
         self, holds: Callable[[], Awaitable[bool]], phone: PhoneSimulator | None = None
     ) -> bool:
-        """Wait until something holds; False: it does not in time.
+        """Waits until `holds` returns True. Returns False after `wait_s`.
 
-        With a `phone` it is looked each 20 ms, and an ended call is not waited for.
+        With a `phone` the condition is checked every 20 ms, until the call has ended.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._script.wait_s):
                 while not await holds():
                     if phone is not None and phone.ended.is_set():
                         break
-                    await asyncio.sleep(LOOK_S if phone is None else FRAME_S)
+                    await asyncio.sleep(POLL_S if phone is None else FRAME_S)
                 return True
         return False
 
@@ -211,7 +210,7 @@ class ScriptPlayer:
 async def sounds_of(
     script: CallScript, speech: Speech, beside: Path | None = None
 ) -> dict[str, bytes]:
-    """Return what is heard of each line: by a WAV file `beside` the script, or by `speech`.
+    """Returns the sound of each line, from a WAV file `beside` the script or by `speech`.
 
     Raises: OSError, UnreadableWav.
     """

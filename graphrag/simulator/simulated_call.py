@@ -1,4 +1,4 @@
-"""One simulated call against a service that answers: played by a script, recorded and compared."""
+"""Plays a simulated call against a running service, and checks its record."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ from graphrag.simulator.script_player import (
 from graphrag.simulator.twilio_line import CallAnswer, StreamPlace
 
 BYTES_A_MS = mu_law.RATE_HZ // 1000
-RECORDED_S = 30.0
-"""So long after its end a call may take to be recorded as ended."""
+RECORDED_S = 30.0  # for the service to record the end of a call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecording:
-    """Both directions of a call in μ-law, from the same moment: what the caller and
-    the agent said.
-    """
+    """Both directions of a call in μ-law, from the same moment."""
 
     caller: bytes = b""
     agent: bytes = b""
 
     @property
     def length_ms(self) -> float:
+        """Length of the longer direction."""
         return max(len(self.caller), len(self.agent)) / BYTES_A_MS
 
     def wav(self) -> bytes:
-        """Return a WAV file: the caller on the left, the agent on the right."""
+        """Returns a WAV file with the caller on the left and the agent on the right."""
         size = max(len(self.caller), len(self.agent))
         silence = bytes([mu_law.SILENCE])
         both = [mu_law.decode(side.ljust(size, silence)) for side in (self.caller, self.agent)]
-        made = io.BytesIO()
-        with wave.open(made, "wb") as file:
+        buffer = io.BytesIO()
+        with wave.open(buffer, "wb") as file:
             file.setparams((2, 2, mu_law.RATE_HZ, size, "NONE", ""))
             file.writeframes(np.column_stack(both).astype("<i2").tobytes())
-        return made.getvalue()
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedCall:
-    """What became of a call. `said`: by the telephone service in place of an agent. `document`: the
-    call's record; `approvals`: what was proposed in it.
+    """The result of a simulated call.
+
+    `spoken`: by the telephone service in place of an agent. `document`: record of the call.
+    `approvals`: its proposals.
     """
 
     call_id: str | None
-    said: str
+    spoken: str
     checked: tuple[CheckedExpectation, ...]
     document: Mapping[str, Any] = field(default_factory=dict[str, Any])
     approvals: tuple[Mapping[str, Any], ...] = ()
@@ -71,14 +71,15 @@ class SimulatedCall:
 
     @property
     def holds(self) -> bool:
-        """Whether all that was expected was found."""
-        return all(one.holds for one in self.checked)
+        """Whether all expectations hold."""
+        return all(each.holds for each in self.checked)
 
     def to_document(self) -> dict[str, Any]:
+        """Returns the result as JSON for `--json`."""
         return {
             "callId": self.call_id,
             "holds": self.holds,
-            "expectations": [asdict(one) for one in self.checked],
+            "expectations": [asdict(each) for each in self.checked],
             "call": dict(self.document),
             "approvals": list(self.approvals),
             "seconds": round(self.recording.length_ms / 1000, 2),
@@ -86,29 +87,30 @@ class SimulatedCall:
 
 
 async def talk(client: NodiusClient, address: str, agent_id: str, caller: str | None) -> CallAnswer:
-    """Begin a call by a token of the service at `address`, as its page
-    does. Raises: ServiceError.
+    """Begins a call with a token of the service at `address`, as its page does.
+
+    Raises: ServiceError.
     """
     body = {"callerPhone": caller, "channel": "simulated"}
-    made = await client.post("agents", agent_id, "talk", body=body)
+    opened = await client.post("agents", agent_id, "talk", body=body)
     here = urlsplit(address)
     secure = "s" if here.scheme == "https" else ""
-    url = made["url"] if "://" in made["url"] else f"ws{secure}://{here.netloc}{made['url']}"
+    url = opened["url"] if "://" in opened["url"] else f"ws{secure}://{here.netloc}{opened['url']}"
     origin = f"http{secure}://{here.netloc}"
-    place = StreamPlace(url=url, token=made["token"], call_sid=made["callSid"], origin=origin)
-    return CallAnswer(verbs=("Connect",), call_id=made["callId"], stream=place)
+    place = StreamPlace(url=url, token=opened["token"], call_sid=opened["callSid"], origin=origin)
+    return CallAnswer(verbs=("Connect",), call_id=opened["callId"], stream=place)
 
 
 async def simulate(
     script: CallScript, sounds: dict[str, bytes], client: NodiusClient, first: CallAnswer
 ) -> SimulatedCall:
-    """Play a script in a call that was begun, and look at what the service has recorded of it.
+    """Plays a script in a ringing call, and checks the record of the service.
 
     Raises: LineRefused, ServiceError, ServiceUnreachable.
     """
     if first.stream is None or first.call_id is None:
         refused = CheckedExpectation(what="the call is taken", found=", ".join(first.verbs))
-        return SimulatedCall(call_id=None, said=first.said, checked=(refused,))
+        return SimulatedCall(call_id=None, spoken=first.spoken, checked=(refused,))
     call = PlayedCall(client, first.call_id)
     player = ScriptPlayer(script, call, sounds)
     async with PhoneSimulator(first.stream) as phone:
@@ -122,16 +124,16 @@ async def simulate(
         checked.append(CheckedExpectation(what="only messages that Twilio knows", found=strange))
     return SimulatedCall(
         call_id=first.call_id,
-        said=first.said,
+        spoken=first.spoken,
         document=document,
         approvals=tuple(approvals),
-        recording=CallRecording(caller=bytes(phone.said), agent=bytes(phone.heard)),
+        recording=CallRecording(caller=bytes(phone.spoken), agent=bytes(phone.heard)),
         checked=tuple(checked),
     )
 
 
 async def _recorded(call: PlayedCall) -> dict[str, Any]:
-    """Return the record of a call once it has ended, or as it is when that takes too long."""
+    """Returns the record of a call once it has ended, at the latest after `RECORDED_S`."""
     document: dict[str, Any] = {}
     with suppress(TimeoutError, ServiceError):
         async with asyncio.timeout(RECORDED_S):

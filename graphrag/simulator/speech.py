@@ -1,6 +1,4 @@
-"""Speaks texts as on a telephone: by espeak-ng where it is installed, by packaged clips,
-else by tones.
-"""
+"""Synthesizes speech for the telephone: by espeak-ng if installed, by packaged clips or tones."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from math import gcd
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,75 +24,73 @@ PROGRAM = "espeak-ng"
 PROGRAM_S = 20.0
 WORDS_A_MINUTE = 170
 MAX_CHARS = 2_000
-KEPT = 200
-"""Texts that are kept with their sound."""
+MAX_CACHED = 200  # texts with their sound
 MAX_WAV_S = 300
 TONE_MS_A_CHAR = 60
-LONGEST_PAUSE_MS = 200
-"""A longer one inside a text is cut to this: it would be taken for the end of what is said."""
-QUIET = 200
-"""Loudness below which a stretch of 20 ms is a pause."""
+LONGEST_PAUSE_MS = 200  # longer pauses would be detected as the end of speech, so they are cut
+QUIET = 200  # loudness below which 20 ms count as a pause
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-zA-Z]{2,4})?")
 
 
 class UnreadableWav(Exception):
-    """A file holds no sound that can be played. `reason` says what is wrong."""
+    """Raised for a file without playable sound."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
 
 
+@final
 class Speech:
-    """Says texts, and keeps their sound. `program`: path of espeak-ng, None without it."""
+    """Speaks texts and caches their sound. `program`: path of espeak-ng, None without it."""
 
     def __init__(self, program: str | None, clips: Mapping[str, bytes]) -> None:
         self._program = program
         self._clips = clips
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._cache: dict[tuple[str, str], bytes] = {}
 
     @property
     def says_all(self) -> bool:
-        """Whether any text becomes words, not the packaged ones alone."""
+        """Whether any text can be spoken, not only the packaged clips."""
         return self._program is not None
 
     async def say(self, text: str, language: str = "en") -> bytes:
-        """Return a text as μ-law of 8 kHz; one that cannot be said becomes tones."""
+        """Returns a text as μ-law of 8 kHz, as tones if it cannot be spoken."""
         return await asyncio.to_thread(self.sound, text, language)
 
     def sound(self, text: str, language: str = "en") -> bytes:
-        """Return the same, at once: the program may take 20 ms for a sentence."""
-        known = self._kept.get((text, language))
-        if known is None:
-            said = (
+        """Returns the sound of a text. Blocks about 20 ms for a sentence."""
+        sound = self._cache.get((text, language))
+        if sound is None:
+            spoken = (
                 b""
                 if self._program is None
                 else _by_program(self._program, text[:MAX_CHARS], language)
             )
-            known = said or self._clips.get(text) or tones(text[:MAX_CHARS])
-            while len(self._kept) >= KEPT:
-                self._kept.pop(next(iter(self._kept)), None)
-            self._kept[(text, language)] = known
-        return known
+            sound = spoken or self._clips.get(text) or tones(text[:MAX_CHARS])
+            while len(self._cache) >= MAX_CACHED:
+                self._cache.pop(next(iter(self._cache)), None)
+            self._cache[(text, language)] = sound
+        return sound
 
 
 @cache
 def speech() -> Speech:
-    """Return the best speech that this machine has."""
+    """Returns the best speech synthesis of this machine."""
     program = shutil.which(PROGRAM)
     return Speech(program, {} if program else packaged_clips())
 
 
 def packaged_clips() -> dict[str, bytes]:
-    """Return the clips that come with the package, by their text: what is said in its scripts."""
+    """Returns the packaged clips by their text: the lines of the sample scripts."""
     place = files("mock_data").joinpath("calls", "clips")
     names: dict[str, str] = json.loads(place.joinpath("index.json").read_text("utf-8"))
     return {text: place.joinpath(name).read_bytes() for text, name in names.items()}
 
 
 def tones(text: str) -> bytes:
-    """Return a sound about as long as the text would be; its pitch changes with each word."""
+    """Returns tones about as long as the spoken text, with another pitch for each word."""
     words = text.split() or ["…"]
     parts = [_tone(200.0 + 20.0 * (sum(map(ord, word)) % 20), len(word) + 1) for word in words]
     return mu_law.encode(np.concatenate(parts))
@@ -105,8 +102,9 @@ def _tone(pitch_hz: float, chars: int) -> NDArray[np.int16]:
 
 
 def _by_program(program: str, text: str, language: str) -> bytes:
-    """Return what espeak-ng says, empty where it cannot. The text goes by standard input: it
-    is no option.
+    """Returns the output of espeak-ng, empty if it fails.
+
+    The text is passed by standard input, so that it cannot be read as an option.
     """
     voice = language.lower() if _LANGUAGE.fullmatch(language) else "en"
     command = [program, "--stdin", "--stdout", "-s", str(WORDS_A_MINUTE), "-v", voice]
@@ -120,14 +118,12 @@ def _by_program(program: str, text: str, language: str) -> bytes:
 
 
 def from_wav(data: bytes) -> bytes:
-    """Return a WAV file (16 bits, any rate and channels) as μ-law of 8
-    kHz. Raises: UnreadableWav.
-    """
+    """Returns a 16-bit WAV file as μ-law of 8 kHz. Raises: UnreadableWav."""
     return mu_law.encode(samples_of(data))
 
 
 def samples_of(data: bytes) -> NDArray[np.int16]:
-    """Return the samples of a WAV file at 8 kHz, its channels mixed. Raises: UnreadableWav."""
+    """Returns the mixed samples of a WAV file at 8 kHz. Raises: UnreadableWav."""
     try:
         with wave.open(io.BytesIO(data)) as file:
             width = file.getsampwidth()
@@ -146,8 +142,7 @@ def samples_of(data: bytes) -> NDArray[np.int16]:
     samples = mixed.mean(axis=1)
     common = gcd(rate, mu_law.RATE_HZ)
     if rate != mu_law.RATE_HZ:
-        # Imported here: it takes as long as half of the service, which needs it for such
-        # a file alone.
+        # Imported here: scipy.signal takes as long as half of the service to import.
         from scipy.signal import resample_poly  # pyright: ignore[reportUnknownVariableType]
 
         samples = resample_poly(samples, mu_law.RATE_HZ // common, rate // common)
@@ -155,7 +150,7 @@ def samples_of(data: bytes) -> NDArray[np.int16]:
 
 
 def without_pauses(samples: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Return the samples without silence at both ends, and with short pauses only."""
+    """Returns the samples without silence at both ends and with shortened pauses."""
     step = mu_law.RATE_HZ // 50
     kept: list[NDArray[np.int16]] = []
     pause: list[NDArray[np.int16]] = []

@@ -1,4 +1,4 @@
-"""The part of Twilio that asks a service what to do with a call: signed forms out, TwiML back.
+"""Simulates Twilio's webhook requests: sends signed forms and reads the TwiML of the service.
 
 Sources: Twilio's "Security" (signatures) and "TwiML for Programmable Voice".
 """
@@ -16,8 +16,7 @@ from xml.etree import ElementTree
 
 import httpx2
 
-TIMEOUT_S = 15.0
-"""So long Twilio waits for an answer."""
+TIMEOUT_S = 15.0  # Twilio's limit for an answer
 SIGNATURE_HEADER = "X-Twilio-Signature"
 ACCOUNT = "AC" + "0" * 32
 CALLER, CALLED = "+33612345678", "+33100000000"
@@ -25,9 +24,9 @@ CALLER, CALLED = "+33612345678", "+33100000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlace:
-    """Where the sound of a call goes: the address of a stream and what it is opened with.
+    """The address and credentials of a media stream.
 
-    `signing_key`: Twilio signs the request to open it. `origin`: a page's requests name theirs.
+    `signing_key`: signs the opening request, as Twilio does. `origin`: sent by a page.
     """
 
     url: str
@@ -39,21 +38,22 @@ class StreamPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAnswer:
-    """TwiML, read. `verbs`: what is to be done, in order.
+    """A parsed TwiML answer.
 
-    `after`: where it is asked what comes when the stream has ended; its path names the call.
+    `verbs`: its verbs in order. `after`: the address to request after the stream; its path names
+    the call. `spoken`: the text of its `<Say>` verbs.
     """
 
     verbs: tuple[str, ...]
     call_id: str | None = None
-    said: str = ""
+    spoken: str = ""
     rejected: str | None = None
     stream: StreamPlace | None = None
     after: str | None = None
 
 
 class LineRefused(Exception):
-    """The service takes no call, or not its stream. `reason` is what it, or the network, said."""
+    """Raised when the service refuses a call or its stream. `reason`: of the service or network."""
 
     def __init__(self, *, address: str, reason: str) -> None:
         self.address = address
@@ -63,9 +63,7 @@ class LineRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwilioLine:
-    """One call to the webhook at `url`. `key`: the account's auth token, None:
-    nothing is signed.
-    """
+    """One call to the webhook at `url`. `key`: auth token of the account, None for no signature."""
 
     url: str
     key: str | None = None
@@ -73,11 +71,11 @@ class TwilioLine:
     call_sid: str = field(default_factory=lambda: "CA" + secrets.token_hex(16))
 
     async def dial(self) -> CallAnswer:
-        """Say that somebody calls. Raises: LineRefused."""
+        """Announces a call. Raises: LineRefused."""
         return await self._ask(self.url, "ringing")
 
     async def after(self, address: str) -> CallAnswer:
-        """Say that the stream has ended. Raises: LineRefused."""
+        """Announces the end of the stream. Raises: LineRefused."""
         return await self._ask(address, "in-progress")
 
     async def _ask(self, address: str, status: str) -> CallAnswer:
@@ -122,7 +120,7 @@ class TwilioLine:
         return CallAnswer(
             verbs=tuple(verb.tag for verb in root),
             call_id=after and urlsplit(after).path.rpartition("/")[2],
-            said=" ".join(verb.text or "" for verb in root.iter("Say")),
+            spoken=" ".join(verb.text or "" for verb in root.iter("Say")),
             rejected=None if reject is None else reject.get("reason", "rejected"),
             stream=place,
             after=after,
@@ -130,9 +128,7 @@ class TwilioLine:
 
 
 def signature_of(url: str, form: Mapping[str, str], key: str) -> str:
-    """Return the signature that Twilio sends with a form: of the address and all
-    fields by their names.
-    """
+    """Returns Twilio's signature of a form: of the address and all fields, sorted by name."""
     signed = url + "".join(name + form[name] for name in sorted(form))
     return base64.b64encode(hmac.new(key.encode(), signed.encode(), hashlib.sha1).digest()).decode(
         "ascii"

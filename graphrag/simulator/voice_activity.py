@@ -1,33 +1,32 @@
-"""Finds speech in sound by its energy, as the server does with `server_vad`.
+"""Detects speech by the energy of sound, as the server does with `server_vad`.
 
-Times are those of the sound, not of a clock: what was written to the input, in milliseconds.
+Times are positions in the input sound, in milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
 from graphrag.simulator import mu_law
 
 FRAME_MS = 20
-BEGIN_MS = 40
-"""So much loud sound is speech."""
-LOUD = 1_000.0
-"""The root mean square, of 32,768, that a threshold of 1 asks for."""
+BEGIN_MS = 40  # of loud sound until speech is detected
+LOUD = 1_000.0  # root mean square, of 32,768, for a threshold of 1
 
 
 class SpeechEdge(NamedTuple):
-    """Speech began or ended; `at_ms` is what the interface says of it."""
+    """The beginning or end of speech, at the position reported by the interface."""
 
     kind: Literal["started", "stopped"]
     at_ms: int
 
 
+@final
 class VoiceActivity:
-    """The caller's sound of a session, and whether it is speech now."""
+    """The speech detector of one session."""
 
     def __init__(self) -> None:
         self.heard_ms = 0
@@ -36,7 +35,7 @@ class VoiceActivity:
         self._rest: bytes = b""
 
     def take(self, sound: bytes, detection: Mapping[str, Any]) -> Iterator[SpeechEdge]:
-        """Take in μ-law sound; yield where speech begins and ends in it."""
+        """Adds μ-law sound. Yields the beginnings and ends of speech in it."""
         size = FRAME_MS * mu_law.RATE_HZ // 1000
         waiting = self._rest + sound
         whole = len(waiting) - len(waiting) % size
@@ -61,5 +60,5 @@ class VoiceActivity:
             yield SpeechEdge("stopped", self.heard_ms)
 
     def clear(self) -> None:
-        """Forget sound that was not committed."""
+        """Discards sound that was not committed."""
         self.is_speaking, self._loud_ms, self._rest = False, 0, b""

@@ -83,7 +83,7 @@ async def test_a_stream_opens_and_ends_as_twilio_s(service: StreamServer) -> Non
     assert service.received[-1]["stop"]["callSid"] == "CA1"
     assert words in service.sound
     assert set(service.sound.replace(words, b"")) == {SILENCE}
-    assert service.sound == bytes(phone.said)
+    assert service.sound == bytes(phone.spoken)
     assert service.headers["X-Twilio-Signature"] == signature_of(service.url, {}, "key")
 
 
