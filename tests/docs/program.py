@@ -123,6 +123,31 @@ def rooms_part() -> str:
     return "\n".join(rows)
 
 
+def decisions_part() -> str:
+    """Returns the `Decision:` paragraphs of the rooms, each with a link to its module."""
+    sections: list[str] = []
+    for room in ROOMS:
+        rows = [
+            f"- [{file.relative_to(ROOT / room)}](../{file.relative_to(ROOT)}): {decision}"
+            for file in sorted((ROOT / room).rglob("*.py"))
+            for decision in _decisions(file.read_text(encoding="utf-8"))
+        ]
+        if rows:
+            sections.append("\n".join([f"## {room}", "", *rows]))
+    return "\n\n".join(sections)
+
+
+def _decisions(source: str) -> Iterator[str]:
+    """Yields the paragraphs of all docstrings that begin with `Decision:`, on one line each."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(source)):
+        text = ast.get_docstring(node) if isinstance(node, kinds) else None
+        for paragraph in (text or "").split("\n\n"):
+            if paragraph.startswith("Decision:"):
+                decision = " ".join(paragraph.removeprefix("Decision:").split())
+                yield decision[0].upper() + decision[1:]
+
+
 def inside_part() -> str:
     """Return the packages within `graphrag`, each by its first sentence."""
     packages = sorted(path.parent.name for path in (ROOT / "graphrag").glob("*/__init__.py"))
