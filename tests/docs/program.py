@@ -144,8 +144,7 @@ def _decisions(source: str) -> Iterator[str]:
         text = ast.get_docstring(node) if isinstance(node, kinds) else None
         for paragraph in (text or "").split("\n\n"):
             if paragraph.startswith("Decision:"):
-                decision = " ".join(paragraph.removeprefix("Decision:").split())
-                yield decision[0].upper() + decision[1:]
+                yield " ".join(paragraph.removeprefix("Decision:").split())
 
 
 def inside_part() -> str:
