@@ -1,5 +1,5 @@
-"""The embedded database: one SQLite file, with full-text search inside and indexes of large
-graphs beside it.
+"""The embedded database: one SQLite file with full-text search, and indexes of large graphs beside
+it.
 
 From outside: `SqliteDatabase`, its `Limits`, and `backup`.
 """

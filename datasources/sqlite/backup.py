@@ -1,6 +1,6 @@
-"""Copies of a database file: made while others write to it, checked, and put in its place again.
+"""Copies a database file while others write to it, checks copies, and restores them.
 
-Index files are not copied: they are built again from the file.
+Index files are not copied: they are built again from the database.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from pathlib import Path
 from datasources.errors import DatabaseBusy, DatabaseDamaged, SourceUnavailable
 from datasources.sqlite.schema import BUSY_S, file_version, make_file, make_folder, translate
 
-PAGES = 2_000
-"""Pages copied between two reports of progress: 16 MB."""
+PAGES = 2_000  # copied between two reports of progress: 16 MB
 
+# Receives the number of copied pages, and of all pages.
 Progress = Callable[[int, int], None]
-"""Receives how many pages are copied, of how many."""
 
 _COUNTS = {
     "graphs": "SELECT count(*) FROM graphs",
@@ -34,9 +33,9 @@ _WORKSPACES = "SELECT workspace FROM graphs UNION SELECT workspace FROM records"
 def back_up(
     path: Path, target: Path, on_progress: Progress, *, force: bool = False
 ) -> dict[str, int]:
-    """Write a copy of the database as it is at one moment; return what it holds.
+    """Writes a copy of the database as it is at one moment; returns its counts by name.
 
-    `target` appears whole and checked, or not at all. Raises: SourceError, FileExistsError.
+    `target` appears complete and checked, or not at all. Raises: SourceError, FileExistsError.
     """
     if target.exists() and not force:
         raise FileExistsError(target)
@@ -47,9 +46,7 @@ def back_up(
 
 @contextmanager
 def _replacing(target: Path) -> Generator[Path]:
-    """Yield an empty file, which takes the place of the target when the block has ended
-    without an error.
-    """
+    """Yields an empty file, which replaces the target when the block ends without an error."""
     part = target.with_name(target.name + ".part")
     try:
         make_folder(target.parent)
@@ -70,7 +67,7 @@ def _copy(path: Path, part: Path, on_progress: Progress) -> None:
             closing(sqlite3.connect(part, isolation_level=None)) as copy,
         ):
             source.execute("BEGIN")
-            source.execute("SELECT count(*) FROM meta").fetchone()  # from here on it is one moment
+            source.execute("SELECT count(*) FROM meta").fetchone()  # begins the snapshot
             source.backup(
                 copy, pages=PAGES, progress=lambda _, left, all_: on_progress(all_ - left, all_)
             )
@@ -79,7 +76,7 @@ def _copy(path: Path, part: Path, on_progress: Progress) -> None:
 
 
 def inspect(path: Path) -> dict[str, int]:
-    """Check a whole database file and return what it holds, by what it is called.
+    """Checks a whole database file and returns its counts by name.
 
     Raises: DatabaseDamaged, DatabaseVersion, SourceUnavailable.
     """
@@ -100,7 +97,7 @@ def inspect(path: Path) -> dict[str, int]:
 
 
 def workspaces_of(path: Path) -> list[str]:
-    """Return the workspaces that have something in a database file. Raises: SourceError."""
+    """Returns the workspaces that have graphs or records in a file. Raises: SourceError."""
     try:
         with closing(_opened(path, "ro")) as connection:
             return sorted(name for (name,) in connection.execute(_WORKSPACES))
@@ -109,27 +106,27 @@ def workspaces_of(path: Path) -> list[str]:
 
 
 def restore(copy: Path, path: Path, *, force: bool = False) -> dict[str, int]:
-    """Put a copy in the place of the database; return what it holds.
+    """Replaces the database by a copy; returns the counts of the copy by name.
 
-    The database that was there is kept beside it as `NAME.before-restore`.
-    Raises: SourceError, FileExistsError (there is a database, without `force`),
+    The database of before is kept beside it as `NAME.before-restore`.
+    Raises: SourceError, FileExistsError (a database exists, without `force`),
     DatabaseBusy (in use).
     """
     if path.exists() and not force:
         raise FileExistsError(path)
     with _replacing(path) as part:
         shutil.copyfile(copy, part)
-        held = inspect(part)
+        counts = inspect(part)
         if path.exists():
             _close_for_all(path)
             path.replace(path.with_name(path.name + ".before-restore"))
-        # What indexes know of a version may be another history's.
+        # Indexes of the database of before may have the same versions with other content.
         shutil.rmtree(path.with_name(path.name + "-indexes"), ignore_errors=True)
-        return held
+        return counts
 
 
 def _close_for_all(path: Path) -> None:
-    """Move the log into the file, which SQLite does only where nobody else has it open."""
+    """Moves the log into the file, which SQLite does only if no other connection is open."""
     try:
         with closing(sqlite3.connect(path, timeout=0.5, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = DELETE")
@@ -138,7 +135,7 @@ def _close_for_all(path: Path) -> None:
             raise DatabaseBusy(path=str(path), seconds=0.5) from exc
         raise translate(exc, path) from exc
     except sqlite3.DatabaseError:
-        return  # damaged: that is why it is replaced
+        return  # a damaged database may be replaced
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:

@@ -1,11 +1,11 @@
-"""The embedded database: opens a file, hands out sources and records, reports its health."""
+"""The embedded database: opens a file, gives sources and records, reports its health."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import Self
+from typing import Self, final
 
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import SourceError, SourceUnavailable
@@ -16,12 +16,12 @@ from datasources.sqlite.schema import VERSION, prepare
 from datasources.sqlite.source import SqliteSource
 from datasources.sqlite.word_version import renew_words
 
-CHECKED_BYTES = 512 << 20
-"""A larger file is not read whole by a health check."""
+CHECKED_BYTES = 512 << 20  # size up to which a health check reads the whole file
 
 
+@final
 class SqliteDatabase:
-    """Implements Database. One file; others may read and write it at the same time."""
+    """Implements Database by one file, which other processes may read and write."""
 
     def __init__(self, path: Path, *, limits: Limits | None = None) -> None:
         self._path = path
@@ -60,7 +60,7 @@ class SqliteDatabase:
         except SourceError as exc:
             return [Finding("database", "error", str(exc))]
         size = self._path.stat().st_size
-        found = [
+        findings = [
             Finding(
                 "database",
                 "ok",
@@ -70,8 +70,8 @@ class SqliteDatabase:
         ]
         if problems:
             fix = "stop writing to it and restore a copy, or export what can still be read"
-            found.append(Finding("integrity", "error", problems, fix))
-        return found
+            findings.append(Finding("integrity", "error", problems, fix))
+        return findings
 
     def _look(self, connection: sqlite3.Connection) -> tuple[int, int, int, str]:
         graphs, nodes, edges = connection.execute(sql.TOTALS).fetchone()
@@ -83,7 +83,7 @@ class SqliteDatabase:
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(prepare, self._path)
         await asyncio.to_thread(renew_words, self._path)
-        # it reads and removes files
+        # in a thread, because it reads and removes files
         self._engine = await asyncio.to_thread(Engine, self._path, self._limits)
         return self
 

@@ -1,15 +1,14 @@
-"""Reads all graphs of a workspace at one moment: who refers to a value, and the best nodes
-for a question.
+"""Reads of all graphs of a workspace at one moment: the users of a value, and the best nodes for a
+question.
 
-Of a question the small graphs are looked at together, as if they were one graph; large ones have
-indexes of their own. Nothing of another workspace is found or counted.
+The small graphs are searched together, as if they were one graph; a large graph is searched by its
+own indexes. Graphs of other workspaces are neither found nor counted.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,33 +18,31 @@ from numpy.typing import NDArray
 
 from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
-from datasources.hits import Vector
+from datasources.hits import Vector, VectorQuery
 from datasources.lexical import score_texts
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of, with_rarest
+from datasources.sqlite.vector_index import can_match
 from datasources.sqlite.words import content_tokens, name_tokens
 from datasources.text import tokenize
-from datasources.types import Node, is_storable, parse_document
+from datasources.types import Node, parse_document
 from datasources.vectors import normalize
 
-MAX_TERMS = 64
-MAX_CANDIDATES = 20_000
-MAX_VECTORS = 100_000
-"""So many nodes with a word, and so many vectors, are looked at for one question to
-all small graphs.
-"""
-SCORED = 400
-"""Of the nodes that have a word of the question so many are scored, those with the
-rarest words first.
-"""
-MAX_PASSED = 1_000
+# Limits of one question to all small graphs:
+MAX_TERMS = 64  # distinct words
+MAX_CANDIDATES = 20_000  # nodes read of each word
+MAX_VECTORS = 100_000  # vectors compared
+SCORED = 400  # nodes scored with all words, those with the rarest words first
+
+MAX_PASSED = 1_000  # rows of other graphs that one range of row ids may hold
+
 Range = tuple[int, int]
 
 
 class WideGraph(NamedTuple):
-    """A graph of a workspace. `passed`: how many nodes of others' lie between it and
-    the one before.
+    """A graph of a workspace. `passed`: how many nodes of other workspaces have row ids between
+    those of the graph before and its own.
     """
 
     id: int
@@ -60,21 +57,6 @@ class WideGraph(NamedTuple):
     @property
     def size(self) -> int:
         return self.nodes + self.edges
-
-
-def put_uses(
-    connection: sqlite3.Connection, uses: Mapping[int, Sequence[str]], known: Collection[int]
-) -> None:
-    """Store the entries of nodes where they are others than those stored; `known`
-    are stored nodes.
-    """
-    old = defaultdict[int, set[str]](set)
-    for rid, entry in connection.execute(sql.USES_OF, {"rids": array(known)}) if known else ():
-        old[rid].add(entry)
-    changed = [rid for rid, entries in uses.items() if old.get(rid, set()) != set(entries)]
-    connection.executemany(sql.USES_DELETE, ((rid,) for rid in changed if rid in old))
-    rows = [(entry, rid) for rid in changed for entry in uses[rid]]
-    connection.executemany(sql.USES_INSERT, sorted(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,45 +87,49 @@ class WorkspaceView:
         return {(one.graph_key, one.node.key): one for one in found}
 
     def search(self, wanted: BatchRequest, small: int) -> tuple[WideHits, list[str]]:
-        """Search the graphs of so many nodes and edges or fewer; return what is found,
-        and the others.
+        """Searches the graphs of up to `small` nodes and edges.
+
+        Returns the hits and the keys of the larger graphs.
         """
-        limit = wanted.limit
-        found = [WideGraph(*row) for row in self._rows(sql.WIDE_GRAPHS)]
-        sizes = [graph for graph in found if graph.size <= small]
-        graphs = [graph.key for graph in sizes]
-        nodes = sum(graph.nodes for graph in sizes)
-        words = (
-            sum(graph.content_words for graph in sizes),
-            sum(graph.name_words for graph in sizes),
+        all_graphs = [WideGraph(*row) for row in self._rows(sql.WIDE_GRAPHS)]
+        graphs = [graph for graph in all_graphs if graph.size <= small]
+        text, name = self._find_words(wanted, graphs, _ranges(all_graphs, small))
+        vector, name_vector = self._find_near(wanted, graphs)
+        hits = WideHits(text=text, name=name, vector=vector, name_vector=name_vector)
+        return hits, [graph.key for graph in all_graphs if graph.size > small]
+
+    def _find_words(
+        self, wanted: BatchRequest, graphs: Sequence[WideGraph], ranges: Sequence[Range]
+    ) -> tuple[list[WideHit], list[WideHit]]:
+        """Returns the best nodes by BM25 of all text, and of names."""
+        terms = sorted(set(tokenize(wanted.query)))[:MAX_TERMS]
+        counts, rids = self._candidates(terms, graphs, ranges, max(SCORED, 2 * wanted.limit))
+        if not rids:
+            return [], []
+        rows = self.connection.execute(sql.WIDE_WORDS, {"rids": array(rids)}).fetchall()
+        names: list[NodeName] = [(graph, key) for graph, key, *_ in rows]
+        nodes = max(1, sum(graph.nodes for graph in graphs))
+
+        def best_by(texts: Sequence[list[str]], total_words: int) -> list[WideHit]:
+            scores = score_texts(texts, counts, nodes, total_words / nodes)
+            return best(names, scores, wanted.limit, above=0.0)
+
+        return (
+            best_by(
+                [content_tokens(row[2:]) for row in rows],
+                sum(graph.content_words for graph in graphs),
+            ),
+            best_by(
+                [name_tokens(row[2:]) for row in rows],
+                sum(graph.name_words for graph in graphs),
+            ),
         )
-        names: list[NodeName] = []
-        texts: tuple[list[list[str]], list[list[str]]] = [], []
-        asked = sorted(set(tokenize(wanted.query)))[:MAX_TERMS]
-        counts, rids = self._candidates(asked, sizes, _ranges(found, small), max(SCORED, 2 * limit))
-        for row in self.connection.execute(sql.WIDE_WORDS, {"rids": array(rids)}) if rids else ():
-            names.append((row[0], row[1]))
-            texts[0].append(content_tokens(row[2:]))
-            texts[1].append(name_tokens(row[2:]))
-        version = tuple((graph.id, graph.vector_version) for graph in sizes)
-        text, name = (
-            best(
-                names,
-                score_texts(of, counts, max(1, nodes), count / max(1, nodes)),
-                limit,
-                above=0.0,
-            )
-            for of, count in zip(texts, words, strict=True)
-        )
-        near, name_near = self._near(wanted.vector, graphs, version, limit)
-        hits = WideHits(text=text, name=name, vector=near, name_vector=name_near)
-        return hits, [graph.key for graph in found if graph.size > small]
 
     def _candidates(
         self, terms: Sequence[str], graphs: Sequence[WideGraph], ranges: Sequence[Range], most: int
     ) -> tuple[dict[str, int], list[int]]:
-        """Return how many nodes have each term, and those that have the rarest ones."""
-        found: dict[str, list[int]] = {}
+        """Returns how many nodes have each term, and the nodes with the rarest terms."""
+        rids_by_term: dict[str, list[int]] = {}
         values = {
             "ranges": orjson.dumps(ranges).decode(),
             "ids": array(graph.id for graph in graphs),
@@ -153,33 +139,33 @@ class WorkspaceView:
             query = '"' + term.replace('"', '""') + '"'
             rows = self.connection.execute(sql.WIDE_MATCH, {**values, "query": query})
             if rids := [rid for (rid,) in rows]:
-                found[term] = rids
-        counts = {term: len(rids) for term, rids in found.items()}
+                rids_by_term[term] = rids
+        counts = {term: len(rids) for term, rids in rids_by_term.items()}
         if not counts:
             return counts, []
         nodes = max(*counts.values(), sum(graph.nodes for graph in graphs))
-        return counts, with_rarest(found, nodes, most)
+        return counts, with_rarest(rids_by_term, nodes, most)
 
-    def _near(
-        self, vector: tuple[str, Vector] | None, graphs: Sequence[str], version: object, limit: int
+    def _find_near(
+        self, wanted: BatchRequest, graphs: Sequence[WideGraph]
     ) -> tuple[list[WideHit], list[WideHit]]:
-        model, numbers = vector or ("", np.zeros(0, np.float32))
-        if (
-            numbers.ndim != 1
-            or not numbers.size
-            or not np.isfinite(numbers).all()
-            or not is_storable(model)
-        ):
+        """Returns the nodes of greatest cosine by all text, and by names."""
+        if wanted.vector is None:
             return [], []
-        chosen = None if self.graphs is None else tuple(graphs)
+        model, vector = wanted.vector
+        if not can_match(VectorQuery(vector=vector, model=model, limit=wanted.limit)):
+            return [], []
+        keys = [graph.key for graph in graphs]
+        chosen = None if self.graphs is None else tuple(keys)
         held = self.cache.get(
-            ("wide vectors", self.workspace, model, numbers.size, chosen),
-            version,
-            lambda _: self._vectors(model, numbers.size, graphs),
+            ("wide vectors", self.workspace, model, vector.size, chosen),
+            tuple((graph.id, graph.vector_version) for graph in graphs),
+            lambda _: self._vectors(model, vector.size, keys),
         )
-        wanted = normalize(numbers)
+        unit = normalize(vector)
         content, name = (
-            best(names, unit @ wanted, limit) for names, unit in (held.content, held.name)
+            best(names, vectors @ unit, wanted.limit)
+            for names, vectors in (held.content, held.name)
         )
         return content, name
 
@@ -205,7 +191,7 @@ def best(
     *,
     above: float = -1e-9,
 ) -> list[WideHit]:
-    """Return the names of the greatest scores, ties by name."""
+    """Returns the names of the greatest scores, ties by name."""
     if limit <= 0:
         return []
     rows: list[int] = best_rows(np.where(scores > above, scores, -np.inf), limit).tolist()
@@ -214,10 +200,10 @@ def best(
 
 
 def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:
-    """Return the row ids of the small graphs in as few ranges as it takes.
+    """Returns the row ids of the small graphs in few ranges.
 
-    A word is looked for once a range. A few rows of large graphs and of others' lie within one:
-    they are passed over, which takes less time than another range.
+    A word is looked up once for each range. Up to MAX_PASSED rows of large graphs and of other
+    workspaces within a range are passed over, which takes less time than another range.
     """
     ranges: list[Range] = []
     passed = 0
@@ -234,7 +220,8 @@ def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:
 
 @dataclass(frozen=True, slots=True)
 class WideVectors:
-    """Vectors of nodes of several graphs, at length 1, and of their names.
+    """Vectors of the nodes of several graphs and of their names, at length 1.
+
     Shapes: float32[names, dim].
     """
 

@@ -16,9 +16,9 @@ from datasources.hits import Hit, SearchField, VectorQuery
 from datasources.links import Direction, Link, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
+from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.rows import GraphRow
 from datasources.sqlite.vector_index import HeldVectors, VectorGroup
-from datasources.sqlite.words import HeldWords
 from datasources.types import Edge, Node, Subgraph, parse_document
 
 

@@ -1,9 +1,8 @@
 """Connections and the threads that use them: several readers, one writer.
 
-Decision: SQLite commits without waiting for the disk (synchronous NORMAL), and a durable write
-waits until the log was then synced, together with all others that were committed meanwhile. Each
-would wait as long with synchronous FULL, but one after the other: 64 decisions at once would
-take 64 syncs.
+Decision: SQLite commits without waiting for the disk (synchronous NORMAL). A durable write then
+waits for one sync of the log, together with all writes committed meanwhile. With synchronous FULL
+each would wait for its own: 64 decisions at once would take 64 syncs.
 """
 
 from __future__ import annotations
@@ -16,27 +15,23 @@ from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, final
 
 from datasources.errors import SourceUnavailable
 from datasources.sqlite.schema import connect, translate
 from datasources.store_spans import traced
 
 T = TypeVar("T")
-READERS = 4
-BUILDERS = 2
-"""Threads that build indexes: a build takes minutes for a huge graph, and must not
-hold up the readers.
-"""
+READERS = 4  # threads
+BUILDERS = 2  # threads that build indexes, apart from the readers: a build takes seconds
 
+# Rows of a write from which the log is moved to the file at once, before the next large write.
 MANY_ROWS = 2_000
-"""A write of so many rows leaves so much in the log that it is worth moving to the file at once."""
 
 
+@final
 class Pool:
-    """Runs work on connections of one file, in threads. Reads see one moment:
-    each is one transaction.
-    """
+    """Runs work on connections of one file, in threads. Each read is one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,8 +43,7 @@ class Pool:
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-sync")
         self._sync_lock = asyncio.Lock()
         self._syncing: asyncio.Future[None] | None = None
-        self._trusts_rows = False
-        """Whether the writer's connection does not look up the rows that others refer to."""
+        self._trusts_rows = False  # whether the writer's connection checks no foreign keys
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -71,13 +65,13 @@ class Pool:
         return connection
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in a reader's thread, on a snapshot of the database."""
-        with self._asked("read"):
+        """Runs `work` in a reader's thread, on a snapshot of the database."""
+        with self._traced("read"):
             return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     @contextmanager
-    def _asked(self, operation: str) -> Generator[None]:
-        """Trace what the block asks. Raises: SourceUnavailable where the pool is closed by now."""
+    def _traced(self, operation: str) -> Generator[None]:
+        """Traces the work of the block. Raises: SourceUnavailable if the pool is closed by now."""
         self.check_open()
         with traced("sqlite", operation):
             try:
@@ -97,9 +91,7 @@ class Pool:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as exc:
             raise translate(exc, self.path) from exc
-        except (
-            StopIteration
-        ) as exc:  # a future takes none, and who waits for it would wait for ever
+        except StopIteration as exc:  # a future cannot hold one, and its waiter would wait for ever
             raise RuntimeError("a read stopped an iteration") from exc
 
     async def write(
@@ -109,15 +101,14 @@ class Pool:
         checked: bool = False,
         durable: bool = True,
     ) -> T:
-        """Run `work` in the writer's thread, in one transaction: whole, or not at all.
+        """Runs `work` in the writer's thread, in one transaction, also if the caller is cancelled.
 
-        What is `durable` survives a power cut once this returns, with all that was written before;
-        the rest survives a crash of the process, and the next durable write makes it durable.
-
-        It goes on to its end when the caller is cancelled meanwhile. `checked` work deletes nothing
-        and has looked up whatever its rows refer to, so SQLite need not do so for every row.
+        A `durable` write survives a power cut once this returns, with all writes before it. Others
+        survive a crash of the process; the next durable write makes them durable. `checked` work
+        deletes nothing and has looked up whatever its rows refer to, so SQLite checks no foreign
+        keys.
         """
-        with self._asked("write"):
+        with self._traced("write"):
             writing = asyncio.get_running_loop().run_in_executor(
                 self._writer, self._write, work, checked
             )
@@ -129,11 +120,11 @@ class Pool:
         return result
 
     async def _sync(self) -> None:
-        """Make all durable that is committed when the sync before has ended."""
+        """Makes durable all that is committed by the time the sync before it has ended."""
         async with self._sync_lock:
             self._syncing = None  # what is committed from now on waits for the next one
             if not self._closed:  # else `close` does it
-                with self._asked("sync"):
+                with self._traced("sync"):
                     await asyncio.get_running_loop().run_in_executor(self._syncer, self._sync_log)
 
     def _sync_log(self) -> None:
@@ -167,16 +158,14 @@ class Pool:
         return result
 
     def _checkpoint(self) -> None:
-        """Move what was written from the log to the file, so that the next large write need not."""
-        # What fails here is done by a later write, which SQLite lets do it at CHECKPOINT_PAGES.
+        """Moves the log to the file, so that the next large write need not."""
+        # If this fails, a later write does it: SQLite moves the log at CHECKPOINT_PAGES.
         with suppress(sqlite3.Error), closing(connect(self.path, once_through=True)) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def background(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """Run long reading work apart from the readers, on a connection of its own,
-        without a transaction.
-
-        From any thread.
+        """Runs long reading work apart from the readers, on a connection of its own and without a
+        transaction. From any thread.
         """
         self.check_open()
         return self._builders.submit(self._once_through, work)
@@ -191,7 +180,7 @@ class Pool:
             raise SourceUnavailable(source=str(self.path), reason="the database is closed")
 
     def close(self) -> None:
-        """Wait for work under way and close every connection."""
+        """Waits for running work and closes every connection."""
         self._closed = True
         self._readers.shutdown(wait=True)
         self._builders.shutdown(wait=True)

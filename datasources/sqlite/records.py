@@ -17,9 +17,10 @@ from datasources.sqlite import statements as sql
 from datasources.sqlite.pool import Pool
 from datasources.types import is_storable
 
-GREATEST = 2**63 - 1
-PASSING = frozenset({"lease", "thread", "trace"})
-"""Kinds whose last seconds a power cut may take: nobody was promised that these are kept."""
+GREATEST = 2**63 - 1  # of a number in SQLite
+
+# Kinds whose last writes a power cut may take: nobody was promised that they are kept.
+NOT_DURABLE = frozenset({"lease", "thread", "trace"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class SqliteRecords(RecordStore):
                 write.stored(write_record(connection, self.workspace, write)) for write in writes
             ]
 
-        durable = any(write.kind not in PASSING for write in writes)
+        durable = any(write.kind not in NOT_DURABLE for write in writes)
         return await self.pool.write(work, durable=durable)
 
     async def query(
@@ -74,7 +75,7 @@ def read_record(
 
 
 def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWrite) -> str | None:
-    """Compare and set one record inside a transaction; return its version, None of a deleted one.
+    """Compares and sets one record inside a transaction; returns its version, None if deleted.
 
     Raises: RecordConflict, BadDocument.
     """
@@ -92,16 +93,14 @@ def write_record(connection: sqlite3.Connection, workspace: str, write: RecordWr
         raise BadDocument(
             collection=write.kind, key=write.key, field="data", reason=str(exc)
         ) from exc
-    # One counter for all: a record that was deleted and made again never has an old version.
+    # One counter for all records: one that is deleted and made again gets a new version.
     (version,) = connection.execute(sql.RECORD_NEXT_VERSION).fetchone()
     connection.execute(sql.RECORD_PUT, {**name, "version": version, "data": data})
     return str(version)
 
 
 def is_comparable(value: object) -> bool:
-    """Tell whether something stored can equal this: text that can be written, or a number
-    of 64 bits.
-    """
+    """Returns whether a stored value can equal this: storable text, or a number of 64 bits."""
     if isinstance(value, str):
         return _text_fault(value) is None
     return not isinstance(value, int) or -GREATEST <= value <= GREATEST
@@ -114,9 +113,7 @@ def _text_fault(text: str) -> str | None:
 
 
 def _check_names(write: RecordWrite) -> None:
-    """Refuse a key, or a field to query by, that could not be found again as it
-    is. Raises: BadDocument.
-    """
+    """Checks that the key and the fields to query by can be found again. Raises: BadDocument."""
     fields = {name: (write.data or {}).get(name) for name in RECORD_INDEXES.get(write.kind, ())}
     for field, text in {"kind": write.kind, "_key": write.key, **fields}.items():
         reason = _text_fault(text) if isinstance(text, str) else None
@@ -125,7 +122,7 @@ def _check_names(write: RecordWrite) -> None:
 
 
 def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, Any]]:
-    """Return the SQL and its values. Names of fields were checked; every value is bound."""
+    """Returns the SQL and its values. Names of fields were checked; every value is bound."""
     kind = asked.kind
     order_by = asked.order_by
     where = asked.where
@@ -154,8 +151,7 @@ def query_statement(workspace: str, asked: RecordQuery) -> tuple[str, dict[str, 
     )
     if order_by in where:
         order = "key ASC"  # all are equal in it; said so, the index gives the order
-    # Left to itself the planner goes through all records of the kind: it takes a primary key
-    # for as good.
+    # Without INDEXED BY the planner reads all records of the kind by the primary key.
     chosen = order_by if asked.bounded else next((name for name in fields if name in where), None)
     source = f"records INDEXED BY records_{kind}_{chosen}" if chosen else "records"
     text = f"SELECT key, version, data FROM {source} WHERE workspace = :workspace AND {condition} "

@@ -1,17 +1,17 @@
-"""Tables of the embedded database, and how a file is opened, created or refused.
+"""The tables of the embedded database; opens, creates or refuses a file.
 
 Every node and edge has a row id `graph_id << 32 | number`: the rows of a graph are one range in
 every table and in the full-text index, so a search within a graph is a range constraint.
 
-Decision: text is stored tokenised by `datasources.text`, and FTS5 only splits it at spaces. Every
-source then agrees on what a word is, and exact re-scoring needs no second tokenisation.
+Decision: text is stored tokenised by `datasources.text`, and FTS5 only splits it at spaces. All
+sources then agree on what a word is, and exact scoring needs no second tokenisation.
 
-Decision: vectors are kept as float32, not halved to float16, because an undo must give back what
-was there byte for byte. The approximate index beside the file is quantised instead.
+Decision: vectors are kept as float32, not halved to float16, because an undo must restore
+them byte for byte. The index beside the file has codes of 8 bits in addition.
 
 Decision: `text_log` and `vector_log` keep one row a node, with the graph's text or vector version
 at which it last changed, so they stay as small as the graph. Changes up to the floor are not in
-the log: an index file that is older than the floor is of no use any more.
+the log: an index that is older than the floor is not used.
 """
 
 from __future__ import annotations
@@ -36,43 +36,36 @@ from datasources.text import WORDS_VERSION
 APPLICATION_ID = 0x4E6F6475  # "Nodu"
 VERSION = 5
 BUSY_S = 10.0
-FILE_MODE, FOLDER_MODE = 0o600, 0o700
-"""Conversations and code lie in them. What exists already keeps the permissions that
-somebody gave it.
-"""
+# Files hold conversations and code. Existing ones keep their permissions.
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
 
 PAGE_BYTES = 8192  # holds three nodes' vectors of 256 dimensions; the default page holds one
 MMAP_BYTES = 8 << 30
 CACHE_KIB = 64 << 10
-PASSING_CACHE_KIB = 4 << 10
+ONCE_CACHE_KIB = 4 << 10
+# Pages of the log (64 MB) before it is moved to the file: an import changes pages many times.
 CHECKPOINT_PAGES = 8_000
-"""64 MB of changes are gathered before they go to the file: an import changes many
-pages many times.
-"""
 
+# The statements that a new file is made with.
 TABLES = tuple(
     filter(
         str.strip,
         resources.files(__package__ or "").joinpath("schema.sql").read_text("utf-8").split(";"),
     )
 )
-"""What a new file is made with."""
 
+# The indexes of the record fields that may be queried, by name. Opening a file makes those that it
+# lacks. They have no version: programs that do not know them are not disturbed.
 RECORD_INDEX_STATEMENTS = {
     f"records_{kind}_{name}": f"CREATE INDEX IF NOT EXISTS records_{kind}_{name} "
     f"ON records (workspace, json_extract(data, '$.{name}'), key) WHERE kind = '{kind}'"
     for kind, names in RECORD_INDEXES.items()
     for name in names
 }
-"""The indexes of the record fields that may be queried, by name (names come
-from RECORD_INDEXES alone).
 
-Any opening makes those that a file lacks. They are of no version: to a program without them they
-do no harm.
-"""
-
+# The name in `meta` of the version of `datasources.text` that made the words of all graphs.
 WORDS = "words"
-"""The name in `meta` of the version of `datasources.text` that made the words of all graphs."""
 
 # The name in `meta` of a number that changes with any graph or node type, so that parsed types
 # are known to be current. Triggers count, because programs of before do not; such programs also
@@ -88,7 +81,7 @@ TRIGGER_STATEMENTS = {
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder for its owner alone where there is none; those above it are made as others are.
+    """Makes a folder for its owner alone if there is none; its parents get the usual permissions.
 
     Raises: OSError.
     """
@@ -96,7 +89,7 @@ def make_folder(path: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file for its owner alone where there is none. Raises: OSError.
+    """Makes an empty file for its owner alone if there is none. Raises: OSError.
 
     SQLite gives the files beside a database (its write-ahead log) the permissions of the database.
     """
@@ -104,10 +97,9 @@ def make_file(path: Path) -> None:
 
 
 def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
-    """Open one connection with our settings; the file must be ours already.
+    """Opens one connection with our settings; the file must be prepared.
 
-    One that reads much of it `once_through` holds nothing of what it has read: neither pages
-    nor a mapping.
+    One that reads much of the file `once_through` caches few pages and maps nothing.
     """
     connection = sqlite3.connect(
         path, timeout=BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
@@ -115,17 +107,17 @@ def connect(path: Path, *, once_through: bool = False) -> sqlite3.Connection:
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA mmap_size = {0 if once_through else MMAP_BYTES:d}")
-    connection.execute(f"PRAGMA cache_size = -{PASSING_CACHE_KIB if once_through else CACHE_KIB:d}")
+    connection.execute(f"PRAGMA cache_size = -{ONCE_CACHE_KIB if once_through else CACHE_KIB:d}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES:d}")
     return connection
 
 
 def prepare(path: Path) -> None:
-    """Make the file ready: create it, or give it the indexes of records that it lacks.
+    """Creates the file, or adds the indexes and triggers that it lacks.
 
     Raises: SourceUnavailable (cannot be opened), DatabaseDamaged (no database, not ours),
-    DatabaseOutdated, DatabaseVersion (made by a newer program), DatabaseBusy. A refused file stays
-    as it was.
+    DatabaseOutdated, DatabaseVersion (made by a newer program), DatabaseBusy. A refused file is
+    not changed.
     """
     if path.is_dir():
         raise SourceUnavailable(source=str(path), reason="it is a directory")
@@ -155,7 +147,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # another process may have been first
+        # another process may have created them meanwhile
         tables = TABLES if file_version(connection, path) == 0 else ()
         for statement in (*tables, *RECORD_INDEX_STATEMENTS.values(), *TRIGGER_STATEMENTS.values()):
             connection.execute(statement)
@@ -186,7 +178,7 @@ def _is_complete(connection: sqlite3.Connection) -> bool:
 
 
 def file_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Return the version of our tables in a file, 0 where it is empty.
+    """Returns the version of our tables in a file, 0 if it is empty.
 
     Raises: DatabaseDamaged (not ours), DatabaseOutdated, DatabaseVersion (of a newer program).
     """
@@ -205,7 +197,7 @@ def file_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def translate(exc: sqlite3.Error, path: Path) -> SourceError:
-    """Return what an SQLite error means to a caller."""
+    """Returns the SourceError for an error of SQLite."""
     code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return DatabaseBusy(path=str(path), seconds=BUSY_S)

@@ -196,7 +196,7 @@ class SqliteSource:
         return with_nodes(hits, nodes)
 
     async def _search_large(self, graph_key: str, asked: BatchRequest) -> WideHits:
-        """Search one graph by its own indexes; nothing where it was deleted meanwhile."""
+        """Searches one graph by its own indexes; finds nothing if it was deleted meanwhile."""
         found: dict[str, list[WideHit]] = {}
         limit, (model, numbers) = asked.limit, asked.vector or ("", np.zeros(0, np.float32))
         searches: tuple[tuple[SearchField, str, str], ...] = (
@@ -252,7 +252,7 @@ class SqliteSource:
         )
 
     async def build_indexes(self, graph_key: str) -> None:
-        """Bring the indexes of a large graph up to date now; nothing to do for a small one."""
+        """Brings the indexes of a graph up to date now; a held graph has none."""
 
         def kinds_of(
             connection: sqlite3.Connection, row: GraphRow

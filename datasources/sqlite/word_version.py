@@ -1,4 +1,4 @@
-"""Makes stored words anew that an older version of `datasources.text` made."""
+"""Updates stored words that an older version of `datasources.text` made."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from datasources.sqlite.schema import WORDS, connect, translate
 from datasources.sqlite.words import reindex_types
 from datasources.text import PLAIN_LETTERS, WORDS_VERSION
 
+# A pattern for texts with one of the letters that have other words since version 2.
 _LETTERS = "*[" + "".join(map(chr, PLAIN_LETTERS)) + "ς]*"
-"""Texts with one of these letters have other words since version 2."""
 
 
 def renew_words(path: Path) -> None:
-    """Make the words of each graph that needs it as the program would now; once for a file.
+    """Updates the words of every graph that needs it; does nothing if the file is up to date.
 
     Raises: DatabaseBusy, DatabaseDamaged, SourceUnavailable.
     """

@@ -1,36 +1,28 @@
-"""The words of nodes: the full-text index, kept in step inside a write, and those of a small
-graph in memory.
-
-After a write only the words in memory of nodes that changed are read. The log of changed nodes
-stands in the file, and is read on the same moment, so it does not matter which process wrote.
-"""
+"""The words of nodes in the full-text index, which a write keeps up to date."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import final
 
 from datasources.errors import BadDocument
-from datasources.hits import SearchField
-from datasources.lexical import LexicalIndex
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import TEXT_LOG
-from datasources.sqlite.rows import GraphRow, array
+from datasources.sqlite.rows import array
 from datasources.text import node_text, tokenize
 from datasources.types import Node, NodeTypeConfig, parse_document
 
+# The columns of the table `words`: the tokens of one part of a node's text, joined by spaces.
 Words = tuple[str, str, str, str, str, str, str]
-"""The columns of `words`: tokens of one part of a node's text each, joined by spaces."""
 
-NAME_COLUMNS = 4
-CHUNK = 1_000
-"""Nodes that are held in memory, with their words, before they are written."""
+NAME_COLUMNS = 4  # the first columns, which make up the name field
+CHUNK = 1_000  # nodes that are written at one time
 
 
 def words_of(node: Node, config: NodeTypeConfig | None, language: str | None) -> Words:
-    """Return a node's words column by column; `language` is that of its graph."""
+    """Returns a node's words column by column; `language` is that of its graph."""
     text = node_text(node, config, language)
     join = " ".join
     return (
@@ -45,19 +37,20 @@ def words_of(node: Node, config: NodeTypeConfig | None, language: str | None) ->
 
 
 def name_tokens(words: Sequence[str]) -> list[str]:
-    """Return the tokens of the name field."""
+    """Returns the tokens of the name field."""
     return " ".join(words[:NAME_COLUMNS]).split()
 
 
 def content_tokens(words: Sequence[str]) -> list[str]:
-    """Return the tokens of the content field."""
+    """Returns the tokens of the content field."""
     return " ".join(words).split()
 
 
+@final
 class WordChanges:
-    """Stores what a write does to the words of one graph.
+    """Collects what a write does to the words of one graph, and stores it.
 
-    `content_words` and `name_words` say by how many words the fields of all nodes have grown.
+    `content_words` and `name_words` count how many words the two fields of all nodes have gained.
     """
 
     def __init__(self, connection: sqlite3.Connection, graph: int) -> None:
@@ -72,14 +65,15 @@ class WordChanges:
 
     @property
     def changed(self) -> bool:
-        """Whether any word was, or is now, other."""
+        """Whether the words of any node differ from those stored."""
         return bool(self._rids)
 
     def replace(
         self, rid: int, old: Words | None, node: Node | None, config: NodeTypeConfig | None
     ) -> None:
-        """Note that a node's words were `old`, and are now those of `node` (None: not there).
-        Once a node.
+        """Records that a node's words were `old` and are now those of `node`; None: no node.
+
+        At most once for each node.
         """
         new = words_of(node, config, self._language) if node is not None else None
         if old == new:
@@ -108,7 +102,7 @@ class WordChanges:
         self._added.clear()
 
     def store(self) -> None:
-        """Write the rest, and note which nodes' words have changed."""
+        """Writes the rest and logs the nodes whose words changed."""
         self._flush()
         (version,) = self._connection.execute(
             sql.GRAPH_TEXT_VERSION, {"graph": self._graph}
@@ -117,7 +111,7 @@ class WordChanges:
 
 
 def stored_words(connection: sqlite3.Connection, rids: Iterable[int]) -> dict[int, Words]:
-    """Read the words of nodes."""
+    """Reads the words of nodes."""
     return {row[0]: row[1:] for row in connection.execute(sql.WORDS_OF, {"rids": array(rids)})}
 
 
@@ -127,14 +121,14 @@ def reindex_types(
     types: Iterable[str],
     configs: Mapping[str, NodeTypeConfig],
 ) -> None:
-    """Store the new words of every node of these types; one that cannot be read keeps
-    those it has.
+    """Stores the new words of every node of these types. A node that cannot be parsed keeps its
+    words.
     """
     changes = WordChanges(connection, graph)
-    found = connection.execute(
+    cursor = connection.execute(
         sql.NODES_OF_TYPES, {"graph": graph, "types": array(sorted(set(types)))}
     )
-    while rows := found.fetchmany(CHUNK):
+    while rows := cursor.fetchmany(CHUNK):
         nodes: dict[int, Node] = {}
         for rid, body in rows:
             with suppress(BadDocument):
@@ -146,75 +140,3 @@ def reindex_types(
         changes.store()
         values = {"content_words": changes.content_words, "name_words": changes.name_words}
         connection.execute(sql.GRAPH_TEXT_UPDATE, {"graph": graph, **values})
-
-
-MAX_CHANGED = 0.1
-"""The share of the nodes from which on all words are read again, unless they are few."""
-
-FEW = 10
-
-MAX_UNUSED = 0.5
-"""The share of words that no node has any more, from which on the others are collected again."""
-
-_TOKENS = {"content": content_tokens, "name": name_tokens}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HeldWords:
-    """One field of a graph at one version of its text. `keys` gives the key of each
-    node's row id.
-    """
-
-    number: int
-    index: LexicalIndex
-    keys: dict[int, str]
-
-    @property
-    def nbytes(self) -> int:
-        return self.index.nbytes + 100 * len(self.keys)
-
-    @staticmethod
-    def load(
-        connection: sqlite3.Connection, row: GraphRow, field: SearchField, older: HeldWords | None
-    ) -> HeldWords:
-        """Return the words of a graph: all read, or those of an older version with
-        what changed since.
-        """
-        if older is not None and older.number < row.text_version:
-            changed = TEXT_LOG.changed(connection, row, older.number)
-            if changed is not None and older.is_worth_changing(len(changed)):
-                return older.with_changes(connection, row, field, changed)
-        tokens = _TOKENS[field]
-        keys: dict[int, str] = {}
-        documents: list[tuple[str, Sequence[str]]] = []
-        for rid, key, *words in connection.execute(sql.WORDS_IN_ORDER, row.range):
-            keys[rid] = key
-            documents.append((key, tokens(words)))
-        return HeldWords(number=row.text_version, index=LexicalIndex.build(documents), keys=keys)
-
-    def is_worth_changing(self, changed: int) -> bool:
-        """Tell whether to change so many nodes' words is less work than to read all."""
-        is_few = changed <= max(FEW, MAX_CHANGED * len(self.keys))
-        return is_few and self.index.unused <= MAX_UNUSED * len(self.index.vocabulary)
-
-    def with_changes(
-        self,
-        connection: sqlite3.Connection,
-        row: GraphRow,
-        field: SearchField,
-        changed: Sequence[int],
-    ) -> HeldWords:
-        tokens = _TOKENS[field]
-        words = stored_words(connection, changed)
-        found: dict[int, str] = dict(
-            connection.execute(sql.NODE_KEYS, {"rids": array(changed)}).fetchall()
-        )
-        keys = {**self.keys}
-        documents: dict[str, Sequence[str] | None] = {}
-        for rid in changed:
-            if rid in keys:
-                documents[keys.pop(rid)] = None
-        for rid, key in found.items():  # after those that went: a node made again has its key
-            keys[rid] = key
-            documents[key] = tokens(words[rid])
-        return HeldWords(number=row.text_version, index=self.index.changed(documents), keys=keys)

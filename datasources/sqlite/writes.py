@@ -1,13 +1,12 @@
-"""Writes: a mutation, a type, embeddings, a new or deleted graph. Each function
-is one transaction's work.
-"""
+"""Writes a mutation, a type, embeddings, a new or deleted graph, in the caller's transaction."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 from datasources import mutations
 from datasources.base import RecordWrite
@@ -17,7 +16,6 @@ from datasources.hits import NodeVector
 from datasources.links import Link
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
-from datasources.sqlite.everywhere import put_uses
 from datasources.sqlite.node_types import read_configs
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
@@ -43,7 +41,7 @@ def create_graph(
     mutation: Mutation | None,
     records: Sequence[RecordWrite],
 ) -> Graph:
-    """Store a new graph with its content. See MutableGraphDataSource.create_graph."""
+    """Stores a new graph with its content. See MutableGraphDataSource.create_graph."""
     mutations.check_owner(graph, workspace, "graphs")
     if connection.execute(sql.GRAPH_EXISTS, {"key": graph.key}).fetchone():
         raise GraphExists(graph_key=graph.key)
@@ -56,7 +54,7 @@ def create_graph(
 
 
 def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str) -> int:
-    """Delete a graph with all that belongs to it; return the id it had."""
+    """Deletes a graph with all that belongs to it; returns the id it had."""
     row = graph_row(connection, workspace, graph_key)
     connection.execute(sql.WORDS_DELETE_RANGE, row.range)
     connection.execute(sql.GRAPH_DELETE, {"graph": row.id})
@@ -64,8 +62,8 @@ def delete_graph(connection: sqlite3.Connection, workspace: str, graph_key: str)
 
 
 def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeConfig) -> None:
-    """Store a node type and index again the nodes whose text it changes, in every graph
-    that sees it.
+    """Stores a node type and the words of the nodes whose text it changes, in every graph that sees
+    it.
     """
     mutations.check_owner(config, workspace, "node_configs")
     before = _visible_everywhere(connection, workspace)
@@ -76,19 +74,19 @@ def put_config(connection: sqlite3.Connection, workspace: str, config: NodeTypeC
 def put_embeddings(
     connection: sqlite3.Connection, workspace: str, graph_key: str, vectors: Sequence[NodeVector]
 ) -> int:
-    """Store vectors of nodes that exist; return how many."""
+    """Stores vectors of nodes that exist; returns how many."""
     row = graph_row(connection, workspace, graph_key)
     mutations.check_vectors(graph_key, vectors)
-    found = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
-    kept = [(found[vector.key], vector) for vector in vectors if vector.key in found]
-    if kept:
-        _put_vectors(connection, row, kept)
+    rids = _rids(connection, sql.NODE_RIDS, row.id, [vector.key for vector in vectors])
+    existing = [(rids[vector.key], vector) for vector in vectors if vector.key in rids]
+    if existing:
+        _put_vectors(connection, row, existing)
         connection.execute(sql.GRAPH_VECTORS_UPDATE, {"graph": row.id})
-    return len(kept)
+    return len(existing)
 
 
 def only_adds(mutation: Mutation) -> bool:
-    """Tell whether a mutation takes no row away: `apply` then knows all that its rows refer to."""
+    """Returns whether a mutation deletes no row, so that `apply` checks all references itself."""
     return not (mutation.delete_nodes or mutation.delete_edges)
 
 
@@ -99,25 +97,24 @@ def apply(
     expected_revision: int | None,
     records: Sequence[RecordWrite],
 ) -> int:
-    """Apply a mutation and record writes; return the new revision. See
-    MutableGraphDataSource.apply.
-    """
+    """Applies a mutation and record writes; returns the new revision."""
     row = graph_row(connection, workspace, mutation.graph_key)
     if expected_revision is not None and expected_revision != row.revision:
         raise RevisionConflict(
             graph_key=mutation.graph_key, expected=expected_revision, actual=row.revision
         )
-    work = _Apply(connection, workspace, mutation, row)
-    work.check()
-    work.write()
+    applying = _Apply(connection, workspace, mutation, row)
+    applying.check()
+    applying.write()
     for record in records:
         write_record(connection, workspace, record)
     return row.revision + 1
 
 
+@final
 @dataclass(slots=True)
 class _Apply:
-    """One mutation under way. `nodes` and `edges` map the keys it concerns to row ids."""
+    """One mutation being applied. `nodes` and `edges` map the keys that it names to row ids."""
 
     connection: sqlite3.Connection
     workspace: str
@@ -130,9 +127,7 @@ class _Apply:
     next_number: int = 0
 
     def check(self) -> None:
-        """Look up what the mutation concerns and refuse what must not
-        be. Raises: InvalidMutation.
-        """
+        """Looks up what the mutation names and checks it. Raises: InvalidMutation."""
         m = self.mutation
         needed = mutations.keys_to_look_up(self.mutation)
         graph = self.row.id
@@ -158,7 +153,7 @@ class _Apply:
         mutations.check_mutation(m, graph=stored, existing=existing)
 
     def _on(self, sheets: Set[str], statement: str) -> Iterator[tuple[Any, ...]]:
-        """Yield what a statement finds on each of the sheets."""
+        """Yields the rows of a statement for each of the sheets."""
         for sheet in sheets:
             yield from self.connection.execute(statement, {"graph": self.row.id, "sheet": sheet})
 
@@ -215,23 +210,23 @@ class _Apply:
         _reindex_all(self.connection, workspace, before)
 
     def _delete(self, words: WordChanges) -> bool:
-        """Delete edges and nodes with what hangs on them; return whether vectors went."""
+        """Deletes edges, and nodes with their edges; returns whether vectors were deleted."""
         m = self.mutation
         connection = self.connection
-        cut = [self.edges.pop(key) for key in dict.fromkeys(m.delete_edges)]
-        connection.executemany(sql.EDGE_DELETE, ((rid,) for rid in cut))
-        self.edge_count -= len(cut)
-        gone = [self.nodes.pop(key) for key in dict.fromkeys(m.delete_nodes)]
-        if not gone:
+        edges = [self.edges.pop(key) for key in dict.fromkeys(m.delete_edges)]
+        connection.executemany(sql.EDGE_DELETE, ((rid,) for rid in edges))
+        self.edge_count -= len(edges)
+        nodes = [self.nodes.pop(key) for key in dict.fromkeys(m.delete_nodes)]
+        if not nodes:
             return False
-        for rid, old in stored_words(connection, gone).items():
+        for rid, old in stored_words(connection, nodes).items():
             words.replace(rid, old, None, None)
-        had_vectors = _forget_vectors(connection, self.row, gone)
-        for rid in gone:
+        had_vectors = _forget_vectors(connection, self.row, nodes)
+        for rid in nodes:
             self.edge_count -= connection.execute(sql.EDGES_OF_NODE_DELETE, {"rid": rid}).rowcount
-        connection.executemany(sql.NODE_DELETE, ((rid,) for rid in gone))
-        self.node_count -= len(gone)
-        # An edge that went with its node may be put again by the same mutation.
+        connection.executemany(sql.NODE_DELETE, ((rid,) for rid in nodes))
+        self.node_count -= len(nodes)
+        # The same mutation may put an edge again that was deleted with its node.
         self.edges = _rids(
             connection, sql.EDGE_RIDS, self.row.id, [edge.key for edge in m.put_edges]
         )
@@ -241,18 +236,16 @@ class _Apply:
         inserted: list[tuple[int, int, str, str, str, bytes]] = []
         updated: list[tuple[str, str, bytes, int]] = []
         graph = self.row.id
-        known = self.nodes
-        old = stored_words(
-            self.connection, [known[node.key] for node in nodes if node.key in known]
-        )
+        rids = self.nodes
+        old = stored_words(self.connection, [rids[node.key] for node in nodes if node.key in rids])
         uses: dict[int, list[str]] = {}
         for node in nodes:
             key = node.key
             type_ = node.type
             body = mutations.encode_document(node, "nodes", key)
-            rid = known.get(key)
+            rid = rids.get(key)
             if rid is None:
-                rid = known[key] = self._new_rid()
+                rid = rids[key] = self._new_rid()
                 inserted.append((rid, graph, key, node.sheet, type_, body))
             else:
                 updated.append((node.sheet, type_, body, rid))
@@ -261,7 +254,7 @@ class _Apply:
         self.connection.executemany(sql.NODE_INSERT, inserted)
         self.connection.executemany(sql.NODE_UPDATE, updated)
         self.node_count += len(inserted)
-        put_uses(self.connection, uses, old)
+        _put_uses(self.connection, uses, old)
 
     def _put_edges(self, edges: Sequence[Edge]) -> None:
         inserted: list[tuple[int, int, str, str, int, int, bytes]] = []
@@ -274,12 +267,12 @@ class _Apply:
             body = mutations.encode_document(edge, "edges", key)
             source = nodes[edge.source]
             target = nodes[edge.target]
-            known = self.edges.get(key)
-            if known is None:
+            stored = self.edges.get(key)
+            if stored is None:
                 inserted.append((rid, graph, key, edge.sheet, source, target, body))
                 rid += 1
             else:
-                updated.append((edge.sheet, source, target, body, known))
+                updated.append((edge.sheet, source, target, body, stored))
         self.next_number += len(inserted)
         self.connection.executemany(sql.EDGE_INSERT, inserted)
         self.connection.executemany(sql.EDGE_UPDATE, updated)
@@ -291,11 +284,24 @@ class _Apply:
         return rid
 
 
+def _put_uses(
+    connection: sqlite3.Connection, uses: Mapping[int, Sequence[str]], stored: Collection[int]
+) -> None:
+    """Stores the changed entries of nodes; `stored` are the nodes that existed before."""
+    old = defaultdict[int, set[str]](set)
+    for rid, entry in connection.execute(sql.USES_OF, {"rids": array(stored)}) if stored else ():
+        old[rid].add(entry)
+    changed = [rid for rid, entries in uses.items() if old.get(rid, set()) != set(entries)]
+    connection.executemany(sql.USES_DELETE, ((rid,) for rid in changed if rid in old))
+    rows = [(entry, rid) for rid in changed for entry in uses[rid]]
+    connection.executemany(sql.USES_INSERT, sorted(rows))
+
+
 def _rids(
     connection: sqlite3.Connection, statement: str, graph: int, keys: Iterable[str]
 ) -> dict[str, int]:
-    """Return the row ids of those of these keys that are stored."""
-    # In order, so that neighbours in the index are read together.
+    """Returns key → row id of those of the keys that are stored."""
+    # In key order, so that neighbours in the index are read together.
     values = {"graph": graph, "keys": array(sorted(keys))}
     return dict(connection.execute(statement, values).fetchall())
 
@@ -314,9 +320,7 @@ def _put_configs(
 
 
 def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tuple[int, str]]:
-    """Return (graph id, its workspace) of the graphs whose types a change in
-    `workspace` may alter.
-    """
+    """Returns (graph id, its workspace) of the graphs that see the types of `workspace`."""
     if workspace == ROOT_WORKSPACE:
         return connection.execute(sql.GRAPH_IDS_OF_ALL).fetchall()
     rows = connection.execute(sql.GRAPH_IDS_OF_WORKSPACE, {"workspace": workspace})
@@ -324,25 +328,24 @@ def _graphs_that_see(connection: sqlite3.Connection, workspace: str) -> list[tup
 
 
 def _visible_everywhere(connection: sqlite3.Connection, workspace: str) -> dict[str, Configs]:
-    workspaces = {of for _, of in _graphs_that_see(connection, workspace)}
-    return {of: _types(connection, of) for of in workspaces}
+    """Returns the types of each workspace that sees those of `workspace`."""
+    workspaces = {owner for _, owner in _graphs_that_see(connection, workspace)}
+    return {owner: _types(connection, owner) for owner in workspaces}
 
 
 def _reindex_all(
     connection: sqlite3.Connection, workspace: str, before: Mapping[str, Configs]
 ) -> None:
-    """Index again the nodes whose type now reads differently, in every graph that
-    sees these types.
-    """
+    """Stores the words of nodes whose type has other words now, in every graph that sees it."""
     after = _visible_everywhere(connection, workspace)
-    changed = {of: _reworded(before[of], after[of]) for of in before}
-    for graph, of in _graphs_that_see(connection, workspace):
-        if changed[of]:
-            reindex_types(connection, graph, changed[of], after[of])
+    changed = {owner: _reworded(before[owner], after[owner]) for owner in before}
+    for graph, owner in _graphs_that_see(connection, workspace):
+        if changed[owner]:
+            reindex_types(connection, graph, changed[owner], after[owner])
 
 
 def _reworded(before: Configs, after: Configs) -> set[str]:
-    """Return the types whose own text changed."""
+    """Returns the types whose own text changed."""
     names = before.keys() | after.keys()
     return {name for name in names if _type_text(before.get(name)) != _type_text(after.get(name))}
 
@@ -372,9 +375,7 @@ def _put_vectors(
 
 
 def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequence[int]) -> bool:
-    """Note that the vectors of nodes go (their rows go with the nodes); return whether
-    there were any.
-    """
+    """Logs that vectors are deleted with their nodes; returns whether there were any."""
     if not _count_vectors(connection, row.id, rids, -1):
         return False
     VECTOR_LOG.note(connection, row.id, rids, row.vector_version + 1)
@@ -384,6 +385,9 @@ def _forget_vectors(connection: sqlite3.Connection, row: GraphRow, rids: Sequenc
 def _count_vectors(
     connection: sqlite3.Connection, graph: int, rids: Sequence[int], sign: int
 ) -> int:
+    """Adds the vectors of nodes to the counts by model and length (`sign` -1: takes them away);
+    returns how many there are.
+    """
     counts: dict[tuple[str, int], int] = {}
     for _, model, dim in connection.execute(sql.VECTOR_MODELS, {"rids": array(rids)}):
         counts[model, dim] = counts.get((model, dim), 0) + 1

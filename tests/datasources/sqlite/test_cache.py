@@ -10,10 +10,10 @@ import pytest
 
 from datasources.hits import SearchField
 from datasources.lexical import LexicalIndex
-from datasources.sqlite import change_log, words
+from datasources.sqlite import change_log, held_words
 from datasources.sqlite.cache import Cache
+from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.source import SqliteSource
-from datasources.sqlite.words import HeldWords
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, a_graph, a_node
 from tests.datasources.sqlite.helpers import opened
@@ -137,7 +137,7 @@ async def test_what_changed_too_much_or_is_forgotten_is_read_again(
 async def test_words_that_no_node_has_any_more_are_not_kept_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "MAX_UNUSED", 0.2)
+    monkeypatch.setattr(held_words, "MAX_UNUSED", 0.2)
     async with opened(tmp_path / "graphs.db") as source:
         await source.create_graph(a_graph())
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node(f"n{i}") for i in range(30)]))

@@ -143,6 +143,28 @@ async def test_damaged_files_are_made_again(indexed: Path, damage: str) -> None:
             await assert_right(indexed, source)
 
 
+async def test_vector_indexes_of_an_older_format_are_made_again(indexed: Path) -> None:
+    files = IndexFiles(indexed, identity_of(indexed))
+    for folder in [path for path in index_files(indexed) if "-vector-" in path.name]:
+        _, graph, *name, number, _ = folder.stem.split("-")
+        old = {file.name: file.read_bytes() for file in folder.glob("*.npy")}
+        shutil.rmtree(folder)
+
+        def write(path: Path, old: dict[str, bytes] = old) -> None:
+            for file in ("rids.npy", "unit.npy"):
+                (path / file).write_bytes(old[file])
+            (path / "codes.npy").write_bytes(b"of four bits")
+
+        files.place(int(graph), "-".join(name), int(number), write)
+    assert len(index_files(indexed)) == 3
+    async with opened(indexed, NOTHING_IS_SMALL) as source:
+        await assert_right(indexed, source)
+        await source.build_indexes(FLOW)
+        await assert_right(indexed, source)
+    folders = [path for path in index_files(indexed) if "-vector-" in path.name]
+    assert [(path / "int8.npy").is_file() for path in folders] == [True, True]
+
+
 def identity_of(path: Path) -> str:
     connection = sqlite3.connect(path)
     (identity,) = connection.execute(sql.IDENTITY).fetchone()
