@@ -116,8 +116,8 @@ class Bridge:
         dialogue.timers.start("line_lost", now)
         if dialogue.phase != "opening":
             self._outbox.add(signals.SendModel(wire.append_frame(payload)))
-            return
-        dialogue.early_audio.add(payload)
+        else:
+            dialogue.early_audio.add(payload)
 
     def _digit(self, digit: str, now: float) -> None:
         dialogue = self._dialogue
@@ -130,7 +130,7 @@ class Bridge:
 
     def _digits_done(self, now: float) -> None:
         dialogue = self._dialogue
-        if dialogue.phase == "opening":  # the model is told once it is there
+        if dialogue.phase == "opening":  # sent once the session is open
             dialogue.timers.start("digits", now)
             return
         entry = dialogue.digits_into_transcript()
@@ -144,10 +144,7 @@ class Bridge:
         if not dialogue.tools.finished(done):
             return
         if done.ends:
-            dialogue.destination = done.destination
-            dialogue.leaving = "transferred" if done.destination else "agent_hung_up"
-            dialogue.phase = "leaving"
-            dialogue.leave_at = now + LAST_WORDS_S
+            dialogue.leave_after_tool(done.destination, now + LAST_WORDS_S)
         dialogue.send_outputs(now)
 
     def _check_time(self, now: float) -> None:
@@ -184,19 +181,13 @@ class Bridge:
 
     def _is_quiet(self) -> bool:
         """Returns True if nobody speaks, no response is due and no tool runs."""
-        dialogue = self._dialogue
-        busy = (
-            dialogue.playback.is_playing or dialogue.caller_speaks or dialogue.gate.state != "idle"
-        )
-        return not busy and not dialogue.tools.is_running
+        return not self._dialogue.is_anybody_speaking and not self.tools.is_running
 
     def _is_waiting_for_tools(self) -> bool:
         """Returns True in an open call in which only tools may be running."""
         dialogue = self._dialogue
-        speaks = (
-            dialogue.playback.is_playing or dialogue.caller_speaks or dialogue.gate.state != "idle"
-        )
-        return not speaks and not dialogue.fillers and dialogue.phase == "open"
+        is_open = dialogue.phase == "open"
+        return is_open and not dialogue.is_anybody_speaking and not dialogue.fillers
 
     def _leave_when_silent(self, now: float) -> None:
         """Ends the call once the goodbye was played, or its time is over."""

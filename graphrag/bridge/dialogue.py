@@ -124,7 +124,7 @@ class Dialogue:
         if self.phase == "leaving":
             return
         if self.phase == "opening":
-            self.gate.wanted = True
+            self.gate.want()
         elif self.gate.ask(now, caller_speaks=self.caller_speaks):
             self.request_response()
 
@@ -165,7 +165,7 @@ class Dialogue:
         self.before_goodbye = self.gate.response_id
         self.leave_at = now + GOODBYE_S
         self.say_to_model("system", self.session.text("voice_farewell"))
-        self.gate.wanted = True
+        self.gate.want()
         self.ask_if_wanted(now)
         self.phase = "leaving"
 
@@ -271,6 +271,45 @@ class Dialogue:
         event_id = self.outbox.send("conversation.item.truncate", **facts)
         if not again:
             self.outbox.remember(event_id, {"type": "conversation.item.truncate", **facts})
+
+    @property
+    def is_anybody_speaking(self) -> bool:
+        """Whether the caller speaks, sound is being played or a response is due."""
+        return self.playback.is_playing or self.caller_speaks or self.gate.state != "idle"
+
+    def caller_started(self) -> None:
+        """Records that the caller has started to speak."""
+        self.caller_speaks = True
+        self.stopped_at = None
+        self.request = {}  # the caller does not answer what is still to be spoken
+        self.timers.caller_spoke()
+
+    def caller_stopped(self, now: float) -> None:
+        """Records that the caller has stopped speaking; an answer is due."""
+        self.caller_speaks = False
+        self.confirm_at = None
+        self.stopped_at = now
+        self.timers.start("answer", now)
+
+    def greeting_done(self, response_id: str) -> None:
+        """Records the end of a response, which may be the greeting."""
+        if response_id != self.greeting:
+            return
+        if self.texts:
+            self.greeting = ""  # it is still to be spoken
+        elif not self.session.greeting_is_interruptible:
+            self.clears_input = True
+
+    def leave_after_tool(self, destination: str | None, leave_at: float) -> None:
+        """Ends the call at `leave_at` or after the last words, by a transfer or a hang-up."""
+        self.destination = destination
+        self.leaving = "transferred" if destination else "agent_hung_up"
+        self.phase = "leaving"
+        self.leave_at = leave_at
+
+    def session_opened(self) -> None:
+        """Continues the call, or its goodbye, with an open session."""
+        self.phase = "leaving" if self.leave_at is not None else "open"
 
     def reset_session(self) -> None:
         """Forgets what belonged to the lost session; the next one begins with `opening`."""

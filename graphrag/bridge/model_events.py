@@ -207,10 +207,7 @@ class ModelEvents:
         is_last = dialogue.gate.done(response_id)
         if is_last:
             dialogue.timers.stop("response")
-        if response_id == dialogue.greeting and dialogue.texts:
-            dialogue.greeting = ""  # it is still to be spoken
-        elif response_id == dialogue.greeting and not dialogue.session.greeting_is_interruptible:
-            dialogue.clears_input = True
+        dialogue.greeting_done(response_id)
         is_wanted = response_id not in dialogue.interrupted
         dialogue.interrupted.discard(response_id)
         if status == "failed":
@@ -243,7 +240,7 @@ class ModelEvents:
             and not dialogue.caller_speaks
         ):
             dialogue.unanswered = False
-            dialogue.gate.wanted = True
+            dialogue.gate.want()
         dialogue.send_outputs(now)
         dialogue.ask_if_wanted(now)
 
@@ -280,7 +277,7 @@ class ModelEvents:
         dialogue.timers.stop("opening", "session_again")
         again = self._was_open
         self._was_open = True
-        dialogue.phase = "leaving" if dialogue.leave_at is not None else "open"
+        dialogue.session_opened()
         if again:
             self._restore()
         audio = b"".join(map(_decoded, dialogue.early_audio.take()))
@@ -329,9 +326,7 @@ class ModelEvents:
 
     def _on_speech_started(self, event: Event, now: float) -> None:
         dialogue = self._dialogue
-        dialogue.caller_speaks, dialogue.stopped_at = True, None
-        dialogue.request = {}  # the caller does not answer what is still to be spoken
-        dialogue.timers.caller_spoke()
+        dialogue.caller_started()
         dialogue.transcript.begin(str(event.get("item_id")), "user", now - dialogue.began)
         is_speaking = dialogue.playback.is_playing or dialogue.gate.state == "active"
         if dialogue.phase == "leaving" or not is_speaking:
@@ -348,11 +343,7 @@ class ModelEvents:
             dialogue.interrupt(now)
 
     def _on_speech_stopped(self, event: Event, now: float) -> None:  # noqa: ARG002
-        dialogue = self._dialogue
-        dialogue.caller_speaks = False
-        dialogue.confirm_at = None
-        dialogue.stopped_at = now
-        dialogue.timers.start("answer", now)
+        self._dialogue.caller_stopped(now)
 
     def _on_committed(self, event: Event, now: float) -> None:
         dialogue = self._dialogue

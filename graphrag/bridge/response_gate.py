@@ -33,6 +33,10 @@ class ResponseGate:
     not_before: float = 0.0
     busy: int = 0
 
+    def want(self) -> None:
+        """Remembers that a response is wanted."""
+        self.wanted = True
+
     def ask(self, now: float, *, caller_speaks: bool) -> bool:
         """Requests a response. Returns True if `response.create` is to be sent now.
 
@@ -41,7 +45,7 @@ class ResponseGate:
         if now >= self.not_before:
             self.not_before = 0.0
         if self.state != "idle" or caller_speaks or self.not_before:
-            self.wanted = True
+            self.want()
             return False
         self.state = "requested"
         self.requested_at = now
