@@ -13,12 +13,8 @@ from graphrag.bridge import signals
 from graphrag.bridge.dialogue import CallPhase, Dialogue
 from graphrag.bridge.model_events import ModelEvents
 from graphrag.bridge.model_failures import ModelFailures
-from graphrag.bridge.outbox import Outbox
-from graphrag.bridge.playback import Playback
-from graphrag.bridge.response_gate import ResponseGate
 from graphrag.bridge.signals import Action, EndReason, Signal
-from graphrag.bridge.tool_rounds import ToolRounds
-from graphrag.bridge.transcript import Transcript, TranscriptEntry
+from graphrag.bridge.transcript import TranscriptEntry
 from graphrag.realtime import model_messages as wire
 from graphrag.realtime.session_settings import SessionSettings
 
@@ -38,21 +34,12 @@ class Bridge:
     ) -> None:
         self.session = session
         self.began = now
-        self.transcript = Transcript()
-        self.playback = Playback()
-        self.gate = ResponseGate()
-        self.tools = ToolRounds(session)
-        self._outbox = Outbox()
-        self._dialogue = Dialogue(
-            session,
-            stream_id,
-            now,
-            transcript=self.transcript,
-            playback=self.playback,
-            gate=self.gate,
-            tools=self.tools,
-            outbox=self._outbox,
-        )
+        self._dialogue = Dialogue(session, stream_id, now)
+        self.transcript = self._dialogue.transcript
+        self.playback = self._dialogue.playback
+        self.gate = self._dialogue.gate
+        self.tools = self._dialogue.tools
+        self._outbox = self._dialogue.outbox
         self._failures = ModelFailures(self._dialogue)
         self._events = ModelEvents(self._dialogue, self._failures, wall=wall)
 

@@ -67,27 +67,16 @@ class Dialogue:
     response that was active when the goodbye was requested.
     """
 
-    def __init__(
-        self,
-        session: SessionSettings,
-        stream_id: str,
-        now: float,
-        *,
-        transcript: Transcript,
-        playback: Playback,
-        gate: ResponseGate,
-        tools: ToolRounds,
-        outbox: Outbox,
-    ) -> None:
+    def __init__(self, session: SessionSettings, stream_id: str, now: float) -> None:
         self.session = session
         self.stream = stream_id
         self.began = now
         self.now = now
-        self.transcript = transcript
-        self.playback = playback
-        self.gate = gate
-        self.tools = tools
-        self.outbox = outbox
+        self.transcript = Transcript()
+        self.playback = Playback()
+        self.gate = ResponseGate()
+        self.tools = ToolRounds(session)
+        self.outbox = Outbox()
         self.timers = Timers(session, now)
         self.early_audio = EarlyAudio()
         self.phase: CallPhase = "opening"
