@@ -43,7 +43,6 @@ class Pool:
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-sync")
         self._sync_lock = asyncio.Lock()
         self._syncing: asyncio.Future[None] | None = None
-        self._trusts_rows = False  # whether the writer's connection checks no foreign keys
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -94,24 +93,14 @@ class Pool:
         except StopIteration as exc:  # a future cannot hold one, and its waiter would wait for ever
             raise RuntimeError("a read stopped an iteration") from exc
 
-    async def write(
-        self,
-        work: Callable[[sqlite3.Connection], T],
-        *,
-        checked: bool = False,
-        durable: bool = True,
-    ) -> T:
+    async def write(self, work: Callable[[sqlite3.Connection], T], *, durable: bool = True) -> T:
         """Runs `work` in the writer's thread, in one transaction, also if the caller is cancelled.
 
         A `durable` write survives a power cut once this returns, with all writes before it. Others
-        survive a crash of the process; the next durable write makes them durable. `checked` work
-        deletes nothing and has looked up whatever its rows refer to, so SQLite checks no foreign
-        keys.
+        survive a crash of the process; the next durable write makes them durable.
         """
         with self._traced("write"):
-            writing = asyncio.get_running_loop().run_in_executor(
-                self._writer, self._write, work, checked
-            )
+            writing = asyncio.get_running_loop().run_in_executor(self._writer, self._write, work)
             result = await asyncio.shield(writing)
         if durable:
             if self._syncing is None:
@@ -134,13 +123,10 @@ class Pool:
         except OSError as exc:
             raise SourceUnavailable(source=str(self.path), reason=exc.strerror or str(exc)) from exc
 
-    def _write(self, work: Callable[[sqlite3.Connection], T], checked: bool) -> T:
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._mine()
         rows = connection.total_changes
         try:
-            if checked != self._trusts_rows:  # SQLite compiles all statements again after it
-                connection.execute(f"PRAGMA foreign_keys = {'OFF' if checked else 'ON'}")
-                self._trusts_rows = checked
             connection.execute("BEGIN IMMEDIATE")
             try:
                 result = work(connection)

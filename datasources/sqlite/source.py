@@ -218,8 +218,7 @@ class SqliteSource:
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
     ) -> Graph:
         return await self.engine.pool.write(
-            lambda c: writes.create_graph(c, self.workspace, graph, mutation, records),
-            checked=mutation is not None and writes.only_adds(mutation),
+            lambda c: writes.create_graph(c, self.workspace, graph, mutation, records)
         )
 
     async def delete_graph(self, graph_key: str) -> None:
@@ -238,8 +237,7 @@ class SqliteSource:
         records: Sequence[RecordWrite] = (),
     ) -> int:
         return await self.engine.pool.write(
-            lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records),
-            checked=writes.only_adds(mutation),
+            lambda c: writes.apply(c, self.workspace, mutation, expected_revision, records)
         )
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:

@@ -85,11 +85,6 @@ def put_embeddings(
     return len(existing)
 
 
-def only_adds(mutation: Mutation) -> bool:
-    """Returns whether a mutation deletes no row, so that `apply` checks all references itself."""
-    return not (mutation.delete_nodes or mutation.delete_edges)
-
-
 def apply(
     connection: sqlite3.Connection,
     workspace: str,
