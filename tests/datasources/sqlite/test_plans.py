@@ -10,7 +10,6 @@ from datasources.record_kinds import RECORD_INDEXES, RecordQuery
 from datasources.sqlite import schema, statements
 from datasources.sqlite.change_log import TEXT_LOG, VECTOR_LOG
 from datasources.sqlite.records import query_statement
-from tests.support.each_row import each_row
 
 STATEMENTS = (
     {
@@ -61,13 +60,13 @@ def whole_tables(plan: list[str], statement: str) -> Iterator[str]:
             yield step
 
 
-@each_row("name", *sorted(STATEMENTS.keys() - MEANT_TO_READ_ALL))
+@pytest.mark.parametrize("name", [*sorted(STATEMENTS.keys() - MEANT_TO_READ_ALL)])
 def test_no_statement_reads_a_whole_table(connection: sqlite3.Connection, name: str) -> None:
     plan = plan_of(connection, STATEMENTS[name])
     assert list(whole_tables(plan, STATEMENTS[name])) == [], plan
 
 
-@each_row("name", *sorted(MEANT_TO_READ_ALL))
+@pytest.mark.parametrize("name", [*sorted(MEANT_TO_READ_ALL)])
 def test_the_statements_that_may_do_so_are_recognised_as_such(
     connection: sqlite3.Connection, name: str
 ) -> None:
@@ -77,16 +76,17 @@ def test_the_statements_that_may_do_so_are_recognised_as_such(
 SORTED_BY_INDEX = ["GRAPH_LIST", "NODES", "EDGES"]
 
 
-@each_row("name", *SORTED_BY_INDEX)
+@pytest.mark.parametrize("name", [*SORTED_BY_INDEX])
 def test_pages_come_sorted_from_an_index(connection: sqlite3.Connection, name: str) -> None:
     plan = plan_of(connection, STATEMENTS[name])
     assert not [step for step in plan if "TEMP B-TREE" in step], plan
 
 
-@each_row(
-    "kind, field", *[(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields]
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [*[(kind, field) for kind, fields in RECORD_INDEXES.items() for field in fields]],
 )
-@each_row("asked", "equal", "order", "descending", "equal and order")
+@pytest.mark.parametrize("asked", ["equal", "order", "descending", "equal and order"])
 def test_every_record_query_uses_the_index_of_its_field(
     connection: sqlite3.Connection, kind: str, field: str, asked: str
 ) -> None:
@@ -101,8 +101,8 @@ def test_every_record_query_uses_the_index_of_its_field(
         assert not [step for step in plan if "TEMP B-TREE FOR ORDER BY" in step], plan
 
 
-@each_row("descending", False, True)
-@each_row("bounds", (None, 5), (5, None), (5, 9))
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("bounds", [(None, 5), (5, None), (5, 9)])
 def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
     connection: sqlite3.Connection, bounds: tuple[int | None, int | None], descending: bool
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_bounded_query_goes_along_the_index_of_what_is_bounded(
     assert sorting == (["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if descending else [])
 
 
-@each_row("kind", *RECORD_INDEXES, "no such kind")
+@pytest.mark.parametrize("kind", [*RECORD_INDEXES, "no such kind"])
 def test_records_without_a_condition_come_by_their_key(
     connection: sqlite3.Connection, kind: str
 ) -> None:

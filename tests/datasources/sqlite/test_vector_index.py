@@ -15,7 +15,6 @@ from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
-from tests.support.each_row import each_row
 
 vectors = st.tuples(st.integers(1, 9), st.integers(1, 70)).flatmap(
     lambda shape: arrays(np.float32, shape, elements=st.floats(-1, 1, width=32))
@@ -73,9 +72,9 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
         assert [hit.key for hit in found] == keys[9:40]
 
 
-@each_row("size", 0, 1, 50, 8_193, 30_000)
-@each_row("digits", 1, 7)
-@each_row("share", 0.02, 1.0)
+@pytest.mark.parametrize("size", [0, 1, 50, 8_193, 30_000])
+@pytest.mark.parametrize("digits", [1, 7])
+@pytest.mark.parametrize("share", [0.02, 1.0])
 def test_the_best_scores_are_found(size: int, digits: int, share: float) -> None:
     chance = np.random.default_rng(size + digits)
     scores = np.round(chance.random(size), digits).astype(np.float32)

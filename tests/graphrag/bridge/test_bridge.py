@@ -17,7 +17,6 @@ from graphrag.realtime.model_messages import read_event
 from graphrag.voice.send_queue import MAX_CHARS, SendQueue
 from tests.graphrag.bridge.fed_call import Call, a_session, sound
 from tests.graphrag.realtime.conversing import at_hand, recorded
-from tests.support.each_row import each_row
 
 CLIENT = TypeAdapter[Any](RealtimeClientEvent)
 
@@ -183,7 +182,7 @@ def test_digits_and_notes_reach_the_model() -> None:
     assert call.feed(signals.EndWanted("draining")) == []
 
 
-@each_row("names_it", True, False)
+@pytest.mark.parametrize("names_it", [True, False])
 def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_it: bool) -> None:
     call = Call()
     response = call.respond()
@@ -201,7 +200,9 @@ def test_a_truncation_beyond_the_sound_is_said_once_more_with_its_length(names_i
     assert call.sent(call.model("error", error=error)) == []
 
 
-@each_row("name", "tool_round", *at_hand("tool_call_round", "azure_spoken_turn_tool_audio"))
+@pytest.mark.parametrize(
+    "name", ["tool_round", *at_hand("tool_call_round", "azure_spoken_turn_tool_audio")]
+)
 def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     call = Call(opened=False)
     ours = ("function_call_output",)
@@ -231,7 +232,7 @@ def test_a_recorded_session_gets_what_the_recording_sent(name: str) -> None:
     json.dumps([entry.to_document() for entry in call.bridge.transcript.ordered()])
 
 
-@each_row("wrong", 7, [], ["x"], "text", True)
+@pytest.mark.parametrize("wrong", [7, [], ["x"], "text", True])
 def test_an_event_of_another_form_is_counted_and_the_call_goes_on(wrong: Any) -> None:
     call = Call(a_session())
     kinds = ["response.created", "response.done", "response.output_item.done", "error"]
@@ -270,7 +271,7 @@ def test_a_session_that_is_said_to_begin_again_is_the_one_that_there_is() -> Non
     assert (call.reconnects, call.kinds(call.model("session.updated"))) == (0, [])
 
 
-@each_row("field", "item_id", "response_id", "call_id", "item", "response")
+@pytest.mark.parametrize("field", ["item_id", "response_id", "call_id", "item", "response"])
 def test_ids_that_are_too_long_to_be_kept_are_no_event(field: str) -> None:
     sane = "i" * 256
     long = "i" * 257

@@ -4,12 +4,13 @@ says by keypad.
 
 from typing import Any
 
+import pytest
+
 from graphrag.bridge import signals
 from graphrag.simulator.double_session import DoubleSession
 from tests.graphrag.bridge.fed_call import Call, a_session, sound
 from tests.graphrag.realtime.test_call_with_double import GREETING, called, words
 from tests.support.agent_life import Api
-from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults
 from tests.support.held_calls import ended, opened_call, shop
 from tests.support.scripted_mind import ScriptedMind
@@ -72,7 +73,7 @@ def test_what_waits_to_be_said_is_forgotten_when_the_caller_goes_on() -> None:
     assert "It is late." not in str(call.sent()[-1].get("response"))
 
 
-@each_row("reason", "caller_hung_up", "line_lost")
+@pytest.mark.parametrize("reason", ["caller_hung_up", "line_lost"])
 def test_an_answer_that_the_call_cuts_off_is_kept_as_far_as_it_was_heard(reason: Any) -> None:
     call = Call()
     response = call.respond()

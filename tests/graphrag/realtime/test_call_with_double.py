@@ -20,7 +20,6 @@ from graphrag.simulator.minds import CallsTool, Mind, RulesMind, quoted, read_al
 from graphrag.simulator.realtime_double import RealtimeDouble
 from tests.graphrag.realtime.conversing import KEY, TONES, Client, conversing, silence, speech
 from tests.support.agent_life import document
-from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.held_calls import HeldCall, held_call
 from tests.support.scripted_mind import ScriptedMind
@@ -82,11 +81,13 @@ async def lose(double: RealtimeDouble, number: int) -> None:
     await asyncio.sleep(0)
 
 
-@each_row(
-    "faults, key",
-    ([], "another"),
-    ([Faults(refused_status=403)], KEY),
-    ([Faults(refused_code="model_not_found")], KEY),
+@pytest.mark.parametrize(
+    ("faults", "key"),
+    [
+        ([], "another"),
+        ([Faults(refused_status=403)], KEY),
+        ([Faults(refused_code="model_not_found")], KEY),
+    ],
 )
 async def test_a_refused_key_or_model_ends_the_call_at_once(faults: list[Faults], key: str) -> None:
     async with called(ScriptedMind([]), faults=faults, key=key) as (call, double):
@@ -215,10 +216,12 @@ async def answered(client: Client, run: Any) -> tuple[str, list[str]]:
         await client.send("response.create")
 
 
-@each_row(
-    "question, wanted",
-    ("What comes after fetch-api?", "filter-active"),
-    ("How many nodes are there?", "9 nodes"),
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("What comes after fetch-api?", "filter-active"),
+        ("How many nodes are there?", "9 nodes"),
+    ],
 )
 async def test_a_question_by_voice_is_answered_from_the_graph_by_tools(
     question: str, wanted: str

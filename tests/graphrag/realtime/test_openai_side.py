@@ -24,7 +24,6 @@ from tests.graphrag.realtime.conversing import (
     conversing,
     recorded,
 )
-from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
 
@@ -55,7 +54,9 @@ async def test_a_refused_key_or_model_is_refused_for_good_and_the_key_is_said_no
         assert "gpt-realtime" in str(caught.value)
 
 
-@each_row("faults", Faults(refused_status=429), Faults(refused_status=503), Faults(closed_at=1))
+@pytest.mark.parametrize(
+    "faults", [Faults(refused_status=429), Faults(refused_status=503), Faults(closed_at=1)]
+)
 async def test_what_may_work_later_is_unreachable(faults: Faults) -> None:
     async with refusing(faults) as double:
         with pytest.raises(RealtimeUnreachable):
@@ -97,14 +98,16 @@ async def test_the_key_the_model_and_no_header_of_the_beta_are_sent() -> None:
         await side.close()
 
 
-@each_row(
-    "url, key",
-    ("ws://api.openai.com/v1/realtime", KEY),
-    ("https://api.openai.com/v1/realtime", KEY),
-    ("ws:///v1", KEY),
-    ("ws://8.8.8.8/v1", KEY),
-    ("wss://127.0.0.1/v1", "with\nline"),
-    ("wss://127.0.0.1/v1", " "),
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("ws://api.openai.com/v1/realtime", KEY),
+        ("https://api.openai.com/v1/realtime", KEY),
+        ("ws:///v1", KEY),
+        ("ws://8.8.8.8/v1", KEY),
+        ("wss://127.0.0.1/v1", "with\nline"),
+        ("wss://127.0.0.1/v1", " "),
+    ],
 )
 async def test_an_address_without_tls_or_a_key_that_is_none_is_refused_unsent(
     url: str, key: str
@@ -231,21 +234,23 @@ async def test_a_server_that_takes_nothing_is_gone(monkeypatch: pytest.MonkeyPat
         await side.close()
 
 
-@each_row(
-    "name, wanted, speaks",
-    ("spoken_turn", [("assistant", "Good morning, the harbour office.")], True),
-    *at_hand(
-        (
-            "audio_in_server_vad_turn",
-            [
-                ("user", "Hello, my name is Marcelo."),
-                ("assistant", "Hello, Marcelo! Great to meet you. How can I help you today?"),
-            ],
-            True,
+@pytest.mark.parametrize(
+    ("name", "wanted", "speaks"),
+    [
+        ("spoken_turn", [("assistant", "Good morning, the harbour office.")], True),
+        *at_hand(
+            (
+                "audio_in_server_vad_turn",
+                [
+                    ("user", "Hello, my name is Marcelo."),
+                    ("assistant", "Hello, Marcelo! Great to meet you. How can I help you today?"),
+                ],
+                True,
+            ),
+            ("text_in_audio_out_turn", [("assistant", "Hi there!")], True),
+            ("history_seeding", [], False),
         ),
-        ("text_in_audio_out_turn", [("assistant", "Hi there!")], True),
-        ("history_seeding", [], False),
-    ),
+    ],
 )
 def test_the_words_of_a_recorded_session_are_in_the_transcript_and_its_sound_on_the_line(
     name: str, wanted: list[tuple[str, str]], speaks: bool

@@ -13,7 +13,6 @@ from graphrag.bridge import signals
 from tests.graphrag.bridge.fed_call import Call, a_session, sound
 from tests.graphrag.realtime.conversing import silence, speech
 from tests.graphrag.realtime.test_call_with_double import GREETING, called, say, words
-from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults
 from tests.support.held_calls import HeldCall, ended
 from tests.support.scripted_mind import ScriptedMind
@@ -71,21 +70,23 @@ def noted(call: HeldCall) -> ModelRefusal:
     return found
 
 
-@each_row(
-    "faults, code, param",
-    (
-        Faults(refusals={"session.update": [UNKNOWN_PARAMETER]}),
-        "unknown_parameter",
-        "session.tools[2].meta",
-    ),
-    (Faults(refusals={"session.update": [QUOTA]}), "insufficient_quota", None),
-    (Faults(refusals={"response.create": [NO_MODEL]}), "model_not_found", None),
-    (failed(QUOTA), "insufficient_quota", None),
-    (failed(NO_MODEL), "model_not_found", None),
-    (failed(UNKNOWN_PARAMETER), "unknown_parameter", "session.tools[2].meta"),
-    (failed(limit("1m26.4s")), "rate_limit_exceeded", None),
-    (Faults(refusals={"session.update": [limit("6m0s")]}), "rate_limit_exceeded", None),
-    (Faults(refused_code="insufficient_quota"), "insufficient_quota", None),
+@pytest.mark.parametrize(
+    ("faults", "code", "param"),
+    [
+        (
+            Faults(refusals={"session.update": [UNKNOWN_PARAMETER]}),
+            "unknown_parameter",
+            "session.tools[2].meta",
+        ),
+        (Faults(refusals={"session.update": [QUOTA]}), "insufficient_quota", None),
+        (Faults(refusals={"response.create": [NO_MODEL]}), "model_not_found", None),
+        (failed(QUOTA), "insufficient_quota", None),
+        (failed(NO_MODEL), "model_not_found", None),
+        (failed(UNKNOWN_PARAMETER), "unknown_parameter", "session.tools[2].meta"),
+        (failed(limit("1m26.4s")), "rate_limit_exceeded", None),
+        (Faults(refusals={"session.update": [limit("6m0s")]}), "rate_limit_exceeded", None),
+        (Faults(refused_code="insufficient_quota"), "insufficient_quota", None),
+    ],
 )
 async def test_a_refusal_ends_the_call_without_another_try_and_its_words_are_kept(
     faults: Faults, code: str, param: str | None, caplog: pytest.LogCaptureFixture
@@ -106,14 +107,16 @@ async def test_a_refusal_ends_the_call_without_another_try_and_its_words_are_kep
     assert (logged.code, logged.param, logged.sentence) == (code, param, noted(call).message)  # type: ignore[attr-defined]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "faults",
-    Faults(refusals={"session.update": [limit("120ms")]}),
-    Faults(refusals={"response.create": [limit("0.1s"), limit("0.1s")]}),
-    failed(limit("150ms")),
-    failed(SERVER),
-    Faults(refusals={"response.create": [SERVER]}),
-    Faults(response_ends=[("incomplete", {"reason": "content_filter"})]),
+    [
+        Faults(refusals={"session.update": [limit("120ms")]}),
+        Faults(refusals={"response.create": [limit("0.1s"), limit("0.1s")]}),
+        failed(limit("150ms")),
+        failed(SERVER),
+        Faults(refusals={"response.create": [SERVER]}),
+        Faults(response_ends=[("incomplete", {"reason": "content_filter"})]),
+    ],
 )
 async def test_what_is_refused_for_a_moment_is_asked_for_again_and_the_call_goes_on(
     faults: Faults,
@@ -156,7 +159,7 @@ def refuse(call: Call, error: dict[str, Any], kind: str) -> list[signals.Action]
     return call.model("error", error={**error, "event_id": caused["event_id"]})
 
 
-@each_row("error", UNKNOWN_PARAMETER, QUOTA, NO_MODEL, limit("1m"))
+@pytest.mark.parametrize("error", [UNKNOWN_PARAMETER, QUOTA, NO_MODEL, limit("1m")])
 def test_no_time_passes_between_a_refusal_and_the_end_of_the_call(error: dict[str, Any]) -> None:
     call = opening()
     refuse(call, error, "session.update")
@@ -211,10 +214,12 @@ def test_a_limit_without_a_time_is_waited_for_as_the_server_said_of_its_limits()
     assert call.kinds().count("response.create") == asked + 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     "error",
-    {"code": "invalid_value", "message": NO_TRANSCRIBER["message"], "param": None},
-    NO_TRANSCRIBER,
+    [
+        {"code": "invalid_value", "message": NO_TRANSCRIBER["message"], "param": None},
+        NO_TRANSCRIBER,
+    ],
 )
 def test_a_transcription_is_left_out_once_and_only_where_it_is_what_was_refused(
     error: dict[str, Any],
@@ -239,14 +244,16 @@ def test_a_goodbye_that_is_refused_is_not_said() -> None:
     assert [(end.reason, end.said_goodbye) for end in call.ends] == [("draining", False)]
 
 
-@each_row(
-    "message, seconds",
-    ("Please try again in 1m26.4s. Visit the page.", 86.4),
-    ("Please try again in 6m0s.", 360),
-    ("please try again in 20ms", 0.02),
-    ("Please retry after 12 seconds.", 12),
-    ("please try again later.", None),
-    ("", None),
+@pytest.mark.parametrize(
+    ("message", "seconds"),
+    [
+        ("Please try again in 1m26.4s. Visit the page.", 86.4),
+        ("Please try again in 6m0s.", 360),
+        ("please try again in 20ms", 0.02),
+        ("Please retry after 12 seconds.", 12),
+        ("please try again later.", None),
+        ("", None),
+    ],
 )
 def test_how_long_a_limit_asks_to_wait_is_read_from_its_sentence(
     message: str, seconds: float | None
@@ -254,8 +261,9 @@ def test_how_long_a_limit_asks_to_wait_is_read_from_its_sentence(
     assert wait_of(message) == (None if seconds is None else pytest.approx(seconds))
 
 
-@each_row(
-    "error", None, [], "text", {"code": 7, "message": ["x"], "param": {}}, {"message": "a" * 9_000}
+@pytest.mark.parametrize(
+    "error",
+    [None, [], "text", {"code": 7, "message": ["x"], "param": {}}, {"message": "a" * 9_000}],
 )
 def test_a_refusal_of_any_form_is_one_bounded_line(error: object) -> None:
     said = refusal_of(error)

@@ -4,6 +4,7 @@ is known then.
 
 from typing import Any, get_args
 
+import pytest
 from openai.types.realtime import AudioTranscription
 from openai.types.realtime.realtime_session_create_request import RealtimeSessionCreateRequest
 
@@ -22,7 +23,6 @@ from tests.graphrag.realtime.test_refusals import (
     limit,
 )
 from tests.support.agent_documents import agent_document
-from tests.support.each_row import each_row
 from tests.support.faulty_double import Faults, FaultyDouble
 from tests.support.scripted_mind import ScriptedMind
 
@@ -41,16 +41,18 @@ def updates(*errors: dict[str, Any]) -> dict[str, Any]:
     return {"refusals": {"session.update": errors}}
 
 
-@each_row(
-    "faults, code, said",
-    (updates(UNKNOWN_PARAMETER), "model_refused", "session.tools[2].meta"),
-    (updates(QUOTA), "model_refused", "insufficient_quota: You exceeded"),
-    (updates(NO_TRANSCRIBER), "transcription_refused", "Supported values are: 'whisper-1'"),
-    (updates(limit("20s")), "model_not_tried", "Please try again in 20s"),
-    ({"refused_code": "model_not_found"}, "model_refused", "model_not_found"),
-    ({"refused_status": 401}, "model_refused", "HTTP 401"),
-    ({"refused_status": 503}, "model_not_tried", "HTTP 503"),
-    ({"closed_at": 2}, "model_not_tried", "lost"),
+@pytest.mark.parametrize(
+    ("faults", "code", "said"),
+    [
+        (updates(UNKNOWN_PARAMETER), "model_refused", "session.tools[2].meta"),
+        (updates(QUOTA), "model_refused", "insufficient_quota: You exceeded"),
+        (updates(NO_TRANSCRIBER), "transcription_refused", "Supported values are: 'whisper-1'"),
+        (updates(limit("20s")), "model_not_tried", "Please try again in 20s"),
+        ({"refused_code": "model_not_found"}, "model_refused", "model_not_found"),
+        ({"refused_status": 401}, "model_refused", "HTTP 401"),
+        ({"refused_status": 503}, "model_not_tried", "HTTP 503"),
+        ({"closed_at": 2}, "model_not_tried", "lost"),
+    ],
 )
 async def test_what_a_service_refuses_of_an_agent_is_said_when_it_is_started(
     faults: dict[str, Any], code: str, said: str

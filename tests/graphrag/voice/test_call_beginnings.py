@@ -8,16 +8,17 @@ import pytest
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.realtime.model_side import RealtimeRefused, RealtimeUnreachable
 from tests.support.agent_life import Api
-from tests.support.each_row import each_row
 from tests.support.held_calls import ended, held_call, opened_call, shop
 from tests.support.timeless import by_clock
 from tools.http.fetch import HttpAnswer, RequestFailed
 
 
-@each_row(
-    "failure, connections",
-    (RealtimeUnreachable(place="test", model="m", why="down"), 2),
-    (RealtimeRefused(place="test", model="m", why="key"), 1),
+@pytest.mark.parametrize(
+    ("failure", "connections"),
+    [
+        (RealtimeUnreachable(place="test", model="m", why="down"), 2),
+        (RealtimeRefused(place="test", model="m", why="key"), 1),
+    ],
 )
 @by_clock
 async def test_without_a_model_the_call_ends_with_what_is_owed(

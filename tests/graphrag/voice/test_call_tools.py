@@ -20,7 +20,6 @@ from tests.graphrag.agents.managing import ADMIN, ManagerCase
 from tests.graphrag.agents.managing import document as agent_document
 from tests.support.agent_life import document
 from tests.support.agents import GRAPH, REVIEWER
-from tests.support.each_row import each_row
 from tests.support.held_calls import HeldCall, held_call, opened_call
 from tests.support.opened import open_services
 from tests.support.scripted_mind import ScriptedMind
@@ -48,7 +47,7 @@ async def proposed(call: HeldCall) -> Any:
     return approval
 
 
-@each_row("decision", Approve(), Reject(feedback="Not now."))
+@pytest.mark.parametrize("decision", [Approve(), Reject(feedback="Not now.")])
 @by_clock
 async def test_what_a_caller_proposes_a_person_decides_and_the_caller_learns(
     decision: Approve | Reject,
@@ -76,7 +75,7 @@ async def test_what_a_caller_proposes_a_person_decides_and_the_caller_learns(
         assert call.records.stored["approvals"] == [{"approvalId": approval.id, "spokenCode": code}]
 
 
-@each_row("role", "editor", "reviewer", "admin")
+@pytest.mark.parametrize("role", ["editor", "reviewer", "admin"])
 @by_clock
 async def test_nobody_decides_as_a_caller(role: Any) -> None:
     async with held_call(clerk(), graph=GRAPH) as call:
@@ -147,7 +146,7 @@ async def followed(call: HeldCall) -> list[dict[str, Any]]:
     return [message async for message in call.runner.feed.follow()]
 
 
-@each_row("language", "en", "fr")
+@pytest.mark.parametrize("language", ["en", "fr"])
 def test_a_code_is_two_words_and_two_digits_however_it_is_written(language: Any) -> None:
     for _ in range(200):
         code = new_code(language)

@@ -5,12 +5,13 @@ cannot serve them.
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
+import pytest
+
 from datasources.base import Database
 from graphrag.agents.document_check import check_document
 from graphrag.bridge.signals import CallOver
 from graphrag.voice.follow_up import FollowUp, after_dial, without_service
 from tests.support.agent_life import LOCALE, Api, compiled, document
-from tests.support.each_row import each_row
 from tests.support.held_calls import ended, opened_call
 from tests.support.phone_calls import call_of, phone_server_on
 from tests.support.timeless import by_clock
@@ -29,7 +30,7 @@ def answered(after: FollowUp) -> tuple[str | None, int, tuple[str, ...]]:
     return after.destination, after.timeout_s, after.tried
 
 
-@each_row("status", "busy", "no-answer", "failed", "canceled", "")
+@pytest.mark.parametrize("status", ["busy", "no-answer", "failed", "canceled", ""])
 async def test_a_transfer_that_nobody_answers_goes_on_to_each_destination_once(
     memory: Database, api: Api, status: str
 ) -> None:
@@ -64,16 +65,24 @@ async def test_after_a_conversation_with_somebody_else_the_call_is_over(
     assert gone.destination == "+33333333333", "what a newer document does not name is left out"
 
 
-@each_row(
-    "reason, passes_on",
-    *(
-        (reason, True)
-        for reason in ("model_refused", "model_unreachable", "session_failed", "error", "draining")
-    ),
-    *(
-        (reason, False)
-        for reason in ("caller_hung_up", "agent_hung_up", "caller_silent", "max_duration")
-    ),
+@pytest.mark.parametrize(
+    ("reason", "passes_on"),
+    [
+        *(
+            (reason, True)
+            for reason in (
+                "model_refused",
+                "model_unreachable",
+                "session_failed",
+                "error",
+                "draining",
+            )
+        ),
+        *(
+            (reason, False)
+            for reason in ("caller_hung_up", "agent_hung_up", "caller_silent", "max_duration")
+        ),
+    ],
 )
 async def test_whoever_the_agent_cannot_serve_is_connected_with_the_fallback(
     memory: Database, api: Api, reason: Any, passes_on: bool
@@ -118,13 +127,15 @@ def test_a_chain_of_destinations_ends_whatever_a_document_says() -> None:
     assert tried == ("shop", "sales")
 
 
-@each_row(
-    "voice, where",
-    ({**DESKS, "fallback": "desc"}, "voice.fallback"),
-    (
-        {"destinations": {"sales": {"number": "+33111111111", "fallback": "shop"}}},
-        "voice.destinations.sales.fallback",
-    ),
+@pytest.mark.parametrize(
+    ("voice", "where"),
+    [
+        ({**DESKS, "fallback": "desc"}, "voice.fallback"),
+        (
+            {"destinations": {"sales": {"number": "+33111111111", "fallback": "shop"}}},
+            "voice.destinations.sales.fallback",
+        ),
+    ],
 )
 def test_a_fallback_that_is_no_destination_is_refused(voice: dict[str, Any], where: str) -> None:
     errors = check_document(document(voice=voice)).errors

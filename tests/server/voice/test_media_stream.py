@@ -14,7 +14,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from server.voice import media_stream
 from tests.server.voice.fake_calls import TWILIO_TOKEN, Answering, FakeCalls, with_calls
-from tests.support.each_row import each_row
 from tests.support.served import Served
 
 SIGNED = {
@@ -78,11 +77,11 @@ async def test_frames_pass_as_they_came_and_without_compression(answering: Answe
 FIRST = f"{1:032x}"
 
 
-@each_row(
-    "stolen",
+@pytest.mark.parametrize(
+    "stolen", [
     f"default.{FIRST}.{'x' * 22}", f"elsewhere.{FIRST}.{'s' * 22}", f"{FIRST}.{'s' * 22}", "", "." * 300,
     f"default.{FIRST}.{'s' * 21}é",
-)  # fmt: skip
+])  # fmt: skip
 async def test_a_stream_without_the_token_of_a_call_is_closed(
     answering: Answering, stolen: str
 ) -> None:
@@ -117,11 +116,11 @@ def forged(running: Served) -> float:
     return float(counted[1]) if counted else 0.0
 
 
-@each_row(
-    "headers",
+@pytest.mark.parametrize(
+    "headers", [
     {}, {"X-Twilio-Signature": SIGNED["X-Twilio-Signature"].swapcase()},
     {"Origin": "https://evil.example"}, {"Origin": "null"}, {"Origin": "http://["},
-)  # fmt: skip
+])  # fmt: skip
 async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict[str, str]) -> None:
     running, _ = answering
     before = forged(running)
@@ -132,7 +131,7 @@ async def test_a_forged_handshake_is_refused(answering: Answering, headers: dict
     assert forged(running) == before + 1
 
 
-@each_row("origin", "https://voice.example.com", "http://127.0.0.1:{port}")
+@pytest.mark.parametrize("origin", ["https://voice.example.com", "http://127.0.0.1:{port}"])
 async def test_a_page_of_ours_talks_but_brings_no_telephone(
     answering: Answering, origin: str
 ) -> None:

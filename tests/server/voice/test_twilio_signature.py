@@ -18,7 +18,6 @@ from server.voice.twilio_signature import (
     TwilioSignature,
     signature_of,
 )
-from tests.support.each_row import each_row
 
 TOKEN, SHARED = "an auth token", "a shared secret"
 HOST = "voice.example.com"
@@ -113,11 +112,11 @@ def test_it_takes_what_the_vendors_validator_takes_and_refuses_one_byte_changed(
         assert not is_let_in(ours, connection(other, signature, settings=settings), form)
 
 
-@each_row(
-    "signed",
+@pytest.mark.parametrize(
+    "signed", [
     f"wss://{HOST}/voice/stream", f"wss://{HOST}/voice/stream/", f"https://{HOST}/voice/stream",
     f"https://{HOST}/voice/stream/", f"wss://{HOST}:443/voice/stream", f"https://{HOST}:443/voice/stream",
-)  # fmt: skip
+])  # fmt: skip
 def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     signature = RequestValidator(TOKEN).compute_signature(signed, {})
     assert is_let_in(
@@ -129,11 +128,11 @@ def test_a_websocket_may_be_signed_in_any_of_its_spellings(signed: str) -> None:
     )
 
 
-@each_row(
-    "settings",
+@pytest.mark.parametrize(
+    "settings", [
     "key=wk_2,algorithm=HMAC_SHA256", "key=wk_1,algorithm=HMAC_MD5", "algorithm=HMAC_SHA256",
     "key=wk_2,algorithm=HMAC_SHA1", "key=,algorithm=HMAC_SHA256",
-)  # fmt: skip
+])  # fmt: skip
 def test_a_key_or_an_algorithm_that_is_not_ours_is_refused(settings: str) -> None:
     for secret in (TOKEN, SHARED, ""):
         for algorithm in ("sha1", "sha256", "md5"):

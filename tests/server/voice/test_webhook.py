@@ -12,7 +12,6 @@ from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.voice.errors import CallBlocked, CallsFull
 from graphrag.voice.follow_up import FollowUp
 from tests.server.voice.fake_calls import PUBLIC, TWILIO_TOKEN, Answering, with_calls
-from tests.support.each_row import each_row
 from tests.support.served import Served
 
 SID = "CA" + "0" * 32
@@ -87,8 +86,8 @@ REJECT = ("Reject", {}, "", [])
 BUSY = ("Reject", {"reason": "busy"}, "", [])
 
 
-@each_row(
-    "refusal, expected",
+@pytest.mark.parametrize(
+    ("refusal", "expected"), [
     (AgentNotRunning(agent_id="desk", state="draining"), [BUSY]),
     (CallsFull(), [BUSY]),
     (RuntimeError("the database is away"), [BUSY]),
@@ -102,7 +101,7 @@ BUSY = ("Reject", {"reason": "busy"}, "", [])
             ("Hangup", {}, "", []),
         ],
     ),
-)  # fmt: skip
+])  # fmt: skip
 async def test_a_call_that_is_not_taken_gets_an_answer(
     answering: Answering, refusal: Exception, expected: list[Any]
 ) -> None:
@@ -143,7 +142,9 @@ async def test_when_a_transfer_has_ended_twilio_asks_what_comes_next_until_nobod
     assert unsigned.status_code == 403
 
 
-@each_row("refusal", AgentNotRunning(agent_id="desk", state="stopped"), CallsFull())
+@pytest.mark.parametrize(
+    "refusal", [AgentNotRunning(agent_id="desk", state="stopped"), CallsFull()]
+)
 async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
     answering: Answering, refusal: Exception
 ) -> None:
@@ -155,8 +156,8 @@ async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
     assert dial.get("action", "").startswith(f"{PUBLIC}/voice/dialled/{7:032x}?")
 
 
-@each_row(
-    "after, expected",
+@pytest.mark.parametrize(
+    ("after", "expected"), [
     (FollowUp(), [("Hangup", {}, "", [])]),
     (
         FollowUp(destination="+33123456789", timeout_s=20, tried=("sales",), agent_id="desk"),
@@ -170,7 +171,7 @@ async def test_a_caller_who_cannot_be_served_is_connected_with_the_fallback(
         FollowUp(text="Try <later>", voice=None, language="en-US"),
         [("Say", {"language": "en-US"}, "Try <later>", []), ("Hangup", {}, "", [])],
     ),
-)  # fmt: skip
+])  # fmt: skip
 async def test_after_its_stream_a_call_goes_on_as_it_ended(
     answering: Answering, after: FollowUp, expected: list[Any]
 ) -> None:
@@ -204,7 +205,7 @@ async def test_a_large_form_is_refused_before_it_is_read(answering: Answering) -
     assert calls.begun == []
 
 
-@each_row("host", "127.0.0.1", "voice.example.com")
+@pytest.mark.parametrize("host", ["127.0.0.1", "voice.example.com"])
 async def test_without_a_token_only_this_computer_calls(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:

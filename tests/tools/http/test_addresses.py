@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from graphrag.agents.document_check import check_document
-from tests.support.each_row import each_row
 from tools.http.addresses import AddressRefused, AddressRules, host_matches, origin_of
 from tools.http.compiled import MAX_TOOL_S, compile_tool
 from tools.http.model import HttpTool
@@ -60,7 +59,7 @@ REFUSED = (
 PUBLIC = ("8.8.8.8", "2606:4700::1", "::ffff:8.8.8.8", "64:ff9b::808:808")
 
 
-@each_row("address", *REFUSED)
+@pytest.mark.parametrize("address", [*REFUSED])
 async def test_what_is_not_public_is_refused_as_a_name_and_as_a_literal(address: str) -> None:
     with pytest.raises(AddressRefused):
         await resolving(address).check("a.example", 443)
@@ -68,28 +67,30 @@ async def test_what_is_not_public_is_refused_as_a_name_and_as_a_literal(address:
         await resolving("8.8.8.8").check(address, 443)
 
 
-@each_row("address", *PUBLIC)
+@pytest.mark.parametrize("address", [*PUBLIC])
 async def test_what_is_public_is_allowed(address: str) -> None:
     assert await resolving(address).check("a.example", 443) == [address]
 
 
-@each_row("inside", "127.0.0.1", "169.254.169.254", "::1", "fe80::1")
+@pytest.mark.parametrize("inside", ["127.0.0.1", "169.254.169.254", "::1", "fe80::1"])
 async def test_one_private_address_among_public_ones_refuses_the_name(inside: str) -> None:
     for order in (("8.8.8.8", inside), (inside, "8.8.8.8"), ("8.8.8.8", "2606:4700::1", inside)):
         with pytest.raises(AddressRefused):
             await resolving(*order).check("a.example", 443)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "host",
-    "0x7f.1",
-    "2130706433",
-    "0x7f000001",
-    "127.1",
-    "017700000001",
-    "0177.0.0.1",
-    "127.0.0.0x1",
-    "1",
+    [
+        "0x7f.1",
+        "2130706433",
+        "0x7f000001",
+        "127.1",
+        "017700000001",
+        "0177.0.0.1",
+        "127.0.0.0x1",
+        "1",
+    ],
 )
 async def test_an_odd_spelling_of_an_address_is_refused_without_a_look_up(host: str) -> None:
     with pytest.raises(AddressRefused, match="odd spelling"):
@@ -132,7 +133,7 @@ async def test_a_list_of_hosts_closes_all_others() -> None:
         await resolving("127.0.0.1", only=("*.example.com",)).check("a.example.com", 443)
 
 
-@each_row("listens", "127.0.0.1", "0.0.0.0", "::", "localhost", "me.example")
+@pytest.mark.parametrize("listens", ["127.0.0.1", "0.0.0.0", "::", "localhost", "me.example"])
 async def test_the_service_itself_is_refused_whatever_is_allowed(listens: str) -> None:
     everything = ("0.0.0.0/0", "::/0", "localhost", "127.0.0.1", "me.example")
     address = "8.8.8.8" if listens == "me.example" else "127.0.0.1"
@@ -148,22 +149,24 @@ async def test_a_name_without_addresses_cannot_be_looked_up() -> None:
         await resolving().check("a.example", 443)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "url",
-    *(
-        "ftp://a.example",
-        "//a.example",
-        "https://",
-        "https://u:p@a.example",
-        "https://u@a.example/x",
-    ),
-    *(
-        "https://a.example:99999",
-        "https://a.example:0",
-        "https://[fe80::1%25eth0]/",
-        "https://[::1",
-    ),
-    *("javascript:alert(1)", "file:///etc/passwd", "https://a" + "b" * 70 + ".example"),
+    [
+        *(
+            "ftp://a.example",
+            "//a.example",
+            "https://",
+            "https://u:p@a.example",
+            "https://u@a.example/x",
+        ),
+        *(
+            "https://a.example:99999",
+            "https://a.example:0",
+            "https://[fe80::1%25eth0]/",
+            "https://[::1",
+        ),
+        *("javascript:alert(1)", "file:///etc/passwd", "https://a" + "b" * 70 + ".example"),
+    ],
 )
 def test_an_address_that_leads_nowhere_is_a_value_error(url: str) -> None:
     with pytest.raises(ValueError):
@@ -206,55 +209,69 @@ def mistakes(
     )
 
 
-@each_row(
-    "document, where, code",
-    ({"url": "https://{{args.host}}/x"}, "url", "host_not_literal"),
-    ({"url": "{{args.url}}"}, "url", "host_not_literal"),
-    ({"url": "{{base_url}}.evil.example/x"}, "url", "host_not_literal"),
-    ({"url": "{{base_url}}@evil.example/x"}, "url", "host_not_literal"),
-    ({"url": "{{base_url}}:81/x"}, "url", "host_not_literal"),
-    ({"url": "https://a.example{{args.x}}"}, "url", "host_not_literal"),
-    ({"url": "https://a.example\\@b.example/"}, "url", "host_not_literal"),
-    ({"url": "https://u:p@a.example/x"}, "url", "host_not_literal"),
-    ({"url": "https://a.example:99999/x"}, "url", "host_not_literal"),
-    ({"url": "ftp://a.example/x"}, "url", "host_not_literal"),
-    ({"url": "/x"}, "url", "host_not_literal"),
-    ({"url": "{{base_url}}/x", "base_url": None}, "url", "missing_base_url"),
-    ({"url": "{{base_url}}/{{args.x"}, "url", "bad_template"),
-    ({"url": "{{base_url}}/{{secret.KEY}}"}, "url", "secret_not_allowed_here"),
-    ({"params": {"a": ["{{nowhere.x}}"]}}, "params.a.0", "unknown_namespace"),
-    ({"headers": {"Host": "x"}}, "headers.Host", "bad_name"),
-    ({"headers": {"content-LENGTH": "1"}}, "headers.content-LENGTH", "bad_name"),
-    ({"headers": {"A b": "1"}}, "headers.A b", "bad_name"),
-    ({"headers": {"A": "{{secret.NONE}}"}}, "headers.A", "undeclared_secret"),
-    ({"headers": {"A": "{{secret.O}}"}}, "headers.A", "secret_not_allowed_here"),
-    ({"body": {}}, "body", "body_with_get"),
-    ({"body_builder": "confirm_order"}, "body_builder", "body_with_get"),
-    (
-        {"method": "POST", "body": {}, "body_builder": "confirm_order"},
-        "body_builder",
-        "both_body_and_builder",
-    ),
-    ({"method": "POST", "body_builder": "nothing"}, "body_builder", "unknown_builder"),
-    ({"store_in_ctx": {"had_conversation": "$"}}, "store_in_ctx.had_conversation", "reserved_name"),
-    ({"store_in_ctx": {"a": "$["}}, "store_in_ctx.a", "bad_jsonpath"),
-    ({"on_success_flags": ["ok", "should_hangup"]}, "on_success_flags.1", "reserved_name"),
-    ({"success_if": "$.a ="}, "success_if", "bad_expression"),
-    ({"on_success": {"return": {"e": "{{error}}"}}}, "on_success.return.e", "unknown_namespace"),
-    (
-        {"pre_steps": [STOP, {**STOP, "fail_before": "ctx.y"}]},
-        "pre_steps.1.fail_before",
-        "duplicate_name",
-    ),
-    ({"pre_steps": [{"condition": "ctx.x"}]}, "pre_steps.0.fail_return", "missing_field"),
-    ({"pre_steps": [{"extract": {"a": "$"}}]}, "pre_steps.0.url", "missing_field"),
-    ({"pre_steps": [{**STOP, "condition": "f()"}]}, "pre_steps.0.condition", "bad_expression"),
-    (
-        {"pre_steps": [{**STOP, "fail_return": "{{ctx.x"}]},
-        "pre_steps.0.fail_return",
-        "bad_template",
-    ),
-    ({"pre_steps": [{"url": "{{base_url}}/{{order}}"}]}, "pre_steps.0.url", "unknown_namespace"),
+@pytest.mark.parametrize(
+    ("document", "where", "code"),
+    [
+        ({"url": "https://{{args.host}}/x"}, "url", "host_not_literal"),
+        ({"url": "{{args.url}}"}, "url", "host_not_literal"),
+        ({"url": "{{base_url}}.evil.example/x"}, "url", "host_not_literal"),
+        ({"url": "{{base_url}}@evil.example/x"}, "url", "host_not_literal"),
+        ({"url": "{{base_url}}:81/x"}, "url", "host_not_literal"),
+        ({"url": "https://a.example{{args.x}}"}, "url", "host_not_literal"),
+        ({"url": "https://a.example\\@b.example/"}, "url", "host_not_literal"),
+        ({"url": "https://u:p@a.example/x"}, "url", "host_not_literal"),
+        ({"url": "https://a.example:99999/x"}, "url", "host_not_literal"),
+        ({"url": "ftp://a.example/x"}, "url", "host_not_literal"),
+        ({"url": "/x"}, "url", "host_not_literal"),
+        ({"url": "{{base_url}}/x", "base_url": None}, "url", "missing_base_url"),
+        ({"url": "{{base_url}}/{{args.x"}, "url", "bad_template"),
+        ({"url": "{{base_url}}/{{secret.KEY}}"}, "url", "secret_not_allowed_here"),
+        ({"params": {"a": ["{{nowhere.x}}"]}}, "params.a.0", "unknown_namespace"),
+        ({"headers": {"Host": "x"}}, "headers.Host", "bad_name"),
+        ({"headers": {"content-LENGTH": "1"}}, "headers.content-LENGTH", "bad_name"),
+        ({"headers": {"A b": "1"}}, "headers.A b", "bad_name"),
+        ({"headers": {"A": "{{secret.NONE}}"}}, "headers.A", "undeclared_secret"),
+        ({"headers": {"A": "{{secret.O}}"}}, "headers.A", "secret_not_allowed_here"),
+        ({"body": {}}, "body", "body_with_get"),
+        ({"body_builder": "confirm_order"}, "body_builder", "body_with_get"),
+        (
+            {"method": "POST", "body": {}, "body_builder": "confirm_order"},
+            "body_builder",
+            "both_body_and_builder",
+        ),
+        ({"method": "POST", "body_builder": "nothing"}, "body_builder", "unknown_builder"),
+        (
+            {"store_in_ctx": {"had_conversation": "$"}},
+            "store_in_ctx.had_conversation",
+            "reserved_name",
+        ),
+        ({"store_in_ctx": {"a": "$["}}, "store_in_ctx.a", "bad_jsonpath"),
+        ({"on_success_flags": ["ok", "should_hangup"]}, "on_success_flags.1", "reserved_name"),
+        ({"success_if": "$.a ="}, "success_if", "bad_expression"),
+        (
+            {"on_success": {"return": {"e": "{{error}}"}}},
+            "on_success.return.e",
+            "unknown_namespace",
+        ),
+        (
+            {"pre_steps": [STOP, {**STOP, "fail_before": "ctx.y"}]},
+            "pre_steps.1.fail_before",
+            "duplicate_name",
+        ),
+        ({"pre_steps": [{"condition": "ctx.x"}]}, "pre_steps.0.fail_return", "missing_field"),
+        ({"pre_steps": [{"extract": {"a": "$"}}]}, "pre_steps.0.url", "missing_field"),
+        ({"pre_steps": [{**STOP, "condition": "f()"}]}, "pre_steps.0.condition", "bad_expression"),
+        (
+            {"pre_steps": [{**STOP, "fail_return": "{{ctx.x"}]},
+            "pre_steps.0.fail_return",
+            "bad_template",
+        ),
+        (
+            {"pre_steps": [{"url": "{{base_url}}/{{order}}"}]},
+            "pre_steps.0.url",
+            "unknown_namespace",
+        ),
+    ],
 )
 def test_a_mistake_is_found_at_its_place(document: dict[str, Any], where: str, code: str) -> None:
     found = mistakes(**document)

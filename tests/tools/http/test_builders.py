@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.each_row import each_row
 from tests.support.loopback_api import loopback_api
 from tests.tools.http.test_fetch import LyingNames
 from tools.http import builders
@@ -94,20 +93,22 @@ def test_a_menu_may_stand_elsewhere() -> None:
     assert body["items"][0]["menuItemId"] == "uuid-pizza-marg"
 
 
-@each_row(
-    "items, named",
-    ([PIZZA | {"id": 99}], "'99'"),
-    (
-        [PIZZA, PIZZA | {"selected_options": [{"name": "T", "choice_id": 41}]}],
-        "items.1.selected_options.0",
-    ),
-    ([PIZZA | {"unit_price": "cheap"}], "items.0.unit_price"),
-    ([PIZZA | {"unit_price": float("inf")}], "items.0.unit_price"),
-    ([PIZZA | {"quantity": 0}], "items.0.quantity"),
-    ([PIZZA | {"quantity": True}], "items.0.quantity"),
-    (["3"], "items"),
-    ([], "items"),
-    (None, "items"),
+@pytest.mark.parametrize(
+    ("items", "named"),
+    [
+        ([PIZZA | {"id": 99}], "'99'"),
+        (
+            [PIZZA, PIZZA | {"selected_options": [{"name": "T", "choice_id": 41}]}],
+            "items.1.selected_options.0",
+        ),
+        ([PIZZA | {"unit_price": "cheap"}], "items.0.unit_price"),
+        ([PIZZA | {"unit_price": float("inf")}], "items.0.unit_price"),
+        ([PIZZA | {"quantity": 0}], "items.0.quantity"),
+        ([PIZZA | {"quantity": True}], "items.0.quantity"),
+        (["3"], "items"),
+        ([], "items"),
+        (None, "items"),
+    ],
 )
 def test_wrong_item_is_named(items: Any, named: str) -> None:
     with pytest.raises(BuilderFailed, match=named):
@@ -192,20 +193,25 @@ def test_clock_changes() -> None:
     assert reserve(autumn_night, "02:30")["reservationTime"] == "2025-10-26T00:30:00Z"
 
 
-@each_row("clock", "", "25:00", "8pm", "20:00:00", "20h", None)
+@pytest.mark.parametrize("clock", ["", "25:00", "8pm", "20:00:00", "20h", None])
 def test_no_time_of_day_is_refused(clock: Any) -> None:
     with pytest.raises(BuilderFailed, match="reservation_time"):
         reserve(SIX_IN_PARIS, clock)
 
 
-@each_row(
-    "value, code",
-    ("no_such", "unknown_builder"),
-    ({"options": {}}, "unknown_builder"),
-    ({"name": "confirm_order", "options": {"itemmap": "ctx.m"}}, "wrong_type"),
-    ({"name": "confirm_order", "options": {"item_map": "secret.m"}}, "wrong_type"),
-    ({"name": "confirm_reservation", "options": {"timezone": "Mars/Olympus"}}, "wrong_type"),
-    ({"name": "confirm_reservation", "options": {"timezone": "../../etc/passwd"}}, "wrong_type"),
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("no_such", "unknown_builder"),
+        ({"options": {}}, "unknown_builder"),
+        ({"name": "confirm_order", "options": {"itemmap": "ctx.m"}}, "wrong_type"),
+        ({"name": "confirm_order", "options": {"item_map": "secret.m"}}, "wrong_type"),
+        ({"name": "confirm_reservation", "options": {"timezone": "Mars/Olympus"}}, "wrong_type"),
+        (
+            {"name": "confirm_reservation", "options": {"timezone": "../../etc/passwd"}},
+            "wrong_type",
+        ),
+    ],
 )
 def test_wrong_builder_is_refused(value: Any, code: str) -> None:
     with pytest.raises(BadText) as refused:

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from tests.support.each_row import each_row
 from tests.support.raw_api import RawApi, answer, raw_api
 from tools.http.addresses import Origin
 from tools.http.fetch import HttpClient, PreparedRequest, RequestFailed
@@ -43,15 +42,17 @@ async def fetched(api: RawApi) -> object:
         await client.aclose()
 
 
-@each_row("early", b"", EARLY, EARLY * MAX_INTERIM, b"HTTP/1.1 100 Continue\r\n\r\n" + EARLY)
+@pytest.mark.parametrize(
+    "early", [b"", EARLY, EARLY * MAX_INTERIM, b"HTTP/1.1 100 Continue\r\n\r\n" + EARLY]
+)
 async def test_a_few_interim_answers_pass_for_each_request_of_a_connection(early: bytes) -> None:
     async with sending(early) as api:
         assert await posted(api, times=2) == [200, 200]
         assert await fetched(api) == {"ok": True}
 
 
-@each_row(
-    "early", EARLY * (MAX_INTERIM + 1), EARLY * 5_000, b"HTTP/1.1 103 X\r\nA: " + b"x" * 200_000
+@pytest.mark.parametrize(
+    "early", [EARLY * (MAX_INTERIM + 1), EARLY * 5_000, b"HTTP/1.1 103 X\r\nA: " + b"x" * 200_000]
 )
 async def test_a_flood_of_them_ends_the_request(early: bytes) -> None:
     async with sending(early) as api:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import tools.http
-from tests.support.each_row import each_row
 from tests.tools.http.values import EVERY, JSON, NOW, conversation, parse_template, scope
 from tools.http.problems import BadText
 from tools.http.scope import AT_END, INSTRUCTIONS, TOOL
@@ -135,29 +134,31 @@ def test_bare_name_is_of_the_steps_and_nothing_else() -> None:
     assert rendered("{{args.found}}", **values) == 3
 
 
-@each_row(
-    "text, value, expected",
-    ("{{args.x | default('no')}}", None, "no"),
-    ('{{args.x | default("a | b }}")}}', None, "a | b }}"),
-    ("{{args.x | default(-12)}}", None, -12),
-    ("{{args.x | default(1.5e3)}}", None, 1500.0),
-    ("{{args.x | default(true)}}", None, True),
-    ("{{args.x | default(null)}}", None, None),
-    ("{{args.x | default(caller_phone)}}", None, "+33612345678"),
-    ("{{args.x | default(args.y) | default(7)}}", None, 7),
-    ("{{args.x | default(7)}}", False, False),
-    ("{{args.x | default(7)}}", "", ""),
-    ("{{args.x | int}}", "12", 12),
-    ("{{args.x | int}}", 12.0, 12),
-    ("{{args.x | int}}", True, 1),
-    ("{{args.x | int}}", None, None),
-    ("{{args.x | float}}", "-1.5e2", -150.0),
-    ("{{args.x | float}}", 3, 3.0),
-    ("{{args.x | float}}", None, None),
-    ("{{args.x | string}}", 12, "12"),
-    ("{{args.x | string}}", True, "true"),
-    ("{{args.x | json}}", {"a": [1, None]}, '{"a":[1,null]}'),
-    ("{{args.x | json}}", None, "null"),
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("{{args.x | default('no')}}", None, "no"),
+        ('{{args.x | default("a | b }}")}}', None, "a | b }}"),
+        ("{{args.x | default(-12)}}", None, -12),
+        ("{{args.x | default(1.5e3)}}", None, 1500.0),
+        ("{{args.x | default(true)}}", None, True),
+        ("{{args.x | default(null)}}", None, None),
+        ("{{args.x | default(caller_phone)}}", None, "+33612345678"),
+        ("{{args.x | default(args.y) | default(7)}}", None, 7),
+        ("{{args.x | default(7)}}", False, False),
+        ("{{args.x | default(7)}}", "", ""),
+        ("{{args.x | int}}", "12", 12),
+        ("{{args.x | int}}", 12.0, 12),
+        ("{{args.x | int}}", True, 1),
+        ("{{args.x | int}}", None, None),
+        ("{{args.x | float}}", "-1.5e2", -150.0),
+        ("{{args.x | float}}", 3, 3.0),
+        ("{{args.x | float}}", None, None),
+        ("{{args.x | string}}", 12, "12"),
+        ("{{args.x | string}}", True, "true"),
+        ("{{args.x | json}}", {"a": [1, None]}, '{"a":[1,null]}'),
+        ("{{args.x | json}}", None, "null"),
+    ],
 )
 def test_filters(text: str, value: Any, expected: Any) -> None:
     got = rendered(text, args={"x": value})
@@ -165,13 +166,18 @@ def test_filters(text: str, value: Any, expected: Any) -> None:
     assert type(got) is type(expected)
 
 
-@each_row(
-    "kind, value",
-    *[
-        ("int", wrong)
-        for wrong in ("12.5", "abc", 12.5, "1_0", " 1", "", [], {}, float("inf"), "9" * 9999)
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *[
+            ("int", wrong)
+            for wrong in ("12.5", "abc", 12.5, "1_0", " 1", "", [], {}, float("inf"), "9" * 9999)
+        ],
+        *[
+            ("float", wrong)
+            for wrong in ("nan", "inf", "1e999", "", True, [], 10**400, float("nan"))
+        ],
     ],
-    *[("float", wrong) for wrong in ("nan", "inf", "1e999", "", True, [], 10**400, float("nan"))],
 )
 def test_wrong_value_of_a_filter_is_a_template_error(kind: str, value: Any) -> None:
     with pytest.raises(TemplateFailed) as failed:
@@ -180,21 +186,23 @@ def test_wrong_value_of_a_filter_is_a_template_error(kind: str, value: Any) -> N
     assert len(str(failed.value)) < 100
 
 
-@each_row(
-    "text, code, column",
-    ("Hi {{args.x", "bad_template", 11),
-    ("Hi {{}}", "bad_template", 6),
-    ("{{ 12 }}", "bad_template", 4),
-    ("{{ 'x' }}", "bad_template", 4),
-    ("{{args.x | }}", "bad_template", 12),
-    ("{{args.x | default}}", "bad_template", 19),
-    ("{{args.x + 1}}", "bad_template", 9),
-    ("{{args.x | upper}}", "unknown_filter", 12),
-    ("Hi {{user.x}}", "unknown_namespace", 6),
-    ("{{args.x | default(nobody)}}", "unknown_namespace", 20),
-    ("{{secret.KEY}}", "secret_not_allowed_here", 3),
-    ("{{args." + "x" * 2_000 + "}}", "bad_template", None),
-    ("{{args.x}}" * 101, "bad_template", 1001),
+@pytest.mark.parametrize(
+    ("text", "code", "column"),
+    [
+        ("Hi {{args.x", "bad_template", 11),
+        ("Hi {{}}", "bad_template", 6),
+        ("{{ 12 }}", "bad_template", 4),
+        ("{{ 'x' }}", "bad_template", 4),
+        ("{{args.x | }}", "bad_template", 12),
+        ("{{args.x | default}}", "bad_template", 19),
+        ("{{args.x + 1}}", "bad_template", 9),
+        ("{{args.x | upper}}", "unknown_filter", 12),
+        ("Hi {{user.x}}", "unknown_namespace", 6),
+        ("{{args.x | default(nobody)}}", "unknown_namespace", 20),
+        ("{{secret.KEY}}", "secret_not_allowed_here", 3),
+        ("{{args." + "x" * 2_000 + "}}", "bad_template", None),
+        ("{{args.x}}" * 101, "bad_template", 1001),
+    ],
 )
 def test_mistake_says_code_and_column(text: str, code: str, column: int | None) -> None:
     with pytest.raises(BadText) as bad:
@@ -229,7 +237,7 @@ def test_a_value_stays_in_its_segment_of_an_address(value: str) -> None:
     assert split.fragment == ""
 
 
-@each_row("value", ".", "..", "\ud800")
+@pytest.mark.parametrize("value", [".", "..", "\ud800"])
 def test_no_value_climbs_out_of_a_path(value: str) -> None:
     template = parse_template("/orders/{{args.x}}/items", EVERY)
     with pytest.raises(TemplateFailed) as failed:
@@ -237,7 +245,7 @@ def test_no_value_climbs_out_of_a_path(value: str) -> None:
     assert failed.value.code == "template_error"
 
 
-@each_row("value", None, "")
+@pytest.mark.parametrize("value", [None, ""])
 def test_nothing_in_a_path_is_a_missing_value(value: Any) -> None:
     template = parse_template("/a/{{args.id}}", EVERY)
     with pytest.raises(TemplateFailed, match=r"args\.id") as failed:
