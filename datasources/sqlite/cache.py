@@ -21,7 +21,7 @@ class Sized(Protocol):
 T = TypeVar("T", bound=Sized)
 
 
-class _Entry(NamedTuple):
+class _Cached(NamedTuple):
     version: object
     value: Any
     nbytes: int
@@ -34,7 +34,7 @@ class Cache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._entries: OrderedDict[Name, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Name, _Cached] = OrderedDict()
         self._lock = threading.Lock()
         self._loading: defaultdict[Name, threading.Lock] = defaultdict(threading.Lock)
 
@@ -55,7 +55,7 @@ class Cache:
             older = self._entries.get(name)
             try:
                 made = load(None if older is None else cast(T, older.value))
-                self._put(name, _Entry(version, made, made.nbytes))
+                self._put(name, _Cached(version, made, made.nbytes))
             finally:
                 with self._lock:
                     self._loading.pop(name, None)
@@ -69,7 +69,7 @@ class Cache:
             self._entries.move_to_end(name)
             return entry.value
 
-    def _put(self, name: Name, entry: _Entry) -> None:
+    def _put(self, name: Name, entry: _Cached) -> None:
         with self._lock:
             self._drop(name)
             self._entries[name] = entry

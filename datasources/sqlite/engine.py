@@ -13,7 +13,7 @@ from datasources.hits import Hit, SearchField, VectorQuery
 from datasources.links import Direction, Link, TypedLink
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
-from datasources.sqlite.held_graph import HeldGraph
+from datasources.sqlite.held_graph import HeldGraphReads
 from datasources.sqlite.index_manager import IndexFiles, IndexManager
 from datasources.sqlite.pool import Pool
 from datasources.sqlite.rows import GraphRow, graph_row_by_id
@@ -94,7 +94,7 @@ class Engine:
     def graph(self, connection: sqlite3.Connection, row: GraphRow) -> GraphReads:
         """Returns the reads of a graph at the moment of the connection's transaction."""
         if self.is_held(row):
-            return HeldGraph(connection, row, self.cache)
+            return HeldGraphReads(connection, row, self.cache)
         return StoredGraph(connection, row, self.indexes)
 
     def close(self) -> None:

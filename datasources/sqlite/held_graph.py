@@ -24,7 +24,7 @@ from datasources.types import Edge, Node, Subgraph, parse_document
 
 @final
 @dataclass(slots=True, eq=False)
-class Documents:
+class GraphElements:
     """The nodes and edges of one revision, both in key order.
 
     `edges_at` holds the keys of each node's edges, an edge to itself once; `ends` the nodes at the
@@ -39,7 +39,7 @@ class Documents:
     _edges: dict[str, Edge] = field(default_factory=dict[str, Edge])
 
     @staticmethod
-    def load(connection: sqlite3.Connection, row: GraphRow) -> Documents:
+    def load(connection: sqlite3.Connection, row: GraphRow) -> GraphElements:
         nodes = connection.execute(sql.ALL_NODES, row.range).fetchall()
         edges = connection.execute(sql.ALL_EDGES, {"graph": row.id}).fetchall()
         keys: dict[int, str] = {rid: key for rid, key, _ in nodes}
@@ -50,7 +50,7 @@ class Documents:
             edges_at[link.source].append(key)
             if source != target:
                 edges_at[link.target].append(key)
-        return Documents(
+        return GraphElements(
             node_bodies={key: body for _, key, body in nodes},
             edge_bodies={key: body for key, _, _, body in edges},
             ends=ends,
@@ -95,7 +95,7 @@ class Documents:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldGraph:
+class HeldGraphReads:
     """Implements GraphReads from memory."""
 
     connection: sqlite3.Connection
@@ -103,11 +103,11 @@ class HeldGraph:
     cache: Cache
 
     @property
-    def _documents(self) -> Documents:
+    def _documents(self) -> GraphElements:
         return self.cache.get(
             ("documents", self.row.id),
             self.row.revision,
-            lambda _: Documents.load(self.connection, self.row),
+            lambda _: GraphElements.load(self.connection, self.row),
         )
 
     def nodes(self, sheet: str | None, after: str | None, limit: int | None) -> list[Node]:

@@ -27,11 +27,11 @@ from datasources.sqlite import writes
 from datasources.sqlite.engine import Engine, GraphReads
 from datasources.sqlite.everywhere import WorkspaceView
 from datasources.sqlite.index_manager import IndexKind
-from datasources.sqlite.node_types import held_configs
 from datasources.sqlite.rows import GraphRow, graph_row
 from datasources.sqlite.stored_graph import read_stats, read_vector_info, read_vectors
 from datasources.sqlite.text_index import TEXT_INDEX
 from datasources.sqlite.vector_index import can_match, vector_groups, vector_index_kind
+from datasources.sqlite.visible_types import held_configs
 from datasources.text import tokenize
 from datasources.types import (
     Edge,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from datasources.builtin_types import types_by_name
 from datasources.sqlite import statements as sql
-from datasources.sqlite.node_types import read_configs
 from datasources.sqlite.schema import WORDS, connect, translate
+from datasources.sqlite.visible_types import read_configs
 from datasources.sqlite.words import reindex_types
 from datasources.text import PLAIN_LETTERS, WORDS_VERSION
 

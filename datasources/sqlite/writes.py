@@ -16,9 +16,9 @@ from datasources.hits import NodeVector
 from datasources.links import Link
 from datasources.sqlite import statements as sql
 from datasources.sqlite.change_log import VECTOR_LOG
-from datasources.sqlite.node_types import read_configs
 from datasources.sqlite.records import write_record
 from datasources.sqlite.rows import GraphRow, array, graph_row
+from datasources.sqlite.visible_types import read_configs
 from datasources.sqlite.words import CHUNK, WordChanges, reindex_types, stored_words
 from datasources.types import (
     ROOT_WORKSPACE,

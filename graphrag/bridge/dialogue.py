@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, final
 
 from graphrag.bridge import phone_messages, signals
-from graphrag.bridge.outbox import Outbox
+from graphrag.bridge.outbox import BridgeOutbox
 from graphrag.bridge.playback import BYTES_A_MS, ItemSound, Playback
 from graphrag.bridge.response_gate import ResponseGate
 from graphrag.bridge.signals import EndReason
@@ -76,7 +76,7 @@ class Dialogue:
         self.playback = Playback()
         self.gate = ResponseGate()
         self.tools = ToolRounds(session)
-        self.outbox = Outbox()
+        self.outbox = BridgeOutbox()
         self.timers = Timers(session, now)
         self.early_audio = EarlyAudio()
         self.phase: CallPhase = "opening"

@@ -16,7 +16,7 @@ _MILLISECONDS = re.compile(r"\b(\d{1,9})\s*ms")
 
 
 @final
-class Outbox:
+class BridgeOutbox:
     """Actions in the order in which they are to be carried out."""
 
     def __init__(self) -> None:

@@ -1,5 +1,7 @@
 """The samples that come with the service: body builders of a restaurant, and the demo API.
 
-Their data (agent documents, call scripts) is in `mock_data`. Modules for other packages:
-`restaurant_bodies`, `demo_api`.
+Their data (agent documents, call scripts) is in `mock_data`. The builders are registered by
+name (`restaurant_bodies`) when the service starts.
+
+From outside: `demo_api`.
 """

@@ -1,6 +1,7 @@
 """Simulates phone calls: a telephone and a Realtime server in software, speech, call scripts.
 
-Calls can be made without a telephone, a key or a network. Modules for other packages:
-`realtime_double`, `minds`, `call_script`, `simulated_call`, `phone_simulator`, `twilio_line`,
-`speech`, `mu_law`, `fast_loop`.
+Calls can be made without a telephone, a key or a network.
+
+From outside: `simulated_call`, `script_player` and `call_script` (calls), `realtime_double` and
+`minds` (the model), `twilio_line`, `speech` and `fast_loop`.
 """
