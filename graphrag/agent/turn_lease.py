@@ -114,8 +114,12 @@ class TurnLeases:
         return expires - HELD_MS if isinstance(expires, int) else None
 
     async def runs(self, thread_id: str) -> bool:
-        """Say whether somebody holds a thread now. Raises: SourceError."""
-        return await self.holder(thread_id) is not None
+        """Returns whether a turn of a thread runs, here or in another process.
+
+        One that ends here runs until `held` would let another begin: its stored lease is given
+        back a moment earlier. Raises: SourceError.
+        """
+        return thread_id in self._here or await self.holder(thread_id) is not None
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
         """Return what is stored on the leases about a graph that are held

@@ -83,6 +83,26 @@ async def test_of_many_that_want_a_thread_at_once_one_gets_it() -> None:
         assert await records.get(KIND, "turn/t") is None
 
 
+async def test_a_thread_that_is_said_to_be_free_can_be_held() -> None:
+    async with open_nba("default") as database:
+        ours = leases(database.records("default"), Clock())
+        ends = asyncio.Event()
+
+        async def turn() -> None:
+            async with ours.held("t"):
+                await ends.wait()
+
+        running = asyncio.create_task(turn())
+        while not await ours.runs("t"):  # noqa: ASYNC110 - every step of the loop is looked at
+            await asyncio.sleep(0)
+        ends.set()
+        while await ours.runs("t"):  # noqa: ASYNC110 - every step of the loop is looked at
+            await asyncio.sleep(0)
+        async with ours.held("t"):
+            assert await ours.runs("t")
+        await running
+
+
 async def test_a_hold_is_renewed_as_long_as_its_turn_lasts() -> None:
     async with open_nba("default") as database:
         records = database.records("default")
