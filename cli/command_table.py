@@ -146,11 +146,6 @@ COMMANDS = {
         "policy",
         "Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH.",
     ),
-    "agents-seen": ListedCommand(
-        "cli.agents_seen",
-        "agents_seen",
-        "List the programs that propose from outside (MCP, AG-UI, OpenAI's interface, REST), or rule one.",
-    ),
     "undo": ListedCommand(
         "cli.review",
         "undo",

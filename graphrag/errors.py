@@ -109,8 +109,8 @@ CODES, MEANINGS = _table(
         "forbidden",
         403,
         {},
-        "NotAllowed ProgramRefused ProgramUnknown ProgramRulesFull AutomationForbidden AgentBlocked "
-        "CallerForbidden CallForbidden CallBlocked ForeignPage RoleNeeded",
+        "NotAllowed AutomationForbidden AgentBlocked CallerForbidden CallForbidden CallBlocked "
+        "ForeignPage RoleNeeded",
     ),
     ("host_not_allowed", 422, {}, ""),
     (

@@ -48,7 +48,7 @@ class ApprovalDocument(ReviewWords):
     `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run
     that proposed it, `codemodId` the replacement over many graphs that it is a part of,
     `spokenCode` what a caller on the telephone names it by. `client`: the program that proposed it
-    (`channel`, `name`, `version`, `keyId`), `program`: what its rules know it by. `objection`: why
+    (`channel`, `name`, `version`, `keyId`), `program`: its id. `objection`: why
     who asks may not decide it; without it they may. `codeErrors`: new code that cannot be parsed,
     also said in `warnings`. `shortened`: a list was long, or the change is large, and this one is
     without what it changes: read it by its id.
@@ -95,7 +95,7 @@ def approval_document(
 ) -> ApprovalDocument:
     """Return an approval as a person sees it."""
     person = place.person
-    code = place.services.approvals.objection(approval, person)
+    code = place.services.approvals.objection(approval.asker, person)
     document = approval.to_document()
     result = {k: v for k, v in document.get("result", {}).items() if k not in _INNER}
     more = {

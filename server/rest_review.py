@@ -1,6 +1,4 @@
-"""REST of review: what waits for a decision, deciding, undoing, the audit log,
-programs that propose.
-"""
+"""REST of review: proposals, decisions, undo, policies and the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +14,6 @@ from graphrag.approvals.broken_code import broken_code
 from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import MAX_COMMENT_CHARS
 from graphrag.approvals.policies import PolicyView
-from graphrag.approvals.programs import MAX_ID, Program, ProgramRule, RuleDeciders
 from graphrag.approvals.validation import ActionClass
 from graphrag.i18n import Language
 from server.approval_documents import (
@@ -334,95 +331,4 @@ async def verify(
         entries=found.entries,
         head=found.head,
         faults=list(found.faults),
-    )
-
-
-ProgramId = Annotated[str, Field(min_length=1, max_length=MAX_ID)]
-
-
-class ProgramDocument(AnswerBody):
-    """A program that proposed, or that a rule is for; `client` as it named itself last (`channel`,
-    `name`, `version`, `keyId`). `today`: what counted against its rule's `daily`. Units: times in
-    milliseconds since 1970.
-    """
-
-    id: str
-    client: dict[str, str]
-    first: int | None = Field(default=None, alias="firstTime")
-    last: int | None = Field(default=None, alias="lastTime")
-    proposed: int = 0
-    today: int = 0
-    rule: ProgramRule | None = None
-
-
-class ProgramList(AnswerBody):
-    programs: list[ProgramDocument]
-
-
-def _listed(found: list[Program]) -> ProgramList:
-    return ProgramList(programs=[ProgramDocument.model_validate(one) for one in found])
-
-
-@router.get("/programs", **EXCLUDE_NONE)
-async def programs(workspaces: Workspaces) -> ProgramList:
-    """List the programs that proposed from outside (MCP, AG-UI, OpenAI's interface, REST) or
-    have a rule.
-    """
-    place = await workspaces.one()
-    return _listed(await place.services.approvals.programs(place.person))
-
-
-class RuleRequest(RequestBody):
-    """`program`: `key:ID` of an API key, `CHANNEL/NAME` or `CHANNEL`; the most special rule holds
-    alone. Without `rule` its rule is removed.
-    """
-
-    class Rule(RequestBody):
-        classes: Annotated[list[ActionClass], Field(max_length=6)] | None = None
-        daily: Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-        deciders: RuleDeciders = "workspace"
-        blocked: bool = False
-
-    program: ProgramId
-    rule: Rule | None = None
-
-
-@router.put("/programs/rule", **EXCLUDE_NONE)
-async def set_rule(workspaces: Workspaces, body: RuleRequest) -> ProgramList:
-    """Say what a program may propose; the audit log keeps it."""
-    place = await workspaces.one()
-    given = body.rule
-    classes = None if given is None or given.classes is None else tuple(given.classes)
-    rule = (
-        None
-        if given is None
-        else ProgramRule(**given.model_dump(exclude={"classes"}), classes=classes)
-    )
-    return _listed(
-        await place.services.approvals.set_program_rule(body.program, rule, place.person)
-    )
-
-
-class ProgramUndone(AnswerBody):
-    """The undos, and the changes that stand because later ones rest on them, with why."""
-
-    undone: list[ApprovalDocument]
-    refused: list[NotDecided]
-
-
-class UndoProgramRequest(RequestBody):
-    program: ProgramId
-
-
-@router.post("/programs/undo", name="undo", **EXCLUDE_NONE)
-async def undo_program(
-    workspaces: Workspaces, language: InLanguage, body: UndoProgramRequest
-) -> ProgramUndone:
-    """Undo all changes of a program that were applied and stand, the latest first."""
-    place = await workspaces.one()
-    found = await place.services.approvals.undo_program(body.program, place.person)
-    refused = [_refused(approval.id, exc, language) for approval, exc in found.refused]
-    listing = ApprovalListing(language)
-    return ProgramUndone(
-        undone=[listing.document(place, one) for one in found.done], refused=refused
     )

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datasources.errors import SourceError
 from graphrag.agent.thread_store import ThreadError, Threads
 from graphrag.approvals import ApprovalNotFound, Approvals
-from graphrag.approvals.approval import ProgramDeciders
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.conflicts import Conflict, conflicts_of
 from graphrag.approvals.discussion import COMMENTED
@@ -38,8 +37,8 @@ reader misses some.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewChange:
-    """`waiting` counts what waits for a decision, by graph, asker and the rule for its program;
-    `decided` are decisions since the last change.
+    """`waiting` counts undecided proposals by graph and asker; `decided` are decisions since the
+    last change.
 
     `changed` are the ids of approvals that are new or another since then, `conflicts` all that
     there are now.
@@ -47,21 +46,19 @@ class ReviewChange:
     """
 
     number: int
-    waiting: Mapping[tuple[str, str, ProgramDeciders | None], int]
+    waiting: Mapping[tuple[str, str], int]
     decided: tuple[Entry, ...] = ()
     changed: tuple[str, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     is_complete: bool = True
 
-    def waiting_by_graph(
-        self, counted: Callable[[str, ProgramDeciders | None], bool] | None = None
-    ) -> dict[str, int]:
-        """Return how many wait in each graph: all, or those that `counted` accepts by
-        asker and rule.
+    def waiting_by_graph(self, counted: Callable[[str], bool] | None = None) -> dict[str, int]:
+        """Returns the number of undecided proposals of each graph, only those of askers that
+        `counted` accepts where it is given.
         """
         found = Counter[str]()
-        for (graph_key, asker, deciders), count in self.waiting.items():
-            found[graph_key] += count if counted is None or counted(asker, deciders) else 0
+        for (graph_key, asker), count in self.waiting.items():
+            found[graph_key] += count if counted is None or counted(asker) else 0
         return {key: count for key, count in found.items() if count}
 
 
@@ -129,7 +126,7 @@ class ReviewFeed(StoreWatch):
         new = [approval.id for approval in reversed(waiting) if approval.id not in was_open]
         change = ReviewChange(
             number=last.number + 1 if last else 0,
-            waiting=Counter((one.graph_key, one.asker, one.deciders) for one in waiting),
+            waiting=Counter((one.graph_key, one.asker) for one in waiting),
             decided=tuple(entry for entry in entries if entry.facts.get("event") != COMMENTED),
             changed=tuple(dict.fromkeys([*_named(entries), *new])),
             conflicts=tuple(conflicts),

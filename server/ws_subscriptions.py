@@ -17,7 +17,6 @@ from contextlib import aclosing, suppress
 
 from datasources.errors import SourceError
 from graphrag.approvals import Approval, ApprovalNotFound
-from graphrag.approvals.approval import ProgramDeciders
 from graphrag.approvals.audit import Entry
 from graphrag.approvals.discussion import COMMENTED
 from graphrag.i18n import Language
@@ -88,8 +87,8 @@ async def review_messages(
     workspace = place.person.workspace
     approvals = place.services.approvals
 
-    def may_decide(asker: str, deciders: ProgramDeciders | None) -> bool:
-        return approvals.objection_to(asker, deciders, place.person) is None
+    def may_decide(asker: str) -> bool:
+        return approvals.objection(asker, place.person) is None
 
     missed: Sequence[Entry] = await _missed(place, asked)
     with place.workspace.reviews.reading() as next_change:

@@ -2,8 +2,8 @@
 
 From outside: the names of `__all__`, `approval`, `approval_context`, `preview`,
 `conflicts`, `discussion`, `wording`, `stored_parts`, `broken_code` and `voice_codes`
-(proposals as they are stored and shown), `validation`, `policies` and `programs` (who
-must be asked), `audit`, `codemods`, `imported_changes`.
+(proposals as they are stored and shown), `validation` and `policies` (who must be asked),
+`audit`, `codemods`, `imported_changes`.
 """
 
 from __future__ import annotations

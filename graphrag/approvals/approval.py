@@ -24,8 +24,6 @@ POLICY = "policy"
 """Who decides what no level demands a person for; its role is `SYSTEM`."""
 
 Status = Literal["pending", "applied", "rejected", "expired", "stale", "failed"]
-ProgramDeciders = Literal["reviewer", "four-eyes"]
-"""Who may decide what a program proposed, where its rule says more than the workspace's policy."""
 Apart = Literal["undo", "approval_shown"]
 """Kinds of records that keep a large part of an approval; see `stored_parts`."""
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
@@ -140,10 +138,9 @@ class Approval(_StoredModel):
     decides, as things were when it was made. `proposal_hash` is the same for every proposal of this
     change. `comments`, oldest first, are there once somebody said something. `voice_code` is what a
     caller names it by. `client` is the program that proposed it (`channel`, `name`, `version`,
-    `keyId`), `program` what it is known by where it came from outside, `deciders` who may decide it
-    by the rule for that program. `automation_id`, `scheduled_time` and `seed_version` name the run
-    that proposed it, where that was no conversation. `apart` names the records that keep its large
-    parts, once it is settled, and `apart_bytes` their size.
+    `keyId`), `program` its id where it came from outside. `automation_id`, `scheduled_time` and
+    `seed_version` name the run that proposed it, where that was no conversation. `apart` names the
+    records that keep its large parts, once it is settled, and `apart_bytes` their size.
     Units: times in milliseconds since 1970.
     """
 
@@ -184,7 +181,6 @@ class Approval(_StoredModel):
     comments: tuple[Comment, ...] | None = None
     client: dict[str, str] | None = None
     program: str | None = None
-    deciders: ProgramDeciders | None = None
     apart: tuple[Apart, ...] = ()
     apart_bytes: int = 0
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -238,9 +234,11 @@ class Approval(_StoredModel):
 
 def from_record(record: Record) -> Approval:
     """Read a stored approval. Raises: BadDocument, also for the form of a newer program."""
+    # `deciders` was stored by an earlier version, which had rules for single programs.
+    data = {name: value for name, value in record.data.items() if name != "deciders"}
     try:
         return Approval.model_validate(
-            {**record.data, "version": record.version}, by_alias=True, context=AS_STORED
+            {**data, "version": record.version}, by_alias=True, context=AS_STORED
         )
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]

@@ -31,7 +31,6 @@ from graphrag.approvals.approval import (
     Approval,
     Decided,
     Outcome,
-    ProgramDeciders,
     Reason,
     Status,
     from_record,
@@ -127,21 +126,11 @@ class ApprovalContext:
         if not by.at_least(role):
             raise NotAllowed(code=code, user_id=by.user_id, role=by.role)
 
-    def objection(self, approval: Approval, by: Person) -> str | None:
-        """Return the message code of what forbids a person to decide it, or None: the workspace's
-        policy, or the rule for the program that proposed it.
+    def objection(self, asker: str, by: Person) -> str | None:
+        """Returns the message code of the rule by which a person may not decide what `asker` asked
+        for, None where they may.
         """
-        return self.objection_to(approval.asker, approval.deciders, by)
-
-    def objection_to(self, asker: str, deciders: ProgramDeciders | None, by: Person) -> str | None:
-        """Return the objection to a person's decision on what `asker` asked
-        for; see `objection`.
-        """
-        policy = self.deciders
-        if deciders is not None:
-            four_eyes = policy.four_eyes or deciders == "four-eyes"
-            policy = replace(policy, asker_decides=False, four_eyes=four_eyes)
-        return policy.objection(by, asker)
+        return self.deciders.objection(by, asker)
 
     # Reading
 

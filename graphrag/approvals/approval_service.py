@@ -16,7 +16,6 @@ from graphrag.approvals.errors import ApprovalError
 from graphrag.approvals.imported_changes import store_file
 from graphrag.approvals.pending_changes import PendingView, additions_of
 from graphrag.approvals.policies import policy_view, set_policy
-from graphrag.approvals.programs import programs_seen, set_rule, undo_all
 from graphrag.approvals.proposing import propose
 from graphrag.approvals.undo import undo
 from graphrag.approvals.voice_codes import normal
@@ -37,9 +36,6 @@ class Approvals(ApprovalContext):
     store_file = store_file
     policy = policy_view
     set_policy = set_policy
-    programs = programs_seen
-    set_program_rule = set_rule
-    undo_program = undo_all
 
     async def pending_view(self, *, graph_key: str, thread_id: str) -> GraphDataSource:
         """Return the source in which the thread's pending new nodes are there: write

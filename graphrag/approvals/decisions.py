@@ -96,7 +96,7 @@ async def decide(
 
 def check_permission(context: ApprovalContext, approval: Approval, by: Person) -> None:
     """Raises: NotAllowed."""
-    code = context.objection(approval, by)
+    code = context.objection(approval.asker, by)
     if code is not None:
         raise errors.NotAllowed(code=code, user_id=by.user_id, role=by.role)
 

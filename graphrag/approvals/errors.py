@@ -1,21 +1,21 @@
 """Why a proposal is not accepted, or a decision is not carried out.
 
-ApprovalError ├── ApprovalNotFound   no such approval here: forged, of another workspace, of another
-thread ├── NotAllowed         this person may not do that; `code` says why ├── ProposalRefused
-the action cannot be carried out on this graph; `problems` say what is wrong ├── AlreadyProposed
-the same change waits for a decision in this conversation ├── RejectedBefore     a person rejected
-the same change, and nothing it touches has changed since ├── AlreadyDecided     somebody decided it
-├── ProposalExpired    nobody decided it in time ├── ProposalWaits      it needs others that are not
-decided yet ├── ApprovalBusy       too many wait, or the graph changed each time it was tried; still
-to be decided ├── DiscussionFull     it has as many comments as it may have ├── TypeNotFound
-the workspace has no node type of its own of this name ├── ProgramRefused     a program may not
-propose this │   ├── ProgramBlocked     an admin takes nothing from it │   ├── ClassesRefused
-its rules leave these classes of change out │   └── DailyLimitReached  it has proposed as much as it
-may today ├── ProgramUnknown     this names no program that there can be ├── ProgramRulesFull
-there are as many rules for programs as there may be ├── CodemodRefused     a replacement over many
-graphs that cannot be proposed; `code` says why ├── NothingToUndo      there is no applied change
-left to take back ├── UndoGone           what would take the change back is no longer kept └──
-UndoRefused        later changes rest on what would be taken back
+ApprovalError
+├── ApprovalNotFound   there is no such approval, or it is of another workspace or thread
+├── NotAllowed         this person may not do that; `code` names the rule
+├── ProposalRefused    the action cannot be carried out on this graph; see `problems`
+├── AlreadyProposed    the same change waits for a decision in this conversation
+├── RejectedBefore     a person rejected the same change, and what it touches is unchanged
+├── AlreadyDecided     the proposal was decided earlier
+├── ProposalExpired    the proposal was not decided in time
+├── ProposalWaits      the proposal depends on others that are not decided yet
+├── ApprovalBusy       too many requests wait, or the graph changed at each attempt
+├── DiscussionFull     the proposal has as many comments as allowed
+├── TypeNotFound       the workspace has no node type of its own of this name
+├── CodemodRefused     a replacement over many graphs cannot be proposed; `code` says why
+├── NothingToUndo      there is no applied change left to undo
+├── UndoGone           the data that would undo the change is no longer kept
+└── UndoRefused        later changes depend on the change that would be undone
 """
 
 from __future__ import annotations
@@ -104,24 +104,6 @@ class CodemodRefused(ApprovalError):
     def __init__(self, *, code: str, **facts: Any) -> None:
         self.code = code
         super().__init__(**facts)
-
-
-class ProgramRefused(ApprovalError): ...
-
-
-class ProgramBlocked(ProgramRefused, code="program_blocked"): ...
-
-
-class ClassesRefused(ProgramRefused, code="program_classes"): ...
-
-
-class DailyLimitReached(ProgramRefused, code="program_daily"): ...
-
-
-class ProgramUnknown(ApprovalError, code="program_unknown"): ...
-
-
-class ProgramRulesFull(ApprovalError, code="program_rules_full"): ...
 
 
 class NothingToUndo(ApprovalError, code="nothing_to_undo"):

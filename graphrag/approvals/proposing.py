@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from graphrag.approvals import programs
 from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.approval import Action, Approval, clean
 from graphrag.approvals.approval_context import ApprovalContext, WriteGuard
@@ -23,6 +22,7 @@ from graphrag.approvals.pending_changes import (
     with_additions,
 )
 from graphrag.approvals.policies import demands_of, levels_of, protected_fields
+from graphrag.approvals.programs import is_always_reviewed, program_of
 from graphrag.approvals.stored_parts import with_shown
 from graphrag.approvals.wording import labels_of, warnings_of
 from graphrag.roles import Person
@@ -101,21 +101,18 @@ async def propose(
     what `write_guard` raises.
     """
     context.check(asked.asker, "editor", "proposing_needs_editor", about=asked.graph_key)
-    admitted = await programs.admit(context, asked.asker.client)
+    client = asked.asker.client
     meant, snapshot, waiting = await _as_meant(context, asked, parse_action(action))
     additions = [additions_of(approval) for approval in waiting]
     whole = with_additions(snapshot, additions)
     digest = await asyncio.to_thread(lambda: proposal_hash(resolve_action(meant, whole)[0]))
     await _refuse_repeated(context, digest, whole, asked)
     reviewed, depends_on = await asyncio.to_thread(_reviewed, meant, snapshot, additions, waiting)
-    if admitted is not None:
-        programs.check_classes(admitted, reviewed.action)
-        await programs.count(context, admitted)
     levels = await levels_of(
         context,
         reviewed.action,
         whole,
-        session=asked.session.require_validation or (admitted is not None and admitted.is_watched),
+        session=asked.session.require_validation or is_always_reviewed(client),
         request=asked.ask_first,
         unattended=asked.session.kind == "automation",
     )
@@ -127,8 +124,7 @@ async def propose(
             reasons=reasons,
             needs_person=bool(reasons),
             proposal_hash=digest,
-            program=admitted.id if admitted else None,
-            deciders=admitted.deciders if admitted else None,
+            program=program_of(client),
             depends_on=depends_on,
             names=own_names(meant, reviewed.action),
             labels=labels_of(reviewed.action, snapshot, waiting),

@@ -118,7 +118,9 @@ class AutomationService:
         pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
         waiting = Counter(approval.automation_id for approval in pending)
         decidable = Counter(
-            one.automation_id for one in pending if self.approvals.objection(one, person) is None
+            one.automation_id
+            for one in pending
+            if self.approvals.objection(one.asker, person) is None
         )
 
         async def last(automation: Automation) -> Thread | None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.common import EXIT_USAGE
-from graphrag.roles import ClientInfo
-from tests.cli.conftest import Env, invoke, name_of, printed, propose
+from tests.cli.conftest import Env, invoke
 from tests.cli.test_chat import GRAPH, calls, says, server, typed
 from tests.graphrag.agents.managing import document
 from tests.support.agent_chats import agent_document
@@ -131,40 +129,6 @@ def test_a_list_that_cannot_be_used_changes_nothing(place: Path) -> None:
     assert said("list", code=3)["agents"] == []
     source.write_text("list: {url: 'https://api.example.com/x'}\nid: $.id\n")
     invoke("agents", "sync", str(source), exits=1)
-
-
-BOT = ClientInfo(channel="mcp", name="bot", version="2")
-
-
-def test_a_program_is_listed_ruled_blocked_and_undone(db: Path) -> None:
-    assert "no program" in invoke("agents-seen").output
-    before = name_of("fetch-api")
-    made = propose(
-        db, "update_node", nodeKey="fetch-api", changes={"data.name": "Theirs"}, client=BOT
-    )
-    invoke("review", "approve", made)
-    assert name_of("fetch-api") == "Theirs"
-    (seen,) = printed(invoke("agents-seen", "--json"))
-    assert (seen["id"], seen["proposed"], seen["rule"]) == ("mcp/bot", 1, None)
-    rule = ("--classes", "layout,content", "--daily", "5", "--deciders", "reviewer")
-    ruled = " ".join(invoke("agents-seen", "mcp", *rule).output.split())
-    assert "only content, layout; 0 of 5 today; reviewer" in ruled
-    assert "blocked" in invoke("agents-seen", "mcp/bot", "--block").output
-    assert "blocked" not in invoke("agents-seen", "mcp/bot", "--clear").output
-    assert printed(invoke("agents-seen", "mcp/bot", "--undo", "--json")) == {
-        "undone": [made],
-        "refused": [],
-    }
-    assert name_of("fetch-api") == before
-    assert "0 changes undone" in invoke("agents-seen", "mcp/bot", "--undo").output
-
-
-def test_what_does_not_go_together_or_names_no_program_is_refused(db: Path) -> None:
-    for wrong in (["--block"], ["mcp", "--block", "--undo"], ["mcp", "--classes", "all"]):
-        invoke("agents-seen", *wrong, exits=EXIT_USAGE)
-    unknown = invoke("agents-seen", "page", "--block")
-    assert unknown.exit_code != 0
-    assert "names no program" in unknown.output
 
 
 __all__ = ["server"]

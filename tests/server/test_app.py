@@ -35,7 +35,7 @@ from server.limits import RateLimiter
 from server.requests import Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
-from server.rest_review import DecisionRequest, RuleRequest
+from server.rest_review import DecisionRequest
 from server.run import make_routes, run_server
 from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
@@ -240,7 +240,6 @@ def test_the_examples_of_the_description_are_bodies_that_are_taken() -> None:
         (DecisionRequest, "POST /api/approvals/{approval_id}/decision"),
         (AutomationDraft, "POST /api/automations"),
         (AutomationChanges, "POST /api/automations/{automation_id}"),
-        (RuleRequest, "PUT /api/programs/rule"),
     ):
         for example in api_examples()["operations"][name]["examples"].values():
             taken = model.model_validate_json(json.dumps(example["value"]))

@@ -12,7 +12,7 @@ from datasources.mock import MemoryDatabase
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
 from graphrag.app.api_keys import HELD_S, KIND, MAX_KEYS, PROPOSING, ApiKeys, TooManyKeys
-from graphrag.approvals.programs import ids_of
+from graphrag.approvals.programs import program_of
 from graphrag.roles import ClientInfo
 from tests.graphrag.llm.wire import openai_text, streamed
 from tests.server.mcp.helpers import connected
@@ -232,8 +232,7 @@ async def test_a_key_signs_a_program_in_over_rest_and_mcp_until_it_is_revoked() 
         services = await running.state.services("default")
         (proposed,) = await services.approvals.waiting()
         assert proposed.client["keyId"] == key.id
-        (seen,) = await services.approvals.programs(services.local_person())
-        assert seen.id == f"key:{key.id}"
+        assert proposed.program == f"key:{key.id}"
         await keys.revoke(key.id)
         with pytest.raises(Exception):  # noqa: B017 - the client's own, of a group of tasks
             async with connected(running, bearer=text):
@@ -247,9 +246,9 @@ async def test_a_key_reads_and_proposes_and_is_known_by_every_channel() -> None:
     for channel in ("api", "websocket", "ag-ui", "page"):
         assert await keys.find(text, channel) is None, "nothing is decided or edited with it"
     for channel in ("mcp", "websocket", "api"):
-        named = ids_of(ClientInfo(channel=channel, name="bot", key_id=key.id))
-        assert named[0] == f"key:{key.id}", "its rule holds however it comes"
-    assert ids_of(ClientInfo(channel="websocket", name="bot")) == ()
+        client = ClientInfo(channel=channel, name="bot", key_id=key.id)
+        assert program_of(client) == f"key:{key.id}", "it is the same program on every channel"
+    assert program_of(ClientInfo(channel="websocket", name="bot")) is None
 
 
 async def test_admins_make_list_and_revoke_keys_of_their_workspaces_alone() -> None:

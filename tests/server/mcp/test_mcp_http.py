@@ -21,7 +21,6 @@ from mcp_types import Implementation
 from cli.common import EXIT_USAGE
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals
-from graphrag.approvals.programs import ProgramRule
 from graphrag.config import Settings
 from graphrag.roles import Person
 from mock_data import load_text
@@ -207,22 +206,6 @@ async def test_another_persons_session_is_none() -> None:
             assert (
                 await client.post("/mcp", json=listing, headers={**session, **of_ed})
             ).status_code == 200
-
-
-async def test_rules_for_programs_hold_and_a_rejected_change_is_not_proposed_again() -> None:
-    async with served() as running, connected(running) as client:
-        services = await running.state.services("default")
-        admin = services.local_person()
-        await services.approvals.set_program_rule("mcp", ProgramRule(classes=("layout",)), admin)
-        refused = await client.call_tool("propose_update_node", RENAME)
-        assert refused.is_error
-        assert "may not propose" in said(refused)
-        await services.approvals.set_program_rule("mcp", ProgramRule(daily=1), admin)
-        assert not (await client.call_tool("propose_update_node", RENAME)).is_error
-        again = await client.call_tool(
-            "propose_update_node", {**RENAME, "changes": {"data.name": "Another"}}
-        )
-        assert "of today" in said(again)
 
 
 async def test_what_needs_no_person_waits_all_the_same() -> None:

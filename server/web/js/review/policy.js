@@ -29,14 +29,9 @@ export async function openPolicy(app) {
   for (const [name, classes] of Object.entries(found.nodeTypes)) addType(name, classes);
   const dialog = app.openDialog({
     title: t("policy.title"), content: form, wide: true,
-    actions: [...(mayAdminister(me) ? [h("button", { type: "button", onclick: showPrograms }, t("programs.title"))] : []), h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save],
+    actions: [h("button", { type: "button", onclick: () => dialog.close() }, t("app.cancel")), save],
   });
   draw();
-
-  async function showPrograms() {
-    dialog.close();
-    (await import("./programs.js")).openPrograms(app);
-  }
 
   function add(title, classes, target, { typeKey = "" } = {}) {
     const boxes = CLASSES.map((value) => h("input", { type: "checkbox", value, checked: classes.includes(value), disabled: !target }));
