@@ -1,5 +1,8 @@
-"""The public keys that check tokens, from a key set that is published at an address or stands
-in a file.
+"""The public keys that check the tokens of callers: a key set from an address or a file.
+
+Sign-in at an identity provider does not use it: authlib reads the provider's keys there. Callers
+choose the key id of a token, so this set limits how often a new id makes it read again; authlib
+does not.
 """
 
 from __future__ import annotations
@@ -7,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,38 +18,29 @@ import httpx2
 import jwt
 import orjson
 
-from graphrag.app.oidc_discovery import MAX_BYTES, download, is_private_way
+from graphrag.app.bounded_download import MAX_BYTES, TIMEOUT_S, download
+from graphrag.app.oidc_discovery import is_private_way
 from graphrag.config import SettingsError
 from server.errors import AuthError, KeysUnavailable
 
 log = logging.getLogger(__name__)
 
-FRESH_S = 300.0
-"""A key set is read again when it is older: keys that were withdrawn stop working."""
-
-PAUSE_S = 15.0
-"""Between two looks for a key that is not in the set: forged key ids must not call the
-issuer each time.
-"""
-
-TIMEOUT_S = 5.0
-"""For a whole key set, however it comes."""
+FRESH_S = 300.0  # a key set is read again when it is older: withdrawn keys stop working
+PAUSE_S = 15.0  # between two reads: forged key ids must not call the issuer each time
 
 
 class KeySet:
-    """Keys by their ids. Read when first needed, then as often as is worth it. Units: seconds."""
+    """Keys by their ids, read when first needed and again after FRESH_S. Units: seconds."""
 
     def __init__(
         self,
         address: str,
         *,
-        kinds: Collection[str] = ("RSA",),
         clock: Callable[[], float] = time.monotonic,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Raises: SettingsError for an address that strangers on the way could answer for."""
+        """Raises: SettingsError for an address that is neither https nor on this computer."""
         self._address = address
-        self._kinds = kinds
         self._clock = clock
         self._timeout_s = timeout_s
         self._is_remote = "://" in address
@@ -59,10 +53,11 @@ class KeySet:
         self._reading = asyncio.Lock()
 
     async def key(self, key_id: str | None) -> Any:
-        """Return the public key of an id; None is the only key's.
+        """Returns the public key of an id; without an id, the only key there is.
+
         Raises: AuthError, KeysUnavailable.
         """
-        # While somebody else reads the set again, a key that is known need not wait for it.
+        # While another task reads the set again, a key that is in the set need not wait for it.
         if self._is_due(key_id) and not (self._reading.locked() and key_id in self._keys):
             async with self._reading:
                 if self._is_due(key_id):
@@ -89,7 +84,7 @@ class KeySet:
                 if self._is_remote
                 else asyncio.to_thread(lambda: Path(self._address).expanduser().read_bytes())
             )
-            self._keys = _keys(raw, self._kinds)
+            self._keys = _keys(raw)
             self._read_at = self._clock()
         except (
             httpx2.HTTPError,
@@ -99,25 +94,23 @@ class KeySet:
             jwt.PyJWTError,
             ValueError,
         ) as exc:
-            # The keys that are known go on working: an issuer that is down must not
-            # lock everybody out.
+            # Keys that were read before stay valid: an issuer that is down must not lock
+            # everybody out.
             log.warning(
                 "keys_unavailable", extra={"error": type(exc).__name__, "known": len(self._keys)}
             )
         finally:
-            self._tried_at = self._clock()  # not before: until then others wait for it
+            self._tried_at = self._clock()  # at the end: until then others wait for the result
 
 
-def _keys(raw: bytes, kinds: Collection[str]) -> dict[str | None, Any]:
-    """Return the signing keys of a set that are of these kinds. Raises: PyJWTError, ValueError."""
+def _keys(raw: bytes) -> dict[str | None, Any]:
+    """Returns the RSA keys of a set that may sign. Raises: PyJWTError, ValueError."""
     if len(raw) > MAX_BYTES:
         raise ValueError("the key set is too large")
     document: Any = orjson.loads(raw)
     if not isinstance(document, dict):
         raise ValueError("a key set is an object")  # noqa: TRY004 - it is the value of what was read
-    found = jwt.PyJWKSet.from_dict(document).keys  # pyright: ignore[reportUnknownArgumentType]
+    keys = jwt.PyJWKSet.from_dict(document).keys  # pyright: ignore[reportUnknownArgumentType]
     return {
-        key.key_id: key.key
-        for key in found
-        if key.key_type in kinds and key.public_key_use != "enc"
+        key.key_id: key.key for key in keys if key.key_type == "RSA" and key.public_key_use != "enc"
     }

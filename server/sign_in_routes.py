@@ -1,8 +1,8 @@
-"""The page's way in and out through an OpenID Connect provider.
+"""Endpoints with which people sign in to the page and out of it at an OpenID Connect provider.
 
-The browser keeps what it cannot read: an attempt until its end, then a session. A script of the
-page gets short-lived tokens of this service for it, and uses them as any other token. The cookies
-are sent to `/auth` alone, so that no other request depends on one.
+The browser holds encrypted cookies: one for each sign-in that has begun, then one for the session.
+The page's script exchanges the session for short-lived tokens of this service and uses them as any
+other token. The cookies are sent to `/auth` alone, so that no other request depends on one.
 
 Decision: the session is in its cookie, sealed, and nowhere else: any server of the same secret goes
 on with it, and what ends it is the provider, asked every few minutes.
@@ -43,26 +43,20 @@ router = APIRouter(prefix="/auth", include_in_schema=False)
 
 PATH = "/auth"
 ATTEMPT, SESSION, SIGNED = "nodius_login_", "nodius_session", "nodius_signed"
-"""Cookies. `nodius_signed` only tells the page that there is a session, and is good
-for nothing else.
-"""
+"""Names of cookies. `nodius_signed` only tells the page that there is a session."""
 ATTEMPT_S = 600
-ATTEMPTS = 5
-"""Sign-ins that a browser may have begun side by side; with more, the earlier
-ones are forgotten.
-"""
+ATTEMPTS = 5  # of one browser at the same time; one more removes the earlier ones
 TOKEN_S = 600
-MAX_COOKIE = 3_800
-"""Bytes of a cookie that browsers keep; the limit is 4,096 with its name and attributes."""
-MAX_NEXT = 2_000
+MAX_COOKIE = 3_800  # bytes; browsers keep 4,096 with name and attributes
+MAX_NEXT = 2_000  # characters
 FAILED = Template(Path(__file__).with_name("sign_in_failed.html").read_text(encoding="utf-8"))
 
 
 def _provider(request: Request) -> IdentityProvider:
-    found = state_of(request).identity_provider
-    if found is None:
+    provider = state_of(request).identity_provider
+    if provider is None:
         raise HTTPException(404)
-    return found
+    return provider
 
 
 def _cookies(request: Request) -> SealedCookies:
@@ -75,7 +69,7 @@ def _cookies(request: Request) -> SealedCookies:
 async def login(
     request: Request, next: Annotated[str, Query(max_length=MAX_NEXT)] = ""
 ) -> Response:
-    """Send a browser to the provider. `next`: where to come back to; only its fragment counts."""
+    """Redirects to the provider. `next`: the page to return to; only its fragment is used."""
     provider = _provider(request)
     try:
         back = str(request.url_for("callback"))
@@ -105,7 +99,7 @@ async def callback(
     iss: Annotated[str | None, Query(max_length=2_000)] = None,
     error: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
-    """Take a browser back that the provider sends, once for each attempt."""
+    """Receives the browser that the provider redirects back, once for each attempt."""
     provider = _provider(request)
     name = _name(state)
     fragment = ""
@@ -130,9 +124,7 @@ async def callback(
 
 @router.post("/token")
 async def token(request: Request) -> Response:
-    """Return a token for a session, and how many seconds it is good; nothing where there
-    is no provider.
-    """
+    """Returns a token for the session and its lifetime in seconds; 204 without a provider."""
     provider = state_of(request).identity_provider
     if provider is None:
         return Response(status_code=204)
@@ -165,7 +157,7 @@ async def token(request: Request) -> Response:
 
 @router.post("/logout")
 async def logout(request: Request) -> Response:
-    """End a session; return where the browser goes to sign out of the provider as well."""
+    """Ends the session; returns the address where the browser signs out of the provider too."""
     provider = _provider(request)
     try:
         _check_own(request)
@@ -177,7 +169,7 @@ async def logout(request: Request) -> Response:
         if session is not None:
             url = await provider.end(session, str(request.base_url))
     except LocalizedError:
-        pass  # it is signed out here, at least
+        pass  # the person is signed out of this service, at least
     answer = JSONResponse({"url": url or "/"})
     _forget(answer)
     return answer
@@ -188,8 +180,9 @@ def _name(state: str) -> str:
 
 
 def _fragment(address: str) -> str:
-    """Return what shows the same view again: whatever else an address says, nobody is led
-    to another site.
+    """Returns the fragment of an address, with which the page shows the same view again.
+
+    The rest is dropped, so that the browser is never sent to another site.
     """
     try:
         return quote(urlsplit(address).fragment, safe="/?:@!$&'()*+,;=-._~%")
@@ -198,13 +191,13 @@ def _fragment(address: str) -> str:
 
 
 def _check_own(request: Request) -> None:
-    """Let only the page itself in. Raises: ForeignPage."""
+    """Raises: ForeignPage for requests that the page itself did not send."""
     if authority(request.headers.get("origin", "")) != request.headers.get("host", "").lower():
         raise ForeignPage
 
 
 def _keep(request: Request, answer: Response, name: str, value: str, **more: Any) -> None:
-    """Set a cookie. Without `max_age` it ends with the browser."""
+    """Sets a cookie. Without `max_age` it ends with the browser."""
     given: dict[str, Any] = {
         "path": PATH,
         "httponly": True,
@@ -216,7 +209,7 @@ def _keep(request: Request, answer: Response, name: str, value: str, **more: Any
 
 def _keep_session(request: Request, answer: Response, session: PageSession) -> None:
     sealed = _cookies(request).seal(session)
-    if len(sealed) > MAX_COOKIE:  # the session ends where it would have to be asked for
+    if len(sealed) > MAX_COOKIE:  # without its refresh token, it ends when it is due
         sealed = _cookies(request).seal(replace(session, refresh=""))
     _keep(request, answer, SESSION, sealed)
     _keep(request, answer, SIGNED, "1", path="/", httponly=False)
@@ -228,7 +221,7 @@ def _forget(answer: Response) -> None:
 
 
 def _failed(request: Request, exc: LocalizedError, back: str) -> HTMLResponse:
-    """Return a page that says what went wrong, with a way to try again."""
+    """Returns a page with the error and a link to try again."""
     language = language_of(request)
     said = error_response(exc, language, getattr(request.state, "request_id", ""))
     facts = {
@@ -244,7 +237,7 @@ T = TypeVar("T")
 
 
 class SealedCookies:
-    """Encrypts and signs what a cookie holds, a dataclass, with a key of its own for each class."""
+    """Encrypts and signs dataclasses for cookies, each class with a key of its own."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
@@ -255,16 +248,16 @@ class SealedCookies:
         return Fernet(base64.urlsafe_b64encode(key))
 
     def seal(self, value: Any) -> str:
-        """Return what a dataclass is stored as."""
+        """Returns the encrypted text of a dataclass."""
         return self._box(type(value).__name__).encrypt(orjson.dumps(value)).decode()
 
     def open(self, kind: type[T], sealed: str, *, within_s: int | None = None) -> T | None:
-        """Return what was sealed; None where it was not by us, not as this kind, or longer ago."""
+        """Returns the sealed object; None if it is forged, of another class, or too old."""
         try:
-            found: Any = orjson.loads(
+            values: Any = orjson.loads(
                 self._box(kind.__name__).decrypt(sealed.encode(), ttl=within_s)
             )
-            known = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
-            return kind(**{name: value for name, value in found.items() if name in known})
+            names = {field.name for field in fields(kind)}  # pyright: ignore[reportArgumentType]
+            return kind(**{name: value for name, value in values.items() if name in names})
         except (InvalidToken, UnicodeError, TypeError):
             return None

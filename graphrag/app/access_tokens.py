@@ -21,7 +21,7 @@ _MAKE = (
 
 
 def is_name(value: object) -> TypeGuard[str]:
-    """Tell whether a text may be the name of a person or workspace in a token."""
+    """Returns True if a value may name a person or workspace in a token."""
     return isinstance(value, str) and 0 < len(value) <= MAX_NAME and value.isprintable()
 
 
@@ -34,11 +34,9 @@ def sign_token(
     lifetime_s: float,
     username: str = "",
 ) -> tuple[str, int]:
-    """Return a token and when it expires, in seconds since 1970. It holds wherever the
-    settings' secret does.
+    """Returns a signed token and its expiry, in seconds since 1970.
 
-    Raises: SettingsError where no secret is set; ValueError for a name or lifetime that no
-    token may have.
+    Raises: SettingsError if no secret is set; ValueError for a name or lifetime out of bounds.
     """
     secret = settings.auth_secret
     if secret is None:

@@ -6,11 +6,8 @@ Source: OpenID Connect Discovery 1.0.
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -19,12 +16,12 @@ import httpx2
 import orjson
 
 from datasources.base import Finding
+from graphrag.app.bounded_download import TIMEOUT_S, download
 from graphrag.config import Settings, SettingsError
 from graphrag.i18n import LocalizedError
 from tools.http.addresses import is_loopback
 
-MAX_BYTES = 1 << 20
-TIMEOUT_S = 5.0
+# Signatures with published keys only: never with a shared secret, never none at all.
 ASYMMETRIC = (
     "RS256",
     "RS384",
@@ -37,14 +34,12 @@ ASYMMETRIC = (
     "ES512",
     "EdDSA",
 )
-"""How an ID token may be signed: with keys that are published, never with a shared secret or
-not at all.
-"""
 
 
 class IdentityProviderDown(LocalizedError):
-    """The provider does not answer, or not as a provider does. `why` is for who
-    runs the service.
+    """The provider does not answer, or its answer breaks the protocol.
+
+    `why` is for the operator's log, not for the person who signs in.
     """
 
     def __init__(self, *, why: str) -> None:
@@ -54,7 +49,7 @@ class IdentityProviderDown(LocalizedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFacts:
-    """Where a provider is asked what, and how it signs. Empty: it has no such address."""
+    """The endpoints of a provider and how it signs. An optional endpoint it lacks is empty."""
 
     authorization_endpoint: str
     token_endpoint: str
@@ -66,13 +61,13 @@ class ProviderFacts:
 
 
 def is_private_way(address: str) -> bool:
-    """Tell whether nobody on the way can read or change what an address answers."""
+    """Returns True if nobody between can read or change answers: https, or this computer."""
     parts = urlsplit(address)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def check_oidc_settings(settings: Settings) -> None:
-    """Raises: SettingsError where people could not sign in at the provider, whatever it answers."""
+    """Raises: SettingsError for settings with which nobody could ever sign in."""
     if not is_private_way(settings.oidc_issuer or ""):
         raise _wrong("oidc_issuer", "a provider is asked at an https address, or on this computer")
     if settings.oidc_client_id is None:
@@ -98,47 +93,11 @@ def _wrong(name: str, reason: str) -> SettingsError:
     return SettingsError(name=name, origin=f"NODIUS_{name.upper()}", reason=reason)
 
 
-async def trusted() -> ssl.SSLContext:
-    """Return which certificates are trusted: the packaged authorities and the system's."""
-    # they take longer to read than the event loop may stand
-    return await asyncio.to_thread(_authorities)
-
-
-@cache
-def _authorities() -> ssl.SSLContext:
-    made = httpx2.create_ssl_context(trust_env=False)
-    made.load_default_certs()
-    return made
-
-
-async def download(address: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
-    """Return what stands at an address. It may be slow or endless: MAX_BYTES at most are
-    read, in time.
-
-    Raises: httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, ValueError where it is larger.
-    """
-    plain = {"Accept-Encoding": "identity"}  # what is small on the way must not grow here
-    async with (
-        asyncio.timeout(timeout_s),
-        httpx2.AsyncClient(
-            timeout=None, follow_redirects=False, trust_env=False, verify=await trusted()
-        ) as client,
-        client.stream("GET", address, headers=plain) as answer,
-    ):
-        answer.raise_for_status()
-        found = bytearray()
-        async for part in answer.aiter_raw():
-            found += part
-            if len(found) > MAX_BYTES:
-                raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
-        return bytes(found)
-
-
 async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFacts:
-    """Return what a provider publishes. Raises: IdentityProviderDown."""
+    """Returns the metadata that a provider publishes, checked. Raises: IdentityProviderDown."""
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
-        found: Any = orjson.loads(await download(address, timeout_s=timeout_s))
+        metadata: Any = orjson.loads(await download(address, timeout_s=timeout_s))
     except httpx2.HTTPStatusError as exc:
         raise IdentityProviderDown(why=f"{address} answers {exc.response.status_code}") from exc
     except TimeoutError as exc:
@@ -147,31 +106,32 @@ async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFact
         raise IdentityProviderDown(
             why=f"{address} cannot be read ({exc or type(exc).__name__})"
         ) from exc
-    if not isinstance(found, dict):
+    if not isinstance(metadata, dict):
         raise IdentityProviderDown(why=f"{address} is no JSON object")
-    return _facts(cast(dict[str, Any], found), issuer)
+    return _checked(cast(dict[str, Any], metadata), issuer)
 
 
-def _facts(found: Mapping[str, Any], issuer: str) -> ProviderFacts:
-    if found.get("issuer") != issuer:
+def _checked(metadata: Mapping[str, Any], issuer: str) -> ProviderFacts:
+    if metadata.get("issuer") != issuer:
         raise IdentityProviderDown(
-            why=f"the provider calls itself {found.get('issuer')!r}, not {issuer!r}"
+            why=f"the provider calls itself {metadata.get('issuer')!r}, not {issuer!r}"
         )
     needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
     given = {
-        name: found.get(name) for name in (*needed, "end_session_endpoint", "revocation_endpoint")
+        name: metadata.get(name)
+        for name in (*needed, "end_session_endpoint", "revocation_endpoint")
     }
     ways = {name: at for name, at in given.items() if isinstance(at, str) and is_private_way(at)}
     if missing := [name for name in needed if name not in ways]:
         raise IdentityProviderDown(
             why=f"the provider names no https address as {', '.join(missing)}"
         )
-    signed = _words(found.get("id_token_signing_alg_values_supported"), "RS256")
+    signed = _words(metadata.get("id_token_signing_alg_values_supported"), "RS256")
     if not (algorithms := tuple(one for one in signed if one in ASYMMETRIC)):
         raise IdentityProviderDown(
             why=f"the provider signs ID tokens in no way that is taken: {', '.join(signed)}"
         )
-    methods = _words(found.get("token_endpoint_auth_methods_supported"), "client_secret_basic")
+    methods = _words(metadata.get("token_endpoint_auth_methods_supported"), "client_secret_basic")
     return ProviderFacts(**ways, algorithms=algorithms, auth_methods=methods)
 
 
@@ -181,9 +141,7 @@ def _words(value: Any, default: str) -> tuple[str, ...]:
 
 
 async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding]:
-    """Say whether people can sign in at the provider of the settings; nothing where
-    there is none.
-    """
+    """Checks that people can sign in at the provider of the settings. Without one: no findings."""
     if settings.oidc_issuer is None:
         return []
     try:

@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
+from graphrag.app.bounded_download import MAX_BYTES
 from graphrag.app.oidc_discovery import examine_sign_in
 from graphrag.config import SettingsError
 from server.oidc import IdentityProvider, granted
@@ -25,7 +27,7 @@ from tests.support.identity_providers import (
     oidc_settings,
 )
 from tests.support.loopback_api import Arrived, loopback_api
-from tests.support.rsa_keys import SECOND
+from tests.support.rsa_keys import FIRST, SECOND
 from tests.support.service import SECRET, Service, error_of, service, settings_of
 from tests.support.waiting import until
 
@@ -149,6 +151,10 @@ FORGED: dict[str, dict[str, Any]] = {
     "another issuer": {"claims": {"iss": "https://evil.example"}},
     "wrong audience": {"claims": {"aud": "another-client"}},
     "for another party": {"claims": {"aud": ["nodius", "other"], "azp": "other"}},
+    "for another audience, through this client": {"claims": {"aud": "other", "azp": "nodius"}},
+    "without audience": {"claims": {"aud": None}},
+    "with an endless number as expiry": {"claims": {"exp": float("inf")}},
+    "bound to another access token": {"claims": {"at_hash": "of-another-one"}},
     "expired": {"claims": {"exp": int(time.time()) - 3_600}},
     "without expiry": {"claims": {"exp": None}},
     "of another attempt": {"claims": {"nonce": "other"}},
@@ -180,6 +186,80 @@ async def test_no_forged_token_signs_anybody_in() -> None:
             provider.key = before
         location = provider.authorize(await begun(browser)) + "&iss=https://evil.example"
         assert (await returned(browser, location)).status_code == 401  # a mix-up of providers
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "answer"),
+    [
+        (503, "POST /token_endpoint", (502, {})),
+        (401, "POST /token_endpoint", (302, {})),
+        (503, "POST /token_endpoint", []),
+        (503, "POST /token_endpoint", None),
+        (401, "POST /token_endpoint", {"access_token": "a", "id_token": 5}),
+        (503, "POST /token_endpoint", {"access_token": "a" * MAX_BYTES}),
+        (503, "GET /jwks_uri", (500, {})),
+        (503, "GET /jwks_uri", []),
+        (503, "GET /jwks_uri", {"keys": 5}),
+        (401, "GET /jwks_uri", {"keys": [5]}),
+    ],
+)
+async def test_a_sign_in_fails_while_the_provider_answers_wrongly_and_works_when_it_is_well_again(
+    status: int, path: str, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.oidc.PAUSE_S", 0.0)
+    async with forging() as (provider, running), running.client() as browser:
+        well = dict(provider.api.answers)
+        provider.api.answers = well | {path: answer}
+        failed = await returned(browser, provider.authorize(await begun(browser)))
+        assert failed.status_code == status
+        assert "nodius_session" not in browser.cookies
+        provider.api.answers = well
+        again = await returned(browser, provider.authorize(await begun(browser), "code-2"))
+        assert again.status_code == 303
+
+
+async def test_a_key_that_the_provider_added_or_withdrew_counts_at_the_next_sign_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with forging() as (provider, running), running.client() as browser:
+        assert (
+            await returned(browser, provider.authorize(await begun(browser)))
+        ).status_code == 303
+        provider.publish(SECOND, "two")
+        for code in ("code-2", "code-3"):
+            assert (
+                await returned(browser, provider.authorize(await begun(browser), code))
+            ).status_code == 303
+        assert len(provider.api.of("GET /jwks_uri")) == 2
+        monkeypatch.setattr("server.oidc.FRESH_S", 0.0)
+        running.state.identity_provider = IdentityProvider(running.state.settings)
+        provider.publish(FIRST, "two")  # SECOND, that still signs, was withdrawn
+        provider.key = SECOND
+        answer = await returned(browser, provider.authorize(await begun(browser), "code-4"))
+        assert answer.status_code == 401
+
+
+SIGNERS: dict[str, Any] = {
+    "RS512": FIRST,
+    "PS256": FIRST,
+    "ES256": ec.generate_private_key(ec.SECP256R1()),
+    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # by RFC 9864; providers still use it
+@pytest.mark.parametrize("algorithm", SIGNERS)
+async def test_a_provider_may_sign_with_any_published_key_beside_keys_for_other_uses(
+    algorithm: str,
+) -> None:
+    async with forging() as (provider, running), running.client() as browser:
+        metadata = provider.api.answers["GET /.well-known/openid-configuration"]
+        metadata["id_token_signing_alg_values_supported"] = ["HS256", algorithm]
+        provider.publish(SIGNERS[algorithm], "signs", algorithm)
+        unknown = {"kty": "AKP", "kid": "later", "alg": "ML-DSA-44", "pub": "AA"}
+        provider.api.answers["GET /jwks_uri"]["keys"].insert(0, unknown)
+        answer = await returned(browser, provider.authorize(await begun(browser)))
+        assert answer.status_code == 303
 
 
 @pytest.mark.parametrize(

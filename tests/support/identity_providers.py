@@ -71,20 +71,22 @@ class ForgingProvider:
 
     def __init__(self, api: LoopbackApi) -> None:
         self.api, self.claims, self.token, self.refresh = api, dict[str, Any](), "", ""
-        self.key = FIRST
-        self.algorithm = "RS256"
         self.challenges: dict[str, dict[str, str]] = {}
-        public: dict[str, Any] = jwt.algorithms.RSAAlgorithm.to_jwk(
-            FIRST.public_key(), as_dict=True
-        )
         names = ("authorization_endpoint", "token_endpoint", "jwks_uri", "revocation_endpoint")
         published = {"issuer": api.url, **{name: f"{api.url}/{name}" for name in names}}
         api.answers |= {
             "GET /.well-known/openid-configuration": published,
-            "GET /jwks_uri": {"keys": [{**public, "kid": "one"}]},
             "POST /token_endpoint": self._tokens,
             "POST /revocation_endpoint": {},
         }
+        self.publish(FIRST, "one")
+
+    def publish(self, key: Any, key_id: str, algorithm: str = "RS256") -> None:
+        """Signs with a key from now on, and publishes its public key alone."""
+        self.key, self.key_id, self.algorithm = key, key_id, algorithm
+        to_jwk = jwt.get_algorithm_by_name(algorithm).to_jwk
+        public: dict[str, Any] = to_jwk(key.public_key(), as_dict=True)
+        self.api.answers["GET /jwks_uri"] = {"keys": [{**public, "kid": key_id}]}
 
     def authorize(self, url: str, code: str = "code-1") -> str:
         """Return where the browser is sent after somebody signed in."""
@@ -110,6 +112,6 @@ class ForgingProvider:
         made = {"iss": self.api.url, "aud": CLIENT, "sub": "ann", "exp": now + 60, "iat": now}
         made |= {"nonce": asked["nonce"], "groups": ["staff"], **self.claims}
         made = {name: value for name, value in made.items() if value is not None}
-        signed = jwt.encode(made, self.key, algorithm=self.algorithm, headers={"kid": "one"})
+        signed = jwt.encode(made, self.key, algorithm=self.algorithm, headers={"kid": self.key_id})
         answer = {"access_token": "a", "token_type": "Bearer", "id_token": self.token or signed}
         return answer | ({"refresh_token": self.refresh} if self.refresh else {})
