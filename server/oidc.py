@@ -23,7 +23,7 @@ from typing import Any, cast, final
 import httpx2
 
 from graphrag.app.access_tokens import MAX_NAME
-from graphrag.app.bounded_download import BoundedTransport, trusted_authorities
+from graphrag.app.bounded_download import SmallAnswerTransport, trusted_authorities
 from graphrag.app.oidc_discovery import (
     IdentityProviderDown,
     ProviderFacts,
@@ -223,7 +223,7 @@ class IdentityProvider:
         options = {
             "token_endpoint_auth_method": method,
             "revocation_endpoint_auth_method": method,
-            "transport": BoundedTransport(await trusted_authorities()),
+            "transport": SmallAnswerTransport(await trusted_authorities()),
             "timeout": ANSWER_S,
             "follow_redirects": False,
             "trust_env": False,

@@ -17,7 +17,7 @@ TIMEOUT_S = 5.0  # for a whole answer
 
 
 @final
-class BoundedTransport(httpx2.AsyncBaseTransport):
+class SmallAnswerTransport(httpx2.AsyncBaseTransport):
     """Sends each request over a connection of its own and reads at most MAX_BYTES of its answer.
 
     Raises, for a request: httpx2.DecodingError for a compressed answer, httpx2.ReadError for a
@@ -67,7 +67,7 @@ async def download(address: str, *, timeout_s: float = TIMEOUT_S) -> bytes:
 
     Raises: httpx2.HTTPError, httpx2.InvalidURL, TimeoutError.
     """
-    transport = BoundedTransport(await trusted_authorities())
+    transport = SmallAnswerTransport(await trusted_authorities())
     async with (
         asyncio.timeout(timeout_s),
         httpx2.AsyncClient(transport=transport, timeout=None, trust_env=False) as client,
