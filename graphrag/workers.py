@@ -24,17 +24,10 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
-
-COLLECTION_S, COLLECTION_CHECK_S = 3600.0, 5.0
-GROWTH = 256 * 1024 * 1024
-"""Bytes by which a process may grow before all its objects are looked through."""
-CHECKS_COMPARED, PASSING_BLOCKS = 60, 100_000
-"""A process with so many more blocks of memory than at the least of so many checks works
-on a whole graph.
-"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -144,28 +137,8 @@ def collect_only_young() -> None:
     gc.set_threshold(10_000, 5, 1_000_000_000)
 
 
-async def collect_all_rarely() -> None:
-    """Look for cycles among all objects each hour, and sooner when the process has
-    grown; until cancelled.
-
-    It stops every thread for about .4 s a million objects, so it waits while a whole
-    graph is worked on.
-    """
-    held = resident()
-    since = time.monotonic()
-    blocks = deque[int](maxlen=CHECKS_COMPARED)
-    while True:
-        await asyncio.sleep(COLLECTION_CHECK_S)
-        blocks.append(sys.getallocatedblocks())
-        is_due = resident() - held > GROWTH or time.monotonic() - since > COLLECTION_S
-        if is_due and blocks[-1] - min(blocks) < PASSING_BLOCKS:
-            gc.collect()
-            held = resident()
-            since = time.monotonic()
-
-
 def resident() -> int:
-    """Return the bytes of the process's memory, without files that are mapped; 0 where
+    """Returns the bytes of the process's memory, without files that are mapped; 0 where
     /proc is missing.
     """
     try:
@@ -173,6 +146,54 @@ def resident() -> int:
     except OSError:
         return 0
     return (int(pages[1]) - int(pages[2])) * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionLimits:
+    """When a process looks for cycles among all its objects.
+
+    Units: `every_s`, `check_s` and `latest_s` in seconds; `growth` in bytes; `passing_blocks` in
+    blocks of memory that Python has given out.
+    """
+
+    every_s: float = 3600.0
+    check_s: float = 5.0
+    growth: int = 256 * 1024 * 1024
+    """By so much a process may grow before it looks."""
+    passing_blocks: int = 100_000
+    """A process with so many blocks more than at the least of its last checks works on a
+    whole graph."""
+    checks_compared: int = 60
+    latest_s: float = 60.0
+    """A process that has grown and never comes to rest looks after this time nevertheless:
+    garbage, too, is blocks that are given out."""
+
+
+async def collect_all_rarely(
+    limits: CollectionLimits = CollectionLimits(), memory: Callable[[], int] = resident
+) -> None:
+    """Collect garbage of all ages each hour, and sooner when the process has grown; until
+    cancelled.
+
+    A collection stops every thread for about .4 s a million objects, so it waits while a whole
+    graph is worked on, but never for longer than `latest_s`.
+    """
+    held = memory()
+    since = time.monotonic()
+    due_since: float | None = None
+    blocks = deque[int](maxlen=limits.checks_compared)
+    while True:
+        await asyncio.sleep(limits.check_s)
+        now = time.monotonic()
+        blocks.append(sys.getallocatedblocks())
+        if due_since is None and (memory() - held > limits.growth or now - since > limits.every_s):
+            due_since = now
+        is_at_rest = blocks[-1] - min(blocks) < limits.passing_blocks
+        if due_since is not None and (is_at_rest or now - due_since > limits.latest_s):
+            gc.collect()
+            held = memory()
+            since = now
+            due_since = None
 
 
 MANY = 1_000

@@ -1,14 +1,25 @@
 """Work outside the event loop: bounded threads, bounded waiting, and places that come back."""
 
 import asyncio
+import gc
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import pytest
 
-from graphrag import workers as workers_module
-from graphrag.workers import Workers, WorkersBusy, end_tasks, person_id, repeat, run_limited
+from graphrag.workers import (
+    CollectionLimits,
+    Workers,
+    WorkersBusy,
+    collect_all_rarely,
+    end_tasks,
+    person_id,
+    repeat,
+    run_limited,
+)
 from server.error_responses import error_response
 from tests.support.health_probe import HealthProbe
 from tests.support.served import served
@@ -117,46 +128,64 @@ def test_a_refused_caller_learns_when_to_come_back() -> None:
     assert answer.headers["Retry-After"] == "2"
 
 
-@pytest.fixture
-async def collecting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> AsyncIterator[tuple[asyncio.Event, list[int]]]:
-    """Looks for garbage very often: whether it did, and the bytes that the process
-    seems to hold.
+@dataclass
+class Memory:
+    """The bytes that a process seems to hold, and how often its garbage of all ages was
+    collected.
     """
-    collected = asyncio.Event()
-    held = [0]
-    monkeypatch.setattr(workers_module, "COLLECTION_CHECK_S", 0.001)
-    monkeypatch.setattr(workers_module, "CHECKS_COMPARED", 100_000)
-    monkeypatch.setattr(workers_module.gc, "collect", collected.set)
-    monkeypatch.setattr(workers_module, "resident", lambda: held[0])
-    task = asyncio.create_task(workers_module.collect_all_rarely())
-    await asyncio.sleep(0.05)
-    yield collected, held
-    await end_tasks(task)
+
+    held: int = 0
+    collections: int = 0
+    collected: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def count(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            self.collections += 1
+            self.collected.set()
 
 
-Collecting = tuple[asyncio.Event, list[int]]
+@asynccontextmanager
+async def collecting(**limits: float) -> AsyncGenerator[tuple[Memory, CollectionLimits]]:
+    """Look for garbage very often, in a process that seems to hold what the test says."""
+    quick = CollectionLimits(check_s=0.001, checks_compared=100_000, **limits)  # type: ignore[arg-type]
+    memory = Memory()
+    gc.collect()
+    gc.callbacks.append(memory.count)
+    task = asyncio.create_task(collect_all_rarely(quick, lambda: memory.held))
+    try:
+        await asyncio.sleep(0.05)
+        yield memory, quick
+    finally:
+        gc.callbacks.remove(memory.count)
+        await end_tasks(task)
 
 
-async def test_garbage_of_all_ages_is_collected_when_a_process_grew(collecting: Collecting) -> None:
-    collected, held = collecting
-    assert not collected.is_set()
-    held[0] += workers_module.GROWTH + 1
-    await asyncio.wait_for(collected.wait(), 10)
-    collected.clear()
-    await asyncio.sleep(0.05)
-    assert not collected.is_set(), "once for one growth"
+async def test_garbage_of_all_ages_is_collected_once_when_a_process_grew() -> None:
+    async with collecting() as (memory, limits):
+        before = memory.collections
+        memory.held += limits.growth + 1
+        await asyncio.wait_for(memory.collected.wait(), 10)
+        await asyncio.sleep(0.05)
+        assert memory.collections == before + 1
 
 
-async def test_garbage_waits_until_no_whole_graph_is_worked_on(collecting: Collecting) -> None:
-    collected, held = collecting
-    graph = [{"number": number} for number in range(workers_module.PASSING_BLOCKS)]
-    held[0] += workers_module.GROWTH + 1
-    await asyncio.sleep(0.1)
-    assert not collected.is_set()
-    graph.clear()
-    await asyncio.wait_for(collected.wait(), 10)
+async def test_garbage_waits_until_no_whole_graph_is_worked_on() -> None:
+    async with collecting() as (memory, limits):
+        graph = [{"number": number} for number in range(limits.passing_blocks)]
+        memory.collected.clear()
+        memory.held += limits.growth + 1
+        await asyncio.sleep(0.1)
+        assert not memory.collected.is_set()
+        graph.clear()
+        await asyncio.wait_for(memory.collected.wait(), 10)
+
+
+async def test_garbage_of_a_process_that_never_comes_to_rest_is_collected() -> None:
+    async with collecting(latest_s=0.05) as (memory, limits):
+        garbage = [{"number": number} for number in range(limits.passing_blocks)]
+        memory.held += limits.growth + 1
+        await asyncio.wait_for(memory.collected.wait(), 10)
+        assert len(garbage) == limits.passing_blocks
 
 
 async def test_the_health_probe_measures_a_server_and_its_gap_while_nothing_answers() -> None:
