@@ -38,7 +38,7 @@ from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
-from graphrag.sessions.machine import EventName
+from graphrag.sessions.phases import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
 from graphrag.sessions.schedules import schedule, zone_of
 

@@ -17,7 +17,7 @@ from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.session_control import decided_documents
 from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
-from graphrag.sessions.machine import Phase
+from graphrag.sessions.phases import Phase
 
 sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_help=True)
 

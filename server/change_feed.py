@@ -18,7 +18,7 @@ from datasources.errors import SourceError
 from graphrag.agent.thread_store import Thread, session_of
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import run_summary
-from graphrag.sessions.machine import SessionKind
+from graphrag.sessions.phases import SessionKind
 
 log = logging.getLogger(__name__)
 

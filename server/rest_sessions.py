@@ -16,7 +16,7 @@ from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.automations.automation_view import RunSummary, run_summary
 from graphrag.automations.errors import AutomationRefused
 from graphrag.automations.session_control import decided_documents
-from graphrag.sessions.machine import Phase
+from graphrag.sessions.phases import Phase
 from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS
 from server.requests import EXCLUDE_NONE, GraphKey, Limit, Workspaces

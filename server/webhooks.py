@@ -33,7 +33,7 @@ from graphrag.automations.automation import Automation
 from graphrag.config import Settings, SettingsError
 from graphrag.delivery_queue import DUE, DeliveryQueue
 from graphrag.leases import now_ms
-from graphrag.sessions.machine import Phase
+from graphrag.sessions.phases import Phase
 from graphrag.workers import repeat
 from server.errors import WebhookBusy, WebhookNotFound
 from tools.http.interim_answers import BoundedTransport

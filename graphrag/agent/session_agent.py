@@ -19,7 +19,7 @@ from graphrag.agent.turn_steps import AgentLimits
 from graphrag.approvals import Approval, Person, ProposingSession
 from graphrag.i18n import Language
 from graphrag.logs import bind_log_context
-from graphrag.sessions.machine import EventName, Phase
+from graphrag.sessions.phases import EventName, Phase
 
 UNLIMITED: Final = 1_000_000
 """Rounds of tools of a run: its calls of the model are limited instead."""

@@ -38,15 +38,9 @@ from graphrag.sessions.agent_session import (
     SessionReport,
     SessionUsage,
 )
-from graphrag.sessions.machine import (
-    EndReason,
-    EventName,
-    Phase,
-    SessionEvent,
-    SessionLimits,
-    Transition,
-)
+from graphrag.sessions.machine import SessionEvent, SessionLimits, Transition
 from graphrag.sessions.periods import Calendar
+from graphrag.sessions.phases import EndReason, EventName, Phase
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 
 log = logging.getLogger(__name__)
@@ -62,13 +56,6 @@ a longer one.
 """
 CALLS_LEFT_SAID: Final = 5
 """From so few calls of the model on, the prompt says how many are left."""
-_NOTED: Sequence[SystemKind] = (
-    "ACTIONS_EXECUTED",
-    "NETWORK_ERROR",
-    "SESSION_TIMEOUT",
-    "LIMIT_REACHED",
-)
-"""Notes that a row of the table asks for; that of a wrong form says what was wrong."""
 _APPLIED: Final = frozenset({"applied", "edited", "policy"})
 _OPEN: Final = frozenset({"pending", "waits"})
 _FOR_PEOPLE: Final = frozenset({"NETWORK_ERROR", "SESSION_TIMEOUT"})
@@ -348,8 +335,6 @@ class SessionTurn(RunningTurn):
         if ends is not EndReason.SUSPENDED:
             self.answer_rest("stopped")
         self.happened(EventName.SESSION_COMPLETED, reason=ends)
-        if ends is EndReason.SUSPENDED:
-            self.edit(attempts=0)  # its process is well: this is no crash
         if self.agent_session.phase is Phase.COMPLETED:
             self.edit(report=report_of(self.agent_session, self.text, self.messages, self.language))
         await self.save("running")
@@ -389,11 +374,16 @@ class SessionTurn(RunningTurn):
 
 
 def notes_of(transition: Transition[AgentSession], language: Language) -> list[SystemMessage]:
-    """Return the notes that a row of the table asks for, but for that of a wrong form."""
-    kinds: list[SystemKind] = [kind for kind in _NOTED if f"{kind} noted" in transition.actions]
+    """Returns the system messages of a transition, except FORMAT_ERROR, which says what was
+    wrong and is added by the turn.
+    """
     calls = str(transition.state.roundtrips)
     tokens = str(transition.state.usage.tokens)
-    return [_note(kind, language, calls=calls, tokens=tokens) for kind in kinds]
+    return [
+        _note(kind, language, calls=calls, tokens=tokens)
+        for kind in transition.notes
+        if kind != "FORMAT_ERROR"
+    ]
 
 
 def _note(kind: SystemKind, language: Language, **facts: str) -> SystemMessage:

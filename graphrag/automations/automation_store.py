@@ -37,7 +37,7 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger
-from graphrag.sessions.machine import SessionKind
+from graphrag.sessions.phases import SessionKind
 from graphrag.stored_records import check_version, delete_record, given, put_over, readable
 
 log = logging.getLogger(__name__)

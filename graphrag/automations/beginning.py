@@ -18,7 +18,8 @@ from graphrag.i18n import text
 from graphrag.llm.base import SystemMessage
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import Trigger
-from graphrag.sessions.machine import EndReason, EventName, SessionEvent
+from graphrag.sessions.machine import SessionEvent
+from graphrag.sessions.phases import EndReason, EventName
 from graphrag.sessions.schedules import zone_of
 
 MAX_REPLACED = 500

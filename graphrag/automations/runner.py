@@ -26,7 +26,8 @@ from graphrag.automations.session_events import SessionEvents
 from graphrag.i18n import Language
 from graphrag.roles import ClientInfo, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
-from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionLimits
+from graphrag.sessions.machine import SessionEvent, SessionLimits
+from graphrag.sessions.phases import EndReason, EventName, Phase
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from graphrag.automations.automation_store import Automations
 from graphrag.automations.session_events import SessionEvents, refused
 from graphrag.llm.base import AssistantMessage, SystemMessage, UserMessage
 from graphrag.roles import Person, Role
-from graphrag.sessions.machine import EndReason, EventName, Phase, SessionEvent, SessionKind
+from graphrag.sessions.machine import SessionEvent
+from graphrag.sessions.phases import EndReason, EventName, Phase, SessionKind
 from graphrag.stored_records import given
 
 STOPPED_IN_S: Final = 2.5

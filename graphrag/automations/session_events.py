@@ -5,7 +5,7 @@ process that died.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from graphrag.agent.session_turn import notes_of, report_of
 from graphrag.agent.thread_messages import to_stored
@@ -16,10 +16,8 @@ from graphrag.automations.errors import SessionRefused
 from graphrag.i18n import Language
 from graphrag.llm.base import AssistantMessage
 from graphrag.sessions.agent_session import STATUS_OF, AgentSession
-from graphrag.sessions.machine import Phase, SessionEvent, SessionLimits
-
-_BY_PEOPLE: Final = frozenset({46})
-"""Rows that only a person takes; the others say so themselves."""
+from graphrag.sessions.machine import SessionEvent, SessionLimits
+from graphrag.sessions.phases import Phase
 
 
 class SessionEvents:
@@ -45,8 +43,6 @@ class SessionEvents:
             if made is None:
                 raise refused(thread)
             session = made.state
-            if made.row.number in _BY_PEOPLE:
-                session = session.model_copy(update={"last_person_time": self.store.clock()})
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
             if session.phase in ends and session.report is None:
                 report = report_of(session, _said(thread), thread.messages, language)

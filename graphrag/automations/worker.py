@@ -28,7 +28,7 @@ from graphrag.automations.last_seen import DAY_MS
 from graphrag.automations.runner import Runner
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
-from graphrag.sessions.machine import ACTIVE, EndReason, EventName, Phase
+from graphrag.sessions.phases import ACTIVE, EndReason, EventName, Phase
 from graphrag.sessions.schedules import Due, ScheduleError, due
 
 log = logging.getLogger(__name__)

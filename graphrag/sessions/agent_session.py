@@ -15,16 +15,13 @@ from pydantic import ConfigDict, Field
 
 from datasources.types import Document
 from graphrag.sessions.machine import (
-    ACTIVE,
-    EventName,
-    Phase,
     SessionEvent,
-    SessionKind,
     SessionLimits,
     SessionState,
     Transition,
     transition,
 )
+from graphrag.sessions.phases import ACTIVE, EventName, Phase, SessionKind, Stamp
 
 Trigger = Literal["manual", "scheduled", "event"]
 Outcome = Literal["ok", "findings", "failed"]
@@ -155,11 +152,12 @@ class AgentSession(SessionState):
             if state.phase is Phase.WAITING_VALIDATION
             else None,
         }
-        if "person" in made.actions:
+        stamps = made.row.stamps
+        if Stamp.PERSON in stamps:
             changes["last_person_time"] = now
-        if "queued" in made.actions:
+        if Stamp.QUEUED in stamps:
             changes["queued_time"] = self.queued_time or now
-        if "started" in made.actions:
+        if Stamp.STARTED in stamps:
             changes["started_time"] = self.started_time or now
         if state.phase is Phase.COMPLETED:
             changes["ended_time"] = now

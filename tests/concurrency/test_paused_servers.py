@@ -29,7 +29,7 @@ from graphrag.delivery_queue import CLAIMED_MS, OVER
 from graphrag.leases import now_ms
 from graphrag.live import LiveGraphs
 from graphrag.llm.base import UserMessage
-from graphrag.sessions.machine import Phase
+from graphrag.sessions.phases import Phase
 from server.webhooks import KIND as WEBHOOK
 from server.webhooks import Webhooks
 from tests.server.test_two_servers import a_process, opened

@@ -19,7 +19,7 @@ from datasources.types import Graph
 from graphrag.agent.thread_store import session_of
 from graphrag.automations.worker import MAX_ATTEMPTS
 from graphrag.leases import now_ms
-from graphrag.sessions.machine import EndReason
+from graphrag.sessions.phases import EndReason
 from tests.concurrency.killing import killing, last_write
 from tests.concurrency.session_workers import USED, live_through, night, serve, store_at
 from tests.support.agents import GRAPH, REVIEWER

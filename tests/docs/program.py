@@ -13,7 +13,7 @@ from typing import Any
 from cli.command_table import COMMANDS
 from cli.main import load
 from graphrag.config import Settings, setting_variables
-from graphrag.sessions.machine import GROUPS, ROWS, Phase
+from graphrag.sessions.phases import GROUPS, ROWS, Phase
 from tests.docs.rendering import DocsError
 
 ROOT = Path(__file__).parents[2]
@@ -166,9 +166,15 @@ def checks_part() -> str:
 
 def transitions_part() -> str:
     """Return the table of a session's phases, as the program reads it, and its groups."""
-    rows = ["| row | phase | event | guard | next | also |", "|---:|---|---|---|---|---|"]
+    names = ("guard", "next", "waits_for", "ends", "counts", "stamps", "note", "also")
+    columns = ("row", "phase", "event", *names)
+    rows = [f"| {' | '.join(columns)} |", "|---:" + "|---" * (len(columns) - 1) + "|"]
     for row in ROWS:
-        cells = (row.phase, row.event, " & ".join(row.guard), row.next, "; ".join(row.actions))
+        phase = f"{row.phase} except {row.excepted}" if row.excepted else row.phase
+        counts = " ".join(sorted(row.counts))
+        stamps = " ".join(sorted(row.stamps))
+        effects = (row.next, row.waits_for, row.ends, counts, stamps, row.note, row.also)
+        cells = (phase, row.event, " & ".join(row.guard), *effects)
         rows.append(f"| {row.number} | {' | '.join(cells)} |")
     groups = [
         f"{name}: {', '.join(p for p in Phase if p in phases)}." for name, phases in GROUPS.items()

@@ -25,7 +25,7 @@ from graphrag.config import SettingsError
 from graphrag.delivery_queue import DELAYS_MS, KEPT_MS
 from graphrag.live.edits import rename_sheet
 from graphrag.sessions.agent_session import AgentSession
-from graphrag.sessions.machine import EndReason, Phase, SessionKind
+from graphrag.sessions.phases import EndReason, Phase, SessionKind
 from server import webhooks
 from server.metrics import Metrics
 from server.webhooks import KIND, Webhooks

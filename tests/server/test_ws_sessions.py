@@ -14,7 +14,8 @@ from graphrag.agent.thread_store import StoredThread
 from graphrag.automations import automation_store
 from graphrag.automations.drafts import AutomationDraft
 from graphrag.roles import Person
-from graphrag.sessions.machine import EndReason, EventName, SessionEvent
+from graphrag.sessions.machine import SessionEvent
+from graphrag.sessions.phases import EndReason, EventName
 from server.change_feed import RunFeed
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits, encode
 from tests.support.automations import MINUTE, finish, night_of

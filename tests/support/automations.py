@@ -32,7 +32,8 @@ from graphrag.llm.usage_meter import UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retriever import Retriever
 from graphrag.sessions.agent_session import AgentSession
-from graphrag.sessions.machine import EventName, SessionLimits
+from graphrag.sessions.machine import SessionLimits
+from graphrag.sessions.phases import EventName
 from tests.support.agents import EDITOR, GRAPH
 from tests.support.clock import MONDAY, Clock
 from tests.support.scripted_provider import Says, ScriptedProvider, Step, call

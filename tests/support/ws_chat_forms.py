@@ -16,7 +16,7 @@ from graphrag.approvals.conflicts import Conflict
 from graphrag.bridge.transcript import SpeakerRole
 from graphrag.roles import Role
 from graphrag.sessions.machine import EndReason as RunEndReason
-from graphrag.sessions.machine import Phase
+from graphrag.sessions.phases import Phase
 from graphrag.voice.call_records import CallStatus, CallSummary
 from server.approval_documents import ApprovalDocument
 from server.chat_answer import TokensUsed

@@ -22,8 +22,8 @@ from graphrag.automations.automation import PauseReason, SkipReason
 from graphrag.commands.graph_history import iso
 from graphrag.i18n import LANGUAGES, page_texts
 from graphrag.sessions.agent_session import Outcome, Trigger
-from graphrag.sessions.machine import EndReason, Phase
 from graphrag.sessions.periods import Calendar, resolve
+from graphrag.sessions.phases import EndReason, Phase
 from graphrag.sessions.schedules import zone_of
 from graphrag.simulator import mu_law
 from tests.datasources import test_instructions as operations

@@ -9,7 +9,7 @@ import pytest
 from graphrag.agent.events import Completed, ProposalPending, TurnStarted
 from graphrag.llm.base import SystemMessage
 from graphrag.llm.errors import ModelFailed
-from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import EDITOR, of, only, scripted, shown
 from tests.support.automations import MINUTE, TWO, scripted_night
 from tests.support.scripted_provider import Says, call

@@ -33,7 +33,8 @@ from graphrag.automations.beginning import begin_run
 from graphrag.automations.errors import AutomationRefused, SessionRefused
 from graphrag.llm.base import Chunk
 from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
-from graphrag.sessions.machine import WAITING, EndReason, EventName, Phase, SessionEvent
+from graphrag.sessions.machine import SessionEvent
+from graphrag.sessions.phases import WAITING, EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.arango import ArangoServer
 from tests.support.automations import DAY, HOUR, MINUTE, Night, finish, move, night_on

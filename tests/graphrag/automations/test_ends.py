@@ -10,7 +10,7 @@ from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation
 from graphrag.automations.beginning import begin_run
-from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import DAY, TWO, Night, finish, move, night_on
 from tests.support.scripted_provider import Says, ScriptedProvider

@@ -22,7 +22,7 @@ from graphrag.automations.runner import SLOT
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
-from graphrag.sessions.machine import OPEN, WAITING, EndReason, EventName, Phase
+from graphrag.sessions.phases import OPEN, WAITING, EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,

@@ -16,7 +16,7 @@ from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
 from graphrag.llm.registry import Price, Pricing
-from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.phases import EndReason, Phase
 from tests.graphrag.llm.wire import (
     anthropic_provider,
     events,

@@ -18,7 +18,7 @@ from graphrag.llm.errors import ModelUnauthorized, ModelUnreachable
 from graphrag.llm.registry import Pricing
 from graphrag.rules import RulesProvider
 from graphrag.sessions.agent_session import SessionUsage
-from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,

@@ -14,7 +14,7 @@ from graphrag.app.automation_services import automation_service
 from graphrag.approvals import title
 from graphrag.automations import errors, session_control
 from graphrag.sessions.agent_session import SessionReport
-from graphrag.sessions.machine import EndReason, Phase
+from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import an_ask
 from tests.support.automation_setting import (
     ADMIN,
