@@ -34,6 +34,7 @@ graph at once.
 """
 ANY_SESSION: frozenset[SessionKind] = frozenset(("chat", "automation"))
 NO_FEATURES: frozenset[str] = frozenset()
+GRAPH_ARGUMENT = "graph"  # names the graph of a call, in a tool for several graphs
 
 ErrorCode = Literal[
     "unknown_tool",

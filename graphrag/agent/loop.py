@@ -128,7 +128,7 @@ class Agent(TurnSteps):
         known = None if thread_id is None else await self._threads.get(thread_id, person)
         if known is not None and (about := known.thread.graph_key) != graph_key:
             raise ThreadOfOtherGraph(thread_id=known.thread.key, graph_key=about, asked=graph_key)
-        said = await self.blocks.checked(graph_key, message, blocks, language)
+        said = await self.blocks.checker.checked(graph_key, message, blocks, language)
         if message_key is not None:
             said = replace(said, id=message_key, time=self._threads.clock())
         stored = known or self._threads.begin(

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
 from datasources.errors import SourceError
 from graphrag.agent.requested_calls import (
@@ -45,8 +45,8 @@ from graphrag.approvals import (
 from graphrag.approvals.approval_context import WriteGuard
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolCall
-from tools.arguments import parse_arguments
-from tools.base import Effect, Problem, ToolBox, ToolContext, ToolResult, failure
+from tools.arguments import MalformedArguments, parse_arguments
+from tools.base import GRAPH_ARGUMENT, Effect, Problem, ToolBox, ToolContext, ToolResult, failure
 from tools.compact import cut
 from tools.proposals import MalformedProposal
 from tools.write_tools.propose_tools import MAX_REASON_CHARS
@@ -93,9 +93,10 @@ class CallPlace:
     message: str = ""
 
 
+@final
 class ToolCalls:
-    """Runs calls of all threads. Remembers what was read for a while, as long as the graph
-    is the same.
+    """Runs the tool calls of all threads. Results of reads are reused for a while if the graph did
+    not change. A proposal belongs to the graph that its call names, if that is one of `graphs`.
     """
 
     def __init__(
@@ -106,8 +107,11 @@ class ToolCalls:
         limits: CallLimits | None = None,
         log: CallLog | None = None,
         clock: Callable[[], float] = time.monotonic,
+        graphs: tuple[str, ...] = (),
     ) -> None:
-        self.limits, self._log = limits or CallLimits(), log or CallLog()
+        self.limits = limits or CallLimits()
+        self._log = log or CallLog()
+        self._graphs = graphs
         self._box = box
         self._approvals = approvals
         self._clock = clock
@@ -115,6 +119,17 @@ class ToolCalls:
         self._failed: OrderedDict[tuple[Any, ...], ToolResult] = OrderedDict()
         self._begun: OrderedDict[tuple[Any, ...], None] = OrderedDict()
         self._acting: set[asyncio.Task[Answered]] = set()
+
+    def with_tools(self, box: ToolBox, graphs: tuple[str, ...] = ()) -> ToolCalls:
+        """Returns calls of other tools, with the same approvals, limits and log."""
+        return ToolCalls(
+            box,
+            self._approvals,
+            limits=self.limits,
+            log=self._log,
+            clock=self._clock,
+            graphs=graphs,
+        )
 
     def unusable(self, requested: Requested, place: CallPlace) -> list[Answered]:
         """Return the answers to calls that are never run."""
@@ -297,6 +312,7 @@ class ToolCalls:
 
         Both within one limit. What may have been stored although that failed is looked for.
         """
+        place = self._place_of(call, place)
         context = place.context
         graph_key = place.context.graph_key
         validated: list[ToolResult] = []
@@ -322,6 +338,16 @@ class ToolCalls:
             return replace(answered, result=result, unsure=True)
         result = replace(validated[0], data=found.to_document()["action"])
         return replace(answered, result=result, approval=found)
+
+    def _place_of(self, call: ToolCall, place: CallPlace) -> CallPlace:
+        """Returns the place of a proposal, with the graph that the call names."""
+        try:
+            named = parse_arguments(call.arguments).values.get(GRAPH_ARGUMENT)
+        except MalformedArguments:
+            return place
+        if named not in self._graphs:
+            return place
+        return replace(place, context=replace(place.context, graph_key=named))
 
     async def _stored(
         self, call: ToolCall, place: CallPlace, result: ToolResult, stored: list[Approval]

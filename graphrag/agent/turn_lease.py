@@ -1,7 +1,7 @@
-"""Leases on conversations: while one is renewed nobody else runs a turn of that conversation.
+"""Leases on conversations: one process at a time runs a turn of a conversation.
 
-The slot of a graph, which lets one automation work on it, is leased the same way. A person who
-stops the turn from elsewhere leaves a note on the lease's record, where its owner looks.
+The slot of a graph, which lets one automation work on it, is leased the same way. To stop a turn
+from another process, a flag is stored on the record of its lease, which the owner polls.
 
 Decision: the stored thread's own version is the fencing token. A process that takes over a turn
 that broke off stores the thread once before anything else (`take_over`); from then on every write
@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, final
 
-from datasources.base import Record, RecordStore
+from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, ThreadError, Threads
 from graphrag.leases import HELD_MS, KIND, Lease, is_free, new_owner, now_ms
@@ -25,17 +25,15 @@ from graphrag.stored_records import put_over
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
-"""So often an owner looks whether the turn is still its own and still wanted."""
+LOOK_S = 1.0  # between two checks whether the lease is still held and the turn still wanted
 CANCELLED, SUSPENDED = "CANCELLED", "SUSPENDED"
 _TRIES = 5
 
 
 class TurnUnwanted(ThreadError):
-    """The turn was stopped from elsewhere; its owner ends it.
+    """The turn was stopped by another request or process.
 
-    `reason` is why a session ends or pauses: `CANCELLED` by a person, `SUSPENDED`
-    for a conversation.
+    `reason`: `CANCELLED` by a person, or `SUSPENDED` in favour of a conversation.
     """
 
     def __init__(self, *, thread_id: str, reason: str = CANCELLED) -> None:
@@ -43,10 +41,9 @@ class TurnUnwanted(ThreadError):
         super().__init__(thread_id=thread_id)
 
 
+@final
 class TurnLeases:
-    """Leases conversations of one workspace for this process, one turn each; by
-    `prefix` other keys.
-    """
+    """Leases conversations of one workspace for this process; with another `prefix`, other keys."""
 
     def __init__(
         self,
@@ -68,7 +65,7 @@ class TurnLeases:
     async def held(
         self, thread_id: str, *, facts: Mapping[str, str] | None = None
     ) -> AsyncGenerator[TurnLease]:
-        """Hold a thread, renewed until the end of the block; `facts` are stored on the lease.
+        """Holds the lease of a thread until the end of the block; `facts` are stored on it.
 
         Raises: ThreadBusy, SourceError.
         """
@@ -76,7 +73,7 @@ class TurnLeases:
             raise ThreadBusy(thread_id=thread_id)
         self._here.add(thread_id)
         try:
-            lease = TurnLease(
+            lease = Lease(
                 self._records,
                 self._key(thread_id),
                 self._owner,
@@ -86,11 +83,12 @@ class TurnLeases:
                 held_ms=HELD_MS,
             )
             await lease.hold()
-            renewing = asyncio.create_task(lease.keep(self._look_s))
+            turn = TurnLease(lease, thread_id)
+            renewing = asyncio.create_task(turn.keep(self._look_s))
             try:
-                yield lease
+                yield turn
             finally:
-                lease.ended.set()
+                turn.ended.set()
                 await asyncio.shield(renewing)
         finally:
             self._here.discard(thread_id)
@@ -99,18 +97,19 @@ class TurnLeases:
         return f"{self._prefix}/{thread_id}"
 
     async def holder(self, thread_id: str) -> Record | None:
-        """Return the stored lease of a thread that somebody holds now. Raises: SourceError."""
-        found = await self._records.get(KIND, self._key(thread_id))
-        return None if found is None or is_free(found.data, self._owner, self._clock()) else found
+        """Returns the stored lease of a thread, None if it is not held now. Raises: SourceError."""
+        record = await self._records.get(KIND, self._key(thread_id))
+        if record is None or is_free(record.data, self._owner, self._clock()):
+            return None
+        return record
 
     async def last_held(self, thread_id: str) -> int | None:
-        """Returns when the lease of a thread was last renewed, held or not; None where no
-        lease is stored.
+        """Returns when the lease of a thread was last renewed, None if no lease is stored.
 
         Units: milliseconds since 1970. Raises: SourceError.
         """
-        found = await self._records.get(KIND, self._key(thread_id))
-        expires = None if found is None else found.data.get("expiresTime")
+        record = await self._records.get(KIND, self._key(thread_id))
+        expires = None if record is None else record.data.get("expiresTime")
         return expires - HELD_MS if isinstance(expires, int) else None
 
     async def runs(self, thread_id: str) -> bool:
@@ -122,53 +121,70 @@ class TurnLeases:
         return thread_id in self._here or await self.holder(thread_id) is not None
 
     async def held_on(self, graph_key: str) -> list[Mapping[str, Any]]:
-        """Return what is stored on the leases about a graph that are held
-        now. Raises: SourceError.
-        """
-        found = await self._records.query(KIND, {"graphKey": graph_key})
+        """Returns the data of the leases about a graph that are held now. Raises: SourceError."""
+        records = await self._records.query(KIND, {"graphKey": graph_key})
         now = self._clock()
-        own = [record.data for record in found if record.key.startswith(f"{self._prefix}/")]
+        own = [record.data for record in records if record.key.startswith(f"{self._prefix}/")]
         return [data for data in own if not is_free(data, self._owner, now)]
 
     async def ask_to_stop(self, thread_id: str, reason: str = CANCELLED) -> bool:
-        """Note that a turn is no longer wanted; say whether somebody runs
-        one. Raises: SourceError.
+        """Asks the owner of a thread to stop its turn. Returns whether a turn is under way.
+
+        Raises: SourceError.
         """
         for _ in range(_TRIES):
-            found = await self.holder(thread_id)
-            if found is None:
+            held = await self.holder(thread_id)
+            if held is None:
                 return False
-            unwanted = Record(kind=KIND, key=found.key, data={**found.data, "unwanted": reason})
-            if await put_over(self._records, unwanted, found.version):
+            unwanted = Record(kind=KIND, key=held.key, data={**held.data, "unwanted": reason})
+            if await put_over(self._records, unwanted, held.version):
                 return True
         return False  # renewed or given back each time
 
 
-class TurnLease(Lease):
-    """What runs within `step` ends when the lease is lost or the turn is no longer wanted."""
+@final
+class TurnLease:
+    """A held lease on a thread. Cancels the work inside `step` when the lease is lost, or when the
+    turn is to be stopped. A `Fence` for transactions.
+    """
 
-    def __init__(self, *of_lease: Any, **more: Any) -> None:
-        super().__init__(*of_lease, **more)
+    def __init__(self, lease: Lease, thread_id: str) -> None:
+        self._lease = lease
+        self.thread_id = thread_id
         self.ended = asyncio.Event()
         self._working: asyncio.Task[Any] | None = None
 
-    @property
-    def thread_id(self) -> str:
-        return str(self.data["threadId"])
-
     def check(self) -> None:
-        """Raises: ThreadBusy when the thread is another's, or may be."""
-        if self.has_lapsed:
+        """Raises: ThreadBusy if another process holds the thread, or may hold it."""
+        if self._lease.has_lapsed:
             raise ThreadBusy(thread_id=self.thread_id)
+
+    def fence(self) -> RecordWrite:
+        """Returns the write that fails a transaction once the lease is lost; see `Lease.fence`."""
+        return self._lease.fence()
+
+    async def read(self) -> None:
+        """Reads the record again, for the next `fence`. Raises: ThreadBusy, SourceError."""
+        await self._lease.read()
+
+    async def write(self, *writes: RecordWrite) -> Sequence[Record | None]:
+        """Stores the writes, all or none, if the lease is still held.
+
+        Raises: ThreadBusy, RecordConflict, SourceError.
+        """
+        return await self._lease.write(*writes)
 
     @property
     def _unwanted(self) -> str | None:
-        """Why the turn is to end."""
-        return self.data.get("unwanted")
+        """The reason why the turn is to stop."""
+        return self._lease.data.get("unwanted")
 
     @contextmanager
     def step(self) -> Generator[None]:
-        """Let what runs inside be ended from outside. Raises: ThreadBusy, TurnUnwanted."""
+        """Runs the block so that another process can cancel it.
+
+        Raises: ThreadBusy, TurnUnwanted.
+        """
         self._raise_if_over()
         task = self._working = asyncio.current_task()
         before = task.cancelling() if task else 0
@@ -187,27 +203,25 @@ class TurnLease(Lease):
             raise TurnUnwanted(thread_id=self.thread_id, reason=self._unwanted)
 
     async def keep(self, look_s: float) -> None:
-        """Renew and look until `ended` is set or the lease is lost; then give back
-        what is still ours.
-        """
-        while not self.ended.is_set() and not self.has_lapsed:
+        """Renews the lease until `ended` is set or the lease is lost, and then gives it back."""
+        while not self.ended.is_set() and not self._lease.has_lapsed:
             try:
                 async with asyncio.timeout(look_s):
                     await self.ended.wait()
             except TimeoutError:
                 await self._look()
-        await self.give_back()
+        await self._lease.give_back()
 
     async def _look(self) -> None:
         try:
-            await (self.hold() if self.is_due else self.read())
+            await (self._lease.hold() if self._lease.is_due else self._lease.read())
         except ThreadBusy:
             pass  # it has lapsed
         except SourceError as exc:  # the store may be back before the lease ends
             log.warning(
                 "lease_unreadable", extra={"thread_id": self.thread_id, "error": type(exc).__name__}
             )
-        if self.has_lapsed or self._unwanted is not None:
+        if self._lease.has_lapsed or self._unwanted is not None:
             task = self._working
             self._working = None
             if task is not None:
@@ -215,20 +229,21 @@ class TurnLease(Lease):
 
 
 async def pause_run_of(slots: TurnLeases, sessions: TurnLeases, graph_key: str) -> None:
-    """Ask whichever process runs an automation on a graph to pause it; it goes on by itself later.
+    """Asks the process that runs an automation on a graph to pause it. The run resumes later.
 
     Raises nothing.
     """
     try:
-        holder = await slots.holder(graph_key)
-        if holder is not None:
-            await sessions.ask_to_stop(str(holder.data.get("sessionId")), SUSPENDED)
+        slot = await slots.holder(graph_key)
+        if slot is not None:
+            await sessions.ask_to_stop(str(slot.data.get("sessionId")), SUSPENDED)
     except SourceError as exc:
         log.warning("yield_failed", extra={"graphKey": graph_key, "error": type(exc).__name__})
 
 
 async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredThread:
-    """Return a held thread as it is stored; one whose turn broke off is closed to its owner before.
+    """Returns a held thread. If its turn broke off, the thread is stored once before, which makes
+    every later write of the previous owner fail.
 
     Raises: ThreadNotFound, ThreadVersion, ThreadBusy.
     """
@@ -246,8 +261,7 @@ async def take_over(threads: Threads, thread_id: str, person: Person) -> StoredT
 async def effective_status(
     threads: Threads, leases: TurnLeases, thread: Thread, person: Person
 ) -> Thread:
-    """Return a thread with the true status of its turn: one whose owner is gone failed.
-    Nothing is stored.
+    """Returns a thread with the true status of its turn: failed if its owner ended. Stores nothing.
 
     Raises: SourceError.
     """

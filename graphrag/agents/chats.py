@@ -19,14 +19,14 @@ from graphrag.agents import errors
 from graphrag.agents.document_agent import DocumentAgent
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
-from graphrag.agents.toolbox import GRAPH, GraphToolCalls, on_named_graph
+from graphrag.agents.toolbox import on_named_graph
 from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
 from graphrag.llm.registry import Pricing
 from graphrag.prompts.library import load_phrases
 from graphrag.retrieval.context import CONTEXT_MARKER
-from tools.base import Tool, ToolBox
+from tools.base import GRAPH_ARGUMENT, Tool, ToolBox
 from tools.read_tools.detail import read_node_detail
 from tools.read_tools.overview import read_graph_overview
 from tools.read_tools.search_workspace import SearchAllGraphs, search_workspace
@@ -128,7 +128,7 @@ class WorkspaceAgent(Agent):
         turn = super()._turn_of(stored, person, language, hold)
         turn.always_sent = ()
         self._caller = self._caller.with_tools(_box())
-        self._calls = GraphToolCalls.of(self._calls, _box(), ())
+        self._calls = self._calls.with_tools(_box())
         return turn
 
     async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
@@ -157,5 +157,5 @@ def _on_any_graph(tool: Tool[Any]) -> Tool[Any]:
         f"{tool.arguments.__name__}OnAny", __base__=tool.arguments, graph=named
     )
 
-    example = {GRAPH: "order-refund", **tool.example}
+    example = {GRAPH_ARGUMENT: "order-refund", **tool.example}
     return replace(on_named_graph(tool, arguments), example=example)

@@ -33,7 +33,7 @@ from graphrag.agents.errors import AgentError, ThreadEnded
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.agents.session_fields import InlineSession
-from graphrag.agents.toolbox import AgentTools, GraphToolCalls, agent_role
+from graphrag.agents.toolbox import AgentTools, agent_role
 from graphrag.approvals import Person
 from graphrag.i18n import Language
 from graphrag.llm.base import LLMProvider, SystemMessage, UserMessage
@@ -201,7 +201,7 @@ class DocumentAgent(Agent):
         self._caller = self._caller.with_tools(
             box, self._provider, self._pricing, temperature=temperature
         )
-        self._calls = GraphToolCalls.of(self._calls, box, graphs)
+        self._calls = self._calls.with_tools(box, graphs)
         self.turn = turn
         return turn
 

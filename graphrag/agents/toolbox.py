@@ -11,12 +11,10 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import Field, create_model
 
-from graphrag.agent.tool_calls import Answered, CallPlace, ToolCalls
 from graphrag.agents.chat_values import waiting_tools
 from graphrag.agents.compiled_agent import CompiledAgent
-from graphrag.llm.base import ToolCall
-from tools.arguments import MalformedArguments, parse_arguments
 from tools.base import (
+    GRAPH_ARGUMENT,
     DescribedArguments,
     Role,
     Tool,
@@ -33,7 +31,6 @@ from tools.read_tools import READ_TOOLS
 from tools.read_tools.search_workspace import search_workspace
 from tools.write_tools import WRITE_TOOLS
 
-GRAPH: Final = "graph"
 HANGUP: Final = "hangup"
 TRANSFER: Final = "transferTo"
 """In the data of a tool's result: the number with which the caller is to be connected."""
@@ -157,32 +154,6 @@ def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
     }
 
 
-class GraphToolCalls(ToolCalls):
-    """Runs the calls of an agent of several graphs: what is proposed is stored for the
-    graph it names.
-    """
-
-    graphs: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, calls: ToolCalls, box: ToolBox, graphs: tuple[str, ...]) -> GraphToolCalls:
-        """Return what runs calls of other tools, and stores proposals and notes calls
-        where these do.
-        """
-        made = cls(box, calls._approvals, limits=calls.limits, log=calls._log)
-        made.graphs = graphs
-        return made
-
-    async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
-        try:
-            named = parse_arguments(call.arguments).values.get(GRAPH)
-        except MalformedArguments:
-            named = None
-        if named in self.graphs:
-            place = replace(place, context=replace(place.context, graph_key=named))
-        return await super()._propose(call, place)
-
-
 def agent_role(agent: CompiledAgent, person: Role) -> Role:
     """Return what an agent's tools may do for a person: the lesser of both roles."""
     permissions = agent.document.permissions
@@ -207,7 +178,9 @@ def on_named_graph(tool: Tool[Any], arguments: type[ToolArguments]) -> Tool[Any]
     """
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
-        said = arguments.model_dump(mode="json", by_alias=True, exclude={GRAPH}, exclude_unset=True)
+        said = arguments.model_dump(
+            mode="json", by_alias=True, exclude={GRAPH_ARGUMENT}, exclude_unset=True
+        )
         here = replace(context, graph_key=arguments.graph)
         return await tool.run(tool.arguments.model_validate(said), here)
 

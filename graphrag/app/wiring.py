@@ -34,7 +34,7 @@ from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.worker import Worker
-from graphrag.commands import BlockReader, GraphHistory
+from graphrag.commands import BlockChecker, BlockReader, GraphHistory
 from graphrag.config import Settings
 from graphrag.embedding import make_embedder
 from graphrag.embedding.embedder import EmbeddingProvider
@@ -317,10 +317,9 @@ def _agent(
         caller=caller,
         calls=calls,
         blocks=BlockReader(
-            source=services.source,
+            checker=BlockChecker(source=services.source, history=services.history),
             box=services.box,
             guard=calls.guarded,
-            history=services.history,
             budget=services.settings.block_tokens,
         ),
         threads=threads,

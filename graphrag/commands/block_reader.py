@@ -1,11 +1,11 @@
-"""Checks the blocks of a message when it is sent, and reads what they are about."""
+"""Checks the blocks of a message when it is sent, and reads the data they refer to."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, final
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
@@ -38,15 +38,15 @@ from tools.read_tools.views import describe_near, near_nodes
 
 NAME_CHARS: Final = 60
 NEAR: Final = 5
-COMPARED: Final = 5_000
-"""So many keys are looked through for one that may be meant."""
+COMPARED: Final = 5_000  # keys that are searched for one similar to an unknown key
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockChecker:
-    """Makes messages of what people send. Units: `clock` in milliseconds since 1970.
+    """Checks the blocks that people send. Units: `clock` in milliseconds since 1970.
 
-    Periods count by the calendar of `history`, where none is given.
+    The default calendar of periods is that of `history`.
     """
 
     source: GraphDataSource
@@ -67,16 +67,18 @@ class BlockChecker:
         calendar: Calendar | None = None,
         keep_relative: bool = False,
     ) -> UserMessage:
-        """Return the message of a person who sends words and blocks, with instants for its periods.
+        """Returns the message of a person with these words and blocks, its periods as instants.
 
-        With `keep_relative` periods stay as written: those of a template count when it is run.
-        Raises: TooManyBlocks, BlockRefused (with the keys that may be meant), GraphNotFound.
+        With `keep_relative` periods stay as written: a template resolves them when it is run.
+        Raises: TooManyBlocks, BlockRefused (with similar keys), GraphNotFound.
         """
         if not blocks:
             return UserMessage(content=clean(words))
         calendar = calendar or self.calendar
-        resolved, said = await self.summaries(graph_key, blocks, language, calendar, keep_relative)
-        content, segments = segments_of(clean(words), resolved, said)
+        resolved, summaries = await self.summaries(
+            graph_key, blocks, language, calendar, keep_relative
+        )
+        content, segments = segments_of(clean(words), resolved, summaries)
         return UserMessage(content=content, segments=segments)
 
     async def summaries(
@@ -87,7 +89,7 @@ class BlockChecker:
         calendar: Calendar,
         keep_relative: bool = False,
     ) -> tuple[list[SentBlock], dict[str, str]]:
-        """Return checked blocks, with instants for their periods, and what each says by its id.
+        """Returns checked blocks with their periods as instants, and the summaries by block id.
 
         Raises: as `checked`.
         """
@@ -95,7 +97,7 @@ class BlockChecker:
         resolved = with_instants(blocks, self.clock(), calendar)
         kept = list(blocks) if keep_relative else resolved
         graph = await self.source.get_graph(graph_key)
-        said: dict[str, str] = {}
+        summaries: dict[str, str] = {}
         for number, block in enumerate(kept, start=1):
             name, near = await self.name(graph, block.target)
             if name is None:
@@ -105,11 +107,11 @@ class BlockChecker:
                     "near": near or "–",
                 }
                 raise BlockRefused(number=number, why="without_target", **facts)
-            said[block.id] = summary(block, cut_name(name, NAME_CHARS), language, calendar)
-        return kept, said
+            summaries[block.id] = summary(block, cut_name(name, NAME_CHARS), language, calendar)
+        return kept, summaries
 
     async def name(self, graph: Graph, target: Target) -> tuple[str | None, str | None]:
-        """Return the name of a target, or None and the keys that may be meant."""
+        """Returns the name of a target, or None and similar keys."""
         key = target.key
         match target.kind:
             case "graph":
@@ -139,20 +141,22 @@ def _near(key: str, known: Iterable[str]) -> str | None:
 
 
 class BlockSummary(AnswerBody):
-    """A block in one line. Units: `tokens` of what it finds now, by itself."""
+    """A block in one line. `tokens`: the size of its data if it were the only block."""
 
     id: str
     summary: str
     tokens: int
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockReader(BlockChecker):
-    """Reads also the blocks of the messages of one workspace. Units: `budget` in tokens.
+class BlockReader:
+    """Reads the data that blocks refer to, in one workspace. Units: `budget` in tokens.
 
-    A session passes a calendar of its own, and the moment its periods count from.
+    A run of an automation passes its own calendar, and the time its periods count from.
     """
 
+    checker: BlockChecker
     box: ToolBox
     guard: Guard
     budget: int = 8_000
@@ -167,14 +171,15 @@ class BlockReader(BlockChecker):
         calendar: Calendar | None = None,
         reference: int | None = None,
     ) -> SystemMessage | None:
-        """Return what the blocks of a message find, for the model; None where it has none.
+        """Returns the data of a message's blocks for the model, None if it has no blocks.
 
-        A target that is gone and a period that is none are said in it. Raises: SourceError.
+        Deleted targets and invalid periods are reported in it. Raises: SourceError.
         """
         blocks = blocks_of(message.segments)
         if not blocks:
             return None
-        history = self.history_of(calendar, self.clock() if reference is None else reference)
+        reference = self.checker.clock() if reference is None else reference
+        history = self.history_of(calendar, reference)
         results = await self._results(blocks, graph_key, role, language, history)
         head = load_phrases("turn", language)["data_added"].render({})
         return data_added(results, head, language)
@@ -182,38 +187,40 @@ class BlockReader(BlockChecker):
     async def worded(
         self, message: UserMessage, graph_key: str, language: Language, calendar: Calendar | None
     ) -> UserMessage:
-        """Return a stored message with its linear text made again; a target that is gone is said
-        by its key.
+        """Returns a stored message with its linear text rendered again, from the current names.
 
-        Raises: GraphNotFound.
+        A deleted target is shown by its key. Raises: GraphNotFound.
         """
         blocks = blocks_of(message.segments)
         if not blocks:
             return message
-        graph = await self.source.get_graph(graph_key)
-        said = dict[str, str]()
+        checker = self.checker
+        graph = await checker.source.get_graph(graph_key)
+        summaries = dict[str, str]()
         for block in blocks:
-            name, _ = await self.name(graph, block.target)
+            name, _ = await checker.name(graph, block.target)
             name = cut_name(name or block.target.key, NAME_CHARS)
-            said[block.id] = summary(block, name, language, calendar or self.calendar)
-        return replace(message, content=linear_text(message.segments, said))
+            summaries[block.id] = summary(block, name, language, calendar or checker.calendar)
+        return replace(message, content=linear_text(message.segments, summaries))
 
     def history_of(self, calendar: Calendar | None, reference: int | None) -> GraphHistory:
-        """Return the history whose periods count by a calendar, from a moment."""
-        return replace(self.history, calendar=calendar or self.calendar, reference=reference)
+        """Returns the history with periods counted by a calendar, from `reference` on."""
+        calendar = calendar or self.checker.calendar
+        return replace(self.checker.history, calendar=calendar, reference=reference)
 
     async def preview(
         self, graph_key: str, blocks: Sequence[SentBlock], role: Role, language: Language
     ) -> list[BlockSummary]:
-        """Return what each block says and weighs by itself. Raises: as `checked`."""
-        resolved, said = await self.summaries(graph_key, blocks, language, self.calendar)
-        history = self.history_of(None, self.clock())
-        made: list[BlockSummary] = []
+        """Returns the summary and the size of each block. Raises: as `BlockChecker.checked`."""
+        checker = self.checker
+        resolved, summaries = await checker.summaries(graph_key, blocks, language, checker.calendar)
+        history = self.history_of(None, checker.clock())
+        previews: list[BlockSummary] = []
         for block in resolved:
             results = await self._results([block], graph_key, role, language, history)
             tokens = sum(one.tokens for one in results)
-            made.append(BlockSummary(id=block.id, summary=said[block.id], tokens=tokens))
-        return made
+            previews.append(BlockSummary(id=block.id, summary=summaries[block.id], tokens=tokens))
+        return previews
 
     async def _results(
         self,
@@ -224,7 +231,11 @@ class BlockReader(BlockChecker):
         history: GraphHistory,
     ) -> list[CommandResult]:
         context = ToolContext(
-            source=self.source, graph_key=graph_key, role=role, language=language, history=history
+            source=self.checker.source,
+            graph_key=graph_key,
+            role=role,
+            language=language,
+            history=history,
         )
         place = CommandPlace(context=context, box=self.box, history=history)
         return await execute(

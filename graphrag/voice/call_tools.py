@@ -22,7 +22,7 @@ from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.chat_values import language_of
 from graphrag.agents.compiled_agent import graphs_of
 from graphrag.agents.document_agent import declarations_of
-from graphrag.agents.toolbox import GRAPH, TRANSFER, AgentTools, GraphToolCalls, agent_role
+from graphrag.agents.toolbox import TRANSFER, AgentTools, agent_role
 from graphrag.approvals import CHAT_SESSION, Approval, outcome_text
 from graphrag.approvals.voice_codes import new_code
 from graphrag.bridge.signals import RunTool, ToolAnswered
@@ -32,7 +32,16 @@ from graphrag.roles import CALLER, ClientInfo, Person
 from graphrag.voice.call_thread import CallThread
 from graphrag.voice.dependencies import CallDependencies
 from tools.arguments import MalformedArguments, parse_arguments
-from tools.base import Problem, Role, ToolBox, ToolContext, ToolError, ToolResult, failure
+from tools.base import (
+    GRAPH_ARGUMENT,
+    Problem,
+    Role,
+    ToolBox,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    failure,
+)
 from tools.compact import cut
 from tools.http.executor import ToolOutcome
 
@@ -92,7 +101,7 @@ class CallTools:
             outcomes=self._outcomes,
             transfers=True,
         ).box()
-        self._calls = GraphToolCalls.of(self.deps.tools, self.box, graphs)
+        self._calls = self.deps.tools.with_tools(self.box, graphs)
 
     @property
     def role(self) -> Role:
@@ -275,7 +284,7 @@ class CallTools:
         nodes = _nodes(wanted, data)[:MAX_NODES] if wanted.name in _READS else []
         if not nodes:
             return
-        graph_key = str(_arguments(wanted.arguments).get(GRAPH) or self.thread.graph_key)
+        graph_key = str(_arguments(wanted.arguments).get(GRAPH_ARGUMENT) or self.thread.graph_key)
         with suppress(GraphNotFound):
             graph = await self.deps.source.get_graph(graph_key)
             about = {"turn": self.turn, "graph": graph_key, "revision": graph.revision}

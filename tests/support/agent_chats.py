@@ -24,7 +24,7 @@ from graphrag.agents.document_check import check_document
 from graphrag.agents.errors import AgentNotFound, AgentNotRunning
 from graphrag.agents.life import AgentLife
 from graphrag.approvals import Approvals, Person
-from graphrag.commands import BlockReader, GraphHistory
+from graphrag.commands import BlockChecker, BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageMeter
@@ -158,7 +158,9 @@ def chats_on(
         caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=pricing),
         calls=running,
         blocks=BlockReader(
-            source=source, box=box, guard=running.guarded, history=GraphHistory(records=records)
+            checker=BlockChecker(source=source, history=GraphHistory(records=records)),
+            box=box,
+            guard=running.guarded,
         ),
         threads=threads,
         leases=leases,

@@ -20,7 +20,7 @@ from graphrag.agent.turn_lease import TurnLeases
 from graphrag.agent.turn_steps import AgentLimits
 from graphrag.approvals import Approvals, Asked, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
-from graphrag.commands import BlockReader, GraphHistory
+from graphrag.commands import BlockChecker, BlockReader, GraphHistory
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.registry import FREE, Pricing
 from graphrag.llm.usage_meter import UsageLimits, UsageMeter
@@ -99,7 +99,9 @@ def setting_on(
         ),
         calls=running,
         blocks=BlockReader(
-            source=source, box=box, guard=running.guarded, history=GraphHistory(records=records)
+            checker=BlockChecker(source=source, history=GraphHistory(records=records)),
+            box=box,
+            guard=running.guarded,
         ),
         threads=threads,
         leases=leases or TurnLeases(records),

@@ -24,7 +24,7 @@ from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_control import SessionControl
 from graphrag.automations.worker import Worker
-from graphrag.commands import BlockReader, GraphHistory, SentBlock
+from graphrag.commands import BlockChecker, BlockReader, GraphHistory, SentBlock
 from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, UserMessage
 from graphrag.llm.registry import FREE, Pricing
@@ -78,7 +78,9 @@ class Night:
         """Store an automation for every day at two."""
         said = UserMessage(content=text)
         if blocks:
-            said = await self.agent.blocks.checked(GRAPH, text, blocks, "en", keep_relative=True)
+            said = await self.agent.blocks.checker.checked(
+                GRAPH, text, blocks, "en", keep_relative=True
+            )
         given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
         made = self.automations.begin(EDITOR, str(given.pop("graph_key", GRAPH)), **given)
         made = made.model_copy(update={"next_time": made.schedule.next(self.clock())})
@@ -147,11 +149,11 @@ def night_on(
         caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
         calls=calls,
         blocks=BlockReader(
-            source=source,
+            checker=BlockChecker(
+                source=source, history=GraphHistory(records=records, clock=clock), clock=clock
+            ),
             box=box,
             guard=calls.guarded,
-            history=GraphHistory(records=records, clock=clock),
-            clock=clock,
         ),
         threads=threads,
         leases=TurnLeases(records, look_s=look_s, clock=lease_clock),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from graphrag.agent.thread_store import Thread, session_of
-from graphrag.agent.turn_lease import TurnLease
 from graphrag.approvals import Approve
 from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
+from graphrag.leases import Lease
 from graphrag.llm.registry import Price, Pricing
 from graphrag.sessions.phases import EndReason, Phase
 from tests.graphrag.llm.wire import (
@@ -62,12 +62,12 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
 ) -> None:
     """Also by a run that looks before who decided has given the session back."""
 
-    async def leave(lease: TurnLease) -> None:
+    async def leave(lease: Lease) -> None:
         await asyncio.sleep(leaving_s)
         await given_back(lease)
 
-    given_back = TurnLease.give_back
-    monkeypatch.setattr(TurnLease, "give_back", leave)
+    given_back = Lease.give_back
+    monkeypatch.setattr(Lease, "give_back", leave)
     monkeypatch.setattr(runner, "LOOK_S", 0.02)
     async with scripted_night(finish(), *([] if end else [finish("ok", "Looked again.")])) as (
         night,

@@ -37,8 +37,8 @@ def pointer(kind: str, key: str, block_id: str = "b1", **more: Any) -> SentBlock
 
 def place_of(setting: Setting) -> CommandPlace:
     blocks = setting.agent.blocks
-    context = ToolContext(source=setting.source, graph_key=GRAPH, history=blocks.history)
-    return CommandPlace(context=context, box=blocks.box, history=blocks.history)
+    context = ToolContext(source=setting.source, graph_key=GRAPH, history=blocks.checker.history)
+    return CommandPlace(context=context, box=blocks.box, history=blocks.checker.history)
 
 
 async def run(setting: Setting, *given: DataCommand, budget: int = 8_000) -> list[CommandResult]:
@@ -198,7 +198,9 @@ async def test_a_command_that_fails_or_hangs_ends_its_own_block_only() -> None:
             return failure("unavailable", Problem(what="hung")) if name == "NODE_LINKS" else result
 
         failing = replace(reader, guard=guard)
-        said = await failing.checked(GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr")
+        said = await failing.checker.checked(
+            GRAPH, "x", [use(), pointer("graph", GRAPH, "b2")], "fr"
+        )
         data = await failing.read(said, GRAPH, "editor", "fr")
         assert data is not None
     statuses = [result["status"] for result in data.results]
@@ -214,7 +216,7 @@ async def test_history_is_one_list_of_edits_changes_and_undos() -> None:
         records = setting.database.records("default")
         [applied] = await setting.approvals.list(by=EDITOR, graph_key=GRAPH)
         await setting.approvals.undo(GRAPH, applied.id, by=EDITOR)
-        now = setting.agent.blocks.clock()
+        now = setting.agent.blocks.checker.clock()
         entry = {
             "type": "nodeUpdate",
             "nodeId": NODE,
