@@ -200,7 +200,7 @@ async def metered(state: ServerState, events: AsyncGenerator[Event]) -> AsyncGen
     try:
         async with aclosing(events) as stream:
             async for event in stream:
-                state.metrics.event(event, state.tools)
+                state.metrics.event(event)
                 yield event
     finally:
         state.metrics.turn_ended(time.perf_counter() - began)

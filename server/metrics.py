@@ -78,7 +78,9 @@ _ENDINGS: Final = {Completed: "answer", ToolLimit: "tool_limit", QuestionAsked: 
 class Metrics(LiveWatch):
     """The counters of one server, in a registry of its own. Watches live graphs and calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, known_tools: frozenset[str] = frozenset()) -> None:
+        """`known_tools`: tools with a label of their own; others are counted as `other`."""
+        self._known_tools = known_tools
         self.registry = made = CollectorRegistry()
         self._counters = {
             n: Counter(f"nodius_{n}", m, ls, registry=made) for n, (m, *ls) in COUNTERS.items()
@@ -128,15 +130,11 @@ class Metrics(LiveWatch):
         self._gauges["turns_running"].dec()
         self.observe("turn", seconds)
 
-    def event(self, event: Event, known_tools: frozenset[str]) -> None:
-        """Count an event of a turn; a tool that a model made up is `other`."""
+    def event(self, event: Event) -> None:
+        """Counts an event of a turn."""
         match event:
             case ToolFinished():
-                self.count(
-                    "tool_calls",
-                    event.name if event.name in known_tools else "other",
-                    event.is_error,
-                )
+                self.count("tool_calls", self._tool_label(event.name), event.is_error)
             case ProposalPending():
                 self.count("proposals", by=len(event.approvals))
                 self.count("turns", "proposal")
@@ -147,12 +145,16 @@ class Metrics(LiveWatch):
             case _:
                 pass
 
-    def tool_call(self, call: CallRecord, known_tools: frozenset[str]) -> None:
+    def tool_call(self, call: CallRecord) -> None:
         """Count how long a call took, or why it was not run."""
         if call.refused is not None:
             self.count("tool_refused", call.refused)
         elif call.outcome != "reused":
-            self.observe("tool", call.ms / 1000, call.tool if call.tool in known_tools else "other")
+            self.observe("tool", call.ms / 1000, self._tool_label(call.tool))
+
+    def _tool_label(self, name: str) -> str:
+        """Returns a tool's label; a name that a model invented is `other`."""
+        return name if name in self._known_tools else "other"
 
     def agent_tool(self, agent: str, tool: str, seconds: float, ok: bool) -> None:
         """Count a run of a tool; those of the first MAX_AGENT_TOOLS have labels of their own."""
@@ -207,12 +209,11 @@ class Metrics(LiveWatch):
         self.observe("live_journal", seconds)
 
     def watch_embedding(self, queue: EmbeddingQueue) -> None:
-        """Count what a queue embeds, and what waits in it."""
-        queue.on_batch = self._embedding_batch
+        """Shows the number of nodes that wait in a queue, and of those that failed too often."""
         self._gauges["embedding_pending"].set_function(queue.pending)
         self._gauges["embedding_given_up"].set_function(lambda: queue.given_up)
 
-    def _embedding_batch(self, report: EmbedReport) -> None:
+    def batch_embedded(self, report: EmbedReport) -> None:
         self.count("embedded_nodes", "embedded", by=report.embedded)
         self.count("embedded_nodes", "failed", by=report.failed)
 

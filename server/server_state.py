@@ -27,12 +27,14 @@ from graphrag.app.api_keys import ApiKeys
 from graphrag.app.automation_services import automation_service
 from graphrag.app.deleted_graphs import KIND, purge
 from graphrag.app.history_term import compact_history
+from graphrag.app.listeners import ProcessListeners, WorkspaceListeners
 from graphrag.app.voice_services import calls_of
 from graphrag.approvals import Approval
 from graphrag.approvals.stored_parts import UNDO
 from graphrag.automations.automation import KIND as AUTOMATIONS
 from graphrag.automations.last_seen import KIND as MEMBER
 from graphrag.automations.last_seen import forget_unseen, mark_tick
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
@@ -105,7 +107,7 @@ class ServerState:
         self.limiter = RateLimiter(settings.rate_limit)
         self.trials = RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE))
         self.edit_bytes = RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES)
-        self.metrics = Metrics()
+        self.metrics = Metrics(wiring.tool_names())
         secret = settings.notify_secret
         before = settings.notify_secret_before
         self.webhooks = Webhooks(
@@ -117,7 +119,6 @@ class ServerState:
         self.turns = RunningTurns()
         self.downloads = Downloads()
         self.connections = OpenConnections(forwarded_allow_ips=settings.forwarded_allow_ips)
-        self.tools: frozenset[str] = frozenset()
         self.mcp: OpenSessions | None = None
         """The sessions of MCP clients."""
         self.beside: list[Callable[[ServerState], AbstractAsyncContextManager[None]]] = []
@@ -178,27 +179,34 @@ class ServerState:
         return self._answering.provider
 
     async def _opened(self, name: str) -> Workspace:
-        services = self.shared.services(name, live_graphs=self.live)
+        listeners = WorkspaceListeners(
+            retrieved=partial(self.metrics.observe, "retrieval"),
+            proposed=self.webhooks.proposed,
+            decided=partial(self._decided, name),
+            agent_tool_ran=self.metrics.agent_tool,
+            delivery_tried=partial(self.metrics.count, "deliveries"),
+        )
+        services = self.shared.services(name, live_graphs=self.live, listeners=listeners)
         await self.live.recover(name)
-        services.retriever.on_retrieved = partial(self.metrics.observe, "retrieval")
         calls = calls_of(
             services, slots=self.call_slots, metrics=self.metrics, recorded=self._recorded
         )
-        services.approvals.on_decided = partial(self._decided, name, calls)
-        services.approvals.on_proposed = self.webhooks.proposed
-        services.agents.on_tool = self.metrics.agent_tool
-        services.life.deliveries.on_tried = partial(self.metrics.count, "deliveries")
         agent = wiring.agent_of(services, self._answering)
         automations = automation_service(
             services, on_changed=self.scheduler.wake, pricing=lambda: self._answering.pricing
         )
-        worker = wiring.worker_of(services, self._answering)
-        worker.on_occurrence = lambda _, result: self.metrics.count("occurrences", result)
-        worker.runner.following = self.turns.following
-        worker.runner.on_left = partial(self._run_left, name)
-        worker.runner.on_announced = self.metrics.run_left
-        worker.runner.on_paused = self.webhooks.paused
-        worker.runner.on_expiring = partial(self.webhooks.expiring, name)
+        worker = wiring.worker_of(
+            services,
+            self._answering,
+            listeners=RunListeners(
+                following=self.turns.following,
+                left=partial(self._run_left, name),
+                announced=self.metrics.run_left,
+                expiring=partial(self.webhooks.expiring, name),
+                paused=self.webhooks.paused,
+                occurred=lambda _, result: self.metrics.count("occurrences", result),
+            ),
+        )
         return Workspace(
             services=services,
             agent=agent,
@@ -219,13 +227,14 @@ class ServerState:
     async def _run_left(self, workspace: str, thread: Thread) -> bool:
         return await self.webhooks.run_left(workspace, thread)
 
-    def _decided(self, workspace: str, calls: CallService, approval: Approval) -> None:
+    def _decided(self, name: str, approval: Approval) -> None:
         self.metrics.decided(approval)
         self.webhooks.decided(approval)
-        task = asyncio.create_task(calls.decided(approval))  # for who is on the telephone, at once
-        self._reporting.add(task)
-        task.add_done_callback(self._reporting.discard)
-        self.scheduler.wake(workspace)
+        if (workspace := self._open.get(name)) is not None:  # callers hear of it at once
+            task = asyncio.create_task(workspace.calls.decided(approval))
+            self._reporting.add(task)
+            task.add_done_callback(self._reporting.discard)
+        self.scheduler.wake(name)
 
     async def _close_agents(self) -> None:
         for workspace in list(self._open.values()):
@@ -294,7 +303,14 @@ class ServerState:
     async def __aenter__(self) -> Self:
         enter = self._stack.enter_async_context
         self.shared = await enter(
-            wiring.open_shared(self.settings, on_call=self.metrics.model_call)
+            wiring.open_shared(
+                self.settings,
+                listeners=ProcessListeners(
+                    model_called=self.metrics.model_call,
+                    tool_called=self.metrics.tool_call,
+                    batch_embedded=self.metrics.batch_embedded,
+                ),
+            )
         )
         database = self.shared.database
         embed = self.shared.embedding_queue.add
@@ -313,9 +329,7 @@ class ServerState:
         model = wiring.open_model(self.settings, self._provider, embedder=self.shared.embedder)
         self._answering = await enter(model)
         # what cannot work is said at the start
-        first = await self.workspace(self.settings.workspace)
-        self.tools = first.services.box.names
-        self.shared.call_log.on_call = partial(self.metrics.tool_call, known_tools=self.tools)
+        await self.workspace(self.settings.workspace)
         purging = repeat(self._purge, PURGE_S, log, "purge_failed")
         for work in (self._expire(), self._watch_loop(), purging, collect_all_rarely()):
             self._stack.callback(asyncio.create_task(work).cancel)

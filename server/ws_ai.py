@@ -203,7 +203,7 @@ class Conversations:
         pending: ProposalPending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
-                self._state.metrics.event(event, self._state.tools)
+                self._state.metrics.event(event)
                 turn.sign_in.check(turn.place.person.workspace)
                 for message in turn.wire.messages(event):
                     turn.log.add(message)

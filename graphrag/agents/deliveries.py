@@ -122,14 +122,14 @@ class LifeParts:
     locale: Locale
     leases: TurnLeases
     clock: Callable[[], int] = now_ms
+    on_delivery_tried: Callable[[str], None] | None = None
+    """Called with the status after each attempt; may not raise."""
 
 
 class Deliveries:
     """The deliveries of one workspace."""
 
     def __init__(self, parts: LifeParts) -> None:
-        self.on_tried: Callable[[str], None] | None = None
-        """Is given the status after each attempt; may not raise."""
         self._parts = parts
         self._clock = parts.clock
         self._queue = DeliveryQueue(parts.records, KIND, since="owedTime", clock=parts.clock)
@@ -225,8 +225,8 @@ class Deliveries:
         tried = parse_document(Delivery, after, KIND)
         facts = {"agent_id": tried.agent_id, "call_id": tried.call_id, "delivery": tried.event}
         log.info("delivery", extra=facts | {"status": tried.status, "http": tried.http_status})
-        if self.on_tried is not None:
-            self.on_tried(tried.status)
+        if self._parts.on_delivery_tried is not None:
+            self._parts.on_delivery_tried(tried.status)
         return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:

@@ -25,7 +25,7 @@ from graphrag.agents.model_refusal import ModelRefusal
 from graphrag.agents.sync import AgentLists
 from graphrag.agents.world import World, check_variables, check_world
 from graphrag.roles import Person
-from tools.http.executor import HttpExecutor, OnTool
+from tools.http.executor import HttpExecutor
 from tools.http.problems import DocumentProblem
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,6 @@ class AgentManager:
         self.world = world
         self._new_executor = new_executor
         self.lists = AgentLists(self, files=list_files)
-        self.on_tool: OnTool | None = None
         self._executors: dict[str, tuple[HttpExecutor, int]] = {}
         self._compiled: dict[str, tuple[CompiledAgent, int]] = {}
         self._looked: dict[str, tuple[int, int]] = {}
@@ -296,7 +295,6 @@ class AgentManager:
         """
         kept = self._executors.get(name)
         executor = self._new_executor() if kept is None else kept[0]
-        executor.on_tool = self.on_tool
         self._executors[name] = (executor, self.agents.clock())
         return executor
 

@@ -1,7 +1,7 @@
 """Puts the service together: wiring, logs, backups, and what `nodius doctor` examines.
 
-From outside: `wiring`, `databases`, `models`, `automation_services`, `agent_services` and
-`voice_services` (what is put together), `access_tokens`, `api_keys`, `oidc_discovery` and
+From outside: `wiring`, `listeners`, `databases`, `models`, `automation_services`, `agent_services`
+and `voice_services` (construction), `access_tokens`, `api_keys`, `oidc_discovery` and
 `bounded_download` (signing in), `whole_graphs`, `deleted_graphs`, `diagnostics`, `model_trial`,
 `usage_report`, `history_term`, `database_copies`.
 """

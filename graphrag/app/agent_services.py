@@ -19,6 +19,7 @@ from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.agents.world import World
+from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.voice_trial import voice_problem
 from graphrag.config import Settings, SettingsError
 from graphrag.leases import now_ms
@@ -42,23 +43,36 @@ def agents_of(
     threads: Threads,
     *,
     secrets: Secrets,
+    listeners: WorkspaceListeners,
     keeps_lists: bool = False,
 ) -> tuple[AgentManager, AgentLife]:
-    """Return the manager of a workspace's agents and the life of its conversations with them.
+    """Returns the manager of a workspace's agents and the life of its conversations with them.
 
-    With `keeps_lists` the manager's ticks follow the lists of the settings.
+    With `keeps_lists`, ticks of the manager follow the lists of agents in the settings.
     """
     rules = rules_of(settings)
+
+    def new_executor() -> HttpExecutor:
+        return HttpExecutor(
+            HttpClient(rules), secrets, now_ms, http_sentence, on_tool=listeners.agent_tool_ran
+        )
+
     manager = AgentManager(
         Agents(records, settings.workspace),
         World(settings, source, secrets, rules, try_voice=partial(voice_problem, settings)),
-        lambda: HttpExecutor(HttpClient(rules), secrets, now_ms, http_sentence),
+        new_executor,
         list_files=settings.agent_sources if keeps_lists else (),
     )
     locale = Locale(language=settings.language, timezone=settings.timezone)
     leases = TurnLeases(records)
     parts = LifeParts(
-        records, threads, manager, workspace=settings.workspace, locale=locale, leases=leases
+        records,
+        threads,
+        manager,
+        workspace=settings.workspace,
+        locale=locale,
+        leases=leases,
+        on_delivery_tried=listeners.delivery_tried,
     )
     return manager, AgentLife(parts)
 

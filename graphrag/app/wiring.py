@@ -5,9 +5,9 @@ serve a setting.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,10 +28,12 @@ from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import agents_of, load_all_builders, load_secrets
 from graphrag.app.databases import open_database
+from graphrag.app.listeners import ProcessListeners, WorkspaceListeners
 from graphrag.app.models import Model, check_embedding_price, open_model
 from graphrag.approvals import Approvals, Person, Policy
 from graphrag.approvals.codemods import Codemods
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.worker import Worker
 from graphrag.commands import BlockChecker, BlockReader, GraphHistory
@@ -47,7 +49,7 @@ from graphrag.live import LiveGraphs, LiveSource, SavedSource
 from graphrag.llm.base import LLMProvider
 from graphrag.llm.metered import MeteredEmbedder
 from graphrag.llm.registry import embedding_pricing
-from graphrag.llm.usage_meter import CallUsage, Payer, UsageLimits, UsageMeter
+from graphrag.llm.usage_meter import Payer, UsageLimits, UsageMeter
 from graphrag.retrieval.context import ContextOptions
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
@@ -59,7 +61,7 @@ from graphrag.voice.call_records import KIND as CALL_KIND
 from tools.base import Role, ToolBox, ToolContext
 from tools.http.secret_values import Secrets
 from tools.read_tools import READ_TOOLS
-from tools.session_tools import SESSION_TOOLS, refresh_embeddings
+from tools.session_tools import SESSION_TOOLS, Renew, refresh_embeddings
 from tools.write_tools import WRITE_TOOLS
 
 LOCAL_USER = "local"
@@ -132,11 +134,35 @@ class Services:
         )
 
 
+NO_LISTENERS = WorkspaceListeners()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceEmbedders:
+    """Makes the embedders of workspaces. Each keeps its vectors of one model and pays for them."""
+
+    settings: Settings
+    database: Database
+    embedder: EmbeddingProvider | None
+    meter: UsageMeter
+
+    def of(self, workspace: str) -> WorkspaceEmbedder | None:
+        """Returns the embedder of a workspace; None without one in the settings."""
+        embedder = self.embedder
+        if embedder is None:
+            return None
+        if embedder.model not in PACKAGED:  # packaged ones are free, and used for every question
+            price = embedding_pricing(self.settings, embedder.model)
+            payer = Payer(workspace=workspace)
+            embedder = MeteredEmbedder(embedder, self.meter, price, provider="openai", payer=payer)
+        return WorkspaceEmbedder(
+            embedder, self.database.source(workspace), self.database.records(workspace)
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """What all workspaces of a process have in common: a database, embedder, embedding queue and
-    meter, and the record of calls.
-    """
+    """The services that all workspaces of a process share."""
 
     settings: Settings
     database: Database
@@ -145,29 +171,20 @@ class Shared:
     meter: UsageMeter
     secrets: Secrets
     """Of the documents of agents in the settings' own workspace; masked in all."""
-    call_log: CallLog = field(default_factory=CallLog)
+    call_log: CallLog
+    embedders: WorkspaceEmbedders
 
-    def embedder_of(self, workspace: str) -> WorkspaceEmbedder | None:
-        """Return the embedder of a workspace, which keeps its vectors of one model and
-        pays for them.
-        """
-        chosen = self.embedder
-        if chosen is None:
-            return None
-        if chosen.model not in PACKAGED:  # those are free, and asked for every question
-            price = embedding_pricing(self.settings, chosen.model)
-            payer = Payer(workspace=workspace)
-            chosen = MeteredEmbedder(chosen, self.meter, price, provider="openai", payer=payer)
-        return WorkspaceEmbedder(
-            chosen, self.database.source(workspace), self.database.records(workspace)
-        )
+    def services(
+        self,
+        workspace: str,
+        *,
+        live_graphs: LiveGraphs | None = None,
+        listeners: WorkspaceListeners = NO_LISTENERS,
+    ) -> Services:
+        """Returns the services of a workspace. Keep them: they hold caches.
 
-    def services(self, workspace: str, *, live_graphs: LiveGraphs | None = None) -> Services:
-        """Return what a request for a workspace works with. Keep it: its caches
-        are worth something.
-
-        With `live_graphs`, of the same database, reads show unsaved edits, and what is stored is
-        shown to the editors.
+        With `live_graphs`, of the same database, reads show unsaved edits, and editors see what is
+        stored.
         """
         settings = self.settings.model_copy(update={"workspace": workspace})
         calendar = Calendar(
@@ -179,7 +196,7 @@ class Shared:
         records = self.database.records(workspace)
         source = stored if live_graphs is None else LiveSource(stored, live_graphs)
         saved = stored if live_graphs is None else SavedSource(stored, live_graphs)
-        embedder = self.embedder_of(workspace)
+        embedder = self.embedders.of(workspace)
         retriever = Retriever(
             source,
             None if embedder is None else QueryEmbedder(embedder),
@@ -191,15 +208,22 @@ class Shared:
                 min_cosine=settings.min_cosine,
             ),
             cache_ttl_s=settings.cache_ttl_s,
+            on_retrieved=listeners.retrieved,
         )
         queue = self.embedding_queue.of(workspace)
         threads = Threads(records)
         is_first = workspace == self.settings.workspace
-        # Who writes documents elsewhere names hosts of their own: they must not get what was
-        # set up here.
+        # Authors of documents in other workspaces choose the hosts that requests go to: they must
+        # not receive secrets of this one.
         secrets = self.secrets if is_first else self.secrets.only_masking()
         agents, life = agents_of(
-            settings, source, records, threads, secrets=secrets, keeps_lists=is_first
+            settings,
+            source,
+            records,
+            threads,
+            secrets=secrets,
+            listeners=listeners,
+            keeps_lists=is_first,
         )
         return Services(
             settings=settings,
@@ -215,13 +239,13 @@ class Shared:
                 policy=Policy.of(settings.deciders),
                 require_validation=frozenset(settings.require_validation),
                 on_applied=queue.applied,
+                on_decided=listeners.decided,
+                on_proposed=listeners.proposed,
             ),
             history=GraphHistory(records=records, calendar=calendar),
             traces=Traces(records, days=settings.trace_days),
             meter=self.meter,
-            box=ToolBox(
-                (*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(queue.renew))
-            ),
+            box=_tools(queue.renew),
             call_log=self.call_log,
             agents=agents,
             life=life,
@@ -229,13 +253,24 @@ class Shared:
         )
 
 
+def _tools(renew: Renew) -> ToolBox:
+    return ToolBox((*READ_TOOLS, *WRITE_TOOLS, *SESSION_TOOLS, refresh_embeddings(renew)))
+
+
+def tool_names() -> frozenset[str]:
+    """Returns the names of the tools that every workspace has."""
+
+    async def renew_nothing(_: str) -> Mapping[str, Any]:
+        return {}
+
+    return _tools(renew_nothing).names
+
+
 @asynccontextmanager
 async def open_shared(
-    settings: Settings, *, on_call: Callable[[CallUsage], None] | None = None
+    settings: Settings, *, listeners: ProcessListeners | None = None
 ) -> AsyncGenerator[Shared]:
-    """Open the database and the embedder, for every workspace, and close them again.
-
-    `on_call` is called after each call of a model; it may not raise.
+    """Opens the database and the embedder, for every workspace, and closes them again.
 
     Raises: InvalidDatabaseUrl, SettingsError for secrets and for a limit in money that an unpriced
     embedder cannot keep, and what opening the database raises.
@@ -252,23 +287,36 @@ async def open_shared(
     secrets = load_secrets(settings)
     load_all_builders(settings)
     embedder = make_embedder(settings)
+    listeners = listeners or ProcessListeners()
     try:
         check_embedding_price(settings, embedder)
         async with (
             open_database(settings.db, settings.workspace) as database,
-            UsageMeter(limits, database.records(ROOT_WORKSPACE), on_call=on_call) as meter,
-            EmbeddingQueue(database.source, embedder) as queue,
+            UsageMeter(
+                limits, database.records(ROOT_WORKSPACE), on_call=listeners.model_called
+            ) as meter,
         ):
-            shared = Shared(
-                settings=settings,
-                database=database,
-                embedder=embedder,
-                embedding_queue=queue,
-                meter=meter,
-                secrets=secrets,
+            embedders = WorkspaceEmbedders(
+                settings=settings, database=database, embedder=embedder, meter=meter
             )
-            queue.embedders = shared.embedder_of
-            yield shared
+            async with EmbeddingQueue(
+                database.source,
+                embedder,
+                on_batch=listeners.batch_embedded,
+                embedder_of=embedders.of,
+            ) as queue:
+                call_log = CallLog()
+                call_log.on_call = listeners.tool_called
+                yield Shared(
+                    settings=settings,
+                    database=database,
+                    embedder=embedder,
+                    embedding_queue=queue,
+                    meter=meter,
+                    secrets=secrets,
+                    call_log=call_log,
+                    embedders=embedders,
+                )
     finally:
         if embedder is not None:
             await embedder.aclose()
@@ -336,9 +384,12 @@ def worker_of(
     clock: Callable[[], int] = now_ms,
     *,
     limits: SessionLimits | None = None,
+    listeners: RunListeners | None = None,
 ) -> Worker:
-    """Return what ticks for the automations of a workspace. Units: `clock` in
-    milliseconds since 1970.
+    """Returns the worker for the automations of a workspace. Units: `clock` in milliseconds since
+    1970.
+
+    Without `listeners`, notifications of runs are left to a server to send, if there is an address.
     """
     workspace = services.settings.workspace
     records = services.database.records(workspace)
@@ -346,16 +397,22 @@ def worker_of(
     agent = _agent(SessionAgent, services, model, automations.threads, TurnLeases(records))
     slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
-    keep = settings.automation_keep
-    keep_days = settings.automation_keep_days
-    runner = Runner(automations, agent, slots, limits=limits, keep=keep, keep_days=keep_days)
-    if settings.notify_url is not None:
-        runner.on_left = _left_to_a_server
+    if listeners is None and settings.notify_url is not None:
+        listeners = RunListeners(left=_left_to_a_server)
+    runner = Runner(
+        automations,
+        agent,
+        slots,
+        limits=limits,
+        keep=settings.automation_keep,
+        keep_days=settings.automation_keep_days,
+        listeners=listeners,
+    )
     return Worker(automations, runner, services.approvals, TurnLeases(records))
 
 
 async def _left_to_a_server(_: Thread) -> bool:
-    """Store nothing: a command leaves to a server what is to be sent."""
+    """Reports that nothing was stored: a server stores and sends the notification later."""
     return False
 
 

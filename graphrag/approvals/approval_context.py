@@ -90,9 +90,13 @@ class ApprovalContext:
         ttl_ms: int = TTL_MS,
         require_validation: frozenset[ActionClass] = CLASSES,
         on_applied: Callable[[Approval], Awaitable[None]] | None = None,
+        on_decided: Callable[[Approval], None] | None = None,
+        on_proposed: Callable[[Approval], None] | None = None,
     ) -> None:
-        """`on_applied` is called with every change that a decision or an undo applied; what it
-        raises is logged. `require_validation`: the classes for which the operator demands a person.
+        """`on_applied` is called with every change that a decision or an undo applied, `on_decided`
+        with every decision and undo that was carried out; what they raise is logged. `on_proposed`
+        is called with every proposal that a person must decide; it may not raise.
+        `require_validation`: the classes for which the operator demands a person.
         `clock` gives milliseconds since 1970.
         """
         self.source = source
@@ -103,10 +107,8 @@ class ApprovalContext:
         self.deciders = policy or Policy()
         self.application = require_validation
         self._on_applied = on_applied
-        self.on_decided: Callable[[Approval], None] | None = None
-        """Called with every decision and undo that was carried out; what it raises is logged."""
-        self.on_proposed: Callable[[Approval], None] | None = None
-        """Called with every proposal that a person must decide; may not raise."""
+        self._on_decided = on_decided
+        self.on_proposed = on_proposed
         self._locks: dict[str, asyncio.Lock] = {}
         self._asked: Counter[str] = Counter()
 
@@ -307,8 +309,8 @@ class ApprovalContext:
         it stays committed.
         """
         try:
-            if self.on_decided is not None:
-                self.on_decided(approval)
+            if self._on_decided is not None:
+                self._on_decided(approval)
             if self._on_applied is not None and approval.status == "applied":
                 await self._on_applied(approval)
         except Exception as exc:

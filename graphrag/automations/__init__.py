@@ -2,5 +2,5 @@
 
 From outside: `automation` and `automation_store` (stored forms), `service`, `drafts`, `templates`,
 `event_starts`, `session_control` (what people do), `automation_view`, `scheduler`,
-`worker`, `last_seen`, `errors`.
+`worker`, `run_listeners`, `last_seen`, `errors`.
 """

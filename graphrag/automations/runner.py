@@ -10,20 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from graphrag.agent.events import Event
 from graphrag.agent.session_agent import SessionAgent, SessionPast
 from graphrag.agent.session_turn import SessionOrder
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadBusy, session_of
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.automations.automation import Automation, Budget, PauseReason, RunUsage
+from graphrag.automations.automation import Automation, Budget, RunUsage
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.errors import AutomationError, SessionRefused
 from graphrag.automations.last_seen import DAY_MS, Members
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.session_events import SessionEvents
-from graphrag.i18n import Language
 from graphrag.roles import ClientInfo, Person
 from graphrag.sessions.agent_session import AgentSession, RunBudget
 from graphrag.sessions.machine import SessionEvent, SessionLimits
@@ -42,9 +41,6 @@ MAX_FAILURES: Final = 3
 """So many failed runs one after the other pause an automation."""
 
 
-Following = Callable[[Thread, Language], AbstractContextManager[Callable[[Event], None]]]
-
-
 class Runner:
     """The runs of one workspace that this process works on.
 
@@ -60,6 +56,7 @@ class Runner:
         limits: SessionLimits | None = None,
         keep: int = 100,
         keep_days: int = 90,
+        listeners: RunListeners | None = None,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
     ) -> None:
         self.automations = automations
@@ -71,18 +68,7 @@ class Runner:
         self.keep = keep
         self.keep_ms = keep_days * DAY_MS
         self.sleep = sleep
-        self.following: Following = lambda _thread, _language: nullcontext(lambda _: None)
-        """Gives those who follow a run live what comes of it; it may not raise."""
-        self.on_left: Callable[[Thread], Awaitable[bool]] = _nothing
-        """Stores what others are sent of a run that ended or waits, perhaps again after a kill;
-        False: it could not, and is called again later.
-        """
-        self.on_announced: Callable[[Thread], None] = lambda _: None
-        """Called once for each end and wait of a run, also where another server stored it."""
-        self.on_expiring: Callable[[Thread, int], None] | None = None
-        """Called when so many proposals of a run have a day left; it may not raise."""
-        self.on_paused: Callable[[Automation, PauseReason], None] = lambda _, __: None
-        """Called when the service paused an automation; it may not raise."""
+        self.listeners = listeners or RunListeners()
 
     async def run(self, session_id: str, event: EventName) -> AgentSession | None:
         """Take a run up and work until it ends, waits or pauses; None: another process has it
@@ -119,7 +105,7 @@ class Runner:
                     max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000
                 ):
                     running = self.agent.work(thread.key, person, order, language=language)
-                    with self.following(thread, language or "en") as take:
+                    with self.listeners.following(thread, language or "en") as take:
                         async with aclosing(running) as events:
                             async for happened in events:
                                 take(happened)
@@ -173,13 +159,13 @@ class Runner:
             await self.account(await self.events.apply(stored.thread.key, event, language=language))
 
     async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> None:
-        """Change what the service notes of an automation, and tell who listens when that pauses it.
+        """Changes what the service notes of an automation; calls the listener if that pauses it.
 
         Raises: AutomationNotFound, AutomationChanged.
         """
         before, changed = await self.automations.update(automation_id, change)
         if before.enabled and changed.paused_reason is not None:
-            self.on_paused(changed, changed.paused_reason)
+            self.listeners.paused(changed, changed.paused_reason)
 
     async def account(self, thread: Thread) -> None:
         """Announce where a run was left, and remove old runs of its automation."""
@@ -198,10 +184,10 @@ class Runner:
         """
         await self._count(thread)
         session = session_of(thread)
-        if session.unannounced and await self.on_left(thread):
+        if session.unannounced and await self.listeners.left(thread):
             with suppress(ThreadBusy):  # another process goes on with it or announces it
                 if await self.events.note_announced(session, thread.key):
-                    self.on_announced(thread)
+                    self.listeners.announced(thread)
 
     async def _count(self, thread: Thread) -> None:
         session = session_of(thread)
@@ -255,11 +241,6 @@ class Runner:
             else None,
             active_ms=budget.active_s * 1000,
         )
-
-
-async def _nothing(_: Thread) -> bool:
-    """Store nothing: nobody listens."""
-    return True
 
 
 SLOT: Final = "slot"

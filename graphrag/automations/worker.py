@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -25,6 +25,7 @@ from graphrag.automations.automation_store import Automations, read_all
 from graphrag.automations.beginning import begin_run, seen_now
 from graphrag.automations.errors import AutomationError, AutomationNotFound
 from graphrag.automations.last_seen import DAY_MS
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import Runner
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
@@ -80,13 +81,15 @@ class Worker:
     """Leases of the conversations of the workspace: a paused run waits until none is
     about its graph.
     """
-    on_occurrence: Callable[[Automation, str], None] = lambda _, __: None
-    """Called with what became of an occurrence: `run`, or why it made none; it may not raise."""
     _talked: dict[str, int] = field(default_factory=dict[str, int])
     _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     _decisions_at: int = 0
     late: int = 0
     """Automations that were due at the last tick and not begun by it."""
+
+    @property
+    def _listeners(self) -> RunListeners:
+        return self.runner.listeners
 
     async def tick(
         self, places: int, running: frozenset[str], *, decided: bool = False
@@ -211,17 +214,17 @@ class Worker:
         return found
 
     async def _notify_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
-        """Tell who listens, once, that proposals which waited for longer have a day left."""
+        """Calls the listener once for proposals that waited for longer and have a day left."""
         soon = self.automations.clock() + DAY_MS
         ends = [
             each
             for each in waiting
             if each.expires <= soon and each.expires - each.created > DAY_MS
         ]
-        if not ends or session_of(thread).expiry_notified or self.runner.on_expiring is None:
+        if not ends or session_of(thread).expiry_notified or self._listeners.expiring is None:
             return
         if await self.runner.events.note_expiry_notified(thread.key):
-            self.runner.on_expiring(thread, len(ends))
+            self._listeners.expiring(thread, len(ends))
 
     async def _is_over(self, stored: StoredThread) -> bool:
         """End a run whose automation or graph was deleted, and say whether it was so."""
@@ -282,13 +285,13 @@ class Worker:
         moved = self._moved(automation, found)
         if not found.run:
             await self.automations.put(moved)
-            self.on_occurrence(automation, "missed")
+            self._listeners.occurred(automation, "missed")
             return None
         paused = await self._pause_reason(automation)
         if paused is not None:
             if await self.automations.put(moved.paused(paused)):
-                self.runner.on_paused(automation, paused)
-            self.on_occurrence(automation, paused)
+                self._listeners.paused(automation, paused)
+            self._listeners.occurred(automation, paused)
             return None
         at = found.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
@@ -298,7 +301,7 @@ class Worker:
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
             await self.automations.put(moved.with_skipped(at, skipped))
-            self.on_occurrence(automation, skipped)
+            self._listeners.occurred(automation, skipped)
             return None
         if automation.graph_key in busy or await self.runner.slots.runs(automation.graph_key):
             return None
@@ -308,7 +311,7 @@ class Worker:
         )
         if begun is None:  # another process claimed it
             return None
-        self.on_occurrence(moved, "run")
+        self._listeners.occurred(moved, "run")
         event = EventName.SESSION_ACTIVATION_REQUESTED
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
 

@@ -81,7 +81,8 @@ class EmbeddingQueue:
     """Use it as `async with`; `sources` gives the stored graphs of a workspace. Without an embedder
     nothing waits; a graph whose vectors are of another model is left to `embed-nodes --force`.
 
-    `on_batch` is called with the report of each batch; it may not raise.
+    `on_batch` is called with the report of each batch; it may not raise. `embedder_of` returns the
+    embedder for a workspace, if it is not the same for all.
     """
 
     def __init__(
@@ -92,15 +93,18 @@ class EmbeddingQueue:
         options: QueueOptions = DEFAULT_OPTIONS,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_batch: Callable[[EmbedReport], None] | None = None,
+        embedder_of: Callable[[str], EmbeddingProvider | None] | None = None,
     ) -> None:
         self.sources = sources
         self._embedder = embedder
         self._options = options
         self._clock = clock
         self._sleep = sleep
-        self.on_batch: Callable[[EmbedReport], None] = lambda _: None
-        self.embedders: Callable[[str], EmbeddingProvider | None] = lambda _: embedder
-        """Gives the embedder for the texts of a workspace, where it is not the same for all."""
+        self._on_batch = on_batch
+        self.embedder_of: Callable[[str], EmbeddingProvider | None] = embedder_of or (
+            lambda _: embedder
+        )
         self._waiting: dict[str, dict[str, _WaitingGraph]] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -208,7 +212,7 @@ class EmbeddingQueue:
         nothing is forgotten.
         """
         source = self.sources(workspace)
-        embedder = self.embedders(workspace)
+        embedder = self.embedder_of(workspace)
         assert embedder is not None
         if not graph.is_checked:
             is_usable = True
@@ -244,7 +248,8 @@ class EmbeddingQueue:
             graph.taken = 0
         if report.failed:
             self._give_up(report.failed, reason=report.failures[0].partition(": ")[2])
-        self.on_batch(report)
+        if self._on_batch is not None:
+            self._on_batch(report)
         if report.embedded:
             log.info("embedded", extra={"nodes": report.embedded, "skipped": report.skipped})
 
@@ -333,7 +338,7 @@ class WorkspaceQueue:
         nothing is without an embedder. Raises: SourceError.
         """
         stats = await self.queue.sources(self.workspace).get_stats(graph_key)
-        embedder = self.queue.embedders(self.workspace)
+        embedder = self.queue.embedder_of(self.workspace)
         if isinstance(embedder, WorkspaceEmbedder):
             await embedder.resolve()
         model = embedder.model if embedder else None

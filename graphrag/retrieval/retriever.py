@@ -73,9 +73,10 @@ class Retriever:
         options: RetrievalOptions | None = None,
         cache_ttl_s: float = 120.0,
         cache_entries: int = 500,
+        on_retrieved: Callable[[float], None] | None = None,
     ) -> None:
-        self.on_retrieved: Callable[[float], None] | None = None
-        """Called with the time that each retrieval took. Units: seconds. May not raise."""
+        """`on_retrieved` is called with the seconds of each retrieval; it may not raise."""
+        self._on_retrieved = on_retrieved
         self._source = source
         # Looked at once: to ask for an ability takes longer than some reads.
         self._batches = source if isinstance(source, BatchSource) else None
@@ -122,8 +123,8 @@ class Retriever:
         seconds = time.perf_counter() - began
         facts = {"nodeCount": len(found.nodes), "edgeCount": len(found.edges), "cacheHit": cached}
         log.debug("rag_retrieve", extra=facts | {"mode": found.mode, "ms": round(seconds * 1e3, 2)})
-        if self.on_retrieved is not None:
-            self.on_retrieved(seconds)
+        if self._on_retrieved is not None:
+            self._on_retrieved(seconds)
         return replace(found, cached=True, question=question) if cached else found
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:

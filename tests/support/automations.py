@@ -20,6 +20,7 @@ from graphrag.approvals import Approvals, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
 from graphrag.automations.automation_store import Automations
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import SLOT, Runner
 from graphrag.automations.scheduler import Scheduler
 from graphrag.automations.session_control import SessionControl
@@ -133,6 +134,7 @@ def night_on(
     look_s: float = 0.05,
     pricing: Pricing | None = None,
     free: frozenset[ActionClass] = frozenset(),
+    listeners: RunListeners | None = None,
 ) -> Night:
     clock = clock or Clock()
     source = database.source("default")
@@ -162,7 +164,9 @@ def night_on(
     )
     automations = Automations(records, workspace="default", clock=clock)
     slots = TurnLeases(records, prefix=SLOT, look_s=look_s, clock=lease_clock)
-    runner = Runner(automations, agent, slots, limits=limits, sleep=clock.sleep)
+    runner = Runner(
+        automations, agent, slots, limits=limits, listeners=listeners, sleep=clock.sleep
+    )
     conversations = TurnLeases(records)
     worker = Worker(automations, runner, approvals, conversations)
 

@@ -108,17 +108,23 @@ class _ToolRun:
 
 
 OnTool = Callable[[str, str, float, bool], None]
-"""Is given agent, tool, seconds and success of each run; may not raise."""
+"""Called with agent, tool, seconds and success of each run; may not raise."""
 
 
 class HttpExecutor:
     """Runs the tools and the other requests of one agent. `clock`: milliseconds since 1970."""
 
     def __init__(
-        self, client: HttpClient, secrets: Secrets, clock: Callable[[], int], sentence: Sentence
+        self,
+        client: HttpClient,
+        secrets: Secrets,
+        clock: Callable[[], int],
+        sentence: Sentence,
+        *,
+        on_tool: OnTool | None = None,
     ) -> None:
         self.secrets = secrets
-        self.on_tool: OnTool | None = None
+        self._on_tool = on_tool
         self._client = client
         self._clock = clock
         self._sentence = sentence
@@ -156,8 +162,8 @@ class HttpExecutor:
         if outcome.flags:
             flagged = {name: facts[name] for name in ("agent_id", "call_id")}
             log.info("flags_set", extra={**flagged, "flags": list(outcome.flags)})
-        if self.on_tool is not None:
-            self.on_tool(str(facts["agent_id"]), str(facts["tool"]), outcome.ms / 1e3, outcome.ok)
+        if self._on_tool is not None:
+            self._on_tool(str(facts["agent_id"]), str(facts["tool"]), outcome.ms / 1e3, outcome.ok)
         return outcome
 
     async def request(

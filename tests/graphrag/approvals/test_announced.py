@@ -35,9 +35,8 @@ WAYS: dict[str, Way] = {
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 async def test_every_end_of_a_proposal_is_announced_once(way: Way) -> None:
     bench = await a_bench()
-    approvals = bench.approvals()
     announced = list[tuple[str, str]]()
-    approvals.on_decided = lambda one: announced.append((one.id, one.status))
+    approvals = bench.approvals(on_decided=lambda one: announced.append((one.id, one.status)))
     made = await bench.propose("update_node", nodeKey="b", changes={"data.name": "N"})
     await way(bench, approvals, made)
     after = await approvals.get(made.id, EDITOR)
@@ -49,9 +48,10 @@ async def test_what_a_policy_decided_is_not_announced_again_when_its_step_is_loo
     None
 ):
     bench = await a_bench()
-    approvals = bench.approvals(require_validation=frozenset())
     announced = list[str]()
-    approvals.on_decided = lambda one: announced.append(one.id)
+    approvals = bench.approvals(
+        require_validation=frozenset(), on_decided=lambda one: announced.append(one.id)
+    )
     made = await bench.propose("update_node", nodeKey="b", changes={"data.name": "N"})
     await approvals.decide(made.id, Approve(), REVIEWER)
     await approvals.decide_by_policy([made.id])

@@ -220,9 +220,7 @@ async def test_nothing_that_runs_after_a_decision_makes_a_failure_of_it(error: E
     def broken_too(_: Approval) -> None:
         raise error
 
-    hooked = bench.approvals()
-    hooked.on_decided = broken_too
-    for approvals in (bench.approvals(on_applied=broken), hooked):
+    for approvals in (bench.approvals(on_applied=broken), bench.approvals(on_decided=broken_too)):
         approval = await bench.propose("update_node", nodeKey="b", changes={"data.name": "Other"})
         assert (await approvals.decide(approval.id, Approve(), EDITOR)).status == "applied"
         assert (await approvals.undo(FLOW, by=EDITOR)).status == "applied"

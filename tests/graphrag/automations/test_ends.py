@@ -10,6 +10,7 @@ from graphrag.agent.thread_store import Thread, session_of
 from graphrag.approvals import Approve
 from graphrag.automations.automation import Automation
 from graphrag.automations.beginning import begin_run
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.sessions.phases import EndReason, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import DAY, TWO, Night, finish, move, night_on
@@ -18,8 +19,8 @@ from tests.support.scripted_provider import Says, ScriptedProvider
 Announced = list[tuple[str, Phase, EndReason | None]]
 
 
-def listen(night: Night, announced: Announced, *, fails: int = 0) -> None:
-    """Note what is announced by a server of which so many attempts to store it fail."""
+def listeners(announced: Announced, *, fails: int = 0) -> RunListeners:
+    """Notes what a server announces whose first attempts to store it fail."""
     left = fails
 
     async def stored(_: Thread) -> bool:
@@ -30,8 +31,7 @@ def listen(night: Night, announced: Announced, *, fails: int = 0) -> None:
     def noted(thread: Thread) -> None:
         announced.append((thread.key, session_of(thread).phase, session_of(thread).end_reason))
 
-    night.worker.runner.on_left = stored
-    night.worker.runner.on_announced = noted
+    return RunListeners(left=stored, announced=noted)
 
 
 async def stop(night: Night, made: Automation, run: Thread) -> None:
@@ -75,8 +75,7 @@ async def test_a_run_that_waits_is_announced_once_to_have_ended_whatever_ended_i
     announced: Announced = []
     async with open_nba("default") as database:
         model = ScriptedProvider(Says(calls=[move()]), *[finish()] * 4)
-        night = night_on(database, model)
-        listen(night, announced)
+        night = night_on(database, model, listeners=listeners(announced))
         made = await night.ran()
         run = (await night.runs(made))[0]
         assert announced == [(run.key, Phase.WAITING_VALIDATION, None)]
@@ -95,12 +94,11 @@ async def test_what_could_not_be_stored_is_announced_by_the_next_tick_of_whichev
     first: Announced = []
     second: Announced = []
     async with open_nba("default") as database:
-        one = night_on(database, ScriptedProvider(finish()))
-        listen(one, first, fails=100)  # its database answers no more
+        gone = listeners(first, fails=100)  # its database answers no more
+        one = night_on(database, ScriptedProvider(finish()), listeners=gone)
         made = await one.ran()
         assert first == []
-        other = night_on(database, ScriptedProvider(), clock=one.clock)
-        listen(other, second)
+        other = night_on(database, ScriptedProvider(), clock=one.clock, listeners=listeners(second))
         await other.scheduler.run_due()
         await one.scheduler.run_due()
         [run] = await other.runs(made)

@@ -14,6 +14,7 @@ from graphrag.approvals import Approve
 from graphrag.automations import runner
 from graphrag.automations.automation import Automation, Spent
 from graphrag.automations.errors import AutomationsSpent
+from graphrag.automations.run_listeners import RunListeners
 from graphrag.leases import Lease
 from graphrag.llm.registry import Price, Pricing
 from graphrag.sessions.phases import EndReason, Phase
@@ -189,19 +190,14 @@ async def test_an_operator_is_notified_once_that_proposals_expire_and_that_failu
     None
 ):
     provider = ScriptedProvider(Says(calls=[move()]), *[READ] * 6)
-    async with night_of(provider) as night:
-        other = night_on(night.database, provider, clock=night.clock)
-        expiring = list[tuple[str, int]]()
-        paused = list[tuple[str, str]]()
-
-        def noted(thread: Thread, waiting: int) -> None:
-            expiring.append((thread.key, waiting))
-
-        for server in (night, other):
-            server.worker.runner.on_expiring = noted
-            server.worker.runner.on_paused = lambda automation, reason: paused.append(
-                (automation.key, reason)
-            )
+    expiring = list[tuple[str, int]]()
+    paused = list[tuple[str, str]]()
+    listeners = RunListeners(
+        expiring=lambda thread, waiting: expiring.append((thread.key, waiting)),
+        paused=lambda automation, reason: paused.append((automation.key, reason)),
+    )
+    async with night_of(provider, listeners=listeners) as night:
+        other = night_on(night.database, provider, clock=night.clock, listeners=listeners)
         waits = await night.ran(name="waits", proposal_ttl_s=7 * 86_400, cron=None, dates=(TWO,))
         for hours in (1, 5 * 24, 6 * 24 + 1, 6 * 24 + 2):
             night.clock.now = TWO + hours * HOUR

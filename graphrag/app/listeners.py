@@ -1,0 +1,39 @@
+"""Functions that the services call when something happens; a server counts and reports with them.
+
+They are given when the services are made. None of them may raise or wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from graphrag.agent.requested_calls import CallRecord
+from graphrag.approvals import Approval
+from graphrag.embedding.refresh import EmbedReport
+from graphrag.llm.usage_meter import CallUsage
+from tools.http.executor import OnTool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessListeners:
+    """Listeners of the services that all workspaces of a process share."""
+
+    model_called: Callable[[CallUsage], None] | None = None
+    tool_called: Callable[[CallRecord], None] | None = None
+    batch_embedded: Callable[[EmbedReport], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceListeners:
+    """Listeners of the services of one workspace.
+
+    `retrieved` is given the seconds of a retrieval, `proposed` the proposals that a person must
+    decide, `decided` every decision and undo, `delivery_tried` the status after each attempt.
+    """
+
+    retrieved: Callable[[float], None] | None = None
+    proposed: Callable[[Approval], None] | None = None
+    decided: Callable[[Approval], None] | None = None
+    agent_tool_ran: OnTool | None = None
+    delivery_tried: Callable[[str], None] | None = None
