@@ -40,7 +40,7 @@ from graphrag.sessions.agent_session import (
 )
 from graphrag.sessions.machine import SessionEvent, SessionLimits, Transition
 from graphrag.sessions.periods import Calendar
-from graphrag.sessions.phases import EndReason, EventName, Phase
+from graphrag.sessions.phases import RETRYING, EndReason, EventName, Phase
 from tools.session_tools import FINISH_AUTOMATION, FinishAutomation
 
 log = logging.getLogger(__name__)
@@ -133,9 +133,16 @@ class SessionTurn(RunningTurn):
         return made
 
     async def save(self, status: TurnStatus, waits_for: Any = None) -> None:  # noqa: ARG002 - the phase says it
-        """Store the run as it is now; instructions are made again for each call and
-        are not stored.
+        """Stores the run as it is now, without its instructions, which are made for each call.
+
+        A run that retries is stored as such first, then as calling the model.
         """
+        await self._save_phase()
+        if self.agent_session.phase in RETRYING:
+            self.happened(EventName.RETRY_SCHEDULED)
+            await self._save_phase()
+
+    async def _save_phase(self) -> None:
         session = self.agent_session
         waiting = session.waiting if session.phase is Phase.WAITING_VALIDATION else None
         instructions = [m for m in self.messages if isinstance(m, SystemMessage) and m.stable]
@@ -181,7 +188,6 @@ class SessionTurn(RunningTurn):
             self.messages.append(
                 _note("FORMAT_ERROR", self.language, what=text(f"format_{what}", self.language))
             )
-            self.happened(EventName.RETRY_SCHEDULED)
 
     def accept(self, reply: Reply, writes: Callable[[str], bool]) -> Requested:
         """Return the calls of an answer that are to be run; the others are answered."""
@@ -269,7 +275,6 @@ class SessionTurn(RunningTurn):
         left = "open_left" if open_left else ""
         if failed:
             self.happened(EventName.ACTION_FAILURE_OCCURRED, left)
-            self.happened(EventName.RETRY_SCHEDULED)
         else:
             self.happened(EventName.ACTIONS_EXECUTED, finish, left)
         if not self.is_over:

@@ -125,6 +125,7 @@ NoteKind = Literal[
 
 WAITING: Final = frozenset(phase for phase in Phase if phase.startswith("waiting_"))
 ACTIVE: Final = frozenset(Phase) - WAITING - {Phase.IDLE, Phase.COMPLETED}
+RETRYING: Final = frozenset(phase for phase in Phase if phase.startswith("retrying_"))
 OPEN: Final = ACTIVE | WAITING | {Phase.IDLE}
 GROUPS: Final[Mapping[str, frozenset[Phase]]] = {"ACTIVE": ACTIVE, "WAITING": WAITING, "OPEN": OPEN}
 

@@ -22,7 +22,7 @@ from graphrag.automations.runner import SLOT
 from graphrag.llm.base import SystemMessage, ToolMessage
 from graphrag.llm.errors import ModelUnreachable
 from graphrag.retrieval.retriever import Retriever
-from graphrag.sessions.phases import OPEN, WAITING, EndReason, EventName, Phase
+from graphrag.sessions.phases import OPEN, RETRYING, WAITING, EndReason, EventName, Phase
 from tests.support.agents import EDITOR, GRAPH, REVIEWER
 from tests.support.automations import (
     DAY,
@@ -371,6 +371,58 @@ async def test_a_run_is_stopped_while_it_notes_why_it_tries_again(
         monkeypatch.setattr(Threads, "put", slow)
         monkeypatch.setattr(MemorySource, "apply", late)
         await _stopped_once(night, made, under_way)
+
+
+@pytest.mark.parametrize(
+    ("said", "phase"),
+    [
+        pytest.param("I am done.", Phase.RETRYING_AFTER_FORMAT_ERROR, id="form"),
+        pytest.param(
+            Says(calls=[move(x=77)]), Phase.RETRYING_AFTER_ACTION_FAILURE, id="policy's action"
+        ),
+    ],
+)
+async def test_a_retry_is_stored_before_the_model_is_asked_again(
+    said: Step, phase: Phase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = Threads.put
+    apply = MemorySource.apply
+    stored: list[tuple[Phase, int]] = []
+
+    async def logged(threads: Threads, thread: Thread, *over: Any) -> StoredThread:
+        kept = await put(threads, thread, *over)
+        if thread.session is not None:
+            stored.append((thread.session.phase, thread.session.roundtrips))
+        return kept
+
+    async def late(source: MemorySource, mutation: Mutation, **more: Any) -> Any:
+        if mutation.put_nodes:  # just before, somebody else removes the node
+            await apply(source, Mutation(graph_key=GRAPH, delete_nodes=["root"]))
+        return await apply(source, mutation, **more)
+
+    monkeypatch.setattr(Threads, "put", logged)
+    monkeypatch.setattr(MemorySource, "apply", late)
+    async with scripted_night(said, finish(), free=frozenset({"layout"})) as (night, _):
+        made = await night.ran(require_validation=False)
+        assert (await night.session(made)).end_reason is EndReason.COMPLETED
+    retried = stored.index((phase, 1))
+    assert stored[retried + 1] == (Phase.CALLING_AI, 2)
+    assert (Phase.CALLING_AI, 2) not in stored[:retried]
+
+
+async def test_a_run_whose_process_died_while_it_retried_asks_again() -> None:
+    for phase in sorted(RETRYING):
+        async with scripted_night(finish()) as (night, _):
+            made = await night.automation()
+            night.clock.now = TWO
+            claimed = await night.automations.claim(await night.stored(made), TWO, trigger="manual")
+            assert claimed is not None
+            left = session_of(claimed.thread).model_copy(update={"phase": phase, "roundtrips": 1})
+            thread = claimed.thread.model_copy(update={"session": left})
+            await night.automations.put_session(thread, claimed.version)
+            await night.run_at(TWO + MINUTE)
+            session = await night.session(made)
+            assert (session.end_reason, session.roundtrips) == (EndReason.COMPLETED, 2), phase
 
 
 async def _stopped_once(night: Night, made: Automation, under_way: asyncio.Event) -> None:
