@@ -1,7 +1,8 @@
 """Watches documents of a workspace for all their readers: one look a second at what changed
 in the store.
 
-What another server works on is seen as it is stored. `RunFeed` watches runs of automations so.
+What another server works on is seen as it is stored. `SessionFeed` watches runs of automations and
+conversations so.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from datasources.errors import SourceError
-from graphrag.agent.thread_store import Thread, session_of
+from graphrag.agent.conversation_state import conversation_state
+from graphrag.agent.thread_store import Thread, Threads, session_of
 from graphrag.automations.automation_store import Automations
 from graphrag.automations.automation_view import run_summary
-from graphrag.sessions.phases import SessionKind
+from graphrag.sessions.phases import Phase, SessionKind
 
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
 MAX_SEEN: Final = 500
 """So many documents one look reads, at the first those that are open."""
+MAX_CHATS: Final = 100
+"""Number of conversations that the first look reads, those that changed last."""
 SKEW_MS: Final = 10_000
 """So much the clock of the server that stored a document may be behind."""
 KEPT: Final = 1_000
@@ -41,6 +45,8 @@ class SeenDocument:
     about: str
     document: Mapping[str, Any]
     owner: str = ""
+    is_private: bool = False
+    """Whether nobody but its owner may see it."""
     number: int = 0
 
 
@@ -141,42 +147,55 @@ class ChangeFeed(StoreWatch):
         return True
 
 
-class RunFeed(ChangeFeed):
-    """Looks at the runs of a workspace; each belongs to its graph."""
+class SessionFeed(ChangeFeed):
+    """Watches the sessions of a workspace: runs of automations, and conversations."""
 
     unreadable = "sessions_unreadable"
 
-    def __init__(self, store: Automations) -> None:
+    def __init__(self, runs: Automations, chats: Threads) -> None:
         super().__init__()
-        self._store = store
+        self._runs = runs
+        self._chats = chats
         self._since = 0
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
-        now = self._store.clock()
+        now = self._runs.clock()
         if first:
-            found = await self._store.sessions({"open": True}, limit=MAX_SEEN)
+            stored = await self._runs.sessions({"open": True}, limit=MAX_SEEN)
+            chats = await self._chats.list_all(self._runs.workspace, limit=MAX_CHATS)
         else:
-            found = await self._store.sessions(
+            stored = await self._runs.sessions(
                 {}, order_by="lastUpdatedTime", at_least=self._since, limit=MAX_SEEN
+            )
+            chats = await self._chats.list_all(
+                self._runs.workspace, since=self._since, limit=MAX_SEEN
             )
         self._since = now - SKEW_MS
         runs = [
-            stored.thread
-            for stored in found
-            if session_of(stored.thread).kind is SessionKind.AUTOMATION
+            each.thread for each in stored if session_of(each.thread).kind is SessionKind.AUTOMATION
         ]
-        return [
-            SeenDocument(
-                key=run.key, owner=run.user_id, about=run.graph_key, document=state_document(run)
-            )
-            for run in runs
-        ]
+        seen = [_seen(run, run_document(run)) for run in runs]
+        states = [_seen(chat, chat_document(chat), is_private=True) for chat in chats]
+        if first:
+            states = [state for state in states if state.document["phase"] != Phase.IDLE]
+        return [*seen, *states]
 
 
-def state_document(thread: Thread) -> Mapping[str, Any]:
-    """Return where a run stands, as clients get it."""
+def _seen(thread: Thread, document: Mapping[str, Any], *, is_private: bool = False) -> SeenDocument:
+    return SeenDocument(
+        key=thread.key,
+        owner=thread.user_id,
+        about=thread.graph_key,
+        document=document,
+        is_private=is_private,
+    )
+
+
+def run_document(thread: Thread) -> Mapping[str, Any]:
+    """Returns the state of a run, as clients get it."""
     shown = {
         "session_id",
+        "kind",
         "automation_id",
         "graph_key",
         "phase",
@@ -187,3 +206,17 @@ def state_document(thread: Thread) -> Mapping[str, Any]:
     run = run_summary(thread)
     document = run.model_dump(mode="json", by_alias=True, exclude_none=True, include=shown)
     return {**document, "time": run.last_event_time}
+
+
+def chat_document(thread: Thread) -> Mapping[str, Any]:
+    """Returns the state of a conversation, as clients get it: without model calls, which are
+    counted for runs only.
+    """
+    state = conversation_state(thread)
+    fields = {"kind", "phase", "waiting"}
+    return {
+        "sessionId": thread.key,
+        "graphKey": thread.graph_key,
+        **state.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields),
+        "time": thread.last_updated_time,
+    }

@@ -47,7 +47,7 @@ from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import RecordedAnswers
 from graphrag.workers import collect_all_rarely, repeat
 from server.auth import Authenticator
-from server.change_feed import RunFeed
+from server.change_feed import SessionFeed
 from server.downloads import Downloads
 from server.http_connections import OpenConnections
 from server.limits import EDIT_BURST_BYTES, EDIT_BYTES_A_MINUTE, TRIALS_A_MINUTE, RateLimiter
@@ -80,7 +80,7 @@ class Workspace:
     reviews: ReviewFeed
     worker: Worker
     automations: AutomationService
-    runs: RunFeed
+    sessions: SessionFeed
     agents: WorkspaceAgents
     calls: CallService
     listed_calls: CallListFeed
@@ -213,7 +213,7 @@ class ServerState:
             reviews=ReviewFeed(services.approvals),
             worker=worker,
             automations=automations,
-            runs=RunFeed(automations.store),
+            sessions=SessionFeed(automations.store, services.threads),
             agents=WorkspaceAgents(
                 manager=services.agents,
                 life=services.life,

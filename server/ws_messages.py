@@ -151,8 +151,8 @@ class AiWatch(SubscribeMessage):
 
 
 class AiSessions(SubscribeMessage):
-    """Ours: receive where runs of automations stand, now and at each change; of one
-    graph, or all.
+    """Ours: receive the phases of runs of automations and of one's own conversations, now and at
+    each change; of one graph, or all.
     """
 
     type: Literal["ai:sessions"]

@@ -220,14 +220,17 @@ async def _runs_elsewhere(
 
 
 async def session_messages(place: WorkspaceContext, asked: AiSessions, sign_in: SignIn) -> Messages:
-    """Yield where the runs stand that a person may see, now and at each
-    change. Raises: AuthError.
+    """Yields the states of the sessions that a person may see, now and at each change: runs, and
+    their own conversations.
+
+    Raises: AuthError.
     """
-    async with aclosing(place.workspace.runs.changes()) as changes:
+    async with aclosing(place.workspace.sessions.changes()) as changes:
         async for states in changes:
             sign_in.check(place.person.workspace)
             for state in states:
-                sees = state.owner == place.person.user_id or place.person.at_least("reviewer")
+                sees_all = place.person.at_least("reviewer") and not state.is_private
+                sees = sees_all or state.owner == place.person.user_id
                 if sees and asked.graph_key in (None, state.about):
                     yield {"type": "ai:session_state", "_id": asked.id, **state.document}
 

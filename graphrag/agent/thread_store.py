@@ -261,16 +261,23 @@ class Threads:
         return [t for t in threads if context_type is None or t.context_type == context_type]
 
     async def list_all(
-        self, workspace: str, *, graph_key: str | None = None, limit: int
+        self, workspace: str, *, graph_key: str | None = None, since: int | None = None, limit: int
     ) -> list[Thread]:
-        """Return everybody's threads in a workspace, newest first: for admins, which
-        the caller checks.
+        """Returns the threads of all people in a workspace, newest first; the caller checks who
+        may see them. `since`: only those stored at this time or later, milliseconds since 1970.
         """
-        return await self._query(given(graphKey=graph_key), workspace, limit)
+        return await self._query(given(graphKey=graph_key), workspace, limit, since)
 
-    async def _query(self, where: Where, workspace: str, limit: int) -> list[Thread]:
+    async def _query(
+        self, where: Where, workspace: str, limit: int, since: int | None = None
+    ) -> list[Thread]:
         found = await self._records.query(
-            self._kind, where, order_by="lastUpdatedTime", descending=True, limit=limit
+            self._kind,
+            where,
+            order_by="lastUpdatedTime",
+            descending=True,
+            at_least=since,
+            limit=limit,
         )
         own = [record for record in found if record.data.get("workspace") == workspace]
         read = await asyncio.to_thread(readable, own, read_thread, ThreadVersion)

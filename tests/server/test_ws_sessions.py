@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.base import Record
-from graphrag.agent.thread_store import StoredThread
+from graphrag.agent.thread_store import StoredThread, Threads
 from graphrag.automations import automation_store
 from graphrag.automations.drafts import AutomationDraft
 from graphrag.roles import Person
 from graphrag.sessions.machine import SessionEvent
 from graphrag.sessions.phases import EndReason, EventName
-from server.change_feed import RunFeed
+from server.change_feed import SessionFeed
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits, encode
 from tests.support.automations import MINUTE, finish, night_of
 from tests.support.clock import MONDAY
@@ -65,6 +65,48 @@ async def test_a_run_is_seen_by_who_may_see_it_until_it_ends() -> None:
             )
 
 
+async def test_the_phases_of_a_conversation_are_seen_by_its_person_alone() -> None:
+    held = asyncio.Event()
+    asked = call("ask_person", {"type": "Validation", "data": {"message": "Both?"}})
+    steps = [
+        Says(text="Let me see.", held=held, calls=[call("propose_update_node", CHANGE)]),
+        Says(calls=[asked]),
+        "Then not.",
+    ]
+    async with (
+        answered_ws(*steps) as (owner, server, _),
+        server.client(token()) as watching,
+        server.client(token("rev", "reviewer")) as reviewer,
+    ):
+        feed = (await server.app.state.server.workspace("default")).sessions
+        feed.look_s = 0.02
+        await subscribed(watching)
+        await subscribed(reviewer)
+
+        async def seen(phase: str, waits_for: str | None) -> str:
+            """Reads up to a phase, past those of work under way; returns the conversation."""
+            while True:
+                state = await watching.until("ai:session_state", 80)
+                assert (state["kind"], state["graphKey"]) == ("chat", GRAPH)
+                if state["phase"] == phase:
+                    assert state.get("waiting", {}).get("type") == waits_for
+                    return state["sessionId"]
+                assert state["phase"] in ("calling_ai", "executing_data_queries")
+
+        await owner.send("ai:chat", _id=1, graphKey=GRAPH, message="go", features=["questions"])
+        thread_id = await seen("calling_ai", None)
+        held.set()
+        assert (await owner.turn(1))[-1]["threadId"] == thread_id
+        await seen("waiting_validation", "validation")
+        again = {"threadId": thread_id, "features": ["questions"]}
+        await owner.talk("ai:resume", _id=2, approved=False, **again)
+        await seen("waiting_communication_response", "communication")
+        await owner.talk("ai:answer", _id=3, threadId=thread_id, response=False)
+        await seen("idle", None)
+        await reviewer.send("__ping__", _id=81)
+        assert (await reviewer.read())["type"] == "__pong__", "conversations of others are private"
+
+
 async def test_a_look_reads_what_changed_and_not_what_is_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,7 +114,7 @@ async def test_a_look_reads_what_changed_and_not_what_is_open(
         for number in range(30):
             made = await night.automation(name=str(number), cron=None)
             await night.automations.claim(await night.stored(made), MONDAY, trigger="manual")
-        feed = RunFeed(night.automations)
+        feed = SessionFeed(night.automations, Threads(night.automations.records))
         reads = list[int]()
         feed.look_s = 3_600.0  # only the first look is its own
         read = automation_store.read_thread

@@ -260,17 +260,19 @@ class ReviewState(_OfTurn):
 
 
 class RunState(_OfTurn):
-    """Where a run of an automation stands, at once and at each change. `waiting`: for
-    what, by `type`.
+    """The phase of a run of an automation, or of one's own conversation, at once and at each
+    change. `waiting`: for what, by `type`. A conversation has no `automationId` and no
+    `roundtrips`.
     """
 
     type: Literal["ai:session_state"]
     session_id: str
-    automation_id: str
+    kind: Literal["automation", "chat"]
     graph_key: str
     phase: Phase
-    roundtrips: int
     time: Time
+    automation_id: str = ABSENT
+    roundtrips: int = ABSENT
     end_reason: RunEndReason = ABSENT
     waiting: dict[str, Any] = ABSENT
 

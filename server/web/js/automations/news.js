@@ -46,7 +46,8 @@ export function watchRuns({ socket }, look) {
     clearTimeout(timer);
     timer = setTimeout(now, SOON_MS);
   };
-  const stops = NEWS.map((type) => socket.on(type, soon));
+  // Conversations send their phases, too.
+  const stops = NEWS.map((type) => socket.on(type, (message) => message?.kind !== "chat" && soon()));
   document.addEventListener("visibilitychange", soon);
   return () => {
     clearTimeout(timer);
