@@ -1,5 +1,5 @@
-"""What a session is: its stored form, its phases, its schedule; pure, no I/O.
+"""Sessions: their stored form, their state machine, their schedules. Pure, no I/O.
 
-From outside: `agent_session` (the stored form), `machine` (phases), `schedules`,
-`schedule_words` and `periods`.
+From outside: `agent_session` (the stored form), `phases` (the table), `machine` (transitions),
+`schedules`, `schedule_words` and `periods`.
 """
