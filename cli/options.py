@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 
@@ -15,6 +15,7 @@ from cli import render
 from cli.common import EXIT_NOTHING, exit_codes, settings_of, with_services, with_source
 from datasources.base import GraphDataSource
 from graphrag.config import Settings
+from languages import LANGUAGES, GraphLanguage
 from tools.base import Role
 
 
@@ -45,7 +46,7 @@ DbOption = Annotated[
     ),
 ]
 LanguageOption = Annotated[
-    str | None, option("--lang", "en|fr", "Language of contexts, prompts and messages.")
+    str | None, option("--lang", "|".join(LANGUAGES), "Language of contexts, prompts and messages.")
 ]
 WorkspaceOption = Annotated[
     str | None, option("--workspace -w", "NAME", "Whose graphs to work with.")
@@ -66,9 +67,12 @@ TokenFileOption = Annotated[
     Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
 OfGraphOption = Annotated[str | None, option("--graph", "GRAPH", "Of one graph only.")]
+_CODES = sorted((*get_args(GraphLanguage), "en"))
 GraphLanguageOption = Annotated[
-    Literal["de", "en", "es", "fr", "it", "nl", "pt"] | None,
-    option("--language", "CODE", "Of a new graph's texts: de, en, es, fr, it, nl or pt."),
+    Literal["en", GraphLanguage] | None,
+    option(
+        "--language", "CODE", f"Of a new graph's texts: {', '.join(_CODES[:-1])} or {_CODES[-1]}."
+    ),
 ]
 LimitOption = Annotated[int, option("--limit", "N", "Show at most so many.", min=1, max=10_000)]
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import Stemmer
 
 from datasources.types import Node, NodeTypeConfig, other_values
+from languages.reading import folders, topic
 
 MAX_FIELD_CHARS = 20_000
 """Longer code or data is indexed up to here: one node must not drown a graph."""
@@ -62,15 +63,12 @@ MAX_CODE_CHARS = 40
 """Longer ones are ids that nobody asks for."""
 
 STEMMERS = {
-    "de": "german",
-    "es": "spanish",
-    "fr": "french",
-    "it": "italian",
-    "nl": "dutch",
-    "pt": "portuguese",
+    language: stemmer
+    for language in folders()
+    if (stemmer := topic(language, "language").get("stemmer"))
 }
-"""Languages whose words are stemmed by their own rules before the English ones,
-by ISO 639-1 code.
+"""Languages whose words are stemmed by their own rules before the English ones, by ISO 639-1 code,
+with the names of their Snowball stemmers.
 """
 
 MAX_NAMES = 20

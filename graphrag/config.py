@@ -20,6 +20,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from languages import Language
 from tools.base import Role
 from tools.time_zones import TimeZone
 
@@ -82,7 +83,7 @@ class Settings(BaseSettings):
     """database: sqlite:PATH, memory: or arango+http://…"""
     workspace: str = Field("default", min_length=1)
     """whose graphs to work with"""
-    language: Literal["en", "fr"] = "en"
+    language: Language = "en"
     """language of contexts, prompts and messages"""
 
     embeddings: Literal["auto", "local", "minilm", "multilingual", "openai", "none"] = "auto"

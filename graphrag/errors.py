@@ -35,7 +35,8 @@ class Meaning:
 class Described(Meaning):
     """An error with a whole sentence of the reader's language.
 
-    `details` is what no sentence holds: a provider's own words, or an English reason in French.
+    `details` is what no sentence holds: a provider's own words, or an English reason where
+    that is another one.
     """
 
     message: str
@@ -191,7 +192,6 @@ and the same by the name of an exception. The text under a code is its heading.
 """
 
 _ROOMS = frozenset({"datasources", "graphrag", "server", "tools"})
-_COLON: dict[Language, str] = {"en": ": ", "fr": " : "}
 _FACT_CHARS = 300
 
 
@@ -208,8 +208,8 @@ def describe(exc: Exception, language: Language) -> Described | None:
 
 
 def headed(code: str, sentence: str, language: Language) -> str:
-    """Return a sentence after its code's heading, as in “Not found: …”."""
-    return _COLON[language].join((text(code, language), sentence))
+    """Returns a sentence after its code's heading, as in “Not found: …”."""
+    return text("headed", language, heading=text(code, language), sentence=sentence)
 
 
 def _meaning_of(exc: Exception) -> Meaning | None:

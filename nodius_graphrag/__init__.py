@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
+ROOMS = ("cli", "datasources", "graphrag", "languages", "mock_data", "server", "tools")
 
 
 def activate() -> None:

@@ -31,7 +31,7 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.errors import CODES, describe, headed
-from graphrag.i18n import Language, text
+from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.errors import ModelError
 from graphrag.sessions.schedules import ScheduleError
 from server.errors import AuthError, TurnBroken
@@ -181,11 +181,10 @@ def language_of(connection: HTTPConnection) -> Language:
     """
     asked = connection.query_params.get("lang") if connection.scope["type"] == "websocket" else None
     preferred = (asked or connection.headers.get("accept-language", "")).strip().lower()[:2]
-    if preferred == "fr":
-        return "fr"
-    if preferred == "en":
-        return "en"
-    return connection.app.state.server.settings.language
+    known: Language | None = next(
+        (language for language in LANGUAGES if language == preferred), None
+    )
+    return known or connection.app.state.server.settings.language
 
 
 def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:

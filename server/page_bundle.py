@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import html
 import json
 import posixpath
 import re
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from graphrag.i18n import LANGUAGES, page_texts
+from graphrag.i18n import LANGUAGES, Language, page_texts, text
 
 ROOT = Path(__file__).with_name("web")
 KINDS = {
@@ -92,10 +93,12 @@ def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]
     made |= {f"{code}.json": json.dumps(page_texts(code), ensure_ascii=False) for code in LANGUAGES}
     build = hashlib.sha256("\0".join(made.values()).encode()).hexdigest()[:16]
     made |= {f"{code}.html": _index(index, code, f"/web/built/{build}") for code in LANGUAGES}
-    return build, {name: page_file(text.encode(), Path(name).suffix) for name, text in made.items()}
+    return build, {
+        name: page_file(content.encode(), Path(name).suffix) for name, content in made.items()
+    }
 
 
-def _index(index: str, language: str, base: str) -> str:
+def _index(index: str, language: Language, base: str) -> str:
     """Return the page that names the joined files; texts are read ahead in the language
     that is likely.
     """
@@ -108,8 +111,16 @@ def _index(index: str, language: str, base: str) -> str:
         .replace("/web/icon.svg", f"{base}/icon.svg")
         .replace("/web/js/", f"{base}/")
     )
-    return named.replace("</head>", head, 1).replace(
-        '<html lang="en">', f'<html lang="{language}" data-built="{base}">', 1
+    named = named.replace("</head>", head, 1)
+    first = f'<html lang="{language}"'
+    return with_languages(named, language).replace(first, f'{first} data-built="{base}"', 1)
+
+
+def with_languages(page: str, language: Language) -> str:
+    """Returns an HTML page in a language, which names to its scripts all that there are."""
+    names = json.dumps({code: text("language_named", code) for code in LANGUAGES})
+    return page.replace(
+        '<html lang="en">', f'<html lang="{language}" data-languages="{html.escape(names)}">', 1
     )
 
 

@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from server.error_responses import language_of
-from server.page_bundle import KINDS, ROOT, PageFile, joined_page, page_file
+from server.page_bundle import KINDS, ROOT, PageFile, joined_page, page_file, with_languages
 
 router = APIRouter(include_in_schema=False)
 
@@ -52,7 +52,9 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,80}(?:/[a-z0-9][a-z0-9._-]{0,80}){0,4
 def index(request: Request) -> Response:
     """Return the page, with its texts named in the language that the browser asks for."""
     if "plain" in request.query_params:
-        return _file(request, "index.html")
+        plain = (ROOT / "index.html").read_text(encoding="utf-8")
+        page = with_languages(plain, language_of(request))
+        return file_answer(request, page_file(page.encode(), ".html"))
     return file_answer(request, joined_page()[1][f"{language_of(request)}.html"])
 
 

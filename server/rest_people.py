@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
 from graphrag.app.usage_report import By, UsageAnswer, usage_by, usage_report
 from graphrag.app.voice_services import speaker_of
+from graphrag.i18n import Language
 from server.auth import Caller
 from server.bodies import AnswerBody
 from server.error_responses import ERRORS
@@ -30,7 +31,7 @@ class WhoAmI(AnswerBody):
     model: str
     offline: bool
     voice: bool
-    language: Literal["en", "fr"]
+    language: Language
 
 
 @router.get("/me")

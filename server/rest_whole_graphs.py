@@ -16,6 +16,7 @@ from graphrag.app import deleted_graphs as deleted
 from graphrag.app import whole_graphs as whole
 from graphrag.layout import MAX_EDGES, MAX_NODES, arrange, crossings
 from graphrag.workers import free, run_limited
+from languages import GraphLanguage
 from server.bodies import AnswerBody, Id, RequestBody
 from server.error_responses import ERRORS
 from server.requests import EDITORS, EXCLUDE_NONE, NamedGraph, Workspaces
@@ -47,7 +48,7 @@ class NewGraph(RequestBody):
 
     name: Name
     type: Family = "nodius"
-    language: whole.GraphLanguage | None = None
+    language: GraphLanguage | None = None
 
 
 class GraphName(RequestBody):

@@ -19,6 +19,7 @@ from datasources import errors
 from datasources.base import GraphDataSource
 from datasources.everywhere import GraphHits
 from datasources.types import ScoredNode
+from languages import Language
 from tools.arguments import MalformedArguments, parameters_of, parse_arguments, wrong_arguments
 from tools.schema_values import read_by_schema, schema_of
 from tools.toon import ToonError, compact_json
@@ -118,7 +119,7 @@ class Past:
     start: str | None = None
     end: str = "NOW"
     limit: int = 50
-    language: Literal["en", "fr"] = "en"
+    language: Language = "en"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +183,7 @@ class ToolContext:
     role: Role = "viewer"
     session_kind: SessionKind = "chat"
     features: frozenset[str] = NO_FEATURES
-    language: Literal["en", "fr"] = "en"
+    language: Language = "en"
     search: Search | None = None
     search_all: SearchAll | None = None
     graphs: tuple[str, ...] | None = None

@@ -16,6 +16,7 @@ from typing import Final
 from datasources.text import fold, letters, tokenize
 from datasources.types import Edge, Node
 from datasources.uses import uses_of
+from languages.reading import all_words, alternatives
 from tools.checks.checked_graph import NO_STEPS, data_of
 from tools.node_meaning import facts_of
 from tools.node_meaning.fact import words_of
@@ -25,56 +26,22 @@ from tools.toon import compact_json
 MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
 
 FLAGS: Final[Mapping[str, frozenset[str]]] = {
-    "disabled": frozenset(
-        ("disabled", "deactivated", "inactive", "desactive", "desactivee", "inactif")
-    ),
-    "unconnected": frozenset(
-        ("unconnected", "disconnected", "isolated", "orphan", "isole", "orphelin")
-    ),
+    "disabled": all_words("sets", "disabled"),
+    "unconnected": all_words("sets", "unconnected"),
     "no_error_path": frozenset(),
-    "code": frozenset(("code", "javascript", "python", "script")),
+    "code": all_words("sets", "code"),
 }
-"""What a node is or lacks as a whole, with words (English, French) by which a question
-asks for it.
-"""
+"""Properties of a whole node, and the words by which a question asks for them."""
 
 _LACKED: Final[Mapping[str, frozenset[str]]] = {
-    "unconnected": frozenset(
-        ("connected", "linked", "attached", "wired", "connecte", "connectes", "relie", "relies")
-    ),
-    "no_error_path": frozenset(("error", "erreur", "failure", "echec")),
+    "unconnected": all_words("sets", "connected"),
+    "no_error_path": all_words("sets", "error"),
 }
 """Words that name a flag only beside a negation."""
-_NEGATIONS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "no none nothing never without lack lacks missing not sans aucun aucune pas rien jamais",
-    )
-)
-_GENERIC: Final = frozenset(
-    re.findall(
-        r"\w+",
-        """node nodes step steps graph workflow flow which what all every everything how many list count each
-        any use uses used using call calls called have has are there where that with this from into does they
-        them credential credentials type types table host model trigger triggers data name quels quelles tous
-        toutes combien liste chaque utilise utilisent etape etapes noeud noeuds graphe dans avec sont graphs
-        workflows flows graphes""",
-    )
-)
-"""Words of questions that name nothing, English and French."""
-_OF_ERROR_PATHS: Final = frozenset(
-    re.findall(
-        r"\w+",
-        "error erreur failure echec output path branch handling handler sortie chemin gestion",
-    )
-)
-"""Words by which a question asks for missing error paths: they name no type beside it."""
-
-_ASKS_FOR_SET: Final = re.compile(
-    r"\b(?:which|whose|all|every|everything|everywhere|how many|list|count|each|any"
-    r"|what (?:are|nodes|steps|else|uses|calls)|where (?:is|are|do)"
-    r"|quels|quelles|tous|toutes|tout ce|combien|liste[rz]?|chaque|ou (?:est|sont))\b"
-)
+_NEGATIONS: Final = all_words("sets", "negations")
+_GENERIC: Final = all_words("sets", "generic")
+_OF_ERROR_PATHS: Final = all_words("sets", "error_paths")
+_ASKS_FOR_SET: Final = re.compile(rf"\b{alternatives('sets', 'asks')}\b")
 _WORD: Final = re.compile(r"[^\W_]+")
 _SHORT: Final = 4  # words of fewer letters name something only as a whole word
 MAX_SETS: Final = 3  # that one question gets
@@ -100,9 +67,7 @@ class NodeSet:
 
 
 def asks_for_set(question: str) -> bool:
-    """Returns whether a question, English or French, asks for several nodes by what they
-    have in common.
-    """
+    """Returns whether a question asks for several nodes by what they have in common."""
     return _ASKS_FOR_SET.search(fold(question[:500])) is not None
 
 

@@ -20,6 +20,7 @@ from datasources.text import fold, label_in, letters
 from datasources.types import Edge, Node
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from languages.reading import all_words, alternatives
 
 Pair = tuple[str, str]
 
@@ -37,35 +38,25 @@ _ARROW = re.compile(r"\s*(?:--+[^-\n>]{1,60}--*>|--*>|=+>|→|⟶|➔|➜)\s*")
 _DRAWN = re.compile(r"--+(?:[^-\n>]{1,60}--*)?>")
 """The arrow of a drawn graph; `→` also stands in sentences, for "becomes" or "goes to"."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
-_LEADS = (
-    r"(?:directly )?(?:leads to|goes to|flows (?:in)?to|feeds(?: into)?|connects to|is followed by"
-    r"|m[eè]ne (?:à|a|au|vers)|est suivi(?:e)? (?:de|par))"
-)
-_JOINED = (
-    r"(?:is |are |est )?(?:directly |directement )?(?:connected|linked|links|wired|reli[eé]e?|connect[eé]e?)"
-    r" (?:to|with|à|a|au)"
-)
-_CLAIM = re.compile(rf" (?:(?P<leads>{_LEADS})|{_JOINED}) ", re.IGNORECASE)
-_ARTICLE = re.compile(r"^(?:the |le |la |l')?(?:node |n(?:œ|oe)ud )?", re.IGNORECASE)
-_HEDGES = re.compile(
-    r"\b(?:not|no|non|never|neither|nor|none|cannot|without|missing|lacks?|absent|false|wrong|incorrect|untrue"
-    r"|if|whether|unless|would|could|should|might|may|suppose|imagine|suggest\w*|propos\w*|recommend\w*|instead"
-    r"|for example|add|adds|adding|added|insert\w*|creat(?:e|es|ing|ed)|new|remov\w*|delet\w*|renam\w*"
-    r"|was|were|pas|aucune?|jamais|ni|sans|manqu\w*|faux|si|pourrai\w*|devrai\w*|serai\w*|sugger\w*|conseil\w*"
-    r"|recommand\w*|par exemple|ajout\w*|inser\w*|cree[rzs]?|nouve\w*|supprim\w*|retir\w*"
-    r"|renomm\w*|etait\w*)\b"
-    r"|n't\b"
-)
+
+
+def _words(name: str) -> str:
+    return alternatives("claims", name)
+
+
+_CLAIM = re.compile(rf" (?:(?P<leads>{_words('leads')})|{_words('joined')}) ", re.IGNORECASE)
+_ARTICLE = re.compile(rf"^{_words('article')}?(?:{_words('node')} )?", re.IGNORECASE)
+_HEDGES = re.compile(_words("hedges"))
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 _FENCED = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _MARKED = (
     r"(?:`([^`\n]{2,80})`|\*\*([^*\n]{2,80})\*\*|[\"“]([^\"“”\n]{2,80})[\"”]"
     r"|«[ \u00a0\u202f]*([^«»\n]{2,80}?)[ \u00a0\u202f]*»)"
 )
-_NODE = r"(?:nodes?|n(?:œ|oe)uds?)"
+_NODE = rf"(?:{_words('node')}s?)"
 _NAMED_NODE = re.compile(
-    rf"\b{_NODE}(?: (?:named|called|nommé|appelé))? {_MARKED}"
-    rf"|\b(?:the|its|this|le|du|ce|au) {_MARKED} {_NODE}\b(?! (?:type|parameter|field|key|id|class|version))",
+    rf"\b{_NODE}(?: {_words('named')})? {_MARKED}"
+    rf"|\b{_words('determiners')} {_MARKED} {_NODE}\b(?! {_words('parts_of_node')})",
     re.IGNORECASE,
 )
 _AS_CODE = (1, 3, 4, 5)
@@ -74,21 +65,10 @@ _AS_CODE = (1, 3, 4, 5)
 Bold type also emphasises words: "the node **always** runs".
 """
 _BARE_NODE = re.compile(
-    r"\b(?:[Tt]he|[Tt]his|[Ll]e|[Cc]e|[Dd]u|[Aa]u) (?:node|n(?:œ|oe)ud)"
-    r" ([A-Z][a-z]\w*)\b(?!['’.-]\w| [A-Z])"
+    rf"\b{_words('demonstratives')} {_words('node')} ([A-Z][a-z]\w*)\b(?!['’.-]\w| [A-Z])"
 )
 _MARKED_WHOLE = re.compile(rf"(?:[-*•]\s+|\d+[.)]\s+)?{_MARKED}(?:\s*\([^()]*\))?")
-_ORDINARY = frozenset(
-    """
-    first second third fourth fifth next last final only same single previous following main start starting
-    started begin end ending entry exit trigger root parent child initial target source other another both
-    each every original current correct right given actual central key output input result results done stop
-    yes no true false error success failure fail default else otherwise fallback loop branch failed null none
-    premier première deuxième dernier dernière suivant précédent seul même principal début fin racine autre
-    oui non vrai faux erreur succès échec sortie entrée résultat
-    """.split()  # noqa: SIM905 - a list of one word a line would hide what is in it
-)
-"""Words that stand beside "node" or at an arrow without being a node's name."""
+_ORDINARY = all_words("claims", "ordinary")
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\w+")
 _NO_NAME = re.compile(r"[{}()\[\]=<>/\\:$@#;,.|!?%+]|^\d+$")
 _LIKE_A_KEY = re.compile(r"[a-z][A-Z]|_|[A-Za-z]-?\d")

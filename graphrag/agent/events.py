@@ -17,7 +17,7 @@ from graphrag.agent.history import unanswered
 from graphrag.agent.thread_store import Thread, ThreadError
 from graphrag.approvals import Approval
 from graphrag.errors import describe
-from graphrag.i18n import Language, text
+from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import Message, PromptRead, ToolCall, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelError, without_secrets
 from tools.session_tools import ASK_PERSON, AskPerson, Response
@@ -36,45 +36,40 @@ FAULT_CODES = frozenset({*_OF_SOURCES, *_OF_MODELS, "internal"})
 class TurnFault:
     """Why a turn broke off.
 
-    `en` and `fr` are whole sentences for a person; they hold neither keys nor code nor traces.
+    `messages` are whole sentences for a person; they hold neither keys nor code nor traces.
     `details` is what the provider itself said, without secrets.
     """
 
     code: str
     retryable: bool
-    en: str
-    fr: str
+    messages: Mapping[Language, str]
     retry_after_s: float | None = None
     details: str = ""
 
     def message(self, language: Language) -> str:
-        return self.fr if language == "fr" else self.en
+        return self.messages[language]
 
 
 def classify(exc: BaseException) -> TurnFault:
     """Return what a failure means. One that nobody foresaw is `internal`, and its text
     is kept back.
     """
-    english = describe(exc, "en") if isinstance(exc, Exception) else None
-    french = describe(exc, "fr") if isinstance(exc, Exception) else None
-    if english is None or french is None:
+    found = {name: describe(exc, name) for name in LANGUAGES} if isinstance(exc, Exception) else {}
+    described = {name: one for name, one in found.items() if one is not None}
+    if not described:
         is_lost = isinstance(exc, ConnectionError)
         code = "timeout" if isinstance(exc, TimeoutError) else "network" if is_lost else "internal"
-        return TurnFault(
-            code=code, retryable=code != "internal", en=text(code, "en"), fr=text(code, "fr")
-        )
+        messages = {name: text(code, name) for name in LANGUAGES}
+        return TurnFault(code=code, retryable=code != "internal", messages=messages)
+    english = described["en"]
     code = "network" if english.code == "unavailable" else english.code
     return TurnFault(
         code=code if code in FAULT_CODES else "internal",
         retryable=english.retryable,
-        en=without_secrets(english.message),
-        fr=without_secrets(french.message),
+        messages={name: without_secrets(one.message) for name, one in described.items()},
         retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
         details=without_secrets(english.details) if isinstance(exc, ModelError) else "",
     )
-
-
-_WORDS: Mapping[Language, tuple[str, str]] = {"en": ("no", "yes"), "fr": ("non", "oui")}
 
 
 class NoQuestion(ThreadError):
@@ -144,7 +139,11 @@ def no_question(thread_id: str, messages: Sequence[Message]) -> NoReturn:
 
 def in_words(response: Response, language: Language) -> str:
     """Return an answer as the model reads it."""
-    return response if isinstance(response, str) else _WORDS[language][response]
+    return (
+        response
+        if isinstance(response, str)
+        else text("answer_yes" if response else "answer_no", language)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def language_of(agent: CompiledAgent, locale: Locale) -> Language:
 
 
 def http_sentence(code: str, language: str, fact: str) -> str:
-    """Return the sentence of an error. `language`: `fr-CA` is French, an unknown one English."""
+    """Returns the sentence of an error. `language`: `fr-CA` is French, an unknown one English."""
     found: list[Language] = [known for known in LANGUAGES if language.casefold().startswith(known)]
     return text(f"http_{code}", found[0] if found else "en", fact=fact)
 

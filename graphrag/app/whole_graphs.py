@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from datasources.base import RecordWrite
 from datasources.errors import RevisionConflict
@@ -22,8 +22,6 @@ from graphrag.roles import Person
 from graphrag.workers import free
 
 T = TypeVar("T")
-GraphLanguage = Literal["de", "es", "fr", "it", "nl", "pt"]
-"""Those whose words are stemmed by other rules than English ones."""
 
 MAX_NAME = 200
 ATTEMPTS = 10

@@ -59,7 +59,8 @@ class ProposalRefused(ApprovalError, code="proposal_refused"):
         super().__init__(problems=problem_lines(problems))
 
     def details(self, language: Language) -> str:
-        return "; ".join(problem.what for problem in self.problems) if language == "fr" else ""
+        # the sentence of the English text holds them already
+        return "" if language == "en" else "; ".join(problem.what for problem in self.problems)
 
 
 class AlreadyProposed(ApprovalError, code="already_proposed"): ...

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datasources.types import Document
+from graphrag.i18n import Language
 from graphrag.roles import Role
 from graphrag.sessions.periods import Calendar
 from graphrag.sessions.schedules import Missed, Schedule, schedule, zone_of
@@ -138,7 +139,7 @@ class AutomationFields(BaseModel):
     catch_up_s: int = 86_400
     budget: Budget = Budget()
     proposal_ttl_s: int = 7 * 86_400
-    language: Literal["en", "fr"] = "en"
+    language: Language = "en"
     failures: int = 0
     """Runs that failed one after the other."""
     skipped: tuple[Skipped, ...] = ()

@@ -13,6 +13,7 @@ from graphrag.automations.automation import NAME_CHARS, Automation, Budget
 from graphrag.automations.errors import AutomationInvalid, AutomationTooLong
 from graphrag.commands import SentBlock
 from graphrag.config import Settings
+from graphrag.i18n import Language
 from graphrag.llm.base import clean
 from graphrag.sessions.schedules import Missed, check_distance
 
@@ -103,7 +104,7 @@ class _DraftFields(_Form):
     missed: Missed | None = None
     catch_up_s: int | None = Field(default=None, ge=0, le=366 * 86_400)
     proposal_ttl_s: int | None = Field(default=None, ge=60, le=366 * 86_400)
-    language: Literal["en", "fr"] | None = None
+    language: Language | None = None
     budget: BudgetDraft | None = None
 
     def apply(self, automation: Automation) -> Automation:

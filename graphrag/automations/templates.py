@@ -1,5 +1,5 @@
-"""Prepared automations as data: `templates.toml` holds schedule, mode and budget, and
-words by language.
+"""Prepared automations as data: schedule, mode and budget in `templates.toml`, names and
+messages in `automations.toml` of each language.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from graphrag.answer_body import AnswerBody
 from graphrag.i18n import Language
+from languages.reading import read_tables
 
 
 class AutomationTemplate(AnswerBody):
@@ -36,14 +37,14 @@ class AutomationTemplate(AnswerBody):
 
 @cache
 def templates(language: Language) -> Mapping[str, AutomationTemplate]:
-    """Return the templates of a language by their ids, in the order of the file."""
+    """Returns the templates of a language by their ids, in the order of the file."""
     raw: dict[str, dict[str, Any]] = tomllib.loads(
         resources.files("graphrag.automations").joinpath("templates.toml").read_text("utf-8")
     )
+    texts = read_tables(language, "automations.toml")
     found: dict[str, AutomationTemplate] = {}
     for key, table in raw.items():
-        common = {name: value for name, value in table.items() if name not in ("en", "fr")}
-        words = {name: value.strip() for name, value in table[language].items()}
-        budget = {to_camel(name): limit for name, limit in common.pop("budget", {}).items()}
-        found[key] = AutomationTemplate(id=key, budget=budget, **common, **words)
+        words = {name: value.strip() for name, value in texts[key].items()}
+        budget = {to_camel(name): limit for name, limit in table.pop("budget", {}).items()}
+        found[key] = AutomationTemplate(id=key, budget=budget, **table, **words)
     return found

@@ -5,36 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
 from datasources.text import STEMMERS
 from datasources.types import Graph, Node
 from datasources.uses import node_texts
+from languages.reading import entry, folders
 
 _WORD: Final = re.compile(r"([^\W\d_]+)")
-_FUNCTION_WORDS: Final[dict[str, frozenset[str]]] = {
-    language: frozenset(words.split())
-    for language, words in {
-        "en": "the of and to in is are was for on with that this it by from as at be what which who how "
-        "when where why does do did can if after before or not there any all my our your me you we "
-        "i no a an or but have has been its",
-        "fr": "le la les un une des du de et est sont dans pour sur avec que qui quoi quel quelle quels "
-        "quelles par au aux ce cette ces comment quand où pourquoi il elle nous vous je si après "
-        "avant pas ne plus mon ma mes notre votre leur y en à d l qu s",
-        "de": "der die das den dem ein eine einen und ist sind in im für auf mit dass was wer wie wann wo "
-        "warum welche welcher welches von zu zum zur bei nach vor wenn nicht kein keine ich wir sie "
-        "es mein unser wird werden",
-        "es": "el la los las un una unos de del y es son en para por con que qué quién cómo cuándo dónde "
-        "cuál cuáles al se si después antes no mi nuestro su lo le",
-        "it": "il lo la gli le un una di del della dei e è sono in per con che chi cosa come quando dove "
-        "quale quali al alla da dal se dopo prima non mio nostro",
-        "pt": "o a os as um uma de do da dos das e é são em no na para por com que quem como quando onde "
-        "qual quais ao se depois antes não meu nosso",
-        "nl": "de het een en is zijn in voor op met dat wat wie hoe wanneer waar waarom welke van naar "
-        "bij na als niet geen ik wij ze mijn ons wordt worden",
-    }.items()
+_FUNCTION_WORDS: Final = {
+    language: frozenset(entry(language, "language", "function_words").split())
+    for language in folders()
 }
 """The most frequent words of languages that do not say what a text is about."""
 _LANGUAGES: Final = {
@@ -89,7 +71,6 @@ def language_of(text: str) -> str:
     return best if counts[best] else "other"
 
 
-@lru_cache(maxsize=100)
 def _pieces(text: str) -> Sequence[str]:
     """Return what stands before the first word of a text, and each word with what
     stands after it.
@@ -97,7 +78,6 @@ def _pieces(text: str) -> Sequence[str]:
     return _WORD.split(text)
 
 
-@lru_cache(maxsize=100)
 def _counted(text: str) -> Mapping[str, int]:
     """Return how many words of a text are function words of each language."""
     counts = dict.fromkeys(_FUNCTION_WORDS, 0)

@@ -13,6 +13,7 @@ from typing import Literal
 from datasources.text import fold
 from graphrag.agent.claims import arrows, false_edges
 from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, Fact, Pair
+from languages.reading import alternatives
 
 Verdict = Literal["right", "partly", "wrong", "invented"]
 
@@ -20,13 +21,10 @@ _MARKUP = re.compile(r"[`*\"'“”‘’«»\\]|\[\[|\]\]")
 _REFERENCE = re.compile(r"\{\{node:([^{}]*)\}\}")
 _SPACE = re.compile(r"\s+")
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_DENIES = re.compile(
-    r"^\W*(?:no|non)(?=\W*$|\s*[,;:–—-])|\b(?:not|never|cannot|isn.?t|aren.?t|doesn.?t|don.?t|pas|aucune?)\b"
-    r"|\bno(?: \w+)? (?:edge|connection|link|path)\b|\b(?:disconnected|unconnected)\b"
-)
-_AFFIRMS = re.compile(
-    r"^\W*(?:yes|oui)\b|\b(?:connect(?:s|ed)|leads?|linked|follow(?:s|ed)|goes|edge|relie\w*|mene|suit)\b"
-)
+_NO = alternatives("connections", "no")
+_DENIES = re.compile(rf"^\W*{_NO}(?=\W*$|\s*[,;:–—-])|{alternatives('connections', 'denies')}")
+_YES = alternatives("connections", "yes")
+_AFFIRMS = re.compile(rf"^\W*{_YES}\b|\b{alternatives('connections', 'affirms')}\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +98,7 @@ def _says_connected(text: str, pair: Pair, graph: CaseGraph) -> bool | None:
 
 
 def says_connected(text: str) -> bool | None:
-    """Returns whether an answer says yes or no, in English or French; None where it says neither.
+    """Returns whether an answer says yes or no; None where it says neither.
 
     The first sentence that says either decides.
     """

@@ -1,11 +1,8 @@
-"""The texts that people read, in English and French: one catalogue a
-language (`en.json`, `fr.json`).
+"""The texts that people read: one catalogue a language, `languages/*/texts.json`.
 
 A catalogue has three parts: `page` (read by the browser), `service` (read by the server and the
 command line) and `both`. Facts stand in braces. A text with a plural has a form for each kind of
 number, chosen by the fact `n`. A text under the name of an exception class says what that error is.
-
-From outside: all names without an underscore.
 
 Decision: catalogues are JSON, because the server, the command line and the page read the same
 files, and a translator needs to know neither Python nor JavaScript.
@@ -17,11 +14,22 @@ import json
 import re
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
-Language = Literal["en", "fr"]
-LANGUAGES: tuple[Language, ...] = get_args(Language)
+from languages import LANGUAGES, Language
+from languages.reading import entry, read_text
+
+__all__ = [
+    "LANGUAGES",
+    "Language",
+    "LocalizedError",
+    "Text",
+    "catalogue",
+    "page_texts",
+    "places",
+    "text",
+]
+
 Text = str | Mapping[str, str]
 
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -34,8 +42,7 @@ def text(key: str, language: Language, /, **facts: Any) -> str:
     """
     found = catalogue(language)[key]
     if not isinstance(found, str):
-        is_one = facts["n"] == 1 or (language == "fr" and facts["n"] == 0)
-        found = found["one" if is_one else "other"]
+        found = found["one" if facts["n"] in _singular(language) else "other"]
     return _PLACE.sub(lambda place: _written(facts[place[1]]), found)
 
 
@@ -94,8 +101,13 @@ class LocalizedError(Exception):
 
 @cache
 def _parts(language: Language) -> dict[str, dict[str, Text]]:
-    file = Path(__file__).with_name(f"{language}.json")
-    return cast(dict[str, dict[str, Text]], json.loads(file.read_text(encoding="utf-8")))
+    return cast(dict[str, dict[str, Text]], json.loads(read_text(language, "texts.json")))
+
+
+@cache
+def _singular(language: Language) -> frozenset[int]:
+    """Returns the numbers that take the singular."""
+    return frozenset(map(int, entry(language, "language", "singular_numbers").split()))
 
 
 def _written(fact: Any) -> str:

@@ -23,7 +23,7 @@ class LiveError(LocalizedError):
         self.reason = reason
         super().__init__(reason=reason, **facts)
 
-    def details(self, language: Language) -> str:  # noqa: ARG002 - the same in both
+    def details(self, language: Language) -> str:  # noqa: ARG002 - the same in all languages
         return self.reason
 
 
@@ -37,7 +37,7 @@ class EditRefused(LiveError):
         super().__init__(where=where, reason=reason)
 
     def details(self, language: Language) -> str:
-        return self.reason if language == "fr" else ""
+        return "" if language == "en" else self.reason
 
 
 class EditNotFound(LiveError): ...

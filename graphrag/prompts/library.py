@@ -13,13 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import lru_cache
-from importlib import resources
+from functools import cache
 from typing import Any, Literal
 
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.types import Graph, GraphStats, NodeTypeConfig
 from graphrag.i18n import Language
+from languages.reading import LanguageIncomplete, read_text
 from tools.base import Role, SessionKind
 from tools.compact import compact_handles, cut, cut_name
 from tools.toon import encode, encode_table
@@ -104,19 +104,19 @@ def _difference(this: str, found: frozenset[str], that: str, wanted: frozenset[s
     return "; ".join(parts)
 
 
-@lru_cache(maxsize=32)
+@cache
 def load_template(name: str, language: Language) -> Template:
-    """Return the template `name.language.md` of this package. Raises: PromptError."""
-    return parse_template(f"{name}.{language}", _read(f"{name}.{language}.md"))
+    """Returns the template `prompts/name.md` of a language. Raises: PromptError."""
+    return parse_template(f"{name}.{language}", _read(name, language))
 
 
-@lru_cache(maxsize=32)
+@cache
 def load_phrases(name: str, language: Language) -> Mapping[str, Template]:
-    """Return the `## section` templates of `name.language.md`; each declares what it holds.
+    """Returns the `## section` templates of `prompts/name.md`; each declares its placeholders.
 
     Raises: PromptError.
     """
-    text = _read(f"{name}.{language}.md")
+    text = _read(name, language)
     parts = _SECTION.split(text)
     phrases: dict[str, Template] = {}
     for section, body in zip(parts[1::2], parts[2::2], strict=True):
@@ -130,12 +130,13 @@ def load_phrases(name: str, language: Language) -> Mapping[str, Template]:
     return phrases
 
 
-def _read(filename: str) -> str:
+def _read(name: str, language: Language) -> str:
     try:
-        text = resources.files("graphrag.prompts").joinpath(filename).read_text(encoding="utf-8")
-    except (FileNotFoundError, UnicodeDecodeError) as exc:
+        text = read_text(language, f"prompts/{name}.md")
+    except (LanguageIncomplete, UnicodeDecodeError) as exc:
         raise PromptError(
-            prompt=filename, reason=f"the file cannot be read: {type(exc).__name__}"
+            prompt=f"{language}/prompts/{name}.md",
+            reason=f"the file cannot be read: {type(exc).__name__}",
         ) from exc
     return text.replace("\r\n", "\n")
 
@@ -202,6 +203,12 @@ def render_system_prompt(inputs: PromptInputs) -> str:
             "types": f"{table}\n{note}",
         }
     )
+
+
+def context_phrase(name: str, language: Language, **values: object) -> str:
+    """Returns a heading or sentence of a context. Raises: PromptError."""
+    written = {place: str(value) for place, value in values.items()}
+    return load_phrases("context", language)[name].render(written)
 
 
 def _phrase(name: str, language: Language, **values: str) -> str:

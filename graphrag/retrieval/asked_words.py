@@ -8,11 +8,9 @@ edge, in their direction.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +18,7 @@ from numpy.typing import NDArray
 
 from datasources.hits import Vector
 from datasources.text import Word, first_stem, spelled, tokenize
+from languages.reading import all_words
 
 MAX_WORDS = 40
 MAX_NAME_CHARS = 300
@@ -34,46 +33,24 @@ GATE = 0.5
 DOMAIN = 0.7
 """So much of its nearness to the mean of all labels a word that is about the whole graph loses."""
 
-SHARING = frozenset(tokenize("share shared same also common together co partage même aussi commun"))
-"""Words that lead back over the same relation: films that share a director."""
-AFTER = frozenset(
-    tokenize("receive output after next follow downstream reçoit sortie après suivant suit")
-)
-BEFORE = frozenset(
-    tokenize("reach input before previous upstream precede atteint entrée avant précède")
-)
-BOTH = frozenset(tokenize("lead feed send go trigger mène envoie alimente déclenche"))
-FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}
-"""Words of flow, by whether they follow an edge from its source to its target."""
-AGENTS = frozenset(("by", "par"))
-"""Between two words of one label they name it twice: `starred by actors of`."""
+
+def _stems(name: str) -> frozenset[str]:
+    return frozenset(tokenize(" ".join(all_words("relations", name))))
+
+
+SHARING = _stems("sharing")
+AFTER = _stems("after")
+BEFORE = _stems("before")
+BOTH = _stems("both")
+FLOWS = {True: BOTH | AFTER, False: BOTH | BEFORE}  # by whether they follow an edge to its target
+AGENTS = all_words("relations", "agents")
 ASKING = {
-    stem: frozenset(tokenize(labels))
-    for asked, labels in (
-        ("when quand", "date year time année heure"),
-        ("kind type sort sorte", "genre category class type kind catégorie"),
-    )
-    for stem in tokenize(asked)
-}
-"""What labels are called that such words ask for, where no label has the word itself."""
-INTERROGATIVES = frozenset(
-    re.findall(
-        r"\w+",
-        "what which who whom whose when where how why que qui quoi quel quelle quels quelles quand comment",
-    )
-)
-STOP = frozenset(
-    re.findall(
-        r"\w+",
-        """a an the of to in on at by for from with is are was were be been do does did has have had what
-        which who whom whose where how why that this these those it its his her their s and or as can
-        name tell me i you we they there le la les un une des du de d l et ou est sont ont que qui quel quelle
-        quels quelles dans par pour au aux ce cette ces il elle son sa ses""",
-    )
-)
-"""English and French words that speak for no relation; a name of these alone is none
-in a question.
-"""
+    stem: _stems(labels)
+    for asking, labels in (("asks_time", "time_labels"), ("asks_kind", "kind_labels"))
+    for stem in _stems(asking)
+}  # words of questions, and the stems of the labels that they ask for
+INTERROGATIVES = all_words("relations", "interrogatives")
+STOP = all_words("relations", "stop")
 
 
 class Named(NamedTuple):
@@ -135,18 +112,8 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     )
 
 
-@lru_cache(maxsize=20_000)
 def _name_stems(name: str) -> tuple[str, ...]:
     return tuple(word.stem for word in spelled(name))
-
-
-def _label_stems(label: str) -> frozenset[str]:
-    return _known_stems(label) if len(label) <= MAX_NAME_CHARS else frozenset(tokenize(label))
-
-
-@lru_cache(maxsize=20_000)
-def _known_stems(label: str) -> frozenset[str]:
-    return frozenset(tokenize(label))
 
 
 def label_text(label: str) -> str:
@@ -187,7 +154,7 @@ def _of_labels(
     sought = frozenset(meant).union(*meant.values())
     having: dict[str, list[int]] = defaultdict(list)
     for column, label in enumerate(known):
-        for stem in sought & _label_stems(label):
+        for stem in sought.intersection(tokenize(label)):
             having[stem].append(column)
     table = np.zeros((len(asked.words), len(known)))
     for row, word in zip(table, asked.words, strict=True):

@@ -21,15 +21,8 @@ from datasources.text import tokenize
 from datasources.types import Edge, Node, NodeTypeConfig, ScoredNode
 from graphrag.i18n import Language
 from graphrag.layout import holders
-from graphrag.retrieval.context_headings import (
-    ALWAYS,
-    DROPPED,
-    EMPTY,
-    HEADINGS,
-    TOO_LONG,
-    WHEN_PRESENT,
-    Section,
-)
+from graphrag.prompts.library import context_phrase
+from graphrag.retrieval.context_columns import ALWAYS, WHEN_PRESENT, Section
 from graphrag.retrieval.context_rows import (
     DATA_CHARS,
     Row,
@@ -133,12 +126,17 @@ def build_context(
     nodes = len(found.nodes)
     edges = len(found.edges)
     if not nodes and graph is None:
-        return _sentence(EMPTY[language], 0, edges, options, count_tokens)
+        empty = context_phrase("empty", language)
+        return _sentence(empty, 0, edges, options, count_tokens)
     writer = _ContextWriter(found, options, count_tokens, graph)
     context = writer.whole() or writer.filled() or writer.squeezed()
     if context is not None:
         return context
-    text = TOO_LONG[language].format(n=nodes) if nodes else EMPTY[language]
+    text = (
+        context_phrase("too_long", language, n=nodes)
+        if nodes
+        else context_phrase("empty", language)
+    )
     return _sentence(text, nodes, edges, options, count_tokens)
 
 
@@ -395,30 +393,31 @@ class _ContextWriter:
         *,
         whole: bool,
     ) -> tuple[str, dict[str, Sequence[Mapping[str, Any]]]]:
-        headings = HEADINGS[self._options.language]
-        names = {"nodes": headings["whole"] if whole else headings["nodes"]}
+        language = self._options.language
+        names = {"nodes": "whole"} if whole else {}
         texts: dict[str, str] = {}
         columns: dict[str, Sequence[Mapping[str, Any]]] = {}
         for section, rows in tables.items():
             if rows:
                 table, columns[section] = _table(section, rows)
-                texts[section] = f"{names.get(section, headings[section])}\n{table}"
+                heading = context_phrase(names.get(section, section), language)
+                texts[section] = f"{heading}\n{table}"
         nodes = [self._nodes[key] for key in shown]
         lines = flow_lines(nodes, edges, [key for key in self._order if key in set(shown)])
         loose = unconnected(nodes, self._edges) if self._graph else []
         if loose:
-            lines.append(f"{headings['loose']}{', '.join(loose)}")
+            lines.append(context_phrase("loose", language, nodes=", ".join(loose)))
         if lines:
-            texts["flow"] = "\n".join([headings["flow"], *lines])
+            texts["flow"] = "\n".join([context_phrase("flow", language), *lines])
         order = (
             ("flow", "nodes", "types") if whole else ("nodes", "flow", "notes", "others", "types")
         )
         parts = [texts[name] for name in order if name in texts]
         if whole and self._scored and self._options.names_relevant:
             best = [f"{key} ({why(scored)})" for key, scored in list(self._scored.items())[:5]]
-            parts.append(headings["relevant"] + compact_json(best))
+            parts.append(context_phrase("relevant", language, nodes=compact_json(best)))
         if left_out:
-            parts.append(DROPPED[self._options.language].format(n=left_out))
+            parts.append(context_phrase("dropped", language, n=left_out))
         return "\n\n".join(parts), columns
 
     def _types(self, keys: Iterable[str]) -> list[Row]:

@@ -14,6 +14,7 @@ from datasources.base import GraphDataSource
 from datasources.text import node_label
 from datasources.types import Edge, Graph, Node
 from graphrag.i18n import Language
+from graphrag.prompts.library import context_phrase
 from graphrag.retrieval.context_rows import MAX_NAME_CHARS, MAX_TYPE_CHARS, says_same
 from tools.compact import cut, cut_name, sheet_label
 from tools.read_tools.views import digest, table
@@ -22,8 +23,6 @@ from tools.toon import encode
 MAX_NODES = 200
 NOTE_CHARS = (160, 80, 30, 0)
 """How much of a node without edges is shown: the most that fits."""
-
-HEADINGS: Mapping[Language, str] = {"en": "THE WHOLE GRAPH", "fr": "TOUT LE GRAPHE"}
 
 
 async def build_outline(
@@ -53,7 +52,7 @@ async def build_outline(
         "edges": stats.edges,
     }
     said = encode({name: value for name, value in head.items() if value is not None})
-    begin = [HEADINGS[language], said, _sheets(graph, nodes)]
+    begin = [context_phrase("outline", language), said, _sheets(graph, nodes)]
     end = [*_names(nodes), *_flow(edges)]
     for chars in (*NOTE_CHARS, None):  # at last also without the nodes of each type
         more = _loose(nodes, edges, chars) if chars else []

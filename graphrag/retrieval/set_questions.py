@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from datasources.text import node_label
 from datasources.types import Node
 from graphrag.i18n import Language
+from graphrag.prompts.library import context_phrase
 from graphrag.retrieval.context import WholeGraph
 from graphrag.retrieval.context_rows import MAX_NAME_CHARS, says_same
 from tools.compact import cut_name
@@ -16,11 +17,6 @@ from tools.node_sets import NodeSet, asks_for_set, distinct, sets_in
 from tools.toon import encode_table
 
 LIST_SHARE = 0.4  # of the budget of a context, for complete lists at most
-
-HEADINGS: dict[Language, str] = {
-    "en": "COMPLETE LIST: {n} of the {all} nodes of this graph, by {what}",
-    "fr": "LISTE COMPLÈTE : {n} des {all} nodes de ce graphe, par {what}",
-}
 
 
 def complete_lists(
@@ -42,7 +38,8 @@ def complete_lists(
     for one in distinct(
         [found for found in sets_in(question, graph.nodes, graph.edges) if found.members]
     ):
-        heading = HEADINGS[language].format(n=len(one.members), all=len(nodes), what=one.name)
+        facts = {"n": len(one.members), "all": len(nodes), "what": one.name}
+        heading = context_phrase("set", language, **facts)
         text = f"{heading}\n{_table([nodes[key] for key in one.members], one)}"
         size = count_tokens(text)
         if size <= left:

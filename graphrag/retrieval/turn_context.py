@@ -14,6 +14,7 @@ from graphrag.retrieval.context import Context, ContextOptions, WholeGraph, buil
 from graphrag.retrieval.outline import MAX_NODES, build_outline
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Retrieval
 from graphrag.retrieval.set_questions import LIST_SHARE, complete_lists
+from languages.reading import all_words
 
 OPENING_TOKENS = 3_300
 """For the system prompt and the context together, where the graph as a whole is asked about."""
@@ -22,33 +23,14 @@ LEAST_DETAIL_TOKENS = 200
 """Less room than this shows no node in a way that helps."""
 
 
-_WHOLE = frozenset({"overview", "summary", "apercu", "ensemble"})
-_GRAPH = frozenset(
-    {"graph", "graphe", "workflow", "flow", "flux", "pipeline", "diagram", "diagramme", "schema"}
-    | {"it", "ca", "this", "ceci"}
-)
-_ASKING = frozenset(
-    re.findall(
-        r"\w+",
-        """about describe explain summarize summarise present show give tell what how does do is works work
-        decris decrire decrivez explique expliquez resume presente montre fait parle traite sert comment
-        marche fonctionne quoi que""",
-    )
-)
-_FILLING = frozenset(
-    re.findall(
-        r"\w+",
-        """the that my our whole all me of in inside like for an a and please can could would you happens s
-        ce cet le la mon notre du de d un une l moi qu est il se agit vue tout complet complete peux tu c en
-        """,
-    )
-)
+_WHOLE = all_words("whole_graph", "whole")
+_GRAPH = all_words("whole_graph", "graph")
+_ASKING = all_words("whole_graph", "asking")
+_FILLING = all_words("whole_graph", "filling")
 
 
 def asks_about_graph(question: str) -> bool:
-    """Return whether a question, English or French, is about the graph as a whole and names no
-    part of it.
-    """
+    """Returns whether a question is about the graph as a whole and names no part of it."""
     words = set(re.findall(r"[^\W_]+", fold(question[:200])))
     is_about = bool(words & _WHOLE) or bool(words & _GRAPH and words & _ASKING)
     return is_about and words <= _WHOLE | _GRAPH | _ASKING | _FILLING

@@ -2,7 +2,7 @@
 by one interpreter.
 
 A provider like any other, chosen by the wiring alone. Patterns and texts are
-data: `en.toml`, `fr.toml`.
+data: `rules.toml` of each language.
 From outside: the names of `__all__`.
 """
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasources.text import fold
-from graphrag.i18n import Language
+from graphrag.i18n import LANGUAGES, Language
 from graphrag.llm.base import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from graphrag.rules.normalized_text import READ_CHARS
 from graphrag.rules.patterns import grammar
@@ -20,7 +20,6 @@ from tools.answer_tables import ToolTables, parse_answer
 
 _WORD = re.compile(r"[a-z]+")
 _GRAPH_NAME = re.compile(r"^name: (.+)$", re.MULTILINE)
-_FRENCH_PROMPT = re.compile(r"^Tu es l'assistant|# Règles$", re.MULTILINE)
 
 Signature = tuple[str, str]
 
@@ -95,16 +94,22 @@ def _asked(message: Message) -> tuple[str, tuple[str, ...]]:
 
 
 def _language(question: str, system: Sequence[str]) -> Language:
-    """Return the language that most common words of the question are of, else
-    that of the instructions.
+    """Returns the language that most common words of the question are of.
+
+    Where several have as many, it is the one of these in which the instructions are.
     """
     words = set(_WORD.findall(fold(question[:READ_CHARS])))
-    french, english = (
-        len(words.intersection(grammar(name).listed("common"))) for name in ("fr", "en")
-    )
-    if french != english:
-        return "fr" if french > english else "en"
-    return "fr" if any(_FRENCH_PROMPT.search(text) for text in system) else "en"
+    counts = {name: len(words.intersection(grammar(name).listed("common"))) for name in LANGUAGES}
+    likely: list[Language] = [name for name in LANGUAGES if counts[name] == max(counts.values())]
+    if len(likely) == 1:
+        return likely[0]
+    of_prompt = (name for name in likely if _is_prompt_in(name, system))
+    return next(of_prompt, likely[0])
+
+
+def _is_prompt_in(language: Language, system: Sequence[str]) -> bool:
+    instructions = re.compile(grammar(language).words["instructions"], re.MULTILINE)
+    return any(instructions.search(text) for text in system)
 
 
 def _answered(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from datasources.text import fold, tokenize
-from graphrag.i18n import Language
+from graphrag.i18n import LANGUAGES, Language
 from graphrag.rules.markup import bullets, cite, cite_row, code, links_of, plain, way_line
 from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import NOTES, english, read_types, the_type, type_lines
@@ -180,13 +180,13 @@ def _all_words(row: Row) -> set[str]:
 
 
 def asked_words(turn: RulesTurn) -> set[str]:
-    """Return the stems of the words that a question asks by, French ones also in English."""
+    """Returns the stems of the words that a question asks by, also in English."""
     return {token for word in words_asked(turn) for token in tokenize(word)}
 
 
 def words_asked(turn: RulesTurn) -> list[str]:
-    """Return the words of the request without the common ones, French ones also in English."""
-    common = [*grammar("en").listed("common"), *grammar("fr").listed("common")]
+    """Returns the words of the request without the common ones, also in English."""
+    common = [word for language in LANGUAGES for word in grammar(language).listed("common")]
     few = {token for word in common for token in tokenize(word)}
     written = turn.request.part or turn.conversation.question
     found = [
@@ -238,7 +238,7 @@ def list_sets(turn: RulesTurn, tool: str, question: str = "") -> str:
     question = (question or turn.request.part or turn.conversation.question).strip()
     if not asks_for_set(question):
         return ""
-    # French words name types and values by their English names.
+    # types and values mostly have English names
     words = dict.fromkeys(english(word) for word in _WORD.findall(question))
     query = " ".join([question, *(word for word in words if word not in fold(question))])[
         :MAX_QUERY

@@ -23,15 +23,14 @@ from graphrag.rules.markup import (
 )
 from graphrag.rules.resolver import NOTES, asked_node, meant
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail, listing
+from languages.reading import alternatives
 from tools.answer_tables import EdgeEnds, Row, ToolTables, edges_of, key_of
 from tools.toon import compact_json
 
 MAX_CODE_SHOWN = 1200
 MAX_LINES = 30
 MAX_AROUND = 100
-ERROR = re.compile(
-    r"(on[ _-]?)?(error|erreur|fail(ed|ure)?|échec|catch|exception)s?( output)?", re.IGNORECASE
-)
+ERROR = re.compile(alternatives("labels", "error"), re.IGNORECASE)
 ERROR_HANDLE = "onError"
 CATCH = "catch"
 """Node-RED's type of a node that gets the errors of the others on its tab."""

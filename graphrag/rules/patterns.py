@@ -9,15 +9,13 @@ message in which `{word}` stands for an entry of `[words]`, `<slot>` for a part 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib import resources
-from typing import Any
 
 from graphrag.i18n import Language
 from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, read_wording
+from languages.reading import expanded, read_tables
 
 MAX_CHARS = 400
 """Longer messages are searched for, not matched."""
@@ -35,7 +33,6 @@ _SLOTS = {
     "word": r"[\w$][\w$.-]*",
     "quote": QUOTE,
 }
-_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}|(?<!\?P)<(\w+)>|\((?!\?)|\\.|\[[^]]*\]")
 
 Span = tuple[int, int]
 
@@ -109,8 +106,7 @@ class UserRequest:
 @cache
 def grammar(language: Language) -> Grammar:
     """Return the grammar of a language. Raises: ValueError for a faulty file."""
-    file = resources.files("graphrag.rules").joinpath(f"{language}.toml")
-    raw: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
+    raw = read_tables(language, "rules.toml")
     words = {"quote": QUOTE}
     for name, text in raw["words"].items():
         words[name] = text if name.endswith("_list") else _expanded(text, words)
@@ -126,16 +122,8 @@ def grammar(language: Language) -> Grammar:
 
 
 def _expanded(text: str, words: Mapping[str, str]) -> str:
-    """Return a pattern as a regular expression."""
-
-    def replaced(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"(?:{words[found[1]]})"
-        if found[2]:
-            return f"(?P<{found[2]}>{_SLOTS.get(found[2], '.+?')})"
-        return "(?:" if found[0] == "(" else found[0]
-
-    return _PLACEHOLDER.sub(replaced, text)
+    """Returns a pattern as a regular expression."""
+    return expanded(text, words.__getitem__, _SLOTS)
 
 
 @cache

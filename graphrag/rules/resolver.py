@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from datasources.text import fold, letters, tokenize
+from graphrag.i18n import LANGUAGES
 from graphrag.rules.markup import bullets, cite_row, code, plain
 from graphrag.rules.normalized_text import EntityMention
 from graphrag.rules.patterns import grammar
@@ -178,10 +179,10 @@ def _words_in(row: Row, names: Sequence[str]) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Return the stems of the words of a name but articles, French ones in English; `y` is
-    not `i` here.
+    """Returns the stems of the words of a name without articles, in English as far as they are
+    known. `y` is not `i` here.
     """
-    small = {*grammar("en").listed("small"), *grammar("fr").listed("small"), "s"}
+    small = {word for language in LANGUAGES for word in grammar(language).listed("small")} | {"s"}
     found = [
         english(word) for word in _WORD.findall(fold(_HUMP.sub(" ", text))) if word not in small
     ]
@@ -189,16 +190,14 @@ def words_of(text: str) -> set[str]:
 
 
 def english(word: str) -> str:
-    """Return a word of French as the English one that names of nodes have, any other folded."""
-    known = grammar("fr").english
+    """Returns the English word that names of nodes have for a word, else the word, folded."""
     low = fold(word)
-    forms = (
-        low,
-        low.removesuffix("s"),
-        low.removesuffix("x"),
-        low.removesuffix("s").removesuffix("e"),
-    )
-    return next((known[form] for form in forms if form in known), low)
+    for language in LANGUAGES:
+        rules = grammar(language)
+        forms = (low, *(low.removesuffix(ending) for ending in rules.listed("endings")))
+        if known := next((rules.english[form] for form in forms if form in rules.english), None):
+            return known
+    return low
 
 
 def read_types(turn: RulesTurn) -> tuple[Row, ...]:

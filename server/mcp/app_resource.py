@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from graphrag.i18n import LANGUAGES, Language, page_texts
-from server.page_bundle import ROOT, joined_scripts
+from server.page_bundle import ROOT, joined_scripts, with_languages
 
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://nodius/proposal"
@@ -64,7 +64,7 @@ def _joined(_: tuple[tuple[str, int], ...]) -> str:
     sources = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
     data = json.dumps(texts, ensure_ascii=False).replace("<", "\\u003c")
-    return (
+    page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -74,6 +74,7 @@ def _joined(_: tuple[tuple[str, int], ...]) -> str:
         f'<script type="application/json" id="texts">{data}</script>\n'
         f'<script type="module">{script}</script>\n</body>\n</html>\n'
     )
+    return with_languages(page, "en")
 
 
 def _hash(text: str) -> str:

@@ -14,7 +14,7 @@ from cli.main import load, options_behind_command
 from tests.cli.conftest import invoke, printed
 
 ROOT = Path(__file__).parents[2]
-ROOMS = {"cli", "datasources", "graphrag", "mock_data", "server", "tools"}
+ROOMS = {"cli", "datasources", "graphrag", "languages", "mock_data", "server", "tools"}
 SDKS = {"openai", "anthropic", "mcp", "ag_ui", "fastapi", "starlette", "uvicorn", "websockets"}
 HEAVY = {
     "scipy",

@@ -13,7 +13,16 @@ import pytest
 
 from tests.deployment.containers import ROOT
 
-ROOMS = {"cli", "datasources", "graphrag", "mock_data", "nodius_graphrag", "server", "tools"}
+ROOMS = {
+    "cli",
+    "datasources",
+    "graphrag",
+    "languages",
+    "mock_data",
+    "nodius_graphrag",
+    "server",
+    "tools",
+}
 NOT_IMPORTED = {"tzdata", "wordllama"}
 """Installed for the files they ship: time zones, and the weights of the local embeddings."""
 IMPORTED_EXTRAS = ("oidc", "otel")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.deployment.containers import ROOT
 
-ROOMS = ("cli", "datasources", "graphrag", "mock_data", "server", "tools")
+ROOMS = ("cli", "datasources", "graphrag", "languages", "mock_data", "server", "tools")
 PACKAGE = "nodius_graphrag"
 
 

@@ -14,6 +14,7 @@ from cli.command_table import COMMANDS
 from cli.main import load
 from graphrag.config import Settings, setting_variables
 from graphrag.sessions.phases import GROUPS, ROWS, Phase
+from languages.reading import read_tables
 from tests.docs.rendering import DocsError
 
 ROOT = Path(__file__).parents[2]
@@ -160,7 +161,8 @@ def inside_part() -> str:
 def checks_part() -> str:
     """Return the rules by which graphs are checked, as a table."""
     rules = tomllib.loads((ROOT / "tools" / "checks" / "rules.toml").read_text(encoding="utf-8"))
-    rows = [f"| `{name}` | {rule['severity']} | {rule['en']} |" for name, rule in rules.items()]
+    sentences = read_tables("en", "checks.toml")
+    rows = [f"| `{name}` | {severity} | {sentences[name]} |" for name, severity in rules.items()]
     return "\n".join(["| rule | severity | finding |", "|---|---|---|", *rows])
 
 

@@ -108,7 +108,7 @@ def check_sentences_of(exc: Exception) -> None:
     assert english_in(french.message) == set()
     if isinstance(exc, ModelError) and not isinstance(exc, UsageLimitReached):
         fault = classify(exc)
-        for sentence in (english.message, fault.en, fault.fr):
+        for sentence in (english.message, *fault.messages.values()):
             assert REASON not in sentence
         assert english.details == french.details == fault.details == REASON
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from languages import Language
+from languages.reading import read_tables
 from tools.checks import content, flow
 from tools.checks.checked_graph import CheckedGraph, Violation
 from tools.secret_texts import redacted
@@ -26,9 +29,9 @@ class GraphFinding:
     severity: Severity
     found: Violation
 
-    def sentence(self, language: Literal["en", "fr"] = "en") -> str:
-        """Return the finding in words, without what looks like a secret in a name."""
-        return redacted(str(_TEXTS[self.rule][language]).format_map(self.found.facts)).text
+    def sentence(self, language: Language = "en") -> str:
+        """Returns the finding in words, without what looks like a secret in a name."""
+        return redacted(_sentences(language)[self.rule].format_map(self.found.facts)).text
 
     @property
     def repair(self) -> Mapping[str, Any] | None:
@@ -83,7 +86,7 @@ def check(
     for name, rule in RULES.items():
         if name in checks.off or (only and name not in only):
             continue
-        severity = checks.severities.get(name, cast(Severity, _TEXTS[name]["severity"]))
+        severity = checks.severities.get(name, _SEVERITIES[name])
         for one in rule(view):
             if not any((name, key) in checks.allowed for key in one.nodes[:1]):
                 found.append(GraphFinding(rule=name, severity=severity, found=one))
@@ -94,11 +97,16 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], value) if isinstance(value, Mapping) else {}
 
 
-_TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
-    Path(__file__).with_name("rules.toml").read_text("utf-8")
+@cache
+def _sentences(language: Language) -> Mapping[str, str]:
+    return read_tables(language, "checks.toml")
+
+
+_SEVERITIES: Final[dict[str, Severity]] = cast(
+    dict[str, Severity], tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
 )
 RULES: Final[Mapping[str, Rule]] = {
     name: rule
-    for name in _TEXTS
+    for name in _SEVERITIES
     if (rule := getattr(flow, name, None) or getattr(content, name, None))
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 from datasources.types import Node
 from datasources.uses import texts_in
+from languages.reading import alternatives
 from tools.checks.checked_graph import CheckedGraph, Violation, data_of
 from tools.checks.code_syntax import first_error, without_comments
 from tools.references import (
@@ -25,12 +26,11 @@ from tools.references import (
 )
 from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 
+_NODE = alternatives("claims", "node")
 _NAMED_NODE = re.compile(
-    r"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{2,60}?)\s*(?:\*\*|[`\"”»])\s+(?:node|nœud)\b", re.IGNORECASE
+    rf"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{{2,60}}?)\s*(?:\*\*|[`\"”»])\s+{_NODE}\b", re.IGNORECASE
 )
-_TO_ADD = re.compile(
-    r"\b(?:add|insert|create|ajoute[rz]?|insérer|créer)\b[^.\n]{0,25}$", re.IGNORECASE
-)
+_TO_ADD = re.compile(rf"\b{alternatives('checks', 'to_add')}\b[^.\n]{{0,25}}$", re.IGNORECASE)
 _ALIKE = 0.6
 MAX_TEXT_CHARS = 20_000
 """Of a longer text the beginning is looked at."""

@@ -1,7 +1,7 @@
 // The frame around the canvas: top bar, side panel's tabs and width, bottom bar of narrow screens, language and theme.
 
 import { createParts, h } from "./dom.js";
-import { LANGUAGES, loadTexts } from "./i18n.js";
+import { languageName, loadTexts, nextLanguage } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
 import { hue, personName } from "./names.js";
@@ -43,8 +43,8 @@ export function createShell(app) {
       part("help", [], () => button("keyboard", t("app.help"), async () => (await import("./help.js")).showHelp(app), "wide-only")),
       ...(mayAdminister(me) ? [part("settings", [], () => button("Settings", t("settings.title"), async () => (await import("./settings.js")).showSettings(app), "wide-only"))] : []),
       part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
-      part("language", [], () => h("button.icon-button.lang-switch", { type: "button", title: t("app.language"), "aria-label": t("app.language"), onclick: nextLanguage },
-        LANGUAGES.find((other) => other !== lang).toUpperCase())),
+      part("language", [], () => h("button.icon-button.lang-switch", { type: "button", title: languageName(nextLanguage(lang)), "aria-label": languageName(nextLanguage(lang)), onclick: changeLanguage },
+        nextLanguage(lang).toUpperCase())),
       ...(isSignedIn ? [part("exit", [me.username, me.userId, me.role], () => button("exit", `${t("app.sign_out")}: ${t("app.signed_in", { user: me.username || me.userId, role: me.role })}`, app.session.signOut))] : []),
     ]);
     drawTitle();
@@ -107,8 +107,8 @@ export function createShell(app) {
     store.set({ theme: THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length] });
   }
 
-  async function nextLanguage() {
-    const lang = LANGUAGES.find((other) => other !== store.get().lang);
+  async function changeLanguage() {
+    const lang = nextLanguage(store.get().lang);
     try {
       await loadTexts(lang);
     } catch {

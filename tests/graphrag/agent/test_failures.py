@@ -18,6 +18,7 @@ from graphrag.agent.events import FAULT_CODES, ProposalPending, classify
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.approvals import NotAllowed
 from graphrag.embedding.embedder import EmbeddingRefused
+from graphrag.i18n import LANGUAGES
 from graphrag.llm import errors
 from graphrag.llm.base import SystemMessage, TextDelta
 from graphrag.llm.errors import ModelError
@@ -51,8 +52,8 @@ def test_every_error_of_a_model_is_reported_in_two_languages_without_secrets(
 ) -> None:
     fault = classify(made(kind, "key sk-abcdef123456 at http://me:pw@host/?key=hush"))
     assert fault.code in FAULT_CODES
-    assert fault.message("en") == fault.en != fault.fr == fault.message("fr")
-    for reported in (fault.en, fault.fr):
+    assert fault.message("en") != fault.message("fr")
+    for reported in fault.messages.values():
         assert not any(secret in reported for secret in ("abcdef123456", "me:pw", "hush"))
 
 
@@ -77,9 +78,9 @@ def test_any_failure_has_a_code_and_an_unforeseen_ones_text_is_kept_back(
 ) -> None:
     fault = classify(exc)
     assert (fault.code, fault.retryable) == (code, retryable)
-    assert "hunter2" not in fault.en + fault.fr
-    assert fault.en
-    assert fault.fr
+    assert "hunter2" not in " ".join(fault.messages.values())
+    assert fault.messages.keys() == {*LANGUAGES}
+    assert all(fault.messages.values())
 
 
 def test_a_pause_asked_for_is_handed_on() -> None:

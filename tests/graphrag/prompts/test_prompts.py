@@ -198,5 +198,5 @@ def test_template_that_does_not_fit_its_inputs_fails_at_load(text: str, named: s
 
 
 def test_missing_prompt_file_is_named() -> None:
-    with pytest.raises(PromptError, match=r"nothing\.en\.md"):
+    with pytest.raises(PromptError, match=r"en/prompts/nothing\.md"):
         load_template("nothing", "en")

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from graphrag.retrieval.outline import HEADINGS
+from graphrag.i18n import LANGUAGES
+from graphrag.prompts.library import context_phrase
 from tools.answer_tables import Row, ToolTables, cell, parse_answer
 
 HUB_EDGES = 3
@@ -46,7 +47,8 @@ def read_outline(context: str) -> Outline | None:
 
 def _is_outline(part: str) -> bool:
     # The first line of a block is its marker; nothing in a cell can begin a line.
-    return any(line in HEADINGS.values() for line in part.split("\n")[:2])
+    headings = {context_phrase("outline", language) for language in LANGUAGES}
+    return any(line in headings for line in part.split("\n")[:2])
 
 
 def _keys(row: Row) -> list[str]:

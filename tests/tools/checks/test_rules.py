@@ -1,5 +1,7 @@
 """Each rule finds what it is for, and nothing in a graph that is in order."""
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,9 @@ from datasources.types import (
     NodeTypeConfig,
     TypeTemplate,
 )
-from tools.checks import CheckedGraph, Checks, GraphFinding, check
+from languages import LANGUAGES
+from languages.reading import read_tables
+from tools.checks import CheckedGraph, Checks, GraphFinding, check, checking
 from tools.checks.checking import RULES, SEVERITIES
 from tools.checks.code_syntax import first_error, without_comments
 from tools.read_tools.check import findings
@@ -315,13 +319,13 @@ def test_a_graph_weighs_rules_and_accepts_findings_with_a_reason() -> None:
     assert Checks.of({"checks": {"rules": [1], "allow": "x"}}) == Checks()
 
 
-def test_every_rule_has_a_function_and_both_sentences() -> None:
-    from tools.checks.checking import _TEXTS
-
-    assert RULES.keys() == _TEXTS.keys()
-    for text in _TEXTS.values():
-        assert text["severity"] in SEVERITIES
-        assert text["en"] != text["fr"]
+def test_every_rule_has_a_severity_and_a_sentence_in_each_language() -> None:
+    file = Path(checking.__file__).with_name("rules.toml")
+    severities = tomllib.loads(file.read_text(encoding="utf-8"))
+    assert RULES.keys() == severities.keys()
+    assert set(severities.values()) <= {*SEVERITIES}
+    for language in LANGUAGES:
+        assert RULES.keys() == read_tables(language, "checks.toml").keys()
 
 
 @pytest.mark.parametrize(
