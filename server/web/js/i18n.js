@@ -1,8 +1,8 @@
 // Texts of the page in the language that is chosen. The server sends the catalogue; a text that is missing shows its key.
 
 // The languages by code, each with its name in it, as the server writes them into the page.
-const languages = JSON.parse(document.documentElement.dataset.languages ?? '{"en":""}');
-export const languageName = (lang) => languages[lang];
+const languages = () => JSON.parse(document.documentElement.dataset.languages ?? '{"en":""}');
+export const languageName = (lang) => languages()[lang];
 const catalogues = {};
 const missing = new Set();
 
@@ -41,12 +41,12 @@ function shown(value, lang) {
 }
 
 export function preferredLanguage(given) {
-  const known = [given, (navigator.language ?? "").slice(0, 2)].filter((lang) => lang in languages);
+  const known = [given, (navigator.language ?? "").slice(0, 2)].filter((lang) => lang in languages());
   return known[0] ?? "en";
 }
 
 // The language after one, in a circle.
 export function nextLanguage(lang) {
-  const codes = Object.keys(languages);
+  const codes = Object.keys(languages());
   return codes[(codes.indexOf(lang) + 1) % codes.length];
 }
