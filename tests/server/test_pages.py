@@ -1,6 +1,8 @@
 """The page's files: what is served, by which policy, and that nothing else is."""
 
 import gzip
+import html
+import json
 import re
 from pathlib import Path
 
@@ -39,6 +41,20 @@ async def test_the_page_is_served_to_anybody_with_a_policy_that_forbids_all_else
     }
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("address", ["/", "/?plain"])
+async def test_the_page_names_the_languages_that_there_are_each_in_its_own_words(
+    address: str,
+) -> None:
+    async with service() as running, running.client() as client:
+        page = (await client.get(address)).text
+    named = re.search(r'<html lang="en"[^>]* data-languages="([^"]*)"', page)
+    assert named is not None
+    assert json.loads(html.unescape(named[1])) == {
+        "en": "Language: English",
+        "fr": "Langue : français",
+    }
 
 
 async def test_every_file_of_the_page_is_served_as_what_it_is() -> None:

@@ -224,8 +224,8 @@ def check_fault(row: Row, last: object) -> None:
     assert isinstance(last, Failed), last
     fault = last.fault
     assert (fault.code, fault.retryable) == (row.fault, row.retryable)
-    assert row.says in fault.en
-    assert fault.fr != fault.en
-    for text in (fault.en, fault.fr):
+    assert row.says in fault.message("en")
+    assert fault.message("fr") != fault.message("en")
+    for text in fault.messages.values():
         assert KEY not in text
         assert "Traceback" not in text

@@ -195,10 +195,10 @@ async def test_a_fault_is_named_reported_and_asked_again_only_where_that_helps(
     assert (fault.code, fault.retryable) == (CODES[row.error], row.later)
     if name[:3].isdigit():
         assert error.status == int(name[:3])
-    for reported in (fault.en, fault.fr, str(error), repr(error)):
+    for reported in (*fault.messages.values(), str(error), repr(error)):
         assert KEY not in reported
         assert "Traceback" not in reported
-    assert fault.en != fault.fr
+    assert fault.message("en") != fault.message("fr")
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
