@@ -293,7 +293,7 @@ async def test_a_secret_in_the_words_of_a_server_is_hidden() -> None:
         openai_provider, Answer(status=401, body=json.dumps({"error": {"message": said}}).encode())
     )
     assert error is not None
-    shown = str(error) + classify(error).en
+    shown = str(error) + classify(error).message("en")
     for secret in (KEY, "user:secret", "hush", "abc.def", "sk-proj-ABCDEF123456"):
         assert secret not in shown
 
