@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, cast
 
@@ -260,12 +260,15 @@ def spelled(text: str) -> list[Word]:
     ]
 
 
-def first_stem(text: str) -> str | None:
-    """Return the stem of the first word of a text, None where it has no word: sooner known
-    than all words.
-    """
-    first = _WORD.search(text if text.isascii() else _fold(text))
-    return None if first is None else _stem(first[0]) if first[0].isascii() else first[0].casefold()
+def stems_among(text: str, known: Container[str]) -> tuple[str, ...]:
+    """Returns the stems of the words of a text; nothing where one of them is not among `known`."""
+    stems: list[str] = []
+    for word in _WORD.finditer(text if text.isascii() else _fold(text)):
+        stem = _stem(word[0]) if word[0].isascii() else word[0].casefold()
+        if stem not in known:
+            return ()
+        stems.append(stem)
+    return tuple(stems)
 
 
 def stemmed(text: str, language: str | None) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datasources.hits import Vector
-from datasources.text import Word, first_stem, spelled, tokenize
+from datasources.text import Word, spelled, stems_among, tokenize
 from languages.reading import all_words
 
 MAX_WORDS = 40
@@ -91,9 +91,9 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     spans: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for key, called in names.items():
         for name in called:
-            if len(name) > MAX_NAME_CHARS or first_stem(name) not in known:
+            if len(name) > MAX_NAME_CHARS:
                 continue
-            tokens = _name_stems(name)
+            tokens = stems_among(name, known)
             if not STOP.issuperset(tokens) and spans[tokens][-1:] != [key]:
                 spans[tokens].append(key)
     taken: set[int] = set()
@@ -110,10 +110,6 @@ def read_question(text: str, names: Mapping[str, Iterable[str]]) -> AskedWords:
     return AskedWords(
         words=[said[i] for i in kept], places=kept, named=found, agents=agents, asks=asks
     )
-
-
-def _name_stems(name: str) -> tuple[str, ...]:
-    return tuple(word.stem for word in spelled(name))
 
 
 def label_text(label: str) -> str:
