@@ -1,7 +1,7 @@
-"""Finds what is wrong with a graph, without a model: rules are data (`rules.toml`) and
-one function each.
+"""Finds errors in a graph by rules, without a model. Each rule is one function, a severity in
+`rules.toml`, and a sentence in each `languages/*/checks.toml`.
 
-From outside: `check`, `Checks`, `GraphFinding`, `CheckedGraph`.
+Public: `check`, `Checks`, `GraphFinding`, `CheckedGraph`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A graph as the rules look at it (its parts by key, the flow from step to step), and what
-a rule finds.
+"""The input and output of a rule: a graph with lookups by key and handle and the flow between
+its steps, and a violation.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 NO_STEPS: Final = frozenset({NOTE_TYPE, "group", "comment"})
-"""Types that stand in a graph for people to read; nothing runs through them."""
+"""Types of nodes that only annotate a graph and are never executed."""
 ANY: Final = "any"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedGraph:
-    """A whole graph. `types` are those its workspace sees, by name, the built-in
-    ones among them.
+    """A complete graph. `types` are all node types of its workspace by name, including the
+    built-in ones.
     """
 
     graph: Graph
@@ -32,105 +32,111 @@ class CheckedGraph:
     edges: Sequence[Edge]
     types: Mapping[str, NodeTypeConfig]
     used_types: frozenset[str] | None = None
-    """Types that any graph of the workspace uses; None: not looked up."""
+    """Types used by any graph of the workspace; None if they were not collected."""
 
     @cached_property
     def steps(self) -> list[Node]:
-        """The nodes through which something runs."""
+        """The nodes that can be executed: all except notes, groups and comments."""
         return [node for node in self.nodes.values() if node.type not in NO_STEPS]
 
     @cached_property
     def points(self) -> dict[str, dict[str, HandlePoint]]:
-        """The handles of each node, its own or those of its type, by id with direction: `out 0`."""
-        found: dict[str, dict[str, HandlePoint]] = {}
+        """The handles of each node (its own, or else those of its type), by direction and id
+        as in `out 0`.
+        """
+        points_by_node: dict[str, dict[str, HandlePoint]] = {}
         for node in self.nodes.values():
             config = self.types.get(node.type)
             handles = node.handles or (config.node.handles if config else {})
             points = [point for group in handles.values() for point in group.point]
-            found[node.key] = {f"{point.type} {point.id}": point for point in points}
-        return found
+            points_by_node[node.key] = {f"{point.type} {point.id}": point for point in points}
+        return points_by_node
 
     def flow_points(self, key: str, direction: str) -> list[HandlePoint]:
-        """Return a node's handles of one direction through which the flow runs: not those
-        for its parts.
+        """Returns a node's flow handles of one direction ("in" or "out").
+
+        Handles for serving nodes, as the model of an agent, are not part of the flow.
         """
         points = self.points[key].items()
         return [p for name, p in points if name.startswith(direction) and p.accept == ANY]
 
     @cached_property
     def leaving(self) -> dict[tuple[str, str], list[Edge]]:
-        """The edges by node and handle that they leave."""
+        """The edges by source node and handle."""
         return _grouped(((edge.source, edge.source_handle), edge) for edge in self.edges)
 
     @cached_property
     def arriving(self) -> dict[tuple[str, str], list[Edge]]:
-        """The edges by node and handle that they arrive at."""
+        """The edges by target node and handle."""
         return _grouped(((edge.target, edge.target_handle), edge) for edge in self.edges)
 
     def arriving_at(self, key: str) -> bool:
-        """Tell whether any edge arrives at a node's flow."""
+        """Returns whether any edge ends at a flow input of a node."""
         return any((key, point.id) in self.arriving for point in self.flow_points(key, "in"))
 
     @cached_property
     def flow(self) -> nx.DiGraph[str]:
-        """The steps, joined by the edges that the flow takes."""
-        import networkx as nx  # slow to import, and needed by checks alone
+        """The steps and the flow edges between them."""
+        import networkx as nx  # slow to import, and only checks need it
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(node.key for node in self.steps)
         graph.add_edges_from(
-            (e.source, e.target) for e in self.edges if self._is_flow(e) and self._ends(e)
+            (e.source, e.target) for e in self.edges if self._is_flow(e) and self._joins_steps(e)
         )
         return graph
 
     @cached_property
     def parts(self) -> nx.DiGraph[str]:
-        """From each step to the steps that serve it, as a model serves an agent."""
+        """Edges from each step to the steps that serve it, as a model serves an agent."""
         import networkx as nx
 
         graph: nx.DiGraph[str] = nx.DiGraph()
-        served = [e for e in self.edges if not self._is_flow(e) and self._ends(e)]
-        graph.add_edges_from((edge.target, edge.source) for edge in served)
+        serving = [e for e in self.edges if not self._is_flow(e) and self._joins_steps(e)]
+        graph.add_edges_from((edge.target, edge.source) for edge in serving)
         return graph
 
     def name(self, key: str) -> str:
-        """Return what a person calls a node: its name, else its key."""
+        """Returns the name of a node, or its key if it has no name."""
         node = self.nodes.get(key)
         return (name_of(node) if node else None) or key
 
     def names(self, keys: Sequence[str], most: int = 3) -> str:
-        """Return the names of some nodes as one text."""
+        """Returns the names of the first `most` nodes as one text, with the number of others."""
         shown = ", ".join(self.name(key) for key in keys[:most])
         return f"{shown} (+{len(keys) - most})" if len(keys) > most else shown
 
     def _is_flow(self, edge: Edge) -> bool:
-        """Tell whether the flow takes an edge: what serves a step says so at both of its ends."""
+        """Returns whether an edge is part of the flow: at least one of its handles is a flow
+        handle or does not exist.
+        """
         source = self.points.get(edge.source, {}).get(f"out {edge.source_handle}")
         target = self.points.get(edge.target, {}).get(f"in {edge.target_handle}")
         return any(point is None or point.accept == ANY for point in (source, target))
 
-    def _ends(self, edge: Edge) -> bool:
-        known = (self.nodes.get(edge.source), self.nodes.get(edge.target))
-        return all(node is not None and node.type not in NO_STEPS for node in known)
+    def _joins_steps(self, edge: Edge) -> bool:
+        ends = (self.nodes.get(edge.source), self.nodes.get(edge.target))
+        return all(node is not None and node.type not in NO_STEPS for node in ends)
 
 
 def data_of(node: Node | None) -> Mapping[str, Any]:
-    """Return a node's data if there are any with names."""
+    """Returns a node's data if it is a JSON object, else an empty mapping."""
     return cast(Mapping[str, Any], node.data) if node and isinstance(node.data, Mapping) else {}
 
 
 def _grouped(edges: Iterable[tuple[tuple[str, str], Edge]]) -> dict[tuple[str, str], list[Edge]]:
-    found: dict[tuple[str, str], list[Edge]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Edge]] = defaultdict(list)
     for end, edge in edges:
-        found[end].append(edge)
-    return dict(found)
+        groups[end].append(edge)
+    return dict(groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One place where a rule is broken. `facts` fill its sentence.
+    """One violation of a rule. `facts` fill the placeholders of the rule's sentence.
 
-    `repair` is the proposal that mends it, where that is mechanical: `tool` and `arguments`.
+    `repair` is a tool call (`tool`, `arguments`) that proposes a repair; None if there is no
+    mechanical one.
     """
 
     nodes: tuple[str, ...]

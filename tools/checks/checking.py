@@ -1,4 +1,6 @@
-"""Runs the rules over a graph and weighs what they find, as the graph's `metadata.checks` says."""
+"""Runs the rules over a graph. `metadata.checks` of the graph sets severities, disables rules
+and accepts findings.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +25,30 @@ Rule = Callable[[CheckedGraph], Iterator[Violation]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphFinding:
-    """What is wrong, where, and how it can be repaired."""
+    """A violation with its rule and severity."""
 
     rule: str
     severity: Severity
-    found: Violation
+    violation: Violation
 
     def sentence(self, language: Language = "en") -> str:
-        """Returns the finding in words, without what looks like a secret in a name."""
-        return redacted(_sentences(language)[self.rule].format_map(self.found.facts)).text
+        """Returns the finding as a sentence, with possible secrets redacted."""
+        return redacted(_sentences(language)[self.rule].format_map(self.violation.facts)).text
 
     @property
     def repair(self) -> Mapping[str, Any] | None:
-        """The proposal that mends it, unless it would repeat a secret."""
-        repair = self.found.repair
-        written = "" if repair is None else compact_json(repair)
-        return repair if redacted(written).text == written else None
+        """The tool call that proposes a repair; None if it would contain a secret."""
+        repair = self.violation.repair
+        text = "" if repair is None else compact_json(repair)
+        return repair if redacted(text).text == text else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """Which rules hold: severities that replace the usual ones, rules that are
-    off, accepted findings.
+    """Settings of the checks: severities that replace the defaults, disabled rules, accepted
+    findings.
 
-    `allowed` are pairs of rule and node key that somebody accepted, each with a reason.
+    `allowed` maps accepted pairs of rule and node key to the reason given.
     """
 
     severities: Mapping[str, Severity] = field(default_factory=dict[str, Severity])
@@ -55,10 +57,10 @@ class Checks:
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any] | None) -> Checks:
-        """Read `metadata.checks`: `{rules: {name: "off" or a severity}, allow:
+        """Reads `metadata.checks`: `{rules: {name: "off" or a severity}, allow:
         [{rule, node, reason}]}`.
 
-        What is not of this form is passed over: a graph with a strange setting is still checked.
+        Ignores settings of any other form, so that such a graph is still checked.
         """
         raw = _mapping(_mapping(metadata).get("checks"))
         rules = {name: level for name, level in _mapping(raw.get("rules")).items() if name in RULES}
@@ -80,17 +82,20 @@ class Checks:
 def check(
     view: CheckedGraph, checks: Checks | None = None, only: Sequence[str] = ()
 ) -> list[GraphFinding]:
-    """Return what is wrong with a graph, the worst first, then by rule and node."""
+    """Returns the findings in a graph, ordered by severity, then rule, then node.
+
+    `checks` defaults to the settings of the graph. `only` limits the rules; empty means all.
+    """
     checks = checks or Checks.of(view.graph.metadata)
-    found: list[GraphFinding] = []
+    findings: list[GraphFinding] = []
     for name, rule in RULES.items():
         if name in checks.off or (only and name not in only):
             continue
         severity = checks.severities.get(name, _SEVERITIES[name])
-        for one in rule(view):
-            if not any((name, key) in checks.allowed for key in one.nodes[:1]):
-                found.append(GraphFinding(rule=name, severity=severity, found=one))
-    return sorted(found, key=lambda f: (SEVERITIES.index(f.severity), f.rule, f.found.nodes))
+        for violation in rule(view):
+            if not any((name, key) in checks.allowed for key in violation.nodes[:1]):
+                findings.append(GraphFinding(rule=name, severity=severity, violation=violation))
+    return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.rule, f.violation.nodes))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

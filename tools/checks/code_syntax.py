@@ -1,4 +1,4 @@
-"""Parses the code of nodes: JavaScript by tree-sitter, Python by the interpreter's own parser."""
+"""Checks the syntax of node code: JavaScript with tree-sitter, Python with the `ast` module."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Tree
 
-MAX_CODE_BYTES: Final = 200_000
-"""Longer code is not parsed: it would take longer than a request may."""
+MAX_CODE_BYTES: Final = 200_000  # longer code is not parsed: it would exceed a request's time
+# The code of a node is parsed as the body of a function: it may return, await and yield.
 _HEAD: Final = "(async function* () {\n"
 _TAIL: Final = "\n})"
-"""Code of a node is the body of a function: it may return, await and yield."""
 _MODULE = re.compile(r"^\s*(?:import|export)\b", re.MULTILINE)
 
 
 def first_error(code: str, language: str) -> int | None:
-    """Return the line, counted from 1, at which code cannot be parsed; None when it can, or
-    is not known.
+    """Returns the line of the first syntax error, counted from 1.
+
+    Returns None if the code is valid, too long, or in another language than JavaScript and
+    Python.
     """
     if len(code) > MAX_CODE_BYTES:
         return None
@@ -33,7 +34,7 @@ def first_error(code: str, language: str) -> int | None:
 
 
 def without_comments(code: str, language: str) -> str:
-    """Return JavaScript with its comments as blanks; other code as it is."""
+    """Returns JavaScript code with its comments replaced by blanks; other code unchanged."""
     if language != "javascript" or len(code) > MAX_CODE_BYTES or not ("//" in code or "/*" in code):
         return code
     raw = bytearray((_HEAD + code + _TAIL).encode())
@@ -46,7 +47,7 @@ def _javascript_error(code: str) -> int | None:
     tree = _parse(code)
     if not tree.root_node.has_error:
         return None
-    # A module stands by itself: import and export are no statements of a function.
+    # A module is parsed without the function around it, where import and export are not allowed.
     if _MODULE.search(code) and not _parser().parse(code.encode()).root_node.has_error:
         return None
     lines = [node.start_point.row for node in _walk(tree) if node.is_error or node.is_missing]
@@ -66,7 +67,7 @@ def _python_error(code: str) -> int | None:
 
 @cache
 def _parser() -> Parser:
-    import tree_sitter_javascript  # needed by checks alone
+    import tree_sitter_javascript  # only checks need it
     from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_javascript.language()))
@@ -81,10 +82,10 @@ def _of_type(tree: Tree, kind: str) -> list[Node]:
 
 
 def _walk(tree: Tree) -> list[Node]:
-    found: list[Node] = []
-    left = [tree.root_node]
-    while left:
-        node = left.pop()
-        found.append(node)
-        left.extend(node.children)
-    return found
+    nodes: list[Node] = []
+    pending = [tree.root_node]
+    while pending:
+        node = pending.pop()
+        nodes.append(node)
+        pending.extend(node.children)
+    return nodes

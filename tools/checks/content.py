@@ -1,4 +1,4 @@
-"""Rules about what stands in a graph: types, names, code, references, notes."""
+"""Rules about the contents of a graph: types, names, code, references, secrets, notes."""
 
 from __future__ import annotations
 
@@ -31,23 +31,22 @@ _NAMED_NODE = re.compile(
     rf"(?:\*\*|[`\"“«])\s*([^*`\"”»\n]{{2,60}}?)\s*(?:\*\*|[`\"”»])\s+{_NODE}\b", re.IGNORECASE
 )
 _TO_ADD = re.compile(rf"\b{alternatives('checks', 'to_add')}\b[^.\n]{{0,25}}$", re.IGNORECASE)
-_ALIKE = 0.6
-MAX_TEXT_CHARS = 20_000
-"""Of a longer text the beginning is looked at."""
+_ALIKE = 0.6  # similarity (0 to 1) from which two names count as the same
+MAX_TEXT_CHARS = 20_000  # only the beginning of a longer text is checked
 
 
 def missing_end(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds edges of which a node does not exist."""
+    """Finds edges whose source or target node does not exist."""
     for edge in view.edges:
-        for key, end in ((edge.source, "begins"), (edge.target, "ends")):
+        for key in (edge.source, edge.target):
             if key not in view.nodes:
-                facts = {"edge": edge.key, "end": end, "key": key}
+                facts = {"edge": edge.key, "key": key}
                 others = tuple(k for k in (edge.source, edge.target) if k in view.nodes)
                 yield Violation(nodes=others, facts=facts, repair=_delete_edge(edge.key))
 
 
 def missing_handle(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds edges at handles that their node does not have."""
+    """Finds edges that use a handle which their node does not have."""
     for edge in view.edges:
         for key, handle in (
             (edge.source, f"out {edge.source_handle}"),
@@ -63,7 +62,7 @@ def missing_handle(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def duplicate_edge(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds edges between the same two handles as another."""
+    """Finds edges that connect the same two handles as an earlier edge."""
     seen: set[tuple[str, str, str, str]] = set()
     for edge in view.edges:
         ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
@@ -75,7 +74,7 @@ def duplicate_edge(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def unknown_type(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds nodes of a type that neither is built in nor stored."""
+    """Finds nodes whose type is neither built in nor stored in the workspace."""
     for node in view.nodes.values():
         if node.type not in view.types and node.type != NOTE_TYPE:
             yield Violation(
@@ -84,7 +83,9 @@ def unknown_type(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def unused_type(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds types that the workspace stores and no graph uses, where that was looked up."""
+    """Finds types that the workspace stores and no graph uses. Finds nothing if the types in
+    use were not collected.
+    """
     if view.used_types is None:
         return
     for config in view.types.values():
@@ -93,25 +94,27 @@ def unused_type(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def duplicate_name(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds names that several steps have, in graphs whose nodes call each other by name."""
+    """Finds names shared by several steps, in graphs whose nodes refer to each other by name."""
     if not calls_by_name(view.graph):
         return
-    named: dict[str, list[Node]] = defaultdict(list)
+    nodes_by_name: dict[str, list[Node]] = defaultdict(list)
     for node in view.steps:
         if (name := name_of(node)) is not None:
-            named[name].append(node)
-    for name, nodes in named.items():
+            nodes_by_name[name].append(node)
+    for name, nodes in nodes_by_name.items():
         if len(nodes) > 1:
-            meant = by_name(view.graph, nodes)[name].key
-            keys = [meant, *(node.key for node in nodes if node.key != meant)]
-            free = (new for n in count(2) if (new := f"{name} {n}") not in named)
-            updates = [{"nodeKey": key, "changes": {"data.name": next(free)}} for key in keys[1:]]
+            kept_key = by_name(view.graph, nodes)[name].key
+            keys = [kept_key, *(node.key for node in nodes if node.key != kept_key)]
+            free_names = (new for n in count(2) if (new := f"{name} {n}") not in nodes_by_name)
+            updates = [
+                {"nodeKey": key, "changes": {"data.name": next(free_names)}} for key in keys[1:]
+            ]
             facts = {"name": name, "count": len(keys)}
             yield Violation(nodes=tuple(keys), facts=facts, repair=_update(updates))
 
 
 def broken_code(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds code that cannot be parsed."""
+    """Finds code with a syntax error."""
     for node in view.nodes.values():
         if node.process:
             line = first_error(node.process, str(data_of(node).get("language") or "javascript"))
@@ -122,44 +125,48 @@ def broken_code(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def missing_reference(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds expressions and code that call a node by a name that no node has."""
+    """Finds expressions and code that refer to a node by a name that no node has."""
     if not calls_by_name(view.graph):
         return
     names = {name_of(node) for node in view.steps}
-    alike = Counter(_letters(name) for name in names if name)
-    spelled = {_letters(name): name for name in names if name and alike[_letters(name)] == 1}
+    name_counts = Counter(_letters(name) for name in names if name)
+    right_names = {
+        _letters(name): name for name in names if name and name_counts[_letters(name)] == 1
+    }
     for node in view.steps:
         missing: dict[str, None] = {}
         for path, text in texts_of(node):
             if path == ("process",):
                 text = without_comments(text, str(data_of(node).get("language") or "javascript"))
             elif not text.startswith("="):
-                continue  # no expression: the text is used as it stands
-            called = (found.name for found in mentions(text))
+                continue  # not an expression: the text is used literally
+            called = (mention.name for mention in mentions(text))
             missing.update(
                 (name, None) for name in called if name not in names and not _is_computed(name)
             )
         for target in missing:
             facts = {"name": view.name(node.key), "target": target}
-            repair = _respell(node, target, spelled.get(_letters(target)))
+            repair = _respell(node, target, right_names.get(_letters(target)))
             yield Violation(nodes=(node.key,), facts=facts, repair=repair)
 
 
 def secret(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds passwords, tokens and keys that stand in a node's data or code."""
+    """Finds passwords, tokens and keys in a node's data or code."""
     for node in view.nodes.values():
         fields = [("process", "", node.process)] if node.process else []
-        # Credentials of an imported node are names of what another place keeps.
-        kept = [
+        # `data.credentials` of an imported node holds only names of stored credentials.
+        data_texts = [
             (path, text)
             for path, text in texts_in(node.data, ("data",))
             if path[1:2] != ("credentials",)
         ]
-        fields += [(".".join(path), path[-1], text) for path, text in kept]
+        fields += [(".".join(path), path[-1], text) for path, text in data_texts]
         for field, name, text in fields:
             text = text[:MAX_TEXT_CHARS]
-            named = is_secret_name(name) and not REFERENCE.search(text) and PLACEHOLDER not in text
-            if named or redacted(text).text != text:
+            is_named_secret = (
+                is_secret_name(name) and not REFERENCE.search(text) and PLACEHOLDER not in text
+            )
+            if is_named_secret or redacted(text).text != text:
                 yield Violation(
                     nodes=(node.key,), facts={"name": view.name(node.key), "field": field}
                 )
@@ -167,9 +174,11 @@ def secret(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds notes that name a node ("the `Fetch` node") where nothing has a name like it."""
-    known = {_plain(name) for node in view.steps if (name := name_of(node))}
-    known |= {
+    """Finds notes that name a node ("the `Fetch` node") although no node or type has a similar
+    name.
+    """
+    names = {_plain(name) for node in view.steps if (name := name_of(node))}
+    names |= {
         _plain(text)
         for config in view.types.values()
         for text in (config.display_name, config.type.rpartition(".")[2])
@@ -179,15 +188,15 @@ def note_about_missing(view: CheckedGraph) -> Iterator[Violation]:
         if node.type != NOTE_TYPE or not isinstance(text, str):
             continue
         spans = _NAMED_NODE.finditer(text[:MAX_TEXT_CHARS])
-        for target in dict.fromkeys(found[1] for found in spans if not _is_to_come(found)):
-            # A short name is most often that of a kind of node.
-            if len(target.split()) > 2 and not _is_known(_plain(target), known):
+        for target in dict.fromkeys(span[1] for span in spans if not _is_planned(span)):
+            # A name of one or two words is usually the name of a node type.
+            if len(target.split()) > 2 and not _is_known(_plain(target), names):
                 yield Violation(nodes=(node.key,), facts={"target": target})
 
 
-def _is_to_come(found: re.Match[str]) -> bool:
-    """Tell whether a note says to add the node that it names."""
-    return _TO_ADD.search(found.string, max(0, found.start() - 40), found.start()) is not None
+def _is_planned(match: re.Match[str]) -> bool:
+    """Returns whether the note asks to add the node that it names."""
+    return _TO_ADD.search(match.string, max(0, match.start() - 40), match.start()) is not None
 
 
 def _letters(name: str) -> str:
@@ -195,17 +204,17 @@ def _letters(name: str) -> str:
 
 
 def _is_computed(name: str) -> bool:
-    """Tell whether a name is put together by code: `"' + file + '"`."""
+    """Returns whether a name is built by code, as in `"' + file + '"`."""
     return name.strip().startswith("+") or name.strip().endswith("+") or "${" in name
 
 
-def _is_known(target: str, known: set[str]) -> bool:
-    if not target or any(target in name or (len(name) > 2 and name in target) for name in known):
+def _is_known(target: str, names: set[str]) -> bool:
+    if not target or any(target in name or (len(name) > 2 and name in target) for name in names):
         return True
     words = set(target.split())
-    if any(words & set(name.split()) for name in known):
+    if any(words & set(name.split()) for name in names):
         return True
-    return any(SequenceMatcher(None, target, name).ratio() >= _ALIKE for name in known)
+    return any(SequenceMatcher(None, target, name).ratio() >= _ALIKE for name in names)
 
 
 def _plain(text: str) -> str:
@@ -221,8 +230,9 @@ def _update(updates: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _respell(node: Node, target: str, name: str | None) -> Mapping[str, Any] | None:
-    """Return the proposal that calls a node by its name; None where it cannot be written or
-    is not known.
+    """Returns the tool call that corrects the spelling of `target` to `name` in a node.
+
+    Returns None if `name` is None or a field cannot be addressed by a dotted path.
     """
     if name is None:
         return None

@@ -1,4 +1,4 @@
-"""Rules about the flow: what is never reached, leads nowhere, never ends."""
+"""Rules about the flow: unreachable steps, dead ends, open branches and loops, endless cycles."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _LOOP = "loop"
 
 
 def no_start(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds a graph with steps and edges, but no step that begins."""
+    """Finds a graph that has flow edges but no step at which a run can start."""
     if view.flow.number_of_edges() and not _starts(view):
         keys = sorted(view.flow)
         yield Violation(nodes=tuple(keys), facts={"count": len(keys)})
 
 
 def unreachable(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds steps that no start reaches, one finding for those that hang together."""
+    """Finds steps that no start reaches, one violation for each connected component of them."""
     import networkx as nx
 
     starts = _starts(view)
@@ -32,39 +32,39 @@ def unreachable(view: CheckedGraph) -> Iterator[Violation]:
     )
     lost = both.subgraph(set(view.flow) - reached)
     for part in sorted(map(sorted, nx.weakly_connected_components(lost))):
-        first = [key for key in part if not lost.in_degree(key)] or part
+        roots = [key for key in part if not lost.in_degree(key)] or part
         yield Violation(
-            nodes=tuple(first + [key for key in part if key not in first]),
-            facts={"names": view.names(first)},
+            nodes=tuple(roots + [key for key in part if key not in roots]),
+            facts={"names": view.names(roots)},
         )
 
 
 def dead_end(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds steps that choose between several ways, none of which leads on."""
+    """Finds reached steps with several outputs of which none is connected."""
     for node in view.steps:
-        ways = [point for point in view.flow_points(node.key, "out") if not _is_error(point)]
+        outputs = [point for point in view.flow_points(node.key, "out") if not _is_error(point)]
         if (
-            len(ways) > 1
+            len(outputs) > 1
             and view.arriving_at(node.key)
-            and not any((node.key, way.id) in view.leaving for way in ways)
+            and not any((node.key, output.id) in view.leaving for output in outputs)
         ):
             yield Violation(
-                nodes=(node.key,), facts={"name": view.name(node.key), "count": len(ways)}
+                nodes=(node.key,), facts={"name": view.name(node.key), "count": len(outputs)}
             )
 
 
 def open_error_output(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds error outputs that lead nowhere, of steps that are reached."""
+    """Finds unconnected error outputs of steps that are reached."""
     for node in view.steps:
         if view.flow_points(node.key, "in") and not view.arriving_at(node.key):
-            continue  # never reached, which is found as such
+            continue  # not reached: the rule `unreachable` finds this
         for point in view.flow_points(node.key, "out"):
             if _is_error(point) and (node.key, point.id) not in view.leaving:
                 yield Violation(nodes=(node.key,), facts={"name": view.name(node.key)})
 
 
 def unjoined_branch(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds steps that join branches, at one of whose inputs nothing arrives."""
+    """Finds merging steps of which some, but not all, inputs are connected."""
     for node in view.steps:
         inputs = view.flow_points(node.key, "in")
         empty = [point.id for point in inputs if (node.key, point.id) not in view.arriving]
@@ -75,7 +75,7 @@ def unjoined_branch(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def open_loop(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds loops over batches whose body never leads back to them."""
+    """Finds loop nodes whose body has no path back to them."""
     import networkx as nx
 
     for node in view.steps:
@@ -93,8 +93,8 @@ def open_loop(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def endless_cycle(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds cycles that nothing leaves: no edge, no open way of a choice, no code that
-    may stop it.
+    """Finds cycles without an exit: no edge leaves them, and no step in them may stop the run
+    (by an unconnected output of a choice, by code or by a filter).
     """
     import networkx as nx
 
@@ -109,7 +109,7 @@ def endless_cycle(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def disabled_in_flow(view: CheckedGraph) -> Iterator[Violation]:
-    """Finds disabled steps with steps before and after them."""
+    """Finds disabled steps that have a predecessor and a successor."""
     for node in view.steps:
         between = view.flow.in_degree(node.key) and view.flow.out_degree(node.key)
         if between and data_of(node).get("disabled") is True:
@@ -117,21 +117,22 @@ def disabled_in_flow(view: CheckedGraph) -> Iterator[Violation]:
 
 
 def _is_error(point: HandlePoint) -> bool:
-    # A way of a choice may be called ERROR: it is a value that was compared, not a failure.
+    # The output of a choice may be called ERROR: that is a compared value, not a failure.
     return point.display == "error" or point.id == "onError"
 
 
 def _may_stop(view: CheckedGraph, key: str) -> bool:
     node = view.nodes[key]
-    ways = view.flow_points(key, "out")
-    chooses = len(ways) > 1 and any((key, way.id) not in view.leaving for way in ways)
+    outputs = view.flow_points(key, "out")
+    chooses = len(outputs) > 1 and any((key, output.id) not in view.leaving for output in outputs)
     return chooses or bool(node.process) or "filter" in node.type.lower()
 
 
 def _starts(view: CheckedGraph) -> list[str]:
-    """Return the steps that begin by themselves: nothing can lead to them, and they serve no other.
+    """Returns the steps at which a run can start: they have no flow input and serve no other
+    step.
 
-    A start may be served: a server of tools begins by itself and has no flow at all.
+    A start may have serving steps, and may have no flow: an MCP trigger has only tools.
     """
     return [
         node.key

@@ -1,4 +1,6 @@
-"""`check_graph`: what is wrong with a graph, found without a model, and how it can be repaired."""
+"""The tool `check_graph`: runs the rules of `tools.checks` over a graph and lists the
+findings with their repairs. Needs no model.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,15 @@ from tools.compact import cut
 from tools.read_tools.views import Row, table
 from tools.toon import compact_json
 
-MAX_NODES = 100_000
-"""A larger graph is not read whole."""
-MAX_GRAPHS = 200
-"""In a workspace with more graphs it is not looked up which types are used."""
-_SHOWN = 50
-_SHOWN_KEYS = 5
-_IN_A_THREAD = 300
-"""Nodes from which the rules may take longer than the event loop has."""
+MAX_NODES = 100_000  # larger graphs are not checked
+MAX_GRAPHS = 200  # in workspaces with more graphs, the types in use are not collected
+_SHOWN = 50  # findings in one answer
+_SHOWN_KEYS = 5  # node keys in one finding
+_IN_A_THREAD = 300  # nodes; above this the rules would block the event loop for too long
 
 
 class GraphTooLarge(Exception):
-    """A graph has more nodes than are checked."""
+    """Raised when a graph has more than `MAX_NODES` nodes."""
 
     def __init__(self, *, graph_key: str, nodes: int) -> None:
         super().__init__(
@@ -44,8 +43,9 @@ class CheckGraph(ToolArguments):
 async def findings(
     source: GraphDataSource, graph_key: str, rules: Sequence[str] = ()
 ) -> list[GraphFinding]:
-    """Return what the rules find in a graph, the worst first. Raises: GraphNotFound,
-    GraphTooLarge.
+    """Returns the findings of the rules, most severe first; of all rules if `rules` is empty.
+
+    Raises: GraphNotFound, GraphTooLarge.
     """
     graph = await source.get_graph(graph_key)
     stats = await source.get_stats(graph_key)
@@ -67,46 +67,47 @@ async def findings(
 @read_tool("Finds errors.")
 async def check_graph(arguments: CheckGraph, context: ToolContext) -> ToolResult:
     try:
-        found = await findings(context.source, context.graph_key)
+        results = await findings(context.source, context.graph_key)
     except GraphTooLarge as error:
         return failure("unavailable", Problem(what=str(error)))
-    if not found:
+    if not results:
         return ToolResult(
             text="The rules find nothing wrong with this graph.", data={"findings": []}
         )
-    shown = found[arguments.offset : arguments.offset + _SHOWN]
-    text = table("findings", [_row(one, context) for one in shown], list(_COLUMNS))
-    end = arguments.offset + len(shown)
-    if end < len(found):
-        text += f"\n{len(found) - end} more: offset={end}."
+    page = results[arguments.offset : arguments.offset + _SHOWN]
+    text = table("findings", [_row(finding, context) for finding in page], list(_COLUMNS))
+    end = arguments.offset + len(page)
+    if end < len(results):
+        text += f"\n{len(results) - end} more: offset={end}."
     return ToolResult(
-        text=text, data={"findings": [document(one, context.language) for one in found]}
+        text=text,
+        data={"findings": [document(finding, context.language) for finding in results]},
     )
 
 
-def document(found: GraphFinding, language: Any) -> dict[str, Any]:
-    """Return a finding as clients get it."""
+def document(finding: GraphFinding, language: Any) -> dict[str, Any]:
+    """Returns a finding in the form that clients receive."""
     return {
-        "rule": found.rule,
-        "severity": found.severity,
-        "nodes": list(found.found.nodes),
-        "text": found.sentence(language),
-        "repair": found.repair,
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "nodes": list(finding.violation.nodes),
+        "text": finding.sentence(language),
+        "repair": finding.repair,
     }
 
 
 _COLUMNS = ("severity", "rule", "nodes", "what", "repair")
 
 
-def _row(one: GraphFinding, context: ToolContext) -> Row:
-    keys = one.found.nodes
-    repair = one.repair
+def _row(finding: GraphFinding, context: ToolContext) -> Row:
+    keys = finding.violation.nodes
+    repair = finding.repair
     more = f" +{len(keys) - _SHOWN_KEYS}" if len(keys) > _SHOWN_KEYS else ""
     return {
-        "severity": one.severity,
-        "rule": one.rule,
+        "severity": finding.severity,
+        "rule": finding.rule,
         "nodes": " ".join(keys[:_SHOWN_KEYS]) + more,
-        "what": cut(one.sentence(context.language), context.limits.field_chars),
+        "what": cut(finding.sentence(context.language), context.limits.field_chars),
         "repair": f"{repair['tool']} {compact_json(repair['arguments'])}" if repair else None,
     }
 

@@ -96,7 +96,7 @@ def run(
 
 
 def found(findings: list[GraphFinding]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one.rule, one.found.nodes) for one in findings]
+    return [(one.rule, one.violation.nodes) for one in findings]
 
 
 def ends_of(edges: str) -> list[tuple[str, str]]:
@@ -226,7 +226,8 @@ def test_references_by_name_are_checked_in_expressions_and_code_alone() -> None:
     ]
     edges = [("start", "expression"), ("expression", "text"), ("text", "code")]
     assert [
-        (one.found.nodes, one.found.facts["target"]) for one in run(nodes, *edges, metadata=N8N)
+        (one.violation.nodes, one.violation.facts["target"])
+        for one in run(nodes, *edges, metadata=N8N)
     ] == [
         (("code",), "Gone too"),
         (("expression",), "Gone"),
@@ -243,12 +244,15 @@ def test_unused_types_are_found_where_it_was_looked_up() -> None:
     nodes = [START, A, B]
     assert run(nodes, *ORDERLY) == []
     unused = run(nodes, *ORDERLY, used_types=frozenset({"step", "note"}))
-    assert [one.found.facts["type"] for one in unused] == ["merge", "filter"]
+    assert [one.violation.facts["type"] for one in unused] == ["merge", "filter"]
 
 
 def test_an_edge_that_leads_nowhere_comes_with_the_proposal_that_deletes_it() -> None:
     (one,) = run([START, A], ("start", "a"), ("a", "gone"))
-    assert one.found.repair == {"tool": "propose_delete_edge", "arguments": {"edgeKey": "a-gone"}}
+    assert one.violation.repair == {
+        "tool": "propose_delete_edge",
+        "arguments": {"edgeKey": "a-gone"},
+    }
 
 
 def test_of_two_equal_edges_the_second_is_to_go() -> None:
@@ -365,4 +369,7 @@ def test_the_rules_end_on_a_graph_of_one_hub_and_on_a_long_chain() -> None:
 async def test_an_output_of_any_kind_leads_on_into_an_input_of_one_kind() -> None:
     async with open_nba("default") as database:
         found = await findings(database.source("default"), "testgraph001", ["unreachable"])
-    assert [finding.found.nodes for finding in found] == [("disconnected-note",), ("sort-stats",)]
+    assert [finding.violation.nodes for finding in found] == [
+        ("disconnected-note",),
+        ("sort-stats",),
+    ]
