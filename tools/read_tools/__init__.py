@@ -1,8 +1,8 @@
 """The tools that read a graph; none of them changes anything.
 
-A new one is a file here that holds all of it (arguments, description, example, run) and
-an entry below.
-From outside: `READ_TOOLS`, and `views` for other tables of a graph.
+To add a tool, write one module here with its arguments, description, example and run
+function, and add it to `READ_TOOLS`.
+Public: `READ_TOOLS`, and `views`, the rows and tables of a graph.
 """
 
 from __future__ import annotations

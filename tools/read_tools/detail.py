@@ -1,4 +1,4 @@
-"""`read_node_detail`: everything of one node, and long fields page by page."""
+"""The tool `read_node_detail`: shows one node with all its fields, or one long field in pages."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ReadNodeDetail(ToolArguments):
 @read_tool("A node whole; a field in pages.", {"nodeKey": "fetch-api"}, essential=True)
 async def read_node_detail(arguments: ReadNodeDetail, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    found = await context.source.get_nodes_by_key(graph.key, [arguments.node_key])
-    if not found:
+    nodes = await context.source.get_nodes_by_key(graph.key, [arguments.node_key])
+    if not nodes:
         return await unknown_node(context, graph, arguments.node_key)
-    node = found[0]
+    node = nodes[0]
     config = await type_of(context, node.type)
     if arguments.field is not None:
         return _page(node, config, arguments.field, arguments.offset, context.limits.page_chars)
@@ -117,7 +117,7 @@ async def _whole(
 
 
 def handle_rows(node: Node) -> list[Row]:
-    """Return a row for each connection point, inputs first."""
+    """Returns one row for each handle, inputs first."""
     return [
         {
             "handle": point.id,

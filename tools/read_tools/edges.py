@@ -1,4 +1,4 @@
-"""Tools that walk edges: `explore_neighborhood`, `list_node_edges` and `read_subgraph`."""
+"""The tools that follow edges: `explore_neighborhood`, `list_node_edges` and `read_subgraph`."""
 
 from __future__ import annotations
 
@@ -40,27 +40,28 @@ class ExploreNeighborhood(ToolArguments):
 )
 async def explore_neighborhood(arguments: ExploreNeighborhood, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
-    found = await context.source.get_neighborhood(
+    neighborhood = await context.source.get_neighborhood(
         graph.key,
         [arguments.node_key],
         max_depth=arguments.max_depth,
         direction=_DIRECTIONS[arguments.direction],
         limit=arguments.max_results + 1,
     )
-    if not found.nodes:
+    if not neighborhood.nodes:
         return await views.unknown_node(context, graph, arguments.node_key)
-    nodes = found.nodes[: arguments.max_results]
+    nodes = neighborhood.nodes[: arguments.max_results]
     kept = {node.key for node in nodes}
-    inside = [edge for edge in found.edges if edge.source in kept and edge.target in kept]
+    inside = [edge for edge in neighborhood.edges if edge.source in kept and edge.target in kept]
     edges = inside[: context.limits.rows]
     rows = [
-        {**views.node_row(node, graph), "depth": found.depths.get(node.key, 0)} for node in nodes
+        {**views.node_row(node, graph), "depth": neighborhood.depths.get(node.key, 0)}
+        for node in nodes
     ]
     parts = [
         views.table("nodes", rows, ["_key", "type", "sheet", "name", "depth"]),
         views.table("edges", [views.edge_row(edge) for edge in edges], ["from", "to", "label"]),
     ]
-    if len(found.nodes) > len(nodes):
+    if len(neighborhood.nodes) > len(nodes):
         parts.append(
             f"More nodes than maxResults={arguments.max_results}: raise it or lower maxDepth."
         )
@@ -139,19 +140,19 @@ class ReadSubgraph(ToolArguments):
 async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolResult:
     graph = await context.source.get_graph(context.graph_key)
     keys = list(dict.fromkeys(arguments.node_keys))
-    found = await context.source.get_neighborhood(graph.key, keys, max_depth=0, limit=len(keys))
-    there = {node.key for node in found.nodes}
+    subgraph = await context.source.get_neighborhood(graph.key, keys, max_depth=0, limit=len(keys))
+    present = {node.key for node in subgraph.nodes}
     missing = [
         await views.missing_node(context, graph, key, f"nodeKeys.{arguments.node_keys.index(key)}")
-        for key in [key for key in keys if key not in there][:5]
+        for key in [key for key in keys if key not in present][:5]
     ]
-    if not there:
+    if not present:
         return failure("not_found", *missing)
     rows = [
         _subgraph_row(node, graph, arguments.fields, context.limits.field_chars)
-        for node in found.nodes
+        for node in subgraph.nodes
     ]
-    edges = [views.edge_row(edge) for edge in found.edges]
+    edges = [views.edge_row(edge) for edge in subgraph.edges]
     parts = [
         views.table(
             "nodes", rows, ["_key", "type", "sheet", "name", *dict.fromkeys(arguments.fields)]
@@ -163,7 +164,7 @@ async def read_subgraph(arguments: ReadSubgraph, context: ToolContext) -> ToolRe
     if any("…+" in str(row.get(name)) for row in rows for name in ("data", "process")):
         parts.append("Cut fields (…+N chars) are read whole with read_node_detail.")
     parts += [f"MISSING {problem.what}" for problem in missing]
-    absent = [key for key in keys if key not in there]
+    absent = [key for key in keys if key not in present]
     return ToolResult(
         text="\n".join(parts), data={"nodes": rows, "edges": edges, "missing": absent}
     )

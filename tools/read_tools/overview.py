@@ -1,4 +1,6 @@
-"""`read_graph_overview`: what a graph is made of, from counts down to its hubs and loose ends."""
+"""The tool `read_graph_overview`: counts of a graph by type and sheet, its entry points, hubs
+and unconnected nodes, and its longest path.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,15 @@ _HUB_EDGES = 3
 
 
 class ReadGraphOverview(ToolArguments):
-    """`graph_key` may name the graph that is read anyway: the one of the conversation."""
+    """`graph_key` is optional and, if given, must be the graph of the conversation."""
 
     graph_key: SkipJsonSchema[str | None] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shape:
-    """What the nodes and links of a graph or of a sample tell. `components` are
-    sizes, greatest first.
+    """Degrees and special nodes of a graph or a sample of it. `components` are the sizes of
+    the connected components, largest first.
     """
 
     degree: Mapping[str, int]
@@ -95,8 +97,9 @@ async def read_graph_overview(arguments: ReadGraphOverview, context: ToolContext
 def _counts(
     graph: Graph, stats: GraphStats, nodes: Sequence[Node], links: Sequence[Link] | None
 ) -> list[str]:
-    """Return types and sheets, counted unless it is a sample; an edge is on the sheet
-    of its source.
+    """Returns tables of types and sheets. Without `links` (a sample) sheets have no counts.
+
+    An edge counts for the sheet of its source node.
     """
     types = sorted(stats.types.items(), key=lambda pair: (-pair[1], pair[0]))
     rows = [
@@ -132,8 +135,8 @@ def _structure(
     cut_links: bool,
 ) -> list[str]:
     parts: list[str] = []
-    # A sample's nodes have all their edges in hand (unless cut), so these three hold for
-    # each of them.
+    # All edges of the sampled nodes were read (unless the number of links was cut), so these
+    # three groups are right for each sampled node.
     groups = {"entry_points": shape.entries, "hubs": shape.hubs, "without_edges": shape.alone}
     if flow is not None:
         groups = {**groups, "entry_points": flow.starts, "ends": flow.ends}
@@ -173,7 +176,7 @@ def _way_and_notes(flow: FlowSummary, nodes: Mapping[str, Node], graph: Graph) -
 
 def _shape(nodes: Sequence[Node], links: Sequence[Link]) -> _Shape:
     keys = [node.key for node in nodes]
-    known = set(keys)
+    key_set = set(keys)
     degree: Counter[str] = Counter()
     entered: set[str] = set()
     for source, target in links:
@@ -187,19 +190,19 @@ def _shape(nodes: Sequence[Node], links: Sequence[Link]) -> _Shape:
         entries=[k for k in keys if degree[k] and k not in entered],
         hubs=hubs,
         alone=[node.key for node in nodes if not degree[node.key] and node.type not in NO_STEPS],
-        components=_component_sizes(keys, [link for link in links if known.issuperset(link)]),
+        components=_component_sizes(keys, [link for link in links if key_set.issuperset(link)]),
     )
 
 
 def _component_sizes(keys: Sequence[str], links: Sequence[Link]) -> list[int]:
     parent = {key: key for key in keys}
 
-    def top(key: str) -> str:
+    def root(key: str) -> str:
         while parent[key] != key:
             parent[key] = parent[parent[key]]
             key = parent[key]
         return key
 
     for source, target in links:
-        parent[top(source)] = top(target)
-    return sorted(Counter(top(key) for key in keys).values(), reverse=True)
+        parent[root(source)] = root(target)
+    return sorted(Counter(root(key) for key in keys).values(), reverse=True)

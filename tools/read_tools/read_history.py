@@ -1,4 +1,4 @@
-"""`read_history`: what changed in a graph in a period, who changed it, and by which proposal."""
+"""The tool `read_history`: lists the changes of a graph in a period, with author and proposal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Moment = Annotated[str, Field(min_length=1, max_length=40)]
 
 
 class ReadHistory(ToolArguments):
-    """Units of `from` and `to`: an instant, or a calendar unit counted from today, as `-1_WEEK`."""
+    """`from` and `to` are an instant (ISO 8601) or relative to now, as `-1_WEEK`."""
 
     node: NodeKey | None = None
     from_: Annotated[Moment | None, Field(alias="from")] = None
@@ -55,18 +55,22 @@ async def read_history(arguments: ReadHistory, context: ToolContext) -> ToolResu
         language=context.language,
     )
     try:
-        found = await context.history(graph.key, past)
-    except ValueError as exc:  # the period is none
+        past_changes = await context.history(graph.key, past)
+    except ValueError as exc:  # the period cannot be parsed
         problem = Problem(what=str(exc), where="from, to", allowed=PERIODS)
         return failure("invalid_arguments", problem, example={"from": "-7_DAY", "to": "NOW"})
     node = arguments.node
-    if not found.changes and node and not await context.source.get_nodes_by_key(graph.key, [node]):
+    if (
+        not past_changes.changes
+        and node
+        and not await context.source.get_nodes_by_key(graph.key, [node])
+    ):
         return await unknown_node(context, graph, node, "node")
-    return history_result(found)
+    return history_result(past_changes)
 
 
-def history_result(found: PastChanges) -> ToolResult:
-    """Return changes as a table, newest first."""
+def history_result(past_changes: PastChanges) -> ToolResult:
+    """Returns changes as a table, newest first."""
     rows: list[Row] = [
         {
             "time": change.time,
@@ -76,12 +80,12 @@ def history_result(found: PastChanges) -> ToolResult:
             "proposal": change.proposal or None,
             "undone": "yes" if change.undone else None,
         }
-        for change in found.changes
+        for change in past_changes.changes
     ]
-    head = f"From {found.start or 'the beginning'} to {found.end}, newest first."
+    head = f"From {past_changes.start or 'the beginning'} to {past_changes.end}, newest first."
     if not rows:
         return ToolResult(text=f"{head} Nothing changed.", data={"changes": [], "more": False})
     parts = [head, table("changes", rows, ["time", "kind", "who", "what", "proposal", "undone"])]
-    if found.more:
+    if past_changes.more:
         parts.append("There are more, older ones: ask for a period that ends earlier.")
-    return ToolResult(text="\n".join(parts), data={"changes": rows, "more": found.more})
+    return ToolResult(text="\n".join(parts), data={"changes": rows, "more": past_changes.more})

@@ -1,5 +1,5 @@
-"""`search_nodes`: finds nodes by words and meaning, or lists those of a type or sheet, or
-with a setting.
+"""The tool `search_nodes`: finds nodes by words and meaning, or lists nodes filtered by
+type, sheet or setting.
 """
 
 from __future__ import annotations
@@ -29,20 +29,16 @@ from tools.read_tools.views import (
 )
 
 MAX_RESULTS = 50
-MAX_ROWS = 200  # of a complete list
+MAX_ROWS = 200  # in one complete list
 _TYPES_NAMED = 20
+# Values of `holds` beside `KINDS`: properties of the whole node (as "disabled") and kinds of
+# references to things outside the graph.
 _SETS = (*FLAGS, *(kind for kind in USE_KINDS if kind not in KINDS))
-"""What `holds` may ask for beside `KINDS`: what a node lacks or is as a whole, and
-what it uses elsewhere.
-"""
 _ALLOWED = ", ".join(dict.fromkeys((*KINDS, *_SETS)))
-_WIDER = 5
-"""With a filter, this many times more nodes are ranked before the filter is applied."""
+_WIDER = 5  # with a filter, this many times more nodes are ranked before it is applied
 
-
-PAGE = 1_000
-LOOKED_AT = 20_000
-"""Nodes that one listing reads at most."""
+PAGE = 1_000  # nodes read at once
+LOOKED_AT = 20_000  # maximum number of nodes read for one list
 
 
 class SearchNodes(ToolArguments):
@@ -96,7 +92,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
     filtered = any((sheet, arguments.type_key, arguments.holds))
     sets = "" if filtered else await sets_of_graph(arguments.query, context)
     wanted = arguments.max_results * (_WIDER if filtered else 1)
-    found = [
+    results = [
         scored
         for scored in await _ranked(arguments.query, wanted, context)
         if (sheet is None or scored.node.sheet == sheet)
@@ -111,7 +107,7 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
             "holds": best_text(scored.node, words, 160)
             or (digest(scored.node, 120) if "vector" in scored.reasons else None),
         }
-        for scored in found
+        for scored in results
     ]
     if not rows and sets:
         return ToolResult(text=sets, data=[])
@@ -130,8 +126,8 @@ async def search_nodes(arguments: SearchNodes, context: ToolContext) -> ToolResu
 async def _listed(
     arguments: SearchNodes, context: ToolContext, graph: Graph, sheet: str | None
 ) -> ToolResult:
-    """List nodes by key; count them all where the graph is small enough to be looked at whole."""
-    found: list[Node] = []
+    """Lists matching nodes by key, and counts all matches among the first `LOOKED_AT` nodes."""
+    nodes: list[Node] = []
     matching = 0
     looked_at = 0
     last = arguments.after
@@ -142,8 +138,8 @@ async def _listed(
                 arguments.holds is None or values_of(node, arguments.holds) is not None
             ):
                 matching += 1
-                if len(found) < arguments.max_results:
-                    found.append(node)
+                if len(nodes) < arguments.max_results:
+                    nodes.append(node)
         looked_at += len(page)
         is_whole = len(page) < PAGE
         if is_whole:
@@ -151,27 +147,27 @@ async def _listed(
         last = page[-1].key
     else:
         is_whole = False
-    if not found and is_whole:
+    if not nodes and is_whole:
         return await _nothing_listed(arguments, context)
     if arguments.holds is None:
-        rows = [{**node_row(node, graph), "holds": digest(node, 120)} for node in found]
+        rows = [{**node_row(node, graph), "holds": digest(node, 120)} for node in nodes]
     else:
-        rows = await _held(arguments.holds, found, context, graph)
-    more = matching - len(found)
+        rows = await _holding_rows(arguments.holds, nodes, context, graph)
+    more = matching - len(nodes)
     parts = (
         [table("found", rows, ["_key", "type", "sheet", "name", "holds", "serves"])] if rows else []
     )
     if more or not is_whole:
         least = "" if is_whole else "at least "
-        going_on = found[-1].key if more else last
-        parts.append(f"{least}{more} more: the same call with after={going_on!r}.")
+        next_key = nodes[-1].key if more else last
+        parts.append(f"{least}{more} more: the same call with after={next_key!r}.")
     return ToolResult(text="\n".join(parts), data=rows)
 
 
 async def _set_listed(
     arguments: SearchNodes, context: ToolContext, graph: Graph, sheet: str | None
 ) -> ToolResult:
-    """Lists all nodes of a set with their count: those that use a value, or that lack something."""
+    """Lists and counts the nodes of a set: those that use a value, or that have a property."""
     kind = arguments.holds or ""
     wanted = fold(arguments.value or "")
     nodes = await context.source.get_nodes(graph.key, sheet=sheet, limit=LOOKED_AT)
@@ -181,11 +177,11 @@ async def _set_listed(
     if kind in _SETS:
         members = select(nodes, edges, kind, arguments.value or "").members
     else:
-        held = {node.key: values_of(node, kind) or () for node in nodes}
+        values_by_node = {node.key: values_of(node, kind) or () for node in nodes}
         members = {
-            key: "; ".join(found)
-            for key, values in held.items()
-            if (found := [value for value in values if wanted in fold(value)])
+            key: "; ".join(matching)
+            for key, values in values_by_node.items()
+            if (matching := [value for value in values if wanted in fold(value)])
         }
     left = [node for node in nodes if node.key in members and node.key > (arguments.after or "")]
     rows = [
@@ -203,20 +199,22 @@ async def _set_listed(
 
 
 def _held_values(node: Node, kind: str) -> Sequence[str] | None:
-    """Returns what a node holds of any kind that `holds` takes; None where it holds none."""
+    """Returns the values of `kind` in a node, for any kind that `holds` accepts; None if none."""
     if kind in KINDS:
         return values_of(node, kind)
     members = select([node], (), kind).members
     return list(members.values()) or None
 
 
-async def _held(kind: str, found: Sequence[Node], context: ToolContext, graph: Graph) -> list[Row]:
-    """Return rows of nodes with what they hold of a kind and which nodes they serve, as a
-    model an agent.
+async def _holding_rows(
+    kind: str, nodes: Sequence[Node], context: ToolContext, graph: Graph
+) -> list[Row]:
+    """Returns a row for each node, with its values of `kind` and the nodes it serves (as a
+    model node serves an agent node).
     """
-    edges = await context.source.get_edges_of(graph.key, [node.key for node in found])
+    edges = await context.source.get_edges_of(graph.key, [node.key for node in nodes])
     rows: list[Row] = []
-    for node in found:
+    for node in nodes:
         serves = [
             e.target for e in edges if e.source == node.key and e.target_handle.startswith(SERVING)
         ]

@@ -1,4 +1,6 @@
-"""`search_workspace`: who refers to a value, and which nodes of all graphs fit some words."""
+"""The tool `search_workspace`: finds the nodes in all graphs that refer to a value or match
+the words of a query.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tools.read_tools.views import MAX_NAME_CHARS, MAX_TYPE_CHARS, Row, digest, 
 from tools.secret_texts import redacted
 
 MAX_USERS = 50
-GRAPHS, HITS = 5, 3
+GRAPHS = 5  # graphs in the answer
+HITS = 3  # nodes of each of them
 
 
 class SearchAllGraphs(ToolArguments):
@@ -41,10 +44,10 @@ async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> 
             more = "; there are more" if len(users) > MAX_USERS else ""
             parts.append(f"Nodes that refer to {cut_name(query, 80)!r}{more}:")
             parts.append(table("uses", used, ["graph", "_key", "name", "kind", "value", "field"]))
-    found: list[Row] = []
+    hit_rows: list[Row] = []
     if context.search_all is not None:
         graphs = await context.search_all(query, limit=GRAPHS, hits=HITS, graphs=context.graphs)
-        found = [
+        hit_rows = [
             {
                 **_row(graph.key, hit.node),
                 "score": round(hit.score, 2),
@@ -53,27 +56,30 @@ async def search_workspace(arguments: SearchAllGraphs, context: ToolContext) -> 
             for graph in graphs
             for hit in graph.hits
         ]
-        if found:
-            parts.append(table("found", found, ["graph", "_key", "type", "name", "score", "holds"]))
+        if hit_rows:
+            parts.append(
+                table("found", hit_rows, ["graph", "_key", "type", "name", "score", "holds"])
+            )
     if not parts:
         return ToolResult(
             text=f"No graph has anything for {cut_name(query, 80)!r}.", data={"uses": []}
         )
-    return ToolResult(text="\n".join(parts), data={"uses": used, "found": found})
+    return ToolResult(text="\n".join(parts), data={"uses": used, "found": hit_rows})
 
 
 def use_rows(users: Iterable[FoundNode], entries: frozenset[str]) -> list[Row]:
-    """Return a row a node that refers to what the entries look for, with where it does."""
+    """Returns one row for each node that refers to one of `entries`, with the referring fields."""
     rows: list[Row] = []
-    for one in users:
-        uses = [use for use in uses_of(one.node) if matches(use, entries)]
+    for user in users:
+        uses = [use for use in uses_of(user.node) if matches(use, entries)]
         fields: Sequence[str] = list(dict.fromkeys(".".join(use.path) for use in uses))
         if uses:
             more: dict[str, Any] = {
                 "kind": uses[0].kind,
                 "value": cut(redacted(uses[0].value).text, 200),
             }
-            rows.append({**_row(one.graph_key, one.node), **more, "field": ", ".join(fields[:5])})
+            row = _row(user.graph_key, user.node)
+            rows.append({**row, **more, "field": ", ".join(fields[:5])})
     return rows
 
 

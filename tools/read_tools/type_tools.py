@@ -1,4 +1,4 @@
-"""Tools on node types: `read_node_config` and `list_available_node_types`."""
+"""The tools about node types: `read_node_config` and `list_available_node_types`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def _unknown_type(
 
 
 def origin_of(config: NodeTypeConfig) -> str:
-    """Return where a type comes from: built-in, or the workspace that stores it."""
+    """Returns the origin of a type: "built-in", or the key of the workspace that stores it."""
     return "built-in" if BUILTIN_TYPES.get(config.type) is config else config.workspace
 
 

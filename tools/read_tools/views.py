@@ -1,5 +1,5 @@
-"""What the read tools share: arguments, rows, tables, and the nodes meant by a key that
-does not exist.
+"""Shared parts of the read tools: arguments, rows, tables, and suggestions for a node key
+that does not exist.
 """
 
 from __future__ import annotations
@@ -23,40 +23,38 @@ from tools.secret_texts import redacted
 from tools.toon import encode_table
 
 MAX_QUERY_CHARS = 200
-SCANNED_NODES = 500
-"""Keys compared one by one: those that follow the beginning of the wrong key, in key order."""
+SCANNED_NODES = 500  # keys compared one by one, in key order from each prefix that is tried
 
-_LEAST_ALIKE = 0.55
-_SPAN = 0.25
+_LEAST_ALIKE = 0.55  # minimum similarity (0 to 1) of a suggestion
+_SPAN = 0.25  # maximum difference of a suggestion to the best one
 _LINK = re.compile(r"^\{\{\w+:(.*)\}\}$")
 
 
 async def near_nodes(
     source: GraphDataSource, graph: Graph, wrong_key: str, *, limit: int = 5
 ) -> list[Node]:
-    """Return the nodes most alike a key that does not exist, best first; on a large
-    graph, of a sample.
+    """Returns the nodes whose key or name is most similar to `wrong_key`, best first.
 
-    Case, a `{{node:KEY}}` around it, the graph's key before it and a handle behind
-    it are seen through.
+    In a large graph only a sample of the nodes is compared. Ignores case, `{{node:KEY}}`
+    around the key, the graph's key before it and a handle after it.
     """
     wanted = _plain(wrong_key, graph.key)
-    found: dict[str, Node] = {}
+    candidates: dict[str, Node] = {}
     words = stemmed(wanted, graph.language)
     hits = [
         *await source.search_text(graph.key, words, limit=10, field="name"),
         *await source.search_text(graph.key, words, limit=5),
     ]
     for node in await source.get_nodes_by_key(graph.key, [wanted, *(hit.key for hit in hits)]):
-        found[node.key] = node
+        candidates[node.key] = node
     for start in dict.fromkeys((None, wanted[:3], wanted[:3].lower(), wanted[:3].upper())):
         for node in await source.get_nodes(graph.key, after=start or None, limit=SCANNED_NODES):
-            found.setdefault(node.key, node)
+            candidates.setdefault(node.key, node)
     hit_keys = [hit.key for hit in hits]
-    ranked = sorted((-_likeness(node, wanted, hit_keys), node.key) for node in found.values())
-    # Where one is as good as right, weak likenesses would only distract.
+    ranked = sorted((-_likeness(node, wanted, hit_keys), node.key) for node in candidates.values())
+    # If one candidate is nearly certain, weak ones would only distract.
     least = max(_LEAST_ALIKE, -ranked[0][0] - _SPAN) if ranked else 0.0
-    return [found[key] for score, key in ranked if -score >= least][:limit]
+    return [candidates[key] for score, key in ranked if -score >= least][:limit]
 
 
 def _plain(key: str, graph_key: str) -> str:
@@ -72,7 +70,7 @@ def _likeness(node: Node, wanted: str, hits: Sequence[str]) -> float:
     for text in (node.key.casefold(), node_label(node).casefold()[:MAX_QUERY_CHARS]):
         if text == low:
             return 2.0
-        if low.startswith(f"{text}:"):  # a key with a handle behind it
+        if low.startswith(f"{text}:"):  # a key followed by a handle
             best = max(best, 1.5)
         matcher = difflib.SequenceMatcher(None, text, low)
         if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
@@ -83,7 +81,7 @@ def _likeness(node: Node, wanted: str, hits: Sequence[str]) -> float:
 
 
 def describe_near(near: Sequence[Node], graph: Graph) -> str | None:
-    """Return the nodes on one line, as `fetch-api (Fetch players, sheet 0 main)`; None for none."""
+    """Returns nodes on one line, as `fetch-api (Fetch players, sheet 0 main)`; None if empty."""
     names = [
         f"{cut_name(node_label(node), 60)}, sheet {sheet_label(graph, node.sheet)}" for node in near
     ]
@@ -101,7 +99,7 @@ Row = dict[str, Any]
 
 
 def find_sheet(graph: Graph, wanted: str) -> str | None:
-    """Return the id of a sheet given by id, by name or as `0 main`; None for no such sheet."""
+    """Returns the id of the sheet whose id, name or label (`0 main`) is `wanted`, or None."""
     if wanted in graph.sheets_list:
         return wanted
     low = wanted.strip().casefold()
@@ -121,7 +119,7 @@ def unknown_sheet(graph: Graph, wanted: str) -> ToolResult:
 async def unknown_node(
     context: ToolContext, graph: Graph, key: str, where: str = "nodeKey"
 ) -> ToolResult:
-    """Return the error for a key that is not in this graph, with the nodes that may be meant."""
+    """Returns the error result for an unknown node key, with suggestions."""
     return failure("not_found", await missing_node(context, graph, key, where))
 
 
@@ -135,7 +133,7 @@ async def missing_node(
 
 
 def node_row(node: Node, graph: Graph) -> Row:
-    """Return the columns that every list of nodes begins with."""
+    """Returns the first columns of every node list."""
     label = node_label(node)
     return {
         "_key": node.key,
@@ -146,7 +144,7 @@ def node_row(node: Node, graph: Graph) -> Row:
 
 
 def data_without_name(node: Node) -> Any:
-    """Return the node's data but for the name that `node_row` shows."""
+    """Returns the node's data without its name, which `node_row` already shows."""
     if not isinstance(node.data, Mapping):
         return node.data
     label = node_label(node)
@@ -155,8 +153,8 @@ def data_without_name(node: Node) -> Any:
 
 
 def digest(node: Node, limit: int) -> str | None:
-    """Returns in about `limit` characters what a node does: what its data say, else how
-    its code begins.
+    """Returns a summary of about `limit` characters: the facts from the node's data, or the
+    beginning of its code if there are none.
     """
     return (
         write_facts(facts_of(node), limit)
@@ -174,7 +172,7 @@ def edge_row(edge: Edge) -> Row:
 
 
 def table(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Return rows as a table; columns after the first that no row fills are left out."""
+    """Returns rows as a table. Leaves out empty columns, except the first one."""
     kept = [
         c for i, c in enumerate(columns) if not i or any(row.get(c) is not None for row in rows)
     ]
@@ -182,7 +180,7 @@ def table(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) 
 
 
 async def all_types(context: ToolContext) -> dict[str, NodeTypeConfig]:
-    """Return every type this workspace sees, built-in ones too, by name."""
+    """Returns all node types available in this workspace, built-in ones included, by name."""
     return types_by_name(await context.source.get_node_configs())
 
 
