@@ -1,8 +1,8 @@
-"""What a node does: short statements and a line, written from its data for people and models.
+"""Describes what a node does, for people and models, from its data.
 
-`facts_of` reads, `write_facts` writes within a limit, `line_of` gives the one line of a
-card or a list. A new editor's node types are one module with a table of readers, and one
-entry in `reading.READERS`.
+`facts_of` reads the data into short facts, `write_facts` writes them within a length limit,
+and `line_of` writes the one line shown on a card or in a list. To support the node types of
+another editor, add a module with a table of readers and call it in `reading`.
 """
 
 from tools.node_meaning.fact import NodeFact

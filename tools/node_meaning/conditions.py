@@ -1,4 +1,5 @@
-"""Writes conditions of n8n: filter groups, the older lists by type, and the rules of a switch.
+"""Writes conditions of n8n nodes as text: filter groups, the lists by type of version 1, and
+the rules of a switch.
 
 Source: the forms of the `If`, `Filter` and `Switch` nodes, versions 1 to 3,
 https://docs.n8n.io/integrations/builtin/
@@ -31,7 +32,7 @@ SYMBOLS: Final[Mapping[str, str]] = {
     **{"notContains": "does not contain", "notStartsWith": "does not start with"},
     **{"notEndsWith": "does not end with"},
 }
-"""Operations whose words differ from their names; others are written as the words of their name."""
+"""Text of each operation. An operation that is not listed is written as the words of its name."""
 
 UNARY: Final = frozenset(
     (
@@ -41,14 +42,12 @@ UNARY: Final = frozenset(
 )
 
 _DEFAULT_OPERATIONS: Final[Mapping[str, str]] = {"number": "smaller", "dateTime": "after"}
-"""What version 1 of these nodes compares by where no operation is stored; `equal` for
-the other types.
-"""
+"""The default operation of version 1 by data type; `equal` for the other types."""
 
 
 def group_text(group: Json) -> str:
-    """Returns a filter group (versions 2 and 3) as `left op right and left op right`; "" for
-    an empty one.
+    """Returns a filter group (versions 2 and 3) as `left op right and left op right`; "" if
+    the group is empty.
     """
     joined = " or " if group.get("combinator") == "or" else " and "
     return joined.join(filter(None, map(_condition, as_maps(group.get("conditions")))))
@@ -64,7 +63,7 @@ def _condition(condition: Json) -> str:
 
 
 def comparison(left: Any, operation: str, right: Any, *, unary: bool = False) -> str:
-    """Returns one comparison; "" where neither side is filled in."""
+    """Returns one comparison as text; "" if both sides are empty."""
     if left in (None, "") and right in (None, ""):
         return ""
     sign = SYMBOLS.get(operation) or words_of(operation)
@@ -83,7 +82,7 @@ def is_group(value: Any) -> bool:
 
 
 def older_text(parameters: Json) -> str:
-    """Returns the conditions of version 1, which are listed by type:
+    """Returns the conditions of version 1 as text. They are stored as lists by data type:
     `{"number": [{value1, operation…}]}`.
     """
     joined = " or " if parameters.get("combineOperation") == "any" else " and "
@@ -101,7 +100,7 @@ def _older(kind: str, item: Json) -> str:
 
 
 def condition_facts(parameters: Json) -> Iterator[NodeFact]:
-    """Yields the condition of an `If` or `Filter` node, whichever version wrote it."""
+    """Yields the condition of an `If` or `Filter` node of any version."""
     conditions = parameters.get("conditions")
     text = group_text(as_map(conditions)) if is_group(conditions) else older_text(parameters)
     if text:

@@ -1,4 +1,4 @@
-"""A fact about a node, and how single values are written in one."""
+"""Facts about a node, and the text of the single values in them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 Json = Mapping[str, Any]
 
 ESSENTIAL: Final = 0
-"""Rank of what the node does: its condition, request, schedule, operation."""
+"""Rank of facts that say what the node does: its condition, request, schedule, operation."""
 SETTING: Final = 1
 DETAIL: Final = 2
-"""Rank of switches that are off and other settings that rarely answer a question."""
+"""Rank of options that are off and other settings that rarely answer a question."""
 
 MAX_DEPTH = 12
-MAX_FACTS = 400  # of one node; `read_node_detail` pages through all of its data
-MAX_FACT_CHARS = 100_000  # of one node's facts together
-MAX_VALUE_CHARS = 20_000  # of one value; what is beyond is not read
+MAX_FACTS = 400  # for one node; `read_node_detail` shows all of its data in pages
+MAX_FACT_CHARS = 100_000  # for all facts of one node together
+MAX_VALUE_CHARS = 20_000  # for one value; the rest is not read
 
 _WHOLE_EXPRESSION = re.compile(r"=\s*\{\{((?:(?!\}\}).)*)\}\}\s*", re.DOTALL)
 _WORD_IN_CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
@@ -32,7 +32,7 @@ _CONTAINERS = frozenset(
         *("additionalFields", "otherOptions", "updateFields", "filters", "properties"),
     )
 )
-"""Names of objects that only hold others: they do not help to say what a value is."""
+"""Names of container objects: they are too general to label the values inside."""
 
 IGNORED = frozenset(
     (
@@ -49,13 +49,12 @@ IGNORED = frozenset(
         *("fallbackOutput", "renameFallbackOutput"),
     )
 )
-"""Names of what an editor stores for itself: types, copies of schemas, cached addresses."""
+"""Fields that an editor stores for itself: types, copies of schemas, cached addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFact:
-    """One statement: `value`, and a `label` that says what it is, empty where the value
-    speaks for itself.
+    """One statement about a node: a `value` with a `label`, which is "" if the value needs none.
 
     `rank` orders facts: ESSENTIAL before SETTING before DETAIL.
     """
@@ -70,20 +69,18 @@ class NodeFact:
 
 
 def as_map(value: Any) -> Json:
-    """Returns a JSON object as it is, and an empty one for any other value."""
+    """Returns a JSON object unchanged, and an empty one for any other value."""
     return cast(Json, value) if isinstance(value, Mapping) else {}
 
 
 def as_maps(value: Any) -> list[Json]:
-    """Returns the JSON objects of a list."""
+    """Returns the JSON objects in a list; [] for any other value."""
     items = cast(Sequence[Any], value) if isinstance(value, list | tuple) else ()
     return [cast(Json, item) for item in items if isinstance(item, Mapping)]
 
 
 def written(value: Any) -> str:
-    """Returns a single value on one line without secrets; of an n8n expression
-    what it evaluates.
-    """
+    """Returns a value on one line, with secrets redacted; an n8n expression without its `={{}}`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -104,8 +101,8 @@ def written(value: Any) -> str:
 
 
 def locator_text(value: Json) -> str:
-    """Returns what a resource locator of n8n (`__rl`) points at: its name with its id;
-    "" for others.
+    """Returns the target of an n8n resource locator (`__rl`) as its name with its id; "" for
+    any other object.
     """
     if "__rl" not in value:
         return ""
@@ -123,8 +120,9 @@ def words_of(camel_case: str) -> str:
 
 
 def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
-    """Yields a fact for each value in JSON data that is not boilerplate, with the
-    last telling name.
+    """Yields a fact for each value in JSON data, without the fields of `IGNORED`.
+
+    Its label is the innermost field name that is not a container.
     """
     if value is None or value == "" or depth > MAX_DEPTH:
         return
@@ -151,14 +149,12 @@ def leaf_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact
 
 
 def setting_text(name: str, value: Any) -> str:
-    """Returns the value of a field; a placeholder for a secret that is typed into it."""
+    """Returns the value of a field as text; a placeholder if it is a secret typed in by hand."""
     is_typed = isinstance(value, str) and not REFERENCE.search(value)
     return PLACEHOLDER if is_typed and is_secret_name(name) else written(value)
 
 
 def telling_name(name: str, outer: str) -> str:
-    """Returns the label of what stands under `name`: that of the outer object where `name`
-    is a container.
-    """
+    """Returns the label for values under `name`: `name`, or `outer` if `name` is a container."""
     is_container = name in _CONTAINERS or name.isdigit() or name.endswith(("Ui", "UI"))
     return outer if is_container else name

@@ -1,8 +1,8 @@
-"""Reads what n8n nodes do, by the last part of their type:
+"""Reads the facts of n8n nodes. Readers are chosen by the last part of the node type:
 `n8n-nodes-base.httpRequest` → `httpRequest`.
 
-Types without an entry are read by the shapes of their parameters; resource and
-operation come first.
+Types without a reader are read by the structure of their parameters, with operation and
+resource first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Reader = Callable[[Json], Iterator[NodeFact]]
 
 
 def _request(parameters: Json) -> Iterator[NodeFact]:
-    # GET is not stored
+    # n8n does not store the default GET.
     method = parameters.get("method") or parameters.get("requestMethod") or "GET"
     url = parameters.get("url")
     yield NodeFact(f"{written(method)} {written(url) if url else '(no address)'}", rank=ESSENTIAL)
@@ -100,7 +100,7 @@ READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
     "limit": (_limit, _names("maxItems", "keep")),
     "splitInBatches": (_split, _names("batchSize")),
 }
-"""What reads the parameters of a type first, and the names of those that it has read then."""
+"""The reader of a node type's main parameters, and the names of the parameters it covers."""
 
 _FIRST: Final = (
     "query",
@@ -112,21 +112,21 @@ _FIRST: Final = (
     "base",
     "workflowId",
 )
-"""Parameters that come right after the operation, where a type has them."""
+"""Parameters that, if present, come right after the operation."""
 
 
 def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
-    """Yields the facts of an n8n node's parameters, what it does first."""
-    read, done = READERS.get(
+    """Yields the facts of an n8n node's parameters, the operation first."""
+    read, covered = READERS.get(
         node_type.rpartition(".")[2], (_operation, _names("resource", "operation"))
     )
     yield from read(parameters)
-    left = {name: value for name, value in parameters.items() if name not in done}
+    others = {name: value for name, value in parameters.items() if name not in covered}
     for name in _FIRST:
-        if name in left:
-            for fact in tree_facts({name: left.pop(name)}):
+        if name in others:
+            for fact in tree_facts({name: others.pop(name)}):
                 yield NodeFact(fact.value, fact.label, ESSENTIAL)
-    yield from tree_facts(left)
+    yield from tree_facts(others)
 
 
 def _operation(parameters: Json) -> Iterator[NodeFact]:
@@ -140,6 +140,8 @@ def _operation(parameters: Json) -> Iterator[NodeFact]:
 
 
 def is_n8n(node_type: str, data: Mapping[str, Any]) -> bool:
-    """Returns whether a node is one of n8n: its type names the package it comes from."""
+    """Returns whether a node is an n8n node: its type has a package, and the package is one
+    of n8n or the node has parameters.
+    """
     package, dot, name = node_type.rpartition(".")
     return bool(dot and name) and ("n8n-nodes" in package or "parameters" in data)

@@ -1,4 +1,4 @@
-"""Reads what Node-RED nodes do, by their type. Parameters are the node's own fields.
+"""Reads the facts of Node-RED nodes by their type. `parameters` are the fields of the node.
 
 Source: the cookbook and the help of the core nodes, https://nodered.org/docs/
 """
@@ -43,7 +43,7 @@ _SIGNS: Final[Mapping[str, str]] = {
 
 
 def typed(value: Any, kind: Any) -> str:
-    """Returns a typed value of Node-RED: `msg.topic`, a JSON text, `now` for a time stamp."""
+    """Returns a typed value of Node-RED as text: `msg.topic`, JSON, or `now` for a timestamp."""
     if kind == "date":
         return "now"
     text = written(value)
@@ -106,9 +106,9 @@ def _switch(parameters: Json) -> Iterator[NodeFact]:
 
 def _request(parameters: Json) -> Iterator[NodeFact]:
     method = str(parameters.get("method") or "GET")
-    said = "method of msg.method," if method == "use" else method.upper()
+    method_text = "method of msg.method," if method == "use" else method.upper()
     url = parameters.get("url") or parameters.get("endpoint")
-    yield NodeFact(f"{said} {written(url) if url else 'address of msg.url'}", rank=ESSENTIAL)
+    yield NodeFact(f"{method_text} {written(url) if url else 'address of msg.url'}", rank=ESSENTIAL)
 
 
 def _endpoint(parameters: Json) -> Iterator[NodeFact]:
@@ -145,13 +145,13 @@ def _catch(parameters: Json) -> Iterator[NodeFact]:
 
 
 def _state(parameters: Json) -> Iterator[NodeFact]:
-    """Yields what a Home Assistant node reads, and the state that it asks for."""
+    """Yields the entity that a Home Assistant node reads, and the state that it compares with."""
     entity = parameters.get("entity_id") or parameters.get("entityId") or parameters.get("entityid")
-    asked = parameters.get("halt_if") or parameters.get("ifState") or parameters.get("haltIfState")
-    how = parameters.get("halt_if_compare") or parameters.get("ifStateOperator") or "is"
+    state = parameters.get("halt_if") or parameters.get("ifState") or parameters.get("haltIfState")
+    operator = parameters.get("halt_if_compare") or parameters.get("ifStateOperator") or "is"
     condition = (
-        f" {_SIGNS.get(str(how), words_of(str(how)))} {written(asked)}"
-        if asked not in (None, "")
+        f" {_SIGNS.get(str(operator), words_of(str(operator)))} {written(state)}"
+        if state not in (None, "")
         else ""
     )
     if entity:
@@ -232,7 +232,7 @@ READERS: Final[Mapping[str, tuple[Reader, frozenset[str]]]] = {
         ),
     ),
 }
-"""What reads the fields of a type first, and the names of those that it has read then."""
+"""The reader of a node type's main fields, and the names of the fields it covers."""
 
 _INTERNAL: Final = frozenset(
     (
@@ -257,15 +257,15 @@ _INTERNAL: Final = frozenset(
         *("forType", "forUnits", "tosidebar", "targetType", "queue", "x", "y", "w", "h", "d", "z"),
     )
 )
-"""What the editor stores for itself, or defaults that no question is about."""
+"""Fields that the editor stores for itself, and defaults that no question is about."""
 
 
 def parameter_facts(node_type: str, parameters: Json) -> Iterator[NodeFact]:
-    """Yields the facts of a Node-RED node's fields, what it does first."""
-    read, done = READERS.get(node_type, (None, frozenset[str]()))
+    """Yields the facts of a Node-RED node's fields, its main function first."""
+    read, covered = READERS.get(node_type, (None, frozenset[str]()))
     if read is not None:
         yield from read(parameters)
-    left = {name: value for name, value in parameters.items() if name not in done}
-    for name, value in left.items():
+    others = {name: value for name, value in parameters.items() if name not in covered}
+    for name, value in others.items():
         for fact in leaf_facts({name: value}):
             yield NodeFact(fact.value, fact.label, DETAIL if name in _INTERNAL else fact.rank)

@@ -1,5 +1,5 @@
-"""Reads the facts of any node: those of its type, then what all nodes may
-have (credentials, notes).
+"""Reads the facts of any node: those of its type, then the fields that every node may have
+(credentials, notes).
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ _READ_APART: Final = frozenset(
 
 
 def facts_of(node: Node) -> tuple[NodeFact, ...]:
-    """Returns what a node does and is set to, most telling first; at most `MAX_FACTS`,
-    its code apart.
+    """Returns at most `MAX_FACTS` facts about a node's function and settings, ordered by rank.
+
+    The node's code is not included.
     """
     facts: list[NodeFact] = []
-    room = MAX_FACT_CHARS
+    chars_left = MAX_FACT_CHARS
     for fact in islice(_facts(node), MAX_FACTS):
-        room -= len(fact.value)
-        if room < 0:
+        chars_left -= len(fact.value)
+        if chars_left < 0:
             break
         facts.append(fact)
     return tuple(sorted(facts, key=lambda fact: fact.rank))

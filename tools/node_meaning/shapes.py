@@ -1,4 +1,4 @@
-"""Recurring shapes of n8n parameters: assignments, columns of a table, and lists of
+"""Reads recurring structures of n8n parameters: assignments, table columns, and lists of
 names with values.
 """
 
@@ -38,7 +38,7 @@ _NAMES: Final = (
     ),
     *("outputFieldName", "header", "label", "field"),
 )
-"""Fields that say what an item of a list is about, the most telling first."""
+"""Fields that may hold the name of a list item, in order of preference."""
 
 _VALUES: Final = (
     *("value", "stringValue", "numberValue", "booleanValue", "arrayValue", "objectValue"),
@@ -47,7 +47,7 @@ _VALUES: Final = (
 
 
 def named_value(item: Json) -> NodeFact | None:
-    """Returns an item of a list as `name = value`; None where it has no name."""
+    """Returns a list item as the fact `name = value`; None if it has no name."""
     name = next((key for key in _NAMES if isinstance(item.get(key), str) and item[key]), None)
     if name is None:
         return None
@@ -75,9 +75,7 @@ def _inside(pairs: Json) -> str:
 
 
 def assignment_facts(parameters: Json) -> Iterator[NodeFact]:
-    """Yields `name = value` for each field that a `Set` node assigns, whichever
-    version wrote it.
-    """
+    """Yields `name = value` for each field that a `Set` node of any version assigns."""
     listed = as_maps(as_map(parameters.get("assignments")).get("assignments"))
     listed += as_maps(as_map(parameters.get("fields")).get("values"))
     older = as_map(parameters.get("values"))  # version 1: lists by type
@@ -97,7 +95,7 @@ def assignment_facts(parameters: Json) -> Iterator[NodeFact]:
 
 
 def column_facts(columns: Json) -> Iterator[NodeFact]:
-    """Yields `column = value` of a resource mapper, and the columns that rows are matched by."""
+    """Yields `column = value` of a resource mapper, and the columns used to match rows."""
     if columns.get("mappingMode") == "autoMapInputData":
         yield NodeFact("columns from the input's fields")
     for name, value in as_map(columns.get("value")).items():
@@ -109,9 +107,7 @@ def column_facts(columns: Json) -> Iterator[NodeFact]:
 
 
 def tree_facts(value: Any, label: str = "", depth: int = 0) -> Iterator[NodeFact]:
-    """Yields the facts of a JSON value whose shapes are known; the leaves of what has
-    no known shape.
-    """
+    """Yields the facts of a JSON value by its known structures; its leaf values elsewhere."""
     pairs = as_map(value)
     if depth > MAX_DEPTH:
         return

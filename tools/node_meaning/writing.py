@@ -1,5 +1,5 @@
-"""Writes facts for a reader: as one line, or within a limit with the passage that a
-question asks for.
+"""Writes facts as text: on one line, or within a length limit with the passages that match a
+question.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from tools.compact import ELLIPSIS, squeeze
 from tools.node_meaning.fact import DETAIL, ESSENTIAL, NodeFact
 
 LINE_CHARS = 90
-LONG_CHARS = 240
-"""Values up to here are written whole wherever they fit; of longer ones the beginning
-and a passage.
-"""
+LONG_CHARS = 240  # a value that does not fit is cut to this length
 
 BETWEEN = "; "
 _WORD = re.compile(r"\w+")
@@ -23,8 +20,8 @@ NO_WORDS: frozenset[str] = frozenset()
 
 
 def line_of(facts: Sequence[NodeFact], limit: int = LINE_CHARS) -> str | None:
-    """Returns what a node does on one line of at most `limit` characters; None where no
-    fact says it.
+    """Returns the essential facts (or else the settings) on one line of at most `limit`
+    characters; None if there are none.
     """
     first = [fact.text for fact in facts if fact.rank == ESSENTIAL] or [
         f.text for f in facts if f.rank < DETAIL
@@ -42,11 +39,11 @@ def line_of(facts: Sequence[NodeFact], limit: int = LINE_CHARS) -> str | None:
 def write_facts(
     facts: Sequence[NodeFact], limit: int, words: frozenset[str] = NO_WORDS
 ) -> str | None:
-    """Returns facts as one text of about `limit` characters; None where there are none.
+    """Returns facts as one text of about `limit` characters; None if there are none.
 
-    A value is written whole or with what is missing counted: `…+300 chars`. What does not fit at
-    all is counted at the end: `…+4 values`. `words` are stems of a question: of a long value the
-    passage that holds most of them is shown.
+    A cut value ends with the number of missing characters (`…+300 chars`), and the text ends
+    with the number of facts that did not fit (`…+4 values`). `words` are the stems of a
+    question: a cut value shows the passage with most of them.
     """
     if not facts:
         return None
@@ -67,8 +64,8 @@ def write_facts(
 
 
 def by_relevance(facts: Sequence[NodeFact], words: frozenset[str]) -> list[NodeFact]:
-    """Returns facts that share words (stems) with a question first, details last, else
-    in their order.
+    """Returns the facts sorted: details last, then by the number of `words` (stems) they
+    contain, then by rank.
     """
     return sorted(
         facts, key=lambda fact: (fact.rank == DETAIL, -_shared(fact.text, words), fact.rank)
@@ -76,8 +73,10 @@ def by_relevance(facts: Sequence[NodeFact], words: frozenset[str]) -> list[NodeF
 
 
 def shorten(text: str, limit: int, words: frozenset[str] = NO_WORDS) -> str:
-    """Returns a text on one line: whole, or its beginning and the passage with most of `words`, and
-    how much is missing.
+    """Returns a text on one line, cut to about `limit` characters.
+
+    A cut text is its beginning, the passage with most of `words`, and the number of missing
+    characters.
     """
     line = squeeze(text)
     limit = max(limit, 0)
@@ -92,15 +91,15 @@ def shorten(text: str, limit: int, words: frozenset[str] = NO_WORDS) -> str:
 
 
 def _at_blank(line: str, limit: int) -> str:
-    """Returns the beginning of a line, cut at a blank where one is near."""
+    """Returns the beginning of a line, cut at the last blank if it is in the last third."""
     part = line[:limit]
     blank = part.rfind(" ")
     return part[:blank] if len(line) > limit and blank > limit * 2 // 3 else part
 
 
 def _passage(line: str, width: int, words: frozenset[str]) -> int:
-    """Returns where the passage of `width` characters with most of `words` begins: at its
-    first such word.
+    """Returns the offset of the passage of `width` characters with most of `words`; it begins
+    at the first of these words.
     """
     best = _shared(line[:width], words)
     place = 0
