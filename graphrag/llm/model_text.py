@@ -16,16 +16,8 @@ from operator import itemgetter
 from typing import Protocol, runtime_checkable
 
 from graphrag.llm import base as llm
-from graphrag.llm.text_marks import CALL_CHARS, Kind, MarkReader
-from graphrag.llm.written_calls import (
-    UNSURE_CHARS,
-    WrittenCall,
-    may_be_call,
-    read_calls,
-    read_unknown_calls,
-)
-
-BLANK_CHARS = 64  # how much white space is held before what may be a call
+from graphrag.llm.text_marks import CALL_TEXT_LIMITS, Kind, MarkReader
+from graphrag.llm.written_calls import WrittenCall, may_be_call, read_calls, read_unknown_calls
 
 
 @runtime_checkable
@@ -149,7 +141,7 @@ class ModelText:
 
     def _take_call(self, text: str, *, is_open: bool) -> None:
         """Takes what stands between marks, or after one that nothing closes."""
-        calls = read_calls(text, self._tools) if len(text) <= CALL_CHARS else []
+        calls = read_calls(text, self._tools) if len(text) <= CALL_TEXT_LIMITS.call_chars else []
         self._calls += [(call, is_open and self._is_cut) for call in calls]
         self.leaked = self.leaked or not calls
 
@@ -232,20 +224,20 @@ class _CallLines:
         self._size += len(text)
         self._lines.append(text)
         if self._is_call:
-            if self._size > CALL_CHARS:
+            if self._size > CALL_TEXT_LIMITS.call_chars:
                 self._lines.clear()
                 self._is_dropped = True
             return ""
         held = "".join(self._lines)
         shown = ""
-        if self._size > BLANK_CHARS and not held.strip():
+        if self._size > CALL_TEXT_LIMITS.blank_chars and not held.strip():
             held, shown = "", held
         while held:
             is_whole = not (self._has_shown or shown.strip())
             verdict = (
                 may_be_call(held, self._tools, is_whole=is_whole) if self._is_line_start else False
             )
-            if verdict or (verdict is None and len(held) <= UNSURE_CHARS):
+            if verdict or (verdict is None and len(held) <= CALL_TEXT_LIMITS.unsure_chars):
                 self._is_call = bool(verdict)
                 break
             line, end, held = held.partition("\n")

@@ -12,7 +12,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
 
 import httpx2
 
@@ -27,13 +28,19 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CONNECT_S = 10.0
-LOADING_PAUSE_S = 2.0
-"""How long to wait before a server that loads its model is asked again."""
-TAIL_S = 5.0
-"""How long to wait for what follows the end of an answer: the count of its
-tokens, the connection's end.
-"""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkTimeouts:
+    """Timeouts of calls through a provider's SDK. Units: seconds."""
+
+    connect_s: float = 10.0
+    loading_pause_s: float = 2.0
+    """Wait before a server that loads its model is called again."""
+    tail_s: float = 5.0
+    """Wait for the token counts and the end of the stream after the answer."""
+
+
+SDK_TIMEOUTS: Final = SdkTimeouts()
 
 END = object()
 """Stands for the end of a stream."""
@@ -56,7 +63,7 @@ class SdkProvider(ABC):
         self._settings: dict[str, Any] = {
             "base_url": choice.base_url,
             # The pauses of an answer are `_Clock`'s: it also counts lines without content.
-            "timeout": httpx2.Timeout(None, connect=CONNECT_S),
+            "timeout": httpx2.Timeout(None, connect=SDK_TIMEOUTS.connect_s),
             "max_retries": 0,
             # No prompt goes elsewhere.
             "http_client": package.DefaultAsyncHttpxClient(
@@ -143,7 +150,7 @@ class SdkProvider(ABC):
         if not isinstance(exc, errors.ModelFailed) or not exc.loading:
             return None
         timeouts = self._choice.timeouts
-        pause_s = max(LOADING_PAUSE_S, exc.retry_after_s or 0.0)
+        pause_s = max(SDK_TIMEOUTS.loading_pause_s, exc.retry_after_s or 0.0)
         return (
             pause_s if waited_s + pause_s <= timeouts.total_s + (timeouts.first_s or 0.0) else None
         )
@@ -244,7 +251,7 @@ class SdkProvider(ABC):
             return errors.error_of(**who, **said, message=exc.message, body=exc.body)
         if isinstance(exc, (self._package.APITimeoutError, httpx2.TimeoutException)):
             return errors.ModelTimedOut(
-                provider=self.name, seconds=CONNECT_S, reason="no connection in time"
+                provider=self.name, seconds=SDK_TIMEOUTS.connect_s, reason="no connection in time"
             )
         if isinstance(
             exc, (self._package.APIConnectionError, httpx2.HTTPError, httpx2.StreamError, OSError)
@@ -303,7 +310,7 @@ async def _next(stream: AsyncIterator[object], clock: _Clock, *, is_whole: bool)
     if not is_whole:
         return await clock.wait(anext(stream, END))
     try:
-        async with asyncio.timeout(TAIL_S):
+        async with asyncio.timeout(SDK_TIMEOUTS.tail_s):
             return await anext(stream, END)
     except TimeoutError:
         return END

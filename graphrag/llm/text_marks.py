@@ -13,16 +13,43 @@ WebUI's `<details type="reasoning">`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import regex
 
 Kind = Literal["text", "thinking", "call", "unthink"]
 """`unthink`: a closing tag without an opening one, so that all text before it was thinking."""
 
-CALL_CHARS = 200_000  # a longer text is no call: no tool takes longer arguments
-HEADER_CHARS = 180  # longer is no header of gpt-oss
-ROLE_CHARS = 24  # longer is no role
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTextLimits:
+    """Limits of finding tool calls in the text of a model. Units: characters, unless named."""
+
+    call_chars: int = 200_000
+    """Longest text of a call: no tool takes longer arguments."""
+    header_chars: int = 180
+    """Longest header of a message of gpt-oss."""
+    role_chars: int = 24
+    """Longest name of a role."""
+    blank_chars: int = 64
+    """White space held back before a possible call."""
+    unsure_chars: int = 4_000
+    """Text held back that may still become a call."""
+    max_calls: int = 64
+    """Number of calls read from one text; far fewer are executed in a step."""
+    search_s: float = 0.2
+    """Seconds that one regular expression may search."""
+    list_levels: int = 4
+    """Nesting of calls in lists and objects of calls."""
+    header_begun_chars: int = 4
+    """Beginning of `Action` or `assistant` that is held back; shorter ones are common."""
+    python_chars: int = 20_000
+    """Longest arguments in the form of Python that are read."""
+    described_chars: int = 20_000
+    """Part of an answer that is searched for a call that it describes."""
+
+
+CALL_TEXT_LIMITS: Final = CallTextLimits()
 
 _I = regex.IGNORECASE | regex.VERBOSE
 _PREFIX = r"(?:[a-z]{1,12}:)?"
@@ -90,7 +117,7 @@ class _Element:
     def take(self, text: str) -> None:
         """Adds what stands inside; of a call no more than a call may have."""
         self.size += len(text)
-        if self.kind != "call" or self.size <= CALL_CHARS + len(text):
+        if self.kind != "call" or self.size <= CALL_TEXT_LIMITS.call_chars + len(text):
             self.body.append(text)
 
 
@@ -180,11 +207,12 @@ class MarkReader:
             final
             or end >= 0
             or bool(line[1])
-            or len(rest) >= (HEADER_CHARS if is_channel else ROLE_CHARS)
+            or len(rest)
+            >= (CALL_TEXT_LIMITS.header_chars if is_channel else CALL_TEXT_LIMITS.role_chars)
         )
         if not is_settled:
             return False
-        if is_channel and 0 <= end <= HEADER_CHARS:
+        if is_channel and 0 <= end <= CALL_TEXT_LIMITS.header_chars:
             head = rest[:end]
             self._held = rest[end + len("<|message|>") :]
             self._open_channel(head)

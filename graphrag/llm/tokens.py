@@ -14,9 +14,10 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import tiktoken
 from tokenizers import Tokenizer
@@ -30,11 +31,27 @@ BLANK = "\u2581"
 """What stands for a blank in the vocabulary, after SentencePiece."""
 
 LINE_END = "<0x0A>"
-MAX_WORDS = 50_000
-MAX_WORD_CHARS = 80
-"""Longer words are seldom met again."""
 
-FED_CHARS = 1_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerLimits:
+    """Limits of counting tokens. Units: characters."""
+
+    max_words: int = 50_000
+    """Number of words whose counts are cached."""
+    max_word_chars: int = 80
+    """Longest word that is cached; longer ones seldom repeat."""
+    batch_chars: int = 1_000
+    """Length of the words that are tokenized together."""
+    whole_chars: int = 16_000
+    """Longest text that is counted in one piece."""
+    part_chars: int = 2_000
+    """Length of the parts of a longer text."""
+
+
+TOKENIZER_LIMITS: Final = TokenizerLimits()
+
+
 _WORD = re.compile(r" *[^ \n]+| +")
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -46,7 +63,7 @@ _PART = re.compile(f"( *(?:[^ \n0-9{_SIGNS}]+|[{_SIGNS}]+)| +)")
 class WordTokenCounts:
     """Counts with one tokenizer that puts a blank before each text. For any thread.
 
-    Bounded: when `MAX_WORDS` are known they are forgotten.
+    Bounded: when `TOKENIZER_LIMITS.max_words` are known they are forgotten.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -99,10 +116,12 @@ class WordTokenCounts:
             learnt[word] = digits + sum(
                 learnt[part] if part in learnt else known[part] for part in found
             )
-        if len(known) + len(learnt) > MAX_WORDS:
+        if len(known) + len(learnt) > TOKENIZER_LIMITS.max_words:
             self._known = {}  # a new one: who counts meanwhile still finds all words in the old one
         self._known.update(
-            (word, count) for word, count in learnt.items() if len(word) <= MAX_WORD_CHARS
+            (word, count)
+            for word, count in learnt.items()
+            if len(word) <= TOKENIZER_LIMITS.max_word_chars
         )
         return learnt
 
@@ -124,7 +143,7 @@ def _together(words: Sequence[str]) -> Iterator[list[str]]:
     part: list[str] = []
     size = 0
     for word in words:
-        if part and size + len(word) > FED_CHARS:
+        if part and size + len(word) > TOKENIZER_LIMITS.batch_chars:
             yield part
             part = []
             size = 0
@@ -135,10 +154,7 @@ def _together(words: Sequence[str]) -> Iterator[list[str]]:
 
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-WHOLE_CHARS = 16_000
-"""Longest text that is counted in one piece."""
 
-PART_CHARS = 2_000
 _lock = threading.Lock()
 _counter: tuple[str, Callable[[str], int]] | None = None
 
@@ -151,7 +167,7 @@ def count_tokens(text: str) -> int:
     else for seconds.
     """
     count = _load()[1]
-    if len(text) <= WHOLE_CHARS:
+    if len(text) <= TOKENIZER_LIMITS.whole_chars:
         return count(text)
     return sum(count(part) for part in _parts(text))
 
@@ -160,9 +176,9 @@ def _parts(text: str) -> Iterator[str]:
     """Cut a text, before a space where there is one near."""
     start = 0
     while start < len(text):
-        end = start + PART_CHARS
+        end = start + TOKENIZER_LIMITS.part_chars
         if end < len(text):
-            space = text.rfind(" ", start + PART_CHARS // 2, end)
+            space = text.rfind(" ", start + TOKENIZER_LIMITS.part_chars // 2, end)
             end = space if space > start else end
         yield text[start:end]
         start = end

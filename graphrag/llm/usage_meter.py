@@ -3,7 +3,7 @@
 Decision: a calendar month in UTC, as providers bill. What a call may use at most is reserved in the
 record of each limited account before it is sent, and replaced by what it used: calls at once, also
 of several servers, see each other. A killed process loses at most its calls under way; its
-reservations end after RESERVED_S.
+reservations end after METER_LIMITS.reserved_s.
 """
 
 from __future__ import annotations
@@ -31,12 +31,24 @@ from graphrag.workers import end_tasks, repeat
 log = logging.getLogger(__name__)
 
 KIND = "usage"
-FLUSH_S = 5.0
-ATTEMPTS = 10
-RESERVED_S = 900.0
-"""Longer than any call takes; after that its server is gone, and what it reserved is free again."""
-MAX_ACCOUNTS = 10_000
-"""So many are held in memory; those used longest ago are read again when needed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterLimits:
+    """Limits of the usage meter. Units: seconds."""
+
+    flush_s: float = 5.0
+    """Interval between writes of the sums."""
+    attempts: int = 10
+    """Number of compare-and-set attempts of one write."""
+    reserved_s: float = 900.0
+    """Lifetime of a reservation. Longer than any call; afterwards its server is gone."""
+    max_accounts: int = 10_000
+    """Number of accounts held in memory; those used longest ago are dropped."""
+
+
+METER_LIMITS: Final = MeterLimits()
+
 
 Limit = Literal["call_tokens", "total_tokens", "total_cost"]
 Whose = Literal["person", "workspace", "service"]
@@ -232,7 +244,7 @@ class UsageMeter:
         """
         keys = [key for _, key in self._keys(payer)]
         async with self._storing:
-            for attempt in range(ATTEMPTS):
+            for attempt in range(METER_LIMITS.attempts):
                 versions = await self._read(keys)
                 await self.check(prompt_tokens, payer)
                 if await self._write(versions, attempt, reserves=most):
@@ -305,7 +317,7 @@ class UsageMeter:
 
     def _known(self, key: str) -> _Account:
         account = self._accounts[key] = self._accounts.pop(key, None) or _Account()
-        if len(self._accounts) > MAX_ACCOUNTS:
+        if len(self._accounts) > METER_LIMITS.max_accounts:
             oldest = next((k for k, a in self._accounts.items() if a.is_stored and k != key), None)
             if oldest is not None:
                 del self._accounts[oldest]
@@ -313,7 +325,7 @@ class UsageMeter:
 
     async def _current(self, key: str) -> _Account:
         account = self._known(key)
-        if self._records is not None and self._clock() - account.read_at > FLUSH_S:
+        if self._records is not None and self._clock() - account.read_at > METER_LIMITS.flush_s:
             await self._read([key])
         return account
 
@@ -349,7 +361,7 @@ class UsageMeter:
         for the next.
         """
         async with self._storing:
-            for attempt in range(ATTEMPTS):
+            for attempt in range(METER_LIMITS.attempts):
                 keys = [key for key, account in self._accounts.items() if not account.is_stored]
                 if not keys or await self._write(await self._read(keys), attempt):
                     return
@@ -367,7 +379,7 @@ class UsageMeter:
             total = _used(record).plus(unsaved[key])
             others = self._reservations(record)
             if reserved[key].tokens or reserved[key].cost_usd > 0:
-                until = self._clock() + RESERVED_S
+                until = self._clock() + METER_LIMITS.reserved_s
                 own = {
                     "tokens": reserved[key].tokens,
                     "cost": reserved[key].cost_usd,
@@ -395,7 +407,9 @@ class UsageMeter:
 
     async def __aenter__(self) -> Self:
         if self._records is not None and self._monthly:
-            flushing = repeat(self.flush, FLUSH_S, log, "usage_not_stored", waits_first=True)
+            flushing = repeat(
+                self.flush, METER_LIMITS.flush_s, log, "usage_not_stored", waits_first=True
+            )
             self._flusher = asyncio.create_task(flushing)
         return self
 

@@ -19,15 +19,9 @@ from typing import Any, cast
 
 import regex
 
+from graphrag.llm.text_marks import CALL_TEXT_LIMITS
 from tools import lenient_json
 from tools.arguments import MAX_DEPTH, is_deeper
-
-UNSURE_CHARS = 4_000  # how much is held of what may still become a call
-MAX_CALLS = 64  # of one text; far fewer are run in a step
-_SEARCH_S = 0.2
-_LIST_LEVELS = 4  # how deep calls may stand in lists and objects of calls
-_HEADER_BEGUN = 4  # characters of `Action` or `assistant` that are held: fewer begin many an answer
-_PYTHON_CHARS = 20_000  # longer arguments in Python's form are not read
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params")
@@ -134,7 +128,6 @@ that, with more closing braces than were opened.
 _QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
 
 
-_DESCRIBED_CHARS = 20_000  # of an answer that is looked at for a call that it describes
 _BLOCK = regex.compile(
     r"^[ \t]*```[ \t]*\w*[ \t]*\n(?P<body>.*?)(?:\n[ \t]*```|\Z)", regex.MULTILINE | regex.DOTALL
 )
@@ -163,20 +156,24 @@ def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) ->
     if is_marked and body[0] in "<[" and (found := _MARKED.match(body, partial=True)) is not None:
         if not found.partial and any(name in body for name in tools):
             return True
-        return None if len(body) < UNSURE_CHARS else False
+        return None if len(body) < CALL_TEXT_LIMITS.unsure_chars else False
     called = _CALLED.match(body)
     if called is not None:
         return called["name"] in tools
     if body[0] in "{[":
         verdict = _object_may_be_call(body, tools)
         is_open = verdict is False and is_whole and _UNKNOWN.match(body, partial=True) is not None
-        return None if is_open and len(body) < UNSURE_CHARS else verdict
+        return None if is_open and len(body) < CALL_TEXT_LIMITS.unsure_chars else verdict
     plain = body.strip("*#_ ").casefold()
     if len(body) < 40 and any(
         label.startswith(plain) or plain.startswith(label) for label in _LABELS
     ):
         return None
-    header = _LINE_HEADER.match(body, partial=True) if len(body) >= _HEADER_BEGUN else None
+    header = (
+        _LINE_HEADER.match(body, partial=True)
+        if len(body) >= CALL_TEXT_LIMITS.header_begun_chars
+        else None
+    )
     if header is not None:
         return None if header.partial else header["name"] in tools
     return (
@@ -205,7 +202,13 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
         return False
     names: list[str] = [name for name in _NAMED.findall(body) if name != "function"]
     if first in _ARGUMENTS or not names:
-        return True if set(names) & set(tools) else None if len(body) < UNSURE_CHARS else False
+        return (
+            True
+            if set(names) & set(tools)
+            else None
+            if len(body) < CALL_TEXT_LIMITS.unsure_chars
+            else False
+        )
     return names[0] in tools
 
 
@@ -218,7 +221,7 @@ def read_unknown_calls(text: str) -> list[WrittenCall]:
     """
     value, rest = _first_value(_MARKS.sub("", text, count=1))
     listed: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
-    if _MARKS.sub("", rest, count=1) or not 0 < len(listed) <= MAX_CALLS:
+    if _MARKS.sub("", rest, count=1) or not 0 < len(listed) <= CALL_TEXT_LIMITS.max_calls:
         return []
     calls = [_unknown_call(one) for one in listed]
     return [call for call in calls if call is not None] if None not in calls else []
@@ -253,7 +256,7 @@ def read_described_calls(text: str, tools: Collection[str]) -> list[WrittenCall]
     Several blocks count only where all of them say the same: otherwise one of them may be another
     way to do it.
     """
-    looked_at = text[:_DESCRIBED_CHARS]
+    looked_at = text[: CALL_TEXT_LIMITS.described_chars]
     readings: dict[tuple[WrittenCall, ...], None] = {}
     end = 0
     for block in _BLOCK.finditer(looked_at):
@@ -278,7 +281,7 @@ def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
     """Returns the calls that a text consists of; none where it is anything else besides."""
     calls: list[WrittenCall] = []
     rest = text
-    while (rest := _MARKS.sub("", rest, count=1)) and len(calls) < MAX_CALLS:
+    while (rest := _MARKS.sub("", rest, count=1)) and len(calls) < CALL_TEXT_LIMITS.max_calls:
         made, rest = _first_calls(rest, tools)
         if not made:
             return []
@@ -319,7 +322,7 @@ def _python_call(name: str, text: str) -> tuple[list[WrittenCall], str]:
     # What is no Python becomes JSON, as far as it is that plain.
     fields = regex.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', inside)
     arguments = f"{{{fields}}}"
-    if len(inside) <= _PYTHON_CHARS:
+    if len(inside) <= CALL_TEXT_LIMITS.python_chars:
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             call = ast.parse(f"f({inside})", mode="eval").body
             assert isinstance(call, ast.Call)
@@ -351,7 +354,7 @@ def _inner_arguments(body: str) -> str:
     """Returns the arguments that stand in an element, as parameters of their own or as JSON."""
     parameters: dict[str, str] = {}
     with suppress(TimeoutError):  # thousands of parameters that nothing closes
-        found = _PARAMETERS.finditer(body, timeout=_SEARCH_S)
+        found = _PARAMETERS.finditer(body, timeout=CALL_TEXT_LIMITS.search_s)
         parameters = {each["key"]: _trimmed(each["value"]) for each in found}
     if parameters or not body.strip():
         return json.dumps(parameters, ensure_ascii=False)
@@ -400,7 +403,7 @@ def _first_value(text: str) -> tuple[Any, str]:
 
 
 def _calls_in(value: Any, tools: Collection[str], level: int = 0) -> Iterator[WrittenCall]:
-    if isinstance(value, list) and level < _LIST_LEVELS:
+    if isinstance(value, list) and level < CALL_TEXT_LIMITS.list_levels:
         for item in cast(list[Any], value):
             yield from _calls_in(item, tools, level + 1)
     if not isinstance(value, Mapping):
@@ -408,7 +411,7 @@ def _calls_in(value: Any, tools: Collection[str], level: int = 0) -> Iterator[Wr
     fields = cast(Mapping[str, Any], value)
     inner = fields.get("tool_calls") or fields.get("function")
     if isinstance(inner, Mapping | list):
-        if level < _LIST_LEVELS:
+        if level < CALL_TEXT_LIMITS.list_levels:
             yield from _calls_in(cast(Any, inner), tools, level + 1)
         return
     names = (_plain_name(str(fields[key])) for key in _NAMES if key in fields)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_a_viewer_can_propose_nothing() -> None:
 def test_a_model_that_is_still_loading_is_waited_for_which_is_said_once(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sdk, "LOADING_PAUSE_S", 0.001)
+    monkeypatch.setattr(sdk, "SDK_TIMEOUTS", replace(sdk.SDK_TIMEOUTS, loading_pause_s=0.001))
     loading = Answer(status=503, body={"error": {"code": 503, "message": "Loading model"}})
     server.play(*[loading] * 6, says("Hello"))
     result = invoke("ask", GRAPH, "Who logs?", exits=0)

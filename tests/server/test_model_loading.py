@@ -14,7 +14,7 @@ import httpx2
 from websockets.asyncio.client import connect
 
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
-from graphrag.llm.sdk import LOADING_PAUSE_S
+from graphrag.llm.sdk import SDK_TIMEOUTS
 from tests.graphrag.llm.wire import Pauses, openai_provider, openai_text, streamed
 from tests.server.test_model_words import QUESTION, asking, over_rest
 from tests.support import agui_runs
@@ -39,7 +39,7 @@ async def loading() -> AsyncGenerator[tuple[Served, httpx2.AsyncClient]]:
         provider = openai_provider(server, sleep=pauses)
         async with aclosing(provider), asking(provider) as (running, http):
             yield running, http
-    assert pauses.seconds == [LOADING_PAUSE_S] * LOOKS
+    assert pauses.seconds == [SDK_TIMEOUTS.loading_pause_s] * LOOKS
 
 
 async def test_an_answer_over_rest_comes_once_the_model_is_loaded() -> None:
@@ -90,7 +90,7 @@ async def test_chat_completions_wait_and_add_nothing_that_the_format_does_not_ha
 
 
 async def test_a_model_that_is_never_loaded_ends_every_stream_with_its_own_error() -> None:
-    short = AnswerTimeouts(total_s=2 * LOADING_PAUSE_S)
+    short = AnswerTimeouts(total_s=2 * SDK_TIMEOUTS.loading_pause_s)
     with ScriptedServer(answers_all=lambda _: LOADING) as server:
         provider = openai_provider(server, sleep=Pauses(), timeouts=short)
         async with aclosing(provider), asking(provider) as (running, http):

@@ -17,7 +17,7 @@ from graphrag.agent.events import classify
 from graphrag.llm import errors
 from graphrag.llm.base import Finished, LLMProvider, PromptRead, ToolCallReady
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
-from graphrag.llm.sdk import LOADING_PAUSE_S
+from graphrag.llm.sdk import SDK_TIMEOUTS
 from tests.graphrag.llm.wire import (
     BEGUN,
     KEY,
@@ -255,11 +255,11 @@ async def test_a_model_that_is_never_loaded_is_waited_for_no_longer_than_an_answ
         openai_provider,
         *[LOADING] * (ATTEMPTS + 2),
         sleep=pauses,
-        timeouts=AnswerTimeouts(total_s=2 * LOADING_PAUSE_S),
+        timeouts=AnswerTimeouts(total_s=2 * SDK_TIMEOUTS.loading_pause_s),
     )
     assert isinstance(error, errors.ModelFailed)
     assert error.loading
-    assert pauses.seconds[:2] == [LOADING_PAUSE_S] * 2
+    assert pauses.seconds[:2] == [SDK_TIMEOUTS.loading_pause_s] * 2
     assert len(pauses.seconds) == ATTEMPTS + 1
 
 

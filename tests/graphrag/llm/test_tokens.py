@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -165,13 +166,13 @@ def test_words_count_as_much_as_the_whole_text(text: str) -> None:
 def test_what_is_remembered_is_bounded_and_long_words_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tokens, "MAX_WORDS", 50)
+    monkeypatch.setattr(tokens, "TOKENIZER_LIMITS", replace(tokens.TOKENIZER_LIMITS, max_words=50))
     few = WordTokenCounts(tokenizer())
     for start in range(0, 400, 10):
         text = " ".join([f"word{i}" for i in range(start, start + 40)] + ["x" * 500])
         assert few.count(text) == of_the_whole(text)
         assert len(few._known) <= 50
-        assert max(map(len, few._known)) <= tokens.MAX_WORD_CHARS
+        assert max(map(len, few._known)) <= tokens.TOKENIZER_LIMITS.max_word_chars
 
 
 def test_a_tokenizer_that_joins_words_counts_whole_texts() -> None:

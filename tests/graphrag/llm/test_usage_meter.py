@@ -18,9 +18,8 @@ from graphrag.llm.errors import ModelError, ModelStreamBroken, ModelUnauthorized
 from graphrag.llm.metered import MeteredEmbedder, ModelRequest, metered_call
 from graphrag.llm.registry import Price, Pricing
 from graphrag.llm.usage_meter import (
-    FLUSH_S,
+    METER_LIMITS,
     NOBODY,
-    RESERVED_S,
     CallUsage,
     Payer,
     UsageLimitReached,
@@ -331,6 +330,6 @@ async def test_a_reservation_ends_with_its_call_and_that_of_a_dead_server_in_tim
         await asyncio.wait_for(
             other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY).__aenter__(), 60
         )
-    clock.now += RESERVED_S + FLUSH_S
+    clock.now += METER_LIMITS.reserved_s + METER_LIMITS.flush_s
     async with other.reserved(1_000, UsedAmount(tokens=2_000), NOBODY):
         pass
