@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import regex
 from jsonschema import Draft202012Validator, ValidationError, validators
@@ -30,8 +30,26 @@ from referencing.exceptions import Unresolvable
 
 from tools import lenient_json
 
-MAX_ARGUMENT_CHARS = 200_000
-MAX_DEPTH = 60  # levels of lists and objects of a call's arguments, at every door
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentLimits:
+    """Limits of the arguments of a tool call, at every door."""
+
+    chars: int = 200_000
+    """Length of the JSON text."""
+    depth: int = 60
+    """Nesting of lists and objects."""
+    check_s: float = 0.03
+    """Seconds of computing that a check against a schema may take; what is not found wrong by then
+    passes.
+    """
+    shown: int = 5
+    """Number of problems reported."""
+    unique: int = 200
+    """Elements of a list that are compared with one another."""
+
+
+ARGUMENT_LIMITS: Final = ArgumentLimits()
 
 _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
@@ -59,9 +77,9 @@ def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
     Raises: MalformedArguments.
     """
     parsed = Arguments(values=raw) if isinstance(raw, dict) else _parse(raw)
-    if is_deeper(parsed.values, MAX_DEPTH):
+    if is_deeper(parsed.values, ARGUMENT_LIMITS.depth):
         raise MalformedArguments(
-            reason=f"the arguments are nested more than {MAX_DEPTH} levels deep"
+            reason=f"the arguments are nested more than {ARGUMENT_LIMITS.depth} levels deep"
         )
     try:
         json.dumps(parsed.values, ensure_ascii=False).encode()
@@ -73,9 +91,9 @@ def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
 
 
 def _parse(raw: str) -> Arguments:
-    if len(raw) > MAX_ARGUMENT_CHARS:
+    if len(raw) > ARGUMENT_LIMITS.chars:
         raise MalformedArguments(
-            reason=f"the arguments are longer than {MAX_ARGUMENT_CHARS} characters"
+            reason=f"the arguments are longer than {ARGUMENT_LIMITS.chars} characters"
         )
     if not raw.strip():
         return Arguments(values={})
@@ -90,7 +108,7 @@ def _parse(raw: str) -> Arguments:
         repaired = True
     except RecursionError as exc:
         raise MalformedArguments(
-            reason=f"the arguments are nested more than {MAX_DEPTH} levels deep"
+            reason=f"the arguments are nested more than {ARGUMENT_LIMITS.depth} levels deep"
         ) from exc
     if not isinstance(value, dict):
         raise MalformedArguments(reason="the arguments must be one JSON object", near=raw[:40])
@@ -135,7 +153,7 @@ def read_object(text: str) -> dict[str, Any] | None:
         value = json.loads(text, parse_constant=_constant)
     except (ValueError, RecursionError):
         return None
-    is_object = isinstance(value, dict) and not is_deeper(value, MAX_DEPTH)
+    is_object = isinstance(value, dict) and not is_deeper(value, ARGUMENT_LIMITS.depth)
     return cast(dict[str, Any], value) if is_object else None
 
 
@@ -200,14 +218,6 @@ def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
     return value
 
 
-MAX_CHECK_S = 0.03
-"""Seconds that a check may compute, however busy the machine is; what is not found wrong
-by then passes.
-"""
-MAX_SHOWN = 5
-MAX_UNIQUE = 200
-"""Elements of a list that are compared with one another."""
-
 _NO_SCHEMA = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 """What the library raises where a keyword has a value that it cannot have."""
 
@@ -218,14 +228,16 @@ class _OutOfTime(Exception): ...
 
 
 def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return where and what is wrong, at most MAX_SHOWN; a schema that cannot be
+    """Return where and what is wrong, at most ARGUMENT_LIMITS.shown; a schema that cannot be
     applied finds nothing.
     """
     nothing_else: Registry[Any] = Registry()
     validator = _BOUNDED(_plain(schema), registry=nothing_else)
-    token = _ENDS.set(time.thread_time() + MAX_CHECK_S)
+    token = _ENDS.set(time.thread_time() + ARGUMENT_LIMITS.check_s)
     try:
-        found: list[ValidationError] = list(islice(validator.iter_errors(values), MAX_SHOWN))
+        found: list[ValidationError] = list(
+            islice(validator.iter_errors(values), ARGUMENT_LIMITS.shown)
+        )
     except (_OutOfTime, TimeoutError, RecursionError, Unresolvable, regex.error, *_NO_SCHEMA):
         return []
     finally:
@@ -276,7 +288,7 @@ def _pattern(
 
 
 def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if isinstance(instance, list) and len(cast(list[Any], instance)) <= MAX_UNIQUE:
+    if isinstance(instance, list) and len(cast(list[Any], instance)) <= ARGUMENT_LIMITS.unique:
         yield from _KEYWORDS["uniqueItems"](validator, wanted, instance, schema) or ()
 
 

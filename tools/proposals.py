@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tools import proposal_parts
-from tools.arguments import MAX_DEPTH, is_deeper
+from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 MAX_BATCH = 200
 WRAPPED = 2  # levels that an action has more than its arguments: itself, and what an import nests
@@ -125,9 +125,9 @@ def parse_action(raw: Any) -> Action:
     """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
     if isinstance(raw, Action):
         return raw
-    if is_deeper(raw, MAX_DEPTH + WRAPPED):
+    if is_deeper(raw, ARGUMENT_LIMITS.depth + WRAPPED):
         raise MalformedProposal(
-            where="", reason=f"it is nested more than {MAX_DEPTH + WRAPPED} deep"
+            where="", reason=f"it is nested more than {ARGUMENT_LIMITS.depth + WRAPPED} deep"
         )
     try:
         return _READER.validate_python(raw)

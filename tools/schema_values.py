@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 from pydantic import BaseModel
 
 from tools import lenient_json
-from tools.arguments import MAX_DEPTH, is_deeper
+from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 Schema = Mapping[str, Any]
 _KIND_OF: Mapping[type[Any], str] = {
@@ -98,7 +98,7 @@ class _RootSchema:
 
     def _options(self, schema: Any, level: int = 0) -> Iterator[Schema]:
         """Yields what a value may be, references and unions resolved."""
-        if not isinstance(schema, Mapping) or level > MAX_DEPTH:
+        if not isinstance(schema, Mapping) or level > ARGUMENT_LIMITS.depth:
             return
         part = cast(Schema, schema)
         reference = part.get("$ref")
@@ -154,7 +154,7 @@ def _held_value(text: str, kinds: set[str]) -> Any:
         value = int(value)
     kind = _KIND_OF.get(type(cast(object, value)))
     is_wanted = kind in kinds or (kind == "integer" and "number" in kinds)
-    return value if is_wanted and not is_deeper(value, MAX_DEPTH) else text
+    return value if is_wanted and not is_deeper(value, ARGUMENT_LIMITS.depth) else text
 
 
 def _refuse(name: str) -> NoReturn:

@@ -21,7 +21,7 @@ import regex
 
 from graphrag.llm.text_marks import CALL_TEXT_LIMITS
 from tools import lenient_json
-from tools.arguments import MAX_DEPTH, is_deeper
+from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 _NAMES = ("name", "tool", "tool_name", "function_name", "function", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "kwargs", "params")
@@ -425,6 +425,7 @@ def _calls_in(value: Any, tools: Collection[str], level: int = 0) -> Iterator[Wr
 def _text_of(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
-    if is_deeper(arguments, MAX_DEPTH):
-        return "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)  # refused where arguments are read
+    if is_deeper(arguments, ARGUMENT_LIMITS.depth):
+        levels = ARGUMENT_LIMITS.depth + 1
+        return "[" * levels + "]" * levels  # refused where arguments are read
     return json.dumps(arguments or {}, ensure_ascii=False)

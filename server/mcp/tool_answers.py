@@ -28,8 +28,7 @@ from server.error_responses import error_response, note
 from server.mcp.app_resource import RESULT_META, tool_ui
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 from tools.answer_tables import parse_answer
-from tools.arguments import MAX_DEPTH as MAX_ARGUMENT_DEPTH
-from tools.arguments import is_deeper
+from tools.arguments import ARGUMENT_LIMITS, is_deeper
 from tools.base import Role, Tool, ToolBox
 from tools.compact import cut
 from tools.schema_values import read_by_schema
@@ -155,9 +154,9 @@ async def answer_call(
 ) -> types.CallToolResult:
     """Return what a call gives; what refuses it is a result too, for the model to correct."""
     try:
-        if is_deeper(arguments, MAX_ARGUMENT_DEPTH):
+        if is_deeper(arguments, ARGUMENT_LIMITS.depth):
             return failed(
-                f"ERROR invalid_arguments\n- nested more than {MAX_ARGUMENT_DEPTH} levels deep"
+                f"ERROR invalid_arguments\n- nested more than {ARGUMENT_LIMITS.depth} levels deep"
             )
         if name == LIST_PROPOSALS:
             return await _listed(places, read_by_schema(_LISTED, arguments), language)

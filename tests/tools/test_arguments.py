@@ -72,7 +72,7 @@ def test_plain_mistake_is_repaired_and_reported(raw: str, meant: dict[str, Any])
         '{"a": "\\ud800"}',
         "[" * 100_000,
         '{"a":' * 100_000,
-        "x" * (arguments.MAX_ARGUMENT_CHARS + 1),
+        "x" * (arguments.ARGUMENT_LIMITS.chars + 1),
     ],
 )
 def test_text_that_could_mean_several_things_is_refused(raw: str) -> None:
@@ -123,7 +123,7 @@ def test_no_text_of_a_model_is_slow_to_read(part: str) -> None:
     pass, an instant.
     """
     for start in ('{"x": ', '{"x": [', '{"x": "'):
-        raw = start + part * ((arguments.MAX_ARGUMENT_CHARS - 20) // len(part))
+        raw = start + part * ((arguments.ARGUMENT_LIMITS.chars - 20) // len(part))
         with pytest.raises(arguments.MalformedArguments):
             arguments.parse_arguments(raw)
 
@@ -177,7 +177,7 @@ def test_errors_are_few_and_short() -> None:
     found = arguments.wrong_arguments(
         of(a={"items": {"type": "null"}}), {"a": ["x" * 10_000] * 1_000}
     )
-    assert len(found) == arguments.MAX_SHOWN
+    assert len(found) == arguments.ARGUMENT_LIMITS.shown
     assert max(len(what) for _, what in found) <= 300
 
 

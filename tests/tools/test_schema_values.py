@@ -9,7 +9,7 @@ import pytest
 from datasources.mock import open_nba
 from tests.support.scripted_provider import Says, call
 from tests.support.service import GRAPH, answered
-from tools.arguments import MAX_DEPTH
+from tools.arguments import ARGUMENT_LIMITS
 from tools.base import Tool, ToolArguments, ToolBox, ToolContext, ToolResult
 from tools.read_tools import READ_TOOLS
 from tools.schema_values import read_by_schema
@@ -146,7 +146,7 @@ async def test_a_batch_that_nests_too_deep_is_refused_by_name(levels: int) -> No
     result = await run("propose_batch", _text_of(levels))
     assert result.error is not None
     assert result.error.code == "malformed_arguments"
-    assert f"more than {MAX_DEPTH} levels deep" in result.text
+    assert f"more than {ARGUMENT_LIMITS.depth} levels deep" in result.text
 
 
 def _text_of(levels: int) -> str:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 from urllib.parse import quote, urlencode
 
 from tools.http.builders import About, BuilderFailed
@@ -34,18 +34,26 @@ from tools.http.value_tree import ValueTree
 
 log = logging.getLogger(__name__)
 
-MAX_STORED_BYTES = 64 * 1024
-MAX_CTX_BYTES = 256 * 1024
-"""Of all values of a conversation that its document stores: they are written with it
-after each step.
-"""
-MAX_ID_CHARS = 150
-MAX_DETAIL_CHARS = 500
-MAX_TEXT_CHARS = 4_000
-MAX_HEADER_CHARS = 8_000
-MAX_URL_CHARS = 8_000
-REQUEST_S = 10.0
-"""Of a request that names no time."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLimits:
+    """Limits of the requests of an agent. Units: bytes, characters, seconds."""
+
+    stored_bytes: int = 64 * 1024
+    """Size of one stored value."""
+    ctx_bytes: int = 256 * 1024
+    """Size of all stored values of a conversation: they are written after each step."""
+    id_chars: int = 150
+    detail_chars: int = 500
+    text_chars: int = 4_000
+    header_chars: int = 8_000
+    url_chars: int = 8_000
+    request_s: float = 10.0
+    """Timeout of a request that names none."""
+
+
+REQUEST_LIMITS: Final = RequestLimits()
+
 _UNSENDABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -102,7 +110,7 @@ class _ToolRun:
     def key(self, step: str) -> str:
         """Return what an API knows the request by; a server may take no long one."""
         call_id = quote(self.call_id, safe=":")
-        if len(call_id) > MAX_ID_CHARS:
+        if len(call_id) > REQUEST_LIMITS.id_chars:
             call_id = hashlib.sha256(call_id.encode()).hexdigest()
         return f"{self.values.call_id}:{call_id}:{step}"
 
@@ -312,7 +320,7 @@ class HttpExecutor:
         assert request.url is not None
         origin, prefix = request.url.beginning(scope.lookup(("base_url",)))
         target = prefix + _target(request.url, request.params, scope)
-        if len(target) > MAX_URL_CHARS:
+        if len(target) > REQUEST_LIMITS.url_chars:
             raise TemplateFailed("template_error", "the address is too long")
         return PreparedRequest(
             method=request.method,
@@ -320,7 +328,7 @@ class HttpExecutor:
             target=target if target.startswith("/") else f"/{target}",
             headers=self._headers(request, scope, dry=dry),
             body=None if body is None else _json_bytes(body),
-            timeout_s=request.timeout_s or REQUEST_S,
+            timeout_s=request.timeout_s or REQUEST_LIMITS.request_s,
             retries=retries,
             key=key,
             secret_headers=frozenset(
@@ -342,7 +350,7 @@ class HttpExecutor:
                     raise RequestFailed("secret_missing", fact=", ".join(missing))
             value = template.render(Scope({**scope.roots, "secret": secrets}))
             text = as_text(value).strip(" ")
-            if len(text) > MAX_HEADER_CHARS or _UNSENDABLE.search(text):
+            if len(text) > REQUEST_LIMITS.header_chars or _UNSENDABLE.search(text):
                 raise TemplateFailed("template_error", f"{header} cannot hold this value")
             if value is not None:
                 headers.append((header, text))
@@ -352,7 +360,9 @@ class HttpExecutor:
         """Return the answer, masked before anything reads it. Raises: RequestFailed."""
         answer = await self._client.send(request)
         value = self.secrets.mask_value(answer.value)
-        return replace(answer, value={"text": value[:MAX_TEXT_CHARS]} if answer.is_text else value)
+        return replace(
+            answer, value={"text": value[: REQUEST_LIMITS.text_chars]} if answer.is_text else value
+        )
 
     def _failed(self, run: _ToolRun, failed: RequestFailed) -> ToolOutcome:
         """Return what the model gets of a tool that failed: its own words, else
@@ -362,7 +372,7 @@ class HttpExecutor:
         answer = run.answer
         standard: dict[str, Any] = {"success": False, "error": error}
         if answer is not None and answer.value is not None and not answer.is_text:
-            standard["detail"] = compact(answer.value)[:MAX_DETAIL_CHARS]
+            standard["detail"] = compact(answer.value)[: REQUEST_LIMITS.detail_chars]
         value = self._returned(run, run.tool.model.on_error, standard, error)
         status = None if answer is None else answer.status
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
@@ -420,13 +430,15 @@ def store_matches(
     """
     if scope.visits is None:
         scope = Scope(scope.roots, Visits())
-    left = MAX_CTX_BYTES - sum(_size(ctx[name]) for name in ctx if store and name != "transcript")
+    left = REQUEST_LIMITS.ctx_bytes - sum(
+        _size(ctx[name]) for name in ctx if store and name != "transcript"
+    )
     stored: list[str] = []
     for name, path in store.items():
         value = path.first(response, scope)
         size = _size(value)
         before = _size(ctx[name]) if name in ctx else 0
-        if size > MAX_STORED_BYTES or size - before > left:
+        if size > REQUEST_LIMITS.stored_bytes or size - before > left:
             log.warning("value_too_large", extra={"value": name})
             continue
         ctx[name] = value

@@ -15,25 +15,42 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from keyword import iskeyword
-from typing import Any, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from tools.http.problems import BadText
 from tools.http.scope import Read, Scope
 
-MAX_STEPS = 200_000
-MAX_ELEMENTS = 10_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpressionLimits:
+    """Limits of parsing and evaluating an expression."""
+
+    steps: int = 200_000
+    """Steps of one evaluation."""
+    elements: int = 10_000
+    """Elements of a list that `in` compares."""
+    chars: int = 1_000
+    """Length of the text."""
+    nodes: int = 100
+    """Nodes of the syntax tree."""
+    depth: int = 20
+    """Nesting of the syntax tree."""
+
+
+EXPRESSION_LIMITS: Final = ExpressionLimits()
 
 
 class Steps:
     """Counts what one evaluation compares inside lists and objects.
 
-    Beyond `MAX_STEPS` two of them count as different, so that no condition holds up the process.
+    Beyond `EXPRESSION_LIMITS.steps` two of them count as different, so that no condition blocks
+    the process.
     """
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = MAX_STEPS
+        self.left = EXPRESSION_LIMITS.steps
 
 
 def same(left: Any, right: Any, steps: Steps) -> bool:
@@ -86,17 +103,13 @@ def member_of(item: Any, container: Any, steps: Steps) -> bool:
     or a key.
     """
     if isinstance(container, list):
-        items = cast(list[Any], container)[:MAX_ELEMENTS]
+        items = cast(list[Any], container)[: EXPRESSION_LIMITS.elements]
         steps.left -= len(items)
         return steps.left > 0 and any(same(item, element, steps) for element in items)
     if isinstance(container, str | dict):
         return isinstance(item, str) and item in cast("dict[str, Any] | str", container)
     return False
 
-
-MAX_CHARS = 1_000
-MAX_NODES = 100
-MAX_DEPTH = 20
 
 _Evaluate = Callable[[Scope, Steps], Any]
 
@@ -136,8 +149,8 @@ class Expression:
 
 def parse_expression(source: str) -> Expression:
     """Return the parsed condition. Raises: BadText (bad_expression)."""
-    if len(source) > MAX_CHARS:
-        _refuse(f"longer than {MAX_CHARS} characters", None)
+    if len(source) > EXPRESSION_LIMITS.chars:
+        _refuse(f"longer than {EXPRESSION_LIMITS.chars} characters", None)
     indent = len(source) - len(source.lstrip())
     reader = _TreeCompiler(_renamed(source.strip()), indent)
     return Expression(source=source, node=reader.read(), reads=tuple(reader.reads))
@@ -210,8 +223,8 @@ class _TreeCompiler:
 
     def node(self, node: ast.expr, depth: int) -> _Evaluate:
         self.count(node)
-        if depth > MAX_DEPTH:
-            _refuse(f"nested deeper than {MAX_DEPTH}", self.column(node))
+        if depth > EXPRESSION_LIMITS.depth:
+            _refuse(f"nested deeper than {EXPRESSION_LIMITS.depth}", self.column(node))
         match node:
             case ast.BoolOp(op=op, values=values):
                 return _all_or_any(
@@ -232,8 +245,8 @@ class _TreeCompiler:
 
     def count(self, node: ast.expr) -> None:
         self.nodes += 1
-        if self.nodes > MAX_NODES:
-            _refuse(f"more than {MAX_NODES} parts", self.column(node))
+        if self.nodes > EXPRESSION_LIMITS.nodes:
+            _refuse(f"more than {EXPRESSION_LIMITS.nodes} parts", self.column(node))
 
     def element(self, node: ast.expr, depth: int) -> _Evaluate:
         if isinstance(node, ast.BoolOp | ast.Compare) or (

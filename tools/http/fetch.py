@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpcore2
@@ -39,19 +39,35 @@ FailCode = Literal[
     "secret_missing",
 ]  # fmt: skip
 
-MAX_ANSWER_BYTES = 256 * 1024
-MAX_DEPTH = 100
-CHUNKS_AT_ONCE = 200
-MAX_CONNECTIONS = 20
-MAX_REDIRECTS = 3
-MAX_ADDRESSES = 4
-CONNECT_S = 3.0
-KEPT_OPEN_S = 4.0
-"""Shorter than the five seconds after which common servers close: a request rarely
-meets a closing one.
-"""
-RETRY_WAITS_S = (0.2, 0.8)
-RETRY_AFTER_S = 2.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchLimits:
+    """Limits of requests to other services. Units: bytes, seconds."""
+
+    answer_bytes: int = 256 * 1024
+    """Largest body of an answer."""
+    depth: int = 100
+    """Nesting of a JSON answer."""
+    chunks_at_once: int = 200
+    """Pieces of a body read before other tasks run."""
+    connections: int = 20
+    """Open connections of one client."""
+    redirects: int = 3
+    addresses: int = 4
+    """Addresses of a host that are tried."""
+    connect_s: float = 3.0
+    kept_open_s: float = 4.0
+    """Lifetime of an idle connection. Common servers close after five seconds: a request rarely
+    meets a closing one.
+    """
+    retry_waits_s: tuple[float, ...] = (0.2, 0.8)
+    """Waits before each repetition."""
+    retry_after_s: float = 2.0
+    """Longest `Retry-After` that is waited for."""
+
+
+FETCH_LIMITS: Final = FetchLimits()
+
 KEPT_IN_URL = "%/?&=:@!$'()*+,;~-._[]"
 _REPEATABLE = frozenset(("GET", "PUT", "DELETE"))
 _TEMPORARY = frozenset((502, 503, 504))
@@ -132,16 +148,16 @@ class _RequestProgress:
 
 
 class HttpClient:
-    """Sends the requests of one agent in one workspace, over at most MAX_CONNECTIONS
+    """Sends the requests of one agent in one workspace, over at most FETCH_LIMITS.connections
     connections.
     """
 
     def __init__(self, rules: AddressRules, *, ssl_context: ssl.SSLContext | None = None) -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl_context or _ssl_context(),
-            max_connections=MAX_CONNECTIONS,
-            max_keepalive_connections=MAX_CONNECTIONS,
-            keepalive_expiry=KEPT_OPEN_S,
+            max_connections=FETCH_LIMITS.connections,
+            max_keepalive_connections=FETCH_LIMITS.connections,
+            keepalive_expiry=FETCH_LIMITS.kept_open_s,
             network_backend=CountedNetwork(_CheckedNetwork(rules)),
         )
 
@@ -176,7 +192,7 @@ class HttpClient:
 
     async def _attempts(self, request: PreparedRequest) -> HttpAnswer:
         repeatable = request.method in _REPEATABLE
-        waits = iter(RETRY_WAITS_S[: request.retries])
+        waits = iter(FETCH_LIMITS.retry_waits_s[: request.retries])
         waited = False
         while True:
             attempt = _RequestProgress()
@@ -195,7 +211,8 @@ class HttpClient:
             asked = attempt.retry_after_s
             if not repeatable:
                 return answer
-            if answer.status == 429 and not waited and asked is not None and asked <= RETRY_AFTER_S:
+            may_wait = asked is not None and asked <= FETCH_LIMITS.retry_after_s
+            if answer.status == 429 and not waited and may_wait:
                 waited = True
                 wait_s = asked if next(waits, None) is not None else None
             else:
@@ -205,7 +222,7 @@ class HttpClient:
             await asyncio.sleep(wait_s)
 
     async def _followed(self, request: PreparedRequest, attempt: _RequestProgress) -> HttpAnswer:
-        for _ in range(MAX_REDIRECTS + 1):
+        for _ in range(FETCH_LIMITS.redirects + 1):
             answer = await self._once(request, attempt)
             if isinstance(answer, HttpAnswer):
                 return answer
@@ -216,7 +233,7 @@ class HttpClient:
 
     async def _once(self, request: PreparedRequest, attempt: _RequestProgress) -> HttpAnswer | str:
         """Return the answer, or where a redirect leads."""
-        extensions = {"timeout": {"connect": CONNECT_S}, "trace": attempt.trace}
+        extensions = {"timeout": {"connect": FETCH_LIMITS.connect_s}, "trace": attempt.trace}
         url = httpcore2.URL(
             scheme=request.origin.scheme,
             host=request.origin.host,
@@ -266,8 +283,8 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                addresses = (await self._rules.check(host, port))[:MAX_ADDRESSES]
-            each_s = (timeout or CONNECT_S) / len(addresses)
+                addresses = (await self._rules.check(host, port))[: FETCH_LIMITS.addresses]
+            each_s = (timeout or FETCH_LIMITS.connect_s) / len(addresses)
             stream = await self._first(addresses, port, each_s, local_address, socket_options)
         except TimeoutError:
             raise httpcore2.ConnectTimeout from None
@@ -314,7 +331,7 @@ def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
 
 
 async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
-    """Return the decoded body, at most MAX_ANSWER_BYTES. Raises: RequestFailed."""
+    """Return the decoded body, at most FETCH_LIMITS.answer_bytes. Raises: RequestFailed."""
     decoder = None
     if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
         decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -324,14 +341,19 @@ async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
     chunks = 0
     async for chunk in response.aiter_stream():
         chunks += 1
-        if chunks % CHUNKS_AT_ONCE == 0:  # thousands of tiny ones come without a wait between them
+        # Thousands of tiny chunks arrive without a wait between them.
+        if chunks % FETCH_LIMITS.chunks_at_once == 0:
             await asyncio.sleep(0)
         try:
-            data = decoder.decompress(chunk, MAX_ANSWER_BYTES + 1 - len(read)) if decoder else chunk
+            data = (
+                decoder.decompress(chunk, FETCH_LIMITS.answer_bytes + 1 - len(read))
+                if decoder
+                else chunk
+            )
         except zlib.error:
             raise RequestFailed("not_json", sent=True) from None
         read += data
-        if len(read) > MAX_ANSWER_BYTES:
+        if len(read) > FETCH_LIMITS.answer_bytes:
             raise RequestFailed("too_large", sent=True)
     return bytes(read)
 
@@ -346,10 +368,14 @@ def _parsed(status: int, content_type: str, body: bytes) -> HttpAnswer:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         if answer.ok and "json" in content_type.lower():
-            code = "too_deep" if body.count(b"[") + body.count(b"{") > MAX_DEPTH else "not_json"
+            code = (
+                "too_deep"
+                if body.count(b"[") + body.count(b"{") > FETCH_LIMITS.depth
+                else "not_json"
+            )
             raise RequestFailed(code, fact=str(status), sent=True) from None
         return replace(answer, value=body.decode(errors="replace"), is_text=True)
-    if is_deeper(value, MAX_DEPTH):
+    if is_deeper(value, FETCH_LIMITS.depth):
         raise RequestFailed("too_deep", sent=True)
     return replace(answer, value=value)
 

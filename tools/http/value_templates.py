@@ -9,17 +9,26 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from tools.http.filters import FILTERS, TemplateFailed, as_text, percent_encoded
 from tools.http.problems import BadText
 from tools.http.scope import Read, Scope, ValuePath
 
-__all__ = ["MAX_RENDERED_CHARS", "Insert", "TemplateFailed", "ValueTemplate", "parse_template"]
+__all__ = ["TEMPLATE_LIMITS", "Insert", "TemplateFailed", "ValueTemplate", "parse_template"]
 
-MAX_PLACEHOLDERS = 100
-MAX_PLACEHOLDER_CHARS = 2_000
-MAX_RENDERED_CHARS = 256_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateLimits:
+    """Limits of a template. Units: characters."""
+
+    placeholders: int = 100
+    """Number of placeholders."""
+    placeholder_chars: int = 2_000
+    rendered_chars: int = 256_000
+
+
+TEMPLATE_LIMITS: Final = TemplateLimits()
 
 Insert = Literal["value", "text", "url"]
 """How a value is written: `value` keeps the type of a lone placeholder, `text` always gives text,
@@ -70,7 +79,7 @@ class ValueTemplate:
         text = "".join(
             part if isinstance(part, str) else as_text(part.value(scope)) for part in parts
         )
-        if len(text) > MAX_RENDERED_CHARS:
+        if len(text) > TEMPLATE_LIMITS.rendered_chars:
             raise TemplateFailed("template_error", "the rendered text is too large")
         return text
 
@@ -101,9 +110,11 @@ def parse_template(text: str) -> ValueTemplate:
     reads: list[Read] = []
     position, count = 0, 0
     while (start := text.find("{{", position)) >= 0:
-        if (count := count + 1) > MAX_PLACEHOLDERS:
+        if (count := count + 1) > TEMPLATE_LIMITS.placeholders:
             raise BadText(
-                "bad_template", f"more than {MAX_PLACEHOLDERS} placeholders", column=start + 1
+                "bad_template",
+                f"more than {TEMPLATE_LIMITS.placeholders} placeholders",
+                column=start + 1,
             )
         reader = _PlaceholderReader(text, start + 2)
         if position < start:
@@ -122,7 +133,7 @@ class _PlaceholderReader:
     def __init__(self, text: str, position: int) -> None:
         self.text = text
         self.position = position
-        self.limit = position + MAX_PLACEHOLDER_CHARS
+        self.limit = position + TEMPLATE_LIMITS.placeholder_chars
         self.reads: list[Read] = []
 
     def placeholder(self) -> Placeholder | str:

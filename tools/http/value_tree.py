@@ -14,7 +14,7 @@ from tools.http.filters import TemplateFailed
 from tools.http.json_paths import Path, parse_path
 from tools.http.problems import BadText
 from tools.http.scope import Read, Scope
-from tools.http.value_templates import MAX_RENDERED_CHARS, ValueTemplate, parse_template
+from tools.http.value_templates import TEMPLATE_LIMITS, ValueTemplate, parse_template
 
 MAX_DEPTH = 20
 
@@ -46,7 +46,7 @@ class ValueTree:
         value = _rendered(self.parts, scope, drop_null)
         if value is _OMITTED:
             return None
-        if self.texts and len(json.dumps(value)) > MAX_RENDERED_CHARS:
+        if self.texts and len(json.dumps(value)) > TEMPLATE_LIMITS.rendered_chars:
             raise TemplateFailed("template_error", "the rendered value is too large")
         return value
 

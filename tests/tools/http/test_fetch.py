@@ -43,7 +43,9 @@ async def client(api: RawApi) -> AsyncGenerator[HttpClient]:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "RETRY_WAITS_S", (0.0, 0.0))
+    monkeypatch.setattr(
+        fetch, "FETCH_LIMITS", replace(fetch.FETCH_LIMITS, retry_waits_s=(0.0, 0.0))
+    )
 
 
 async def failing(client: HttpClient, asked: PreparedRequest) -> RequestFailed:
