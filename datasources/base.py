@@ -1,21 +1,21 @@
-"""The seams to stored data: what a graph source, a record store and a database must do.
+"""The seams to stored data: graph sources, record stores and databases.
 
-A source is opened for one workspace; a graph of another workspace does not exist for it. Every
-implementation runs the whole contract suite in `tests/contracts`.
+A source belongs to one workspace; a graph of another workspace does not exist for it. Every
+implementation passes the whole contract suite in `tests/contracts`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, Unpack, runtime_checkable
+from typing import Any, Literal, Protocol, Self, Unpack
 
-from datasources.batches import BatchHits, BatchRequest
 from datasources.everywhere import FoundNode, WideHits
-from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
-from datasources.links import Direction, Link, LinkWalk, NodeChoice, TypedLink
+from datasources.hits import NodeVector, Vector, VectorInfo
+from datasources.links import Direction, Link, LinkWalk, TypedLink
 from datasources.record_kinds import QueryOptions, Where
+from datasources.search import SearchHits, SearchRequest
 from datasources.types import (
     Edge,
     Graph,
@@ -28,7 +28,44 @@ from datasources.types import (
 )
 
 
-@runtime_checkable
+class ForeignVectors(Protocol):
+    """Optional ability: vectors that another program stored without naming their model."""
+
+    async def count_unmarked_vectors(self) -> dict[int, int]:
+        """Returns the number of nodes of the workspace with such a vector, by its length.
+
+        In a workspace with many of them only the first are counted.
+        """
+        ...
+
+    async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
+        """Returns these vectors by node. Raises: GraphNotFound."""
+        ...
+
+    async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
+        """Stores model, hash and the vector of the name; the vector of the content is kept.
+
+        Returns the number of nodes that still exist. Raises: GraphNotFound, InvalidMutation.
+        """
+        ...
+
+
+class IndexBuilder(Protocol):
+    """Optional ability: search indexes that are built in the background, or now on request."""
+
+    async def build_indexes(self, graph_key: str) -> None:
+        """Brings the indexes of a graph up to date. Raises: GraphNotFound."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """The optional abilities of a source; None means that it lacks one."""
+
+    foreign_vectors: ForeignVectors | None = None
+    index_builder: IndexBuilder | None = None
+
+
 class GraphDataSource(Protocol):
     """Reads the graphs of one workspace.
 
@@ -39,12 +76,17 @@ class GraphDataSource(Protocol):
     @property
     def workspace(self) -> str: ...
 
+    @property
+    def abilities(self) -> Abilities:
+        """The declared optional abilities; callers never look for methods instead."""
+        ...
+
     async def list_graphs(self) -> list[Graph]: ...
 
     async def get_graph(self, graph_key: str) -> Graph: ...
 
     async def get_versions(self, graph_key: str) -> GraphVersions:
-        """Return the graph and a mark of its vectors; one round trip."""
+        """Returns the graph and a mark of its vectors; one round trip."""
         ...
 
     async def get_stats(self, graph_key: str) -> GraphStats: ...
@@ -57,9 +99,7 @@ class GraphDataSource(Protocol):
         after: str | None = None,
         limit: int | None = None,
     ) -> list[Node]:
-        """Return nodes whose key is greater than `after`; pages of a large graph are
-        read with it.
-        """
+        """Returns nodes whose key is greater than `after`; large graphs are read in pages."""
         ...
 
     async def get_edges(
@@ -70,19 +110,19 @@ class GraphDataSource(Protocol):
         after: str | None = None,
         limit: int | None = None,
     ) -> list[Edge]:
-        """Return edges whose key is greater than `after`, as `get_nodes` does."""
+        """Returns edges whose key is greater than `after`, as `get_nodes` does."""
         ...
 
     async def get_nodes_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Node]:
-        """Return the nodes that exist, in the order asked for, each once; one round trip."""
+        """Returns the nodes that exist, in the order of `keys`, each once; one round trip."""
         ...
 
     async def get_edges_by_key(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        """Return the edges that exist, as `get_nodes_by_key` does."""
+        """Returns the edges that exist, as `get_nodes_by_key` does."""
         ...
 
     async def get_edges_of(self, graph_key: str, keys: Sequence[str]) -> list[Edge]:
-        """Return every edge that starts or ends at one of the nodes; one round trip."""
+        """Returns every edge that starts or ends at one of the nodes; one round trip."""
         ...
 
     async def get_links(
@@ -93,33 +133,29 @@ class GraphDataSource(Protocol):
         limit: int | None = None,
         max_degree: int | None = None,
     ) -> list[Link]:
-        """Return the ends of the edges of these nodes, one per edge, in edge-key order.
+        """Returns the ends of the edges of these nodes, one per edge, in edge-key order.
 
-        Nodes with more than `max_degree` edges are passed over. Lighter than `get_edges_of`: no
-        document is built.
+        Nodes with more than `max_degree` edges are skipped. Cheaper than `get_edges_of`: no
+        document is read.
         """
         ...
 
     async def get_typed_links(self, graph_key: str, wanted: LinkWalk) -> list[TypedLink]:
-        """Return the edges that a walk finds, in any order; one round trip."""
+        """Returns the edges that a walk finds, in any order; one round trip."""
         ...
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
-        """Return the node types of this workspace and of `root` (ours wins), optionally
-        some of them.
+        """Returns the node types of this workspace and of `root`, all or those named.
+
+        A type of the workspace replaces one of `root`.
         """
         ...
 
-    async def search_text(
-        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
-    ) -> list[Hit]:
-        """Return the best nodes by BM25 of their words (`content`: all text, `name`:
-        key, label, type).
-        """
-        ...
+    async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
+        """Returns the best nodes by words and by vector, in all text and in names; one round trip.
 
-    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        """Return the nodes whose vectors are nearest."""
+        Words are those of all text (`content`) or of key, label and type (`name`).
+        """
         ...
 
     async def get_neighborhood(
@@ -130,88 +166,43 @@ class GraphDataSource(Protocol):
         max_depth: int,
         direction: Direction = "any",
         limit: int,
+        with_types: bool = False,
     ) -> Subgraph:
-        """Return the nodes within `max_depth` edges of the seeds, breadth first, at most `limit`.
+        """Returns the nodes within `max_depth` edges of the seeds, breadth first, at most `limit`.
 
         Order: existing seeds as given, then level by level, each level by key. Edges: all with
-        both ends inside, by key.
+        both ends inside, by key. `with_types` adds the stored types of these nodes. One round trip.
         """
         ...
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
-        """Return model and hash of the stored vectors of these nodes (absent: none stored).
+        """Returns model and hash of the stored vectors; nodes without a vector are left out.
 
-        The model is empty where another program stored a vector without saying whose it is.
+        The model is empty for a vector that another program stored without naming it.
         """
         ...
 
     async def get_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, NodeVector]:
-        """Return the stored vectors of these nodes (an undo restores them)."""
+        """Returns the stored vectors of these nodes, which an undo restores."""
         ...
 
     async def find_users(
         self, entries: Sequence[str], *, limit: int, graphs: Sequence[str] | None = None
     ) -> list[FoundNode]:
-        """Return the nodes that have one of these entries (`datasources.uses`), by graph and key.
+        """Returns the nodes that have one of these entries (`datasources.uses`), by graph and key.
 
-        Of all graphs of the workspace, or of those named; one round trip.
+        Searches all graphs of the workspace, or those named; one round trip.
         """
         ...
 
     async def search_everywhere(
-        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+        self, asked: SearchRequest, graphs: Sequence[str] | None = None
     ) -> WideHits:
-        """Search text, names and meanings of all graphs, or those named, without
-        links or first nodes.
+        """Searches all graphs of the workspace, or those named, by words and by vector.
 
-        Scores are those of one graph that holds them all.
+        Scores are those of one graph that holds all nodes. Names, first nodes and links are not
+        returned.
         """
-        ...
-
-
-@runtime_checkable
-class UnmarkedVectors(Protocol):
-    """Optional ability of a source: it may hold vectors of another program that name no model."""
-
-    async def count_unmarked_vectors(self) -> dict[int, int]:
-        """Returns how many nodes of the workspace have such a vector, by length; of many
-        nodes the first.
-        """
-        ...
-
-    async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Stores model, hash and vector of the name beside the vector of the content, which stays
-        as it is.
-
-        Returns the number of nodes that are still there. Raises: GraphNotFound, InvalidMutation.
-        """
-        ...
-
-    async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
-        """Return these vectors by node. Raises: GraphNotFound."""
-        ...
-
-
-NamedHits = Callable[[Sequence[Hit], Sequence[Hit]], Sequence[str]]
-"""Picks from the hits in all text and in names the nodes whose names are
-read; see `text.names_of`.
-"""
-
-
-class LinkTables(Protocol):
-    """The two reads of a retrieval: by `ComputedTables` from any source, or by what a BatchSource
-    answered.
-    """
-
-    async def search_hits(self, graph_key: str, asked: BatchRequest, named: NamedHits) -> BatchHits:
-        """Searches all text and names, by words and by vector, without links or first nodes.
-
-        `names` are those of the hits of words that `named` picks.
-        """
-        ...
-
-    async def get_chosen(self, graph_key: str, wanted: NodeChoice) -> Subgraph:
-        """Returns the nodes that are chosen from links, and the edges among them."""
         ...
 
 
@@ -235,24 +226,22 @@ class RecordWrite:
     expected_version: str | None
 
     def stored(self, version: str | None) -> Record | None:
-        """Return the record that this write leaves, None where it deletes it."""
+        """Returns the record after this write, None if it deletes it."""
         if self.data is None:
             return None
         return Record(kind=self.kind, key=self.key, data=self.data, version=version)
 
 
-@runtime_checkable
 class MutableGraphDataSource(GraphDataSource, Protocol):
     """Writes the graphs of one workspace."""
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
     ) -> Graph:
-        """Store a new graph and return it: empty at revision 0, or filled by a mutation
-        at revision 1.
+        """Stores a new graph and returns it: empty at revision 0, or with content at revision 1.
 
-        One transaction, which record writes join where there is a mutation: nobody sees the graph
-        without its content.
+        One transaction with the mutation and the record writes: no reader sees the graph without
+        its content.
         Raises: GraphExists, also for another workspace's key, and what `apply` raises.
         """
         ...
@@ -266,9 +255,9 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
         expected_revision: int | None = None,
         records: Sequence[RecordWrite] = (),
     ) -> int:
-        """Apply a mutation and record writes in one transaction and return the new revision.
+        """Applies a mutation and record writes in one transaction and returns the new revision.
 
-        `expected_revision` None applies to whatever is there.
+        `expected_revision` None accepts any revision.
         Raises: RevisionConflict, RecordConflict, InvalidMutation (unknown key deleted, dangling
         edge, wrong graph, unknown sheet); then nothing has changed.
         """
@@ -277,8 +266,9 @@ class MutableGraphDataSource(GraphDataSource, Protocol):
     async def put_node_config(self, config: NodeTypeConfig) -> None: ...
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Store vectors without a new revision; those of vanished nodes are left out.
-        Return how many.
+        """Stores vectors without a new revision and returns their number.
+
+        Vectors of nodes that no longer exist are left out.
         """
         ...
 
@@ -290,8 +280,9 @@ class RecordStore(ABC):
     async def get(self, kind: str, key: str) -> Record | None: ...
 
     async def put(self, record: Record, *, expected_version: str | None) -> Record:
-        """Store if the stored version is `expected_version` (None: if
-        absent). Raises: RecordConflict.
+        """Stores a record if the stored version is `expected_version` (None: no record yet).
+
+        Raises: RecordConflict.
         """
         kind = record.kind
         key = record.key
@@ -301,27 +292,26 @@ class RecordStore(ABC):
         return stored
 
     async def delete(self, kind: str, key: str, *, expected_version: str) -> None:
-        """Delete if the stored version is `expected_version`. Raises: RecordConflict."""
+        """Deletes a record if its version is `expected_version`. Raises: RecordConflict."""
         await self.write(
             [RecordWrite(kind=kind, key=key, data=None, expected_version=expected_version)]
         )
 
     @abstractmethod
     async def write(self, writes: Sequence[RecordWrite]) -> list[Record | None]:
-        """Carry out writes in one transaction: all, or none of them. Raises: RecordConflict.
+        """Applies all writes in one transaction, or none. Raises: RecordConflict.
 
-        Returns what each record is then, its data as given; None of a deleted one.
+        Returns the new records in the order of the writes, None for a deleted one.
         """
 
     @abstractmethod
     async def query(
         self, kind: str, where: Where | None = None, **how: Unpack[QueryOptions]
     ) -> list[Record]:
-        """Return records whose indexed fields equal `where`; ties and default order by key.
+        """Returns records whose indexed fields equal `where`; ties and default order by key.
 
-        A bounded query goes along the index of its `order_by` field, others along that of
-        a field of
-        `where`: bounds that most records keep are no help.
+        A bounded query uses the index of its `order_by` field, others that of a field of `where`:
+        bounds that most records satisfy are no help.
         Raises: UnknownIndexField for a field that the kind does not declare in RECORD_INDEXES.
         """
 
@@ -341,7 +331,7 @@ Outcome = Literal["ok", "left out", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearsalStep:
-    """One part of a rehearsal on a server. Units: `ms` is how long it took."""
+    """One part of a rehearsal on a server. Units: `ms` is its duration."""
 
     name: str
     status: Outcome
@@ -362,11 +352,11 @@ class Database(Protocol):
     def records(self, workspace: str) -> RecordStore: ...
 
     async def workspaces(self, kind: str | None = None) -> list[str]:
-        """Return the names of the workspaces that have graphs, or records of a kind, in order."""
+        """Returns the workspaces that have graphs, or records of a kind, in order."""
         ...
 
     async def check(self) -> list[Finding]:
-        """Look at the store's health; never raises for what it can report."""
+        """Checks the store's health; reports problems instead of raising."""
         ...
 
     async def __aenter__(self) -> Self: ...

@@ -1,7 +1,7 @@
-"""Nodes found in all graphs of a workspace.
+"""Hits in all graphs of a workspace.
 
-Their scores are those of one large graph: words count by all nodes of the workspace, and
-of it alone.
+Scores are those of one large graph: words are weighted by all nodes of the workspace, and by those
+of no other.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from datasources.hits import Hit
+from datasources.search import SearchHits
 from datasources.types import Node, ScoredNode
 
 NodeName = tuple[str, str]
-"""A graph's key and a node's."""
+"""The keys of a graph and of a node."""
 WideHit = tuple[NodeName, float]
 
 
@@ -27,7 +29,7 @@ class FoundNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WideHits:
-    """Best hits of four searches over all graphs, best first, and the nodes of the best."""
+    """The hits of four searches over all graphs, best first, and their nodes."""
 
     text: Sequence[WideHit] = ()
     name: Sequence[WideHit] = ()
@@ -37,7 +39,7 @@ class WideHits:
 
     @property
     def names(self) -> list[NodeName]:
-        """All that is found, each once."""
+        """The nodes of all hits, each once."""
         return list(dict.fromkeys(name for of in SEARCHES for name, _ in getattr(self, of)))
 
 
@@ -47,7 +49,7 @@ SEARCHES = ("text", "name", "vector", "name_vector")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphHits:
-    """What was found in one graph, best first. Scores are relative to the best of all graphs."""
+    """The hits of one graph, best first. Scores are relative to the best of all graphs."""
 
     key: str
     name: str
@@ -55,17 +57,31 @@ class GraphHits:
     hits: Sequence[ScoredNode]
 
 
+def of_graph(graph_key: str, hits: SearchHits) -> WideHits:
+    """Returns the hits of one graph as hits of all."""
+
+    def wide(of_one: Sequence[Hit]) -> list[WideHit]:
+        return [((graph_key, hit.key), hit.score) for hit in of_one]
+
+    return WideHits(
+        text=wide(hits.text),
+        name=wide(hits.name),
+        vector=wide(hits.vector),
+        name_vector=wide(hits.name_vector),
+    )
+
+
 def joined(parts: Sequence[WideHits], limit: int) -> WideHits:
-    """Return the best hits of several searches."""
+    """Returns the best hits of several answers."""
 
     def best(of: str) -> list[WideHit]:
-        found: Iterator[WideHit] = (hit for part in parts for hit in getattr(part, of))
-        return sorted(found, key=lambda hit: (-hit[1], hit[0]))[:limit]
+        hits: Iterator[WideHit] = (hit for part in parts for hit in getattr(part, of))
+        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
 
     return replace(WideHits(), **{of: best(of) for of in SEARCHES})
 
 
 def with_nodes(hits: WideHits, nodes: Mapping[NodeName, FoundNode]) -> WideHits:
-    """Return the hits of the nodes that are there, with these."""
+    """Returns the hits of these nodes, with the nodes."""
     kept = {of: [hit for hit in getattr(hits, of) if hit[0] in nodes] for of in SEARCHES}
     return replace(hits, nodes=nodes, **kept)

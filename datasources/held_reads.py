@@ -1,6 +1,4 @@
-"""Reads of graphs whose documents are all held in memory, and the walks along edges
-that sources share.
-"""
+"""Reads of graphs held whole in memory, and walks along edges that stores share."""
 
 from __future__ import annotations
 
@@ -16,9 +14,10 @@ from typing import TypeVar
 from datasources.builtin_types import types_by_name
 from datasources.everywhere import FoundNode
 from datasources.held_links import HeldLinks
-from datasources.hits import Hit, SearchField
+from datasources.hits import FIELDS, Hit, SearchField
 from datasources.lexical import LexicalIndex
 from datasources.links import Direction, Link, LinkWalk, TypedLink
+from datasources.search import SearchHits, SearchRequest, keys_to_name, names_by_key
 from datasources.text import node_text, tokenize
 from datasources.types import Edge, Graph, GraphStats, Node, NodeTypeConfig, Subgraph
 from datasources.uses import entries_of
@@ -33,9 +32,7 @@ def page_of(
     after: str | None = None,
     limit: int | None = None,
 ) -> list[E]:
-    """Return the first `limit` elements of a sheet with keys greater than `after`, in
-    the order given.
-    """
+    """Returns the first `limit` elements of a sheet with keys greater than `after`, in order."""
     found = (
         e
         for e in elements
@@ -45,18 +42,17 @@ def page_of(
 
 
 EdgesOf = Callable[[Sequence[str], int, int], Iterable[TypedLink]]
-"""Reads the edges of nodes in edge-key order, but for those of nodes with more edges than the first
-number says; of more nodes than the second says, those of the nodes with the fewest.
+"""Reads the edges of nodes, in edge-key order. The first number is the maximum number of edges of a
+node, the second the maximum number of nodes: those with the fewest edges are taken.
 """
 
 
-WIDTH = 300
-"""Typed paths lead on from so many nodes of a step, those with the fewest edges."""
+WIDTH = 300  # maximum number of nodes from which a step of a typed path goes on
 
 
 def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
-    """Return what `GraphDataSource.get_typed_links` does."""
-    found: Mapping[TypedLink, None] = {}
+    """Returns the result of `GraphDataSource.get_typed_links`."""
+    reached: Mapping[TypedLink, None] = {}
     labels = wanted.labels
     limit = wanted.limit
     seen = set(wanted.keys)
@@ -65,16 +61,16 @@ def walk_typed(edges_of: EdgesOf, wanted: LinkWalk) -> list[TypedLink]:
         read = edges_of(
             sorted(level), *((wanted.max_degree, WIDTH) if step else (limit, len(level)))
         )
-        meant = read if labels is None else (link for link in read if link.label in labels)
-        links = dict.fromkeys(islice(meant, limit))
-        found = {**found, **links} if found else links
+        chosen = read if labels is None else (link for link in read if link.label in labels)
+        links = dict.fromkeys(islice(chosen, limit))
+        reached = {**reached, **links} if reached else links
         if step + 1 == wanted.steps:
             break
         level = {key for source, target, _ in links for key in (source, target)} - seen
         if not level:
             break
         seen |= level
-    return list(found)
+    return list(reached)
 
 
 def breadth_first(
@@ -84,10 +80,10 @@ def breadth_first(
     max_depth: int,
     limit: int,
 ) -> dict[Place, int]:
-    """Return the depths of the nodes around the seeds: level by level, each by key.
+    """Returns the depths of the nodes around the seeds: level by level, each by key.
 
-    Nodes are given by their keys, or by what sorts as these do. `next_of` returns the nodes that
-    edges of a level's nodes lead to.
+    Nodes are given by their keys, or by numbers in the same order. `next_of` returns the nodes at
+    the other ends of the edges of a level's nodes.
     """
     level = list(dict.fromkeys(seeds))[: max(0, limit)]
     depths = dict.fromkeys(level, 0)
@@ -101,7 +97,7 @@ def breadth_first(
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of a node as it read with a type, in a graph of a language."""
+    """The words of a node with a type, in a graph of a language."""
 
     node: Node
     config: NodeTypeConfig | None
@@ -119,8 +115,7 @@ class _Words:
 class HeldGraph:
     """One graph at one moment: its documents by key, in key order.
 
-    `words` and `uses` are handed on from one moment to the next: those of a node that did
-    not change stay.
+    `words` and `uses` are passed on to the next moment: those of unchanged nodes are kept.
     """
 
     graph: Graph
@@ -144,16 +139,16 @@ class HeldGraph:
         return self.held_links
 
     def stats(self, models: Iterable[str]) -> GraphStats:
-        """Return its counts. `models`: of the vectors of its nodes."""
+        """Returns its counts. `models` are those of the vectors of its nodes."""
         types = Counter(node.type for node in self.nodes.values())
         return GraphStats(
             nodes=len(self.nodes), edges=len(self.edges), types=types, vectors=Counter(models)
         )
 
-    def search(
+    def search_text(
         self, query: str, limit: int, search_field: SearchField, types: Sequence[NodeTypeConfig]
     ) -> list[Hit]:
-        """Search the nodes' words as they read with these stored types. From any thread."""
+        """Returns the best nodes by their words with these stored types. Thread-safe."""
         with self.lock:
             words = self.read_with(types)
             index = self.indexes.get(search_field)
@@ -162,8 +157,20 @@ class HeldGraph:
                 index = self.indexes[search_field] = LexicalIndex.build(documents)
             return index.search(tokenize(query), limit)
 
+    def search_words(self, request: SearchRequest, types: Sequence[NodeTypeConfig]) -> SearchHits:
+        """Returns the hits of words that a request asks for, and their names. Thread-safe."""
+        text, name = (
+            self.search_text(request.query, request.limit, part, types)
+            if request.searches_words(part)
+            else []
+            for part in FIELDS
+        )
+        named = keys_to_name(text, name) if request.with_names else []
+        names = names_by_key(self.nodes[key] for key in named)
+        return SearchHits(text=text, name=name, names=names)
+
     def read_with(self, types: Sequence[NodeTypeConfig]) -> Mapping[str, _Words]:
-        """Return the words of each node as it reads with these stored types."""
+        """Returns the words of each node with these stored types."""
         if self.types is None or not _are_same(self.types, types):
             names = types_by_name(types)
             self.words = {
@@ -181,7 +188,7 @@ class HeldGraph:
         return _Words.of(node, config, language)
 
     def users(self, entries: Sequence[str]) -> list[FoundNode]:
-        """Return the nodes that have one of the entries."""
+        """Returns the nodes that have one of the entries."""
         known = self.uses
         wanted = frozenset(entries)
         self.uses = {
@@ -195,7 +202,7 @@ class HeldGraph:
         ]
 
     def found(self, key: str) -> FoundNode:
-        """Return one of its nodes as reads of all graphs do."""
+        """Returns one of its nodes as reads of all graphs do."""
         return FoundNode(graph_key=self.graph.key, graph_name=self.graph.name, node=self.nodes[key])
 
 
@@ -204,11 +211,15 @@ def _are_same(old: Sequence[NodeTypeConfig], new: Sequence[NodeTypeConfig]) -> b
 
 
 class HeldReads(ABC):
-    """Those methods of GraphDataSource that need no more than the documents of a graph."""
+    """The methods of GraphDataSource that need only the documents of a graph."""
 
     @abstractmethod
     def held(self, graph_key: str) -> HeldGraph:
-        """Return a graph's documents. Raises: GraphNotFound."""
+        """Returns a graph's documents. Raises: GraphNotFound."""
+
+    @abstractmethod
+    async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
+        """Returns the stored types."""
 
     async def get_nodes(
         self,
@@ -262,6 +273,7 @@ class HeldReads(ABC):
         max_depth: int,
         direction: Direction = "any",
         limit: int,
+        with_types: bool = False,
     ) -> Subgraph:
         graph = self.held(graph_key)
         nodes = graph.nodes
@@ -272,7 +284,11 @@ class HeldReads(ABC):
             return links.next_to(level, direction)
 
         depths = breadth_first(seeds, next_of, max_depth=max_depth, limit=limit)
-        inside = links.edges_inside(depths.keys())
+        inside = tuple(nodes[key] for key in depths)
+        types = sorted({node.type for node in inside}) if with_types else []
         return Subgraph(
-            nodes=tuple(nodes[key] for key in depths), edges=tuple(inside), depths=depths
+            nodes=inside,
+            edges=tuple(links.edges_inside(depths.keys())),
+            depths=depths,
+            configs=tuple(await self.get_node_configs(types)) if types else (),
         )

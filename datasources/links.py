@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -76,26 +76,3 @@ class LinkTable:
             return self
         more = other.led_by(self.keys)
         return LinkTable(keys=more.keys, ends=np.concatenate([self.ends, more.ends]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeChoice:
-    """Which nodes are chosen: those that `choose` names from links, of a table that `keys` lead.
-
-    The links are those of the first `walked` keys, in any order, and those of the nodes that
-    `further` names from these, but for nodes of more than `max_degree` edges. A link may come
-    twice. Where the first have more links than the limit, those of them that have more than their
-    share of it are passed over.
-    """
-
-    keys: Sequence[str]
-    walked: int
-    further: Callable[[LinkTable], Sequence[str]]
-    choose: Callable[[LinkTable], Sequence[str]]
-    limit: int
-    max_degree: int
-
-    @property
-    def first(self) -> Sequence[str]:
-        """The keys whose links are read first."""
-        return self.keys[: self.walked]

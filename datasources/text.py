@@ -20,7 +20,7 @@ from languages.reading import folders, topic
 MAX_FIELD_CHARS = 20_000
 """Longer code or data is indexed up to here: one node must not drown a graph."""
 
-_LABEL_FIELDS = ("name", "title", "label", "displayName")
+LABEL_FIELDS = ("name", "title", "label", "displayName")
 
 # A run of capitals before a capitalised word, a word, capitals, digits, or letters beyond ASCII.
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\W\d_a-zA-Z]+")
@@ -112,7 +112,7 @@ def node_label(node: Node, config: NodeTypeConfig | None = None) -> str:
 def label_in(data: Any) -> str:
     """Return the name or title that a node's data give it, empty where they give none."""
     if type(data) is dict or isinstance(data, Mapping):  # the first is known at once
-        for field in _LABEL_FIELDS:
+        for field in LABEL_FIELDS:
             value = cast(Mapping[str, Any], data).get(field)
             if isinstance(value, str) and value.strip():
                 return value.strip()
@@ -120,15 +120,9 @@ def label_in(data: Any) -> str:
 
 
 def names_of(key: str, data: Any) -> list[str]:
-    """Return what a node may be called: its label, and its data's aliases."""
+    """Returns the names of a node: its label and the aliases in its data, at most `MAX_NAMES`."""
     aliases: Any = cast(Mapping[str, Any], data).get("aliases") if isinstance(data, Mapping) else ()
-    return called(label_in(data) or key, aliases)
-
-
-def called(label: Any, aliases: Any) -> list[str]:
-    """Return the texts among a label and aliases, which may be a list or one
-    text; at most `MAX_NAMES`.
-    """
+    label = label_in(data) or key
     listed: list[Any] = [label, *(aliases if isinstance(aliases, list | tuple) else [aliases])]
     return [name for name in listed[:MAX_NAMES] if isinstance(name, str)]
 

@@ -287,12 +287,14 @@ class ScoredNode:
 class Subgraph:
     """Nodes in order of discovery and every edge with both ends among them, by key.
 
-    `depths` gives each node's distance in edges from the nearest seed (seeds: 0).
+    `depths` gives each node's distance in edges from the nearest seed (seeds: 0). `configs` are the
+    stored types of the nodes, if they were asked for.
     """
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     depths: Mapping[str, int] = field(default_factory=dict[str, int])
+    configs: tuple[NodeTypeConfig, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 
-from datasources.batches import BatchRequest
+from datasources.search import SearchRequest
 from datasources.text import node_label
 from datasources.types import ScoredNode
 from graphrag.agent.thread_store import Thread
@@ -210,7 +210,7 @@ async def _in(
     person = place.person
     graphs, wide, threads, approvals = await asyncio.gather(
         source.list_graphs(),
-        source.search_everywhere(BatchRequest(query=q, limit=limit)),
+        source.search_everywhere(SearchRequest(query=q, limit=limit)),
         place.services.threads.list(person, limit=MAX_READ),
         place.services.approvals.list(limit=MAX_READ, by=person),
     )

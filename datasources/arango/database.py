@@ -13,12 +13,12 @@ from datasources.arango import layout, setup, statements_search, statements_writ
 from datasources.arango import statements_read as read
 from datasources.arango.address import ArangoAddress
 from datasources.arango.connection import ArangoConnection
-from datasources.arango.graph_documents import NO_WORDS
 from datasources.arango.large_changes import finish_changes
 from datasources.arango.records import ArangoRecords
 from datasources.arango.search import EXACT_NODES, NO_LIMIT, SharedState
 from datasources.arango.source import ArangoSource
 from datasources.arango.statements import CONSTANTS, Statement
+from datasources.arango.type_words import NO_WORDS
 from datasources.base import Finding, MutableGraphDataSource, RecordStore
 from datasources.errors import DatabaseUnprepared, SourceError, SourceUnavailable
 from datasources.types import is_storable

@@ -1,20 +1,20 @@
 """Converts documents between our form, with local keys, and ArangoDB's, with keys and fields
 of its own.
 
-Decision: a key that the server takes is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
-other is percent-encoded, or where that is too long replaced by a digest; the document then holds
-its local key in `localKey`, which is what readers go by.
+Decision: a key that the server accepts is stored as Nodius writes it, `{graphKey}-{localKey}`. Any
+other is percent-encoded, or replaced by a digest if that is too long; the document then holds its
+local key in `localKey`, which readers use.
 
 Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then
-share a document key; the later write is refused by name, and neither reads or overwrites the other.
-To encode them would lose the documents of Nodius, which a key alone does not tell from ours, or
-cost two look-ups a key. To occupy keys of a graph in advance one must own the graph of the part
-before a hyphen and guess local keys: those made for editors and proposals are random.
+share a document key: the later write is refused by name, and neither reads or overwrites the other.
+Encoding them would lose the documents of Nodius, whose keys look like ours, or cost two look-ups
+a key. To occupy keys of a graph in advance, somebody must own the graph named by the part before a
+hyphen and guess local keys: those made for editors and proposals are random.
 
-A node is stored with its own words; those of its type are counted in when a question is asked, so a
-type may change without a write to its nodes. `of` is a digest of the fields that `Node` declares as
-searched and of the version of its words: where it no longer fits, another program wrote the node,
-which is searched by its text until `nodius db init` gives it words.
+A node is stored with its own words (for those of its type see `type_words`). `of` is a digest of
+the fields that `Node` declares as searched and of the version of its words. If it no longer
+matches, another program wrote the node, which is searched by its text until `nodius db init` counts
+its words.
 
 Source: ArangoDB 3.12 documentation, "Document keys" (254 bytes of a few ASCII characters).
 """
@@ -25,8 +25,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,19 +35,22 @@ from datasources.arango.layout import LOCAL_KEY, NODES
 from datasources.hits import NodeVector, Vector
 from datasources.links import Link
 from datasources.mutations import encode_document
-from datasources.text import MAX_FIELD_CHARS, label_in, letters, node_text, tokenize
+from datasources.text import label_in, letters, node_text, tokenize
 from datasources.types import Edge, Graph, Node, NodeTypeConfig, parse_document
 from datasources.uses import entries_of
 
 
 def word_update(stored: Mapping[str, Any], language: str | None) -> dict[str, Any]:
-    """Return what puts the words of a stored node again. Raises: BadDocument, KeyError."""
+    """Returns the update that counts the words of a stored node again.
+
+    Raises: BadDocument, KeyError.
+    """
     words = own_words(read_document(Node, stored, stored["graphKey"]), language)
     return {"key": stored["_key"], "rev": stored["_rev"], "words": words}
 
 
 def own_words(node: Node, language: str | None) -> dict[str, Any]:
-    """Return what is stored of a node's own words and references; the server adds the digest `of`.
+    """Returns the stored form of a node's words and references; the server adds the digest `of`.
 
     `language` is that of its graph.
     """
@@ -65,44 +66,10 @@ def own_words(node: Node, language: str | None) -> dict[str, Any]:
         "nameWords": list(by_name),
         "contentLength": len(names) + len(rest),
         "nameLength": len(names),
-        # A node without a name of its own is called after its type, unless its key says so already.
         "uses": entries_of(node),
+        # A node without a name of its own has the name of its type, unless its key says it already.
         "unnamed": None if label_in(node.data) else letters(node.key),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class TypeWords:
-    """The words of a type: of its `name`, `description` and `process`. `letters` are those
-    of its name.
-    """
-
-    letters: str
-    parts: Mapping[str, Counter[str]]
-
-    @staticmethod
-    def of(config: NodeTypeConfig) -> TypeWords:
-        return _type_words(config.display_name, config.description, config.node.process or "")
-
-    def inherited(self, terms: Sequence[str]) -> dict[str, Any]:
-        """Return what statements bind for a type: how often each part has the terms,
-        and its length.
-        """
-        counted = {
-            name: {"counts": [part[term] for term in terms], "length": part.total()}
-            for name, part in self.parts.items()
-        }
-        return {"letters": self.letters, **counted}
-
-
-@lru_cache(maxsize=2_000)
-def _type_words(name: str, description: str, process: str) -> TypeWords:
-    texts = {"name": name, "description": description, "process": process[:MAX_FIELD_CHARS]}
-    return TypeWords(letters(name), {part: Counter(tokenize(text)) for part, text in texts.items()})
-
-
-NO_WORDS = _type_words("", "", "")
-"""Those of a type that is not known."""
 
 
 Keyed = Graph | Node | Edge | NodeTypeConfig
@@ -115,16 +82,16 @@ _ENCODED = re.compile(r"%[0-9A-F]{2}")
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-.@()+,=;$!*':]")
 _SERVERS = ("_id", "_rev", "_key", "_from", "_to", LOCAL_KEY, *layout.HIDDEN)
 _COLLECTIONS = {Graph: "graphs", Node: "nodes", Edge: "edges", NodeTypeConfig: "node_configs"}
-"""What errors call the collection of a document."""
+"""The name of a document's collection in errors."""
 
 
 def is_plain(key: str) -> bool:
-    """Say whether the server takes the key as it is, and it does not read like an encoded one."""
+    """Returns True if the server accepts the key as it is and it does not look encoded."""
     return len(key) <= MAX_BYTES and bool(_PLAIN.fullmatch(key)) and not _ENCODED.search(key)
 
 
 def encoded(key: str) -> str:
-    """Return a key that the server takes; a plain one unchanged, two keys never the same."""
+    """Returns a key that the server accepts: a plain one unchanged, two keys never the same."""
     if is_plain(key):
         return key
     written = _REFUSED.sub(lambda found: "".join(f"%{byte:02X}" for byte in _bytes(found[0])), key)
@@ -139,7 +106,7 @@ def _bytes(text: str) -> bytes:
 
 
 def document_key(graph_key: str, local_key: str) -> str:
-    """Return the `_key` of a node or an edge of a graph."""
+    """Returns the `_key` of a node or an edge of a graph."""
     if is_plain(graph_key) and is_plain(local_key):
         return encoded(f"{graph_key}-{local_key}")
     # A zero byte is in no key: graph and local key cannot run into each other.
@@ -151,37 +118,33 @@ def node_id(graph_key: str, local_key: str) -> str:
 
 
 def vectors_key(graph_key: str) -> str:
-    """Return the `_key` of what marks a graph's vectors, among the facts about the database."""
+    """Returns the `_key` of the mark of a graph's vectors, among the facts about the database."""
     return encoded(f"vectors:{graph_key}")
 
 
 def config_keys(workspace: str, key: str) -> tuple[str, str]:
-    """Return the two keys under which a workspace's type may be stored: as it is, or
-    as this workspace's.
-    """
+    """Returns the two possible keys of a workspace's type: plain, or with the workspace."""
     return encoded(key), encoded(f"{workspace}\0{key}")
 
 
 def local_key(document: Stored, graph_key: str | None = None) -> str:
-    """Return our key of a stored document: of a node or an edge of a graph, or of what
-    belongs to none.
-    """
+    """Returns our key of a stored document; with `graph_key`, of a node or an edge of it."""
     return _local(document.get(LOCAL_KEY), str(document["_key"]), graph_key)
 
 
 def end_key(document: Stored, end: str, graph_key: str) -> str:
-    """Return the local key of the node at an end (`_from`, `_to`) of a stored edge."""
+    """Returns the local key of the node at an end (`_from`, `_to`) of a stored edge."""
     kept = document.get("source" if end == "_from" else "target")
     return _local(kept, str(document[end]).partition("/")[2], graph_key)
 
 
 def read_link(edge: Stored, graph_key: str) -> Link:
-    """Return the local keys of the ends of a stored edge of a graph."""
+    """Returns the local keys of the ends of a stored edge of a graph."""
     return Link(end_key(edge, "_from", graph_key), end_key(edge, "_to", graph_key))
 
 
 def read_links(rows: Sequence[Sequence[Any]], graph_key: str) -> list[Link]:
-    """Return the links of rows of `[_from, _to, source, target, …]`."""
+    """Returns the links of rows of `[_from, _to, source, target, …]`."""
     fields = ("_from", "_to", "source", "target")
     return [read_link(dict(zip(fields, row, strict=False)), graph_key) for row in rows]
 
@@ -193,37 +156,38 @@ def _local(kept: Any, key: str, graph_key: str | None) -> str:
 
 
 def graph_document(graph: Graph) -> dict[str, Any]:
-    """Return a graph as it is stored. Raises: BadDocument."""
+    """Returns the stored form of a graph. Raises: BadDocument."""
     return _stored(graph, encoded(graph.key))
 
 
 def config_row(workspace: str, config: NodeTypeConfig) -> dict[str, Any]:
-    """Return a node type and the keys that it may be stored under. Raises: BadDocument."""
+    """Returns the stored form of a node type and its possible keys. Raises: BadDocument."""
     plain, own = config_keys(workspace, config.key)
     return {"plain": plain, "own": own, "key": config.key, "document": _stored(config, plain)}
 
 
 def node_document(node: Node, language: str | None) -> dict[str, Any]:
-    """Return a node as it is stored, with its words. Raises: BadDocument. `language`:
-    of its graph.
+    """Returns the stored form of a node, with its words. Raises: BadDocument.
+
+    `language` is that of its graph.
     """
     stored = _stored(node, document_key(node.graph_key, node.key), node.graph_key)
     return {**stored, layout.TEXT: own_words(node, language)}
 
 
 def edge_document(edge: Edge) -> dict[str, Any]:
-    """Return an edge as it is stored, with the ids of its ends. Raises: BadDocument."""
+    """Returns the stored form of an edge, with the ids of its ends. Raises: BadDocument."""
     stored = _stored(edge, document_key(edge.graph_key, edge.key), edge.graph_key)
     for name, end, local in (("source", "_from", edge.source), ("target", "_to", edge.target)):
         stored[end] = node_id(edge.graph_key, local)
-        # What can be read off the ids is not written twice; Nodius does not write it either.
+        # A key that follows from the id is not written twice; Nodius does not write it either.
         if end_key({end: stored[end]}, end, edge.graph_key) == local:
             stored.pop(name, None)
     return stored
 
 
 def _stored(document: Keyed, key: str, graph_key: str | None = None) -> dict[str, Any]:
-    """Return the document as JSON has it, with its local key where it cannot be read off `key`."""
+    """Returns the document as JSON, with its local key if that does not follow from `key`."""
     plain = orjson.loads(encode_document(document, _COLLECTIONS[type(document)], document.key))
     is_plain_key = local_key({"_key": key}, graph_key) == document.key
     return (
@@ -232,7 +196,7 @@ def _stored(document: Keyed, key: str, graph_key: str | None = None) -> dict[str
 
 
 def read_document(kind: type[D], stored: Stored, graph_key: str | None = None) -> D:
-    """Return a stored document; a node or an edge is that of a graph. Raises: BadDocument."""
+    """Returns a stored document; a node or an edge is that of a graph. Raises: BadDocument."""
     ours = {name: value for name, value in stored.items() if name not in _SERVERS}
     if kind is Edge and graph_key is not None:
         ours |= {
@@ -243,27 +207,26 @@ def read_document(kind: type[D], stored: Stored, graph_key: str | None = None) -
 
 
 def read_documents(kind: type[D], rows: Sequence[Stored], graph_key: str) -> list[D]:
-    """Return the nodes or edges of a graph in key order. Raises: BadDocument."""
+    """Returns the nodes or edges of a graph in key order. Raises: BadDocument."""
     return sorted(
         (read_document(kind, row, graph_key) for row in rows), key=lambda document: document.key
     )
 
 
 def document_keys(graph_key: str, keys: Sequence[str]) -> list[str]:
-    """Return the `_key`s of nodes or edges, each once."""
+    """Returns the `_key`s of nodes or edges, each once."""
     return [document_key(graph_key, key) for key in dict.fromkeys(keys)]
 
 
 def node_ids(graph_key: str, keys: Sequence[str]) -> list[str]:
-    """Return the ids of nodes, each once."""
+    """Returns the ids of nodes, each once."""
     return [node_id(graph_key, key) for key in dict.fromkeys(keys)]
 
 
 def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
-    """Return a node's `_key` and the fields that hold its vectors; null removes what an
-    earlier one left.
+    """Returns a node's `_key` and the fields of its vectors; null removes an earlier vector.
 
-    `indexed_dim` is the length that the server's vector index takes, None where there is none.
+    `indexed_dim` is the length in the server's vector index, None if it has none.
     """
     fits = indexed_dim is None or vector.content.size == indexed_dim
     content = vector.content.tolist()
@@ -280,18 +243,14 @@ def vector_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -
 
 
 def adopted_fields(graph_key: str, vector: NodeVector, indexed_dim: int | None) -> dict[str, Any]:
-    """Returns the same without the vector of the content, which stays as another
-    program wrote it.
-    """
+    """Returns the same fields without the vector of the content, which another program wrote."""
     contents = (layout.EMBEDDING, layout.OTHER_EMBEDDING)
     fields = vector_fields(graph_key, vector, indexed_dim).items()
     return {name: value for name, value in fields if name not in contents}
 
 
 def read_vector(row: Stored, key: str) -> NodeVector | None:
-    """Return a stored vector; None for what is none or names no model, as other programs
-    may write it.
-    """
+    """Returns a stored vector; None if it is not one, or if another program named no model."""
     content, name = (read_part(row.get(part)) for part in ("content", "name"))
     if content is None or row["model"] is None:
         return None
@@ -301,7 +260,7 @@ def read_vector(row: Stored, key: str) -> NodeVector | None:
 
 
 def read_part(numbers: Any) -> Vector | None:
-    """Return one stored vector; None for what is none."""
+    """Returns one stored vector, None if the value is not a vector."""
     if not isinstance(numbers, list) or not numbers:
         return None
     try:

@@ -29,7 +29,8 @@ from datasources.arango.database import ArangoDatabase, all_statements, look_at_
 from datasources.arango.statements import Statement
 from datasources.base import Database, Outcome, Record, RehearsalStep
 from datasources.errors import RecordConflict, RevisionConflict, SourceError, SourceTimeout
-from datasources.hits import Hit, NodeVector, VectorQuery
+from datasources.hits import Hit, NodeVector
+from datasources.search import SearchRequest
 from datasources.types import Edge, Graph, HandleGroup, HandlePoint, Handles, Mutation, Node
 
 SCRATCH = "nodius_rehearsal_"
@@ -320,8 +321,8 @@ def _vectors() -> list[NodeVector]:
 
 async def _nearest(database: Database) -> Sequence[Hit]:
     vector = _vectors()[7].content
-    query = VectorQuery(vector=vector, model=MODEL, limit=5, min_score=-1.0)
-    return await database.source(WORKSPACE).search_vectors(GRAPH, query)
+    request = SearchRequest(vector=(MODEL, vector), limit=5, min_score=-1.0)
+    return (await database.source(WORKSPACE).search(GRAPH, request)).vector
 
 
 async def _until(what: str, holds: Callable[[], Awaitable[bool]], limit_s: float) -> None:
@@ -337,8 +338,9 @@ async def _search(scratch: Scratch) -> str:
     source = scratch.first.source(WORKSPACE)
 
     async def finds_words(database: Database) -> bool:
-        hits = await database.source(WORKSPACE).search_text(GRAPH, "copper kettle", limit=3)
-        return bool(hits) and hits[0].key == "n007"
+        request = SearchRequest(query="copper kettle", limit=3)
+        hits = await database.source(WORKSPACE).search(GRAPH, request)
+        return bool(hits.text) and hits.text[0].key == "n007"
 
     if not await finds_words(scratch.first):
         raise Unexpected(

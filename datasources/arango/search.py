@@ -1,11 +1,10 @@
-"""Questions to the search statements, and their answers: one exact statement, or
-View and vector index.
+"""Searches a graph by one exact statement, or by the View and the vector index.
 
-A graph of few nodes is searched exactly; in one that is too large to be read for every question the
-View finds words. A statement whose index is missing or not trained is left alone for a while, and
-the next simpler one answers: vector index and View, View and exact cosine, all exact; so it does
-where the vector index finds fewer nodes than were asked for. What was learnt of server and graphs
-is shared by the sources of a database.
+A small graph is searched exactly. In a graph that is too large to be read for every question, the
+View finds words. A statement whose index is missing or not trained is not tried for a while, and
+the next simpler one is used: vector index and View, View and exact cosine, all exact. The same
+happens if the vector index finds fewer nodes than were asked for. The facts learnt about the server
+and its graphs are shared by the sources of a database.
 """
 
 from __future__ import annotations
@@ -19,60 +18,52 @@ import numpy as np
 
 from datasources.arango.connection import ArangoConnection
 from datasources.arango.errors import NO_INDEX, ServerRefused
-from datasources.arango.graph_documents import NO_WORDS, TypeWords, encoded, read_links, vectors_key
+from datasources.arango.graph_documents import encoded, read_links, vectors_key
 from datasources.arango.large_changes import finish_change
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH, SEARCH_NEAR, SEARCH_VIEW
-from datasources.batches import FURTHER_SHARE, BatchHits, BatchRequest
+from datasources.arango.type_words import NO_WORDS, SeenTypes, TypeWords
 from datasources.errors import DatabaseUnprepared, GraphNotFound
 from datasources.everywhere import SEARCHES
 from datasources.hits import Hit
-from datasources.text import called
-from datasources.types import ROOT_WORKSPACE, NodeTypeConfig
+from datasources.links import TypedLink
+from datasources.search import FURTHER_SHARE, HitLinks, SearchHits, SearchRequest, keys_to_name
+from datasources.text import LABEL_FIELDS, names_of
+from datasources.types import ROOT_WORKSPACE
 
-EXACT_NODES = 5_000
-"""Graphs of so many nodes are searched exactly."""
-
-KNOWN_FOR_S = 60.0
-"""So long a graph is taken for large, and a statement whose index is missing or not trained
-is not tried.
-"""
-
-MAX_KNOWN = 2_000
+EXACT_NODES = 5_000  # graphs of up to this many nodes are searched exactly
+KNOWN_FOR_S = 60.0  # how long a graph counts as large, and a statement as without its index
+MAX_KNOWN = 2_000  # graphs and statements of which this is remembered
 NO_LIMIT = 1_000_000_000
 MAX_VIEW_TERMS = 64
-CANDIDATES = 400
-"""So many nodes of the View's best are looked at, of which those of equal scores come by key."""
+CANDIDATES = 400  # best nodes of the View that are read, so that equal scores come by key
 
 
 @dataclass(slots=True)
 class SharedState:
-    """`exact` is the most nodes of a graph that is searched exactly; without a limit on
-    an old server.
+    """The connection of a database and the facts learnt about its server and graphs.
 
-    `indexed_dim` is the length that the vector indexes take, None without one. `by_code_point`: the
-    server orders text as Python does, so that it can cut pages. `seen_types` says when a graph of a
-    workspace was read, and the types that were visible then; `known_until`, how long what was
-    learnt of a graph (workspace and key: it is large) or a statement (its index is missing) is
-    taken for true.
+    `exact` is the maximum number of nodes of a graph that is searched exactly; no limit on an old
+    server. `indexed_dim` is the length of vectors in the vector indexes, None without one.
+    `by_code_point`: the server orders text as Python does, so that it can cut pages. `known_until`
+    says until when a graph (workspace and key) counts as large, or a statement as without its
+    index.
     """
 
     connection: ArangoConnection
     exact: int = EXACT_NODES
     indexed_dim: int | None = None
     by_code_point: bool = True
-    seen_types: dict[str, tuple[float, Mapping[str, NodeTypeConfig]]] = field(
-        default_factory=dict[str, tuple[float, Mapping[str, NodeTypeConfig]]]
-    )
+    seen_types: SeenTypes = field(default_factory=SeenTypes)
     known_until: dict[Any, float] = field(default_factory=dict[Any, float])
 
     async def ask(
         self, statement: Statement, workspace: str, graph_key: str, **values: Any
     ) -> dict[str, Any]:
-        """Run a statement on a graph and return its one row. Raises: GraphNotFound, WriteConflict.
+        """Runs a statement on a graph and returns its one row.
 
-        What it binds of the graph's names is known here; `prefix` is the length of what
-        precedes local keys.
+        The names of the graph are bound here; `prefix` is the length of the text before local keys.
+        Raises: GraphNotFound, WriteConflict.
         """
         names: dict[str, Any] = {
             "graph": encoded(graph_key),
@@ -93,7 +84,7 @@ class SharedState:
         return rows[0]
 
     def is_noted(self, what: tuple[str, str] | Statement) -> bool:
-        """Say whether a graph was large, or a statement without its index, a moment ago."""
+        """Returns True if a graph counts as large, or a statement as without its index."""
         return time.monotonic() < self.known_until.get(what, 0.0)
 
     def note(self, what: tuple[str, str] | Statement) -> None:
@@ -104,18 +95,18 @@ class SharedState:
 
 @dataclass(frozen=True, slots=True)
 class SearchWords:
-    """The words that are looked for, and those of the node types, which their nodes inherit."""
+    """The words to search, and the words of the node types, which their nodes inherit."""
 
     terms: Sequence[str]
     types: Mapping[str, TypeWords]
 
 
-def search_values(asked: BatchRequest) -> dict[str, Any]:
-    """Return what every search statement binds besides the graph and the words."""
+def search_values(asked: SearchRequest) -> dict[str, Any]:
+    """Returns the values that every search statement binds besides the graph and the words."""
     model, vector = asked.vector or ("", np.zeros(0, np.float32))
     usable = vector.ndim == 1 and vector.size > 0 and bool(np.isfinite(vector).all())
     return {
-        "vector": vector.tolist() if usable else None,  # None: nothing can be compared with it
+        "vector": vector.tolist() if usable else None,  # None: no vector is similar
         "model": model,
         "least": asked.min_score,
         "limit": max(0, asked.limit),
@@ -123,9 +114,9 @@ def search_values(asked: BatchRequest) -> dict[str, Any]:
 
 
 async def search(
-    state: SharedState, workspace: str, graph_key: str, asked: BatchRequest, words: SearchWords
-) -> BatchHits:
-    """Answer the searches of a retrieval. Raises: GraphNotFound, SourceError."""
+    state: SharedState, workspace: str, graph_key: str, asked: SearchRequest, words: SearchWords
+) -> SearchHits:
+    """Answers a search of one graph. Raises: GraphNotFound, SourceError."""
     name = workspace, graph_key
     values: dict[str, Any] = search_values(asked) | {
         "links": asked.links,
@@ -143,7 +134,7 @@ async def search(
     if choices and not state.is_noted(name):
         row = await exactly(state.exact + 1)
         if row["total"] <= state.exact:
-            return _found(row, graph_key)
+            return _hits(row, graph_key, asked)
         state.note(name)
     for statement in choices:
         try:
@@ -154,12 +145,12 @@ async def search(
             state.note(statement)
         else:
             if not row["short"]:
-                return _found(row, graph_key)
-    return _found(await exactly(NO_LIMIT), graph_key)
+                return _hits(row, graph_key, asked)
+    return _hits(await exactly(NO_LIMIT), graph_key, asked)
 
 
 def exact_words(words: SearchWords) -> dict[str, Any]:
-    """Return what statements that need no index bind of the words."""
+    """Returns the words as statements without an index bind them."""
     terms = words.terms
     return {
         "terms": terms,
@@ -187,12 +178,36 @@ def _view_words(words: SearchWords, limit: int) -> dict[str, Any]:
     }
 
 
-def _found(row: Mapping[str, Any], graph_key: str) -> BatchHits:
-    return BatchHits(
-        **{of: [Hit(key, float(score)) for key, score, *_ in row[of]] for of in SEARCHES},
-        links=read_links(row["links"], graph_key),
-        labels=[link[4] or "" for link in row["links"]],
-        names={hit[0]: called(hit[3] or hit[0], hit[4]) for hit in (*row["name"], *row["text"])},
+def _hits(row: Mapping[str, Any], graph_key: str, asked: SearchRequest) -> SearchHits:
+    """Returns the hits of a statement, which searches both fields, for those asked for."""
+    all_text, all_names, vector, name_vector = (
+        [Hit(key, float(score)) for key, score, *_ in row[search]] for search in SEARCHES
+    )
+    text = all_text if "content" in asked.fields else []
+    name = all_names if "name" in asked.fields else []
+    data = {hit[0]: _named_data(*hit[3:]) for hit in (*row["name"], *row["text"])}
+    named = keys_to_name(text, name) if asked.with_names else []
+    hits = SearchHits(
+        text=text,
+        name=name,
+        vector=vector if "content" in asked.fields else [],
+        name_vector=name_vector if "name" in asked.fields else [],
+        names={key: names_of(key, data[key]) for key in named},
+        links=_links(row, graph_key, asked.links) if asked.links > 0 else None,
+    )
+    return hits.or_first(row["first"])
+
+
+def _named_data(labels: Sequence[Any], aliases: Any) -> Mapping[str, Any]:
+    """Returns the data of a node that its names are made of."""
+    return dict(zip(LABEL_FIELDS, labels, strict=True)) | {"aliases": aliases}
+
+
+def _links(row: Mapping[str, Any], graph_key: str, limit: int) -> HitLinks:
+    links = read_links(row["links"], graph_key)
+    labels = (link[4] or "" for link in row["links"])
+    return HitLinks(
+        links=[TypedLink(*link, label) for link, label in zip(links, labels, strict=True)],
         further=read_links(row["further"], graph_key),
-        first=row["first"],
+        is_cut=len(links) >= limit,
     )

@@ -1,13 +1,12 @@
 """The graphs of one workspace in ArangoDB.
 
-Nothing is held here but the words of node types, for some seconds: each question is one statement,
-so any number of servers may share a database with each other and with Nodius.
+Only the words of node types are cached, for some seconds. Each read is one statement, so any number
+of servers may share a database with each other and with Nodius.
 """
 
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from datasources.arango import statements_read as read
 from datasources.arango import statements_write as write
 from datasources.arango.applying import GraphChange
 from datasources.arango.errors import UNIQUE, ServerRefused
-from datasources.arango.graph_documents import TypeWords, read_document
+from datasources.arango.graph_documents import read_document
 from datasources.arango.large_changes import delete_large
 from datasources.arango.records import prepared
 from datasources.arango.search import (
@@ -30,15 +29,16 @@ from datasources.arango.search import (
 )
 from datasources.arango.statements import Statement
 from datasources.arango.statements_search import SEARCH_ALL, USERS
-from datasources.base import RecordWrite
-from datasources.batches import BatchHits, BatchRequest
+from datasources.arango.type_words import TypeWords
+from datasources.base import Abilities, RecordWrite
 from datasources.builtin_types import types_by_name, visible_types
 from datasources.errors import GraphExists, InvalidMutation
 from datasources.everywhere import SEARCHES, FoundNode, WideHits, with_nodes
 from datasources.held_reads import WIDTH, page_of
-from datasources.hits import Hit, NodeVector, SearchField, Vector, VectorInfo, VectorQuery
+from datasources.hits import NodeVector, Vector, VectorInfo
 from datasources.links import Direction, Link, LinkWalk, TypedLink
 from datasources.mutations import check_owner, check_vectors
+from datasources.search import SearchHits, SearchRequest
 from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -54,17 +54,9 @@ from datasources.types import (
 
 E = TypeVar("E", Node, Edge)
 
-MAX_TERMS = 512
-"""So many distinct words of a question are looked for."""
-
-DELETED_AT_ONCE = 10_000
-"""Graphs of so many nodes or edges are deleted in several transactions."""
-
-MAX_UNMARKED = 10_000
-"""Nodes that are counted where vectors name no model."""
-
-TYPES_FRESH_S = 2.0
-"""How old the words of node types may be that came with a graph document."""
+MAX_TERMS = 512  # distinct words of a question that are searched
+DELETED_AT_ONCE = 10_000  # nodes or edges; larger graphs are deleted in several transactions
+MAX_UNMARKED = 10_000  # nodes counted whose vectors name no model
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +65,10 @@ class ArangoSource:
 
     state: SharedState
     workspace: str
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(foreign_vectors=self)
 
     async def _ask(self, statement: Statement, graph_key: str, **values: Any) -> dict[str, Any]:
         return await self.state.ask(statement, self.workspace, graph_key, **values)
@@ -98,16 +94,15 @@ class ArangoSource:
             graph=read_document(Graph, row["stored"]), vectors=row["vectors"] or ""
         )
 
-    def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, NodeTypeConfig]:
-        types = types_by_name(self._visible([read_document(NodeTypeConfig, row) for row in rows]))
-        self.state.seen_types[self.workspace] = time.monotonic(), types
-        return types
+    def _see(self, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, TypeWords]:
+        types = self._visible([read_document(NodeTypeConfig, row) for row in rows])
+        return self.state.seen_types.see(self.workspace, types_by_name(types))
 
-    async def _types(self, max_age_s: float = 0.0) -> Mapping[str, NodeTypeConfig]:
-        """Return the words of types, read again if those seen are older than that."""
-        at, types = self.state.seen_types.get(self.workspace, (float("-inf"), {}))
-        if time.monotonic() - at < max_age_s:
-            return types
+    async def _type_words(self) -> Mapping[str, TypeWords]:
+        """Returns the words of the types, read again if the last ones are too old."""
+        words = self.state.seen_types.fresh(self.workspace)
+        if words is not None:
+            return words
         return self._see(
             await self.state.connection.query(read.TYPE_WORDS, workspaces=self._workspaces)
         )
@@ -138,7 +133,7 @@ class ArangoSource:
     async def _page(
         self, kind: type[E], graph_key: str, sheet: str | None, after: str | None, limit: int | None
     ) -> list[E]:
-        # else another order than ours: all are read, and cut afterwards
+        # If the server orders text otherwise, all are read and cut here.
         cut = self.state.by_code_point
         start = after if cut and after is not None else ""
         rows = await self._rows(
@@ -218,40 +213,14 @@ class ArangoSource:
         )
         return self._visible([read_document(NodeTypeConfig, row) for row in rows])
 
-    async def search_text(
-        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
-    ) -> list[Hit]:
-        found = await self._search(
-            graph_key, BatchRequest(query=query, limit=limit), types_age_s=0.0
-        )
-        return found.text if field == "content" else found.name
+    async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
+        words = await self._words(request)
+        return await search(self.state, self.workspace, graph_key, request, words)
 
-    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        vector = wanted.model, wanted.vector
-        asked = BatchRequest(vector=vector, limit=wanted.limit, min_score=wanted.min_score)
-        found = await self._search(graph_key, asked, types_age_s=0.0)
-        return found.vector if wanted.field == "content" else found.name_vector
-
-    async def _search(
-        self, graph_key: str, asked: BatchRequest, *, types_age_s: float
-    ) -> BatchHits:
-        words = await self._words(asked, types_age_s)
-        return await search(self.state, self.workspace, graph_key, asked, words)
-
-    async def _words(self, asked: BatchRequest, types_age_s: float) -> SearchWords:
-        terms = list(dict.fromkeys(tokenize(asked.query)))[:MAX_TERMS] if asked.limit > 0 else []
-        types: Mapping[str, NodeTypeConfig] = await self._types(types_age_s) if terms else {}
-        return SearchWords(terms, {name: TypeWords.of(config) for name, config in types.items()})
-
-    async def search_at_once(self, graph_key: str, wanted: BatchRequest) -> BatchHits:
-        """Implements BatchSource."""
-        return await self._search(graph_key, wanted, types_age_s=TYPES_FRESH_S)
-
-    async def read_at_once(
-        self, graph_key: str, keys: Sequence[str], *, max_depth: int, limit: int
-    ) -> tuple[Subgraph, list[NodeTypeConfig]]:
-        """Implements BatchSource."""
-        return await self._around(graph_key, keys, "any", typed=True, depth=max_depth, limit=limit)
+    async def _words(self, request: SearchRequest) -> SearchWords:
+        wanted = tokenize(request.query) if request.limit > 0 else []
+        terms = list(dict.fromkeys(wanted))[:MAX_TERMS]
+        return SearchWords(terms, await self._type_words() if terms else {})
 
     async def get_neighborhood(
         self,
@@ -261,35 +230,25 @@ class ArangoSource:
         max_depth: int,
         direction: Direction = "any",
         limit: int,
+        with_types: bool = False,
     ) -> Subgraph:
-        return (
-            await self._around(
-                graph_key, keys, direction, typed=False, depth=max_depth, limit=limit
-            )
-        )[0]
-
-    async def _around(
-        self,
-        graph_key: str,
-        keys: Sequence[str],
-        direction: Direction,
-        *,
-        typed: bool,
-        **bounds: int,
-    ) -> tuple[Subgraph, list[NodeTypeConfig]]:
         row = await self._ask(
             read.AROUND[direction],
             graph_key,
             seeds=documents.node_ids(graph_key, keys),
-            typed=typed,
-            **{name: max(0, most) for name, most in bounds.items()},
+            typed=with_types,
+            depth=max(0, max_depth),
+            limit=max(0, limit),
         )
         nodes = [read_document(Node, stored, graph_key) for stored in row["nodes"]]
         depths = dict(zip((node.key for node in nodes), row["depths"], strict=True))
         edges = documents.read_documents(Edge, row["edges"], graph_key)
-        around = Subgraph(nodes=tuple(nodes), edges=tuple(edges), depths=depths)
-        return around, self._visible(
-            [read_document(NodeTypeConfig, stored) for stored in row["types"]]
+        types = [read_document(NodeTypeConfig, stored) for stored in row["types"]]
+        return Subgraph(
+            nodes=tuple(nodes),
+            edges=tuple(edges),
+            depths=depths,
+            configs=tuple(self._visible(types)),
         )
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
@@ -297,18 +256,18 @@ class ArangoSource:
         return {key: VectorInfo(row["model"] or "", row["hash"] or "") for key, row in rows.items()}
 
     async def count_unmarked_vectors(self) -> dict[int, int]:
-        """Implements UnmarkedVectors."""
+        """Implements ForeignVectors."""
         rows = await self.state.connection.query(
             read.UNMARKED_VECTORS, workspace=self.workspace, limit=MAX_UNMARKED
         )
         return {int(row["length"]): int(row["amount"]) for row in rows}
 
     async def adopt_vectors(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Implements UnmarkedVectors."""
+        """Implements ForeignVectors."""
         return await self._put_vectors(graph_key, vectors, documents.adopted_fields)
 
     async def get_unmarked_vectors(self, graph_key: str, keys: Sequence[str]) -> dict[str, Vector]:
-        """Implements UnmarkedVectors; what is no list of finite numbers is left out."""
+        """Implements ForeignVectors. A value that is no list of finite numbers is left out."""
         rows = await self._vectors(graph_key, keys, whole=True)
         unmarked = [(key, row["content"]) for key, row in rows.items() if row["model"] is None]
         found = ((key, documents.read_part(content)) for key, content in unmarked)
@@ -332,9 +291,9 @@ class ArangoSource:
         return found[: max(0, limit)]
 
     async def search_everywhere(
-        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+        self, asked: SearchRequest, graphs: Sequence[str] | None = None
     ) -> WideHits:
-        words = await self._words(asked, TYPES_FRESH_S)
+        words = await self._words(asked)
         values = search_values(asked) | exact_words(words) | self._of(graphs)
         (row,) = await self.state.connection.query(SEARCH_ALL, **values)
         found = [_found(one) for one in row["nodes"]]
@@ -378,7 +337,7 @@ class ArangoSource:
     async def _apply(
         self, mutation: Mutation, *, records: Sequence[RecordWrite], **options: Any
     ) -> int:
-        """Apply a mutation; SourceError where the server leaves open what became of it."""
+        """Applies a mutation. Raises: SourceError if the server does not say whether it did."""
         change = GraphChange(
             workspace=self.workspace,
             mutation=mutation,
@@ -386,12 +345,20 @@ class ArangoSource:
             indexed_dim=self.state.indexed_dim,
             **options,
         )
-        return await change.apply(self.state.connection)
+        try:
+            return await change.apply(self.state.connection)
+        finally:
+            if mutation.put_configs or mutation.delete_configs:
+                self.state.seen_types.outdate(self.workspace)
 
     async def put_node_config(self, config: NodeTypeConfig) -> None:
         check_owner(config, self.workspace, "node_configs")
         rows = [documents.config_row(self.workspace, config)]
-        await self.state.connection.query(write.PUT_CONFIGS, docs=rows, workspace=self.workspace)
+        try:
+            query = self.state.connection.query
+            await query(write.PUT_CONFIGS, docs=rows, workspace=self.workspace)
+        finally:
+            self.state.seen_types.outdate(self.workspace)
 
     async def put_embeddings(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
         return await self._put_vectors(graph_key, vectors, documents.vector_fields)
@@ -402,7 +369,7 @@ class ArangoSource:
         try:
             check_vectors(graph_key, vectors)
         except InvalidMutation:
-            # that there is no such graph comes first
+            # A graph that does not exist is reported first.
             await self._ask(read.NODES_BY_KEY, graph_key, keys=[])
             raise
         dim = self.state.indexed_dim

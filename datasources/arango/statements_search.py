@@ -121,7 +121,7 @@ _BM25 = """(
     FILTER score > 0
     SORT score DESC, r.key
     LIMIT @limit
-    RETURN [r.key, score, r.id, r.title, r.aliases]
+    RETURN [r.key, score, r.id, r.labels, r.aliases]
 )"""
 
 _ROWS = compose(
@@ -142,7 +142,7 @@ _ROWS = compose(
     RETURN {
       id: n._id,
       key,
-      title,
+      labels: [n.data.name, n.data.title, n.data.label, n.data.displayName],
       aliases: n.data.aliases,
       length: (fits ? own.contentLength : LENGTH(SPLIT(text, " ")))
         + named * more.name.length + more.description.length + code * more.process.length,
@@ -203,8 +203,7 @@ _BY_VIEW = """(
     LET key = NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix))
     SORT score DESC, key
     LIMIT @limit
-    LET title = NOT_NULL(n.data.name, n.data.title, n.data.label, n.data.displayName)
-    RETURN [key, score, n._id, title, n.data.aliases]
+    RETURN [key, score, n._id, [n.data.name, n.data.title, n.data.label, n.data.displayName], n.data.aliases]
 )"""
 """Types that have a term add it to their nodes, those that have it in their code to
 nodes without code.

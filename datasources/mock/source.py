@@ -1,22 +1,20 @@
-"""A database that lives in the process, empty or with the NBA sample graph, and the graphs
-of a workspace.
-"""
+"""A database in memory, empty or with the NBA sample graph, and the graphs of a workspace."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 
-from datasources.base import Finding, MutableGraphDataSource, RecordStore, RecordWrite
-from datasources.batches import BatchRequest
+from datasources.base import Abilities, Finding, MutableGraphDataSource, RecordStore, RecordWrite
 from datasources.builtin_types import visible_types
 from datasources.errors import GraphExists, GraphNotFound, RevisionConflict
 from datasources.everywhere import FoundNode, NodeName, WideHits
 from datasources.held_reads import HeldReads
-from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.hits import FIELDS, Hit, NodeVector, SearchField, VectorInfo
 from datasources.lexical import LexicalIndex
 from datasources.links import Link
 from datasources.mock.state import GraphState, MemoryRecords, stored_copy
@@ -27,6 +25,7 @@ from datasources.mutations import (
     check_vectors,
     dropped_sheets,
 )
+from datasources.search import SearchHits, SearchRequest
 from datasources.text import tokenize
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -47,7 +46,7 @@ Configs = Mapping[str, NodeTypeConfig]
 
 @dataclass(slots=True)
 class Store:
-    """All that a memory database holds."""
+    """The content of a memory database."""
 
     graphs: dict[str, GraphState] = field(default_factory=dict[str, GraphState])
     configs: dict[str, Configs] = field(default_factory=dict[str, Configs])
@@ -56,13 +55,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class MemorySource(HeldReads):
-    """Implements MutableGraphDataSource. No method awaits anything, so each is one atomic step.
+    """Implements MutableGraphDataSource. No method waits for anything, so each is atomic.
 
     Documents are shared between reads: treat their data as read-only.
     """
 
     store: Store
     workspace: str
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities()
 
     def held(self, graph_key: str) -> GraphState:
         state = self.store.graphs.get(graph_key)
@@ -92,17 +95,12 @@ class MemorySource(HeldReads):
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         return [config for config in self._types() if types is None or config.type in types]
 
-    async def search_text(
-        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
-    ) -> list[Hit]:
-        return self.held(graph_key).search(query, limit, field, self._types())
-
-    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        vectors = self.held(graph_key).vectors.values()
-        found = {
-            one.key: getattr(one, wanted.field) for one in vectors if one.model == wanted.model
-        }
-        return nearest(found, wanted.vector, wanted.limit, wanted.min_score)
+    async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
+        graph = self.held(graph_key)
+        vector, name_vector = (_nearest(graph, request, part) for part in FIELDS)
+        words = graph.search_words(request, self._types())
+        hits = replace(words, vector=vector, name_vector=name_vector)
+        return hits.or_first(islice(graph.nodes, request.first))
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         vectors = await self.get_vectors(graph_key, keys)
@@ -126,7 +124,7 @@ class MemorySource(HeldReads):
         return found[: max(0, limit)]
 
     async def search_everywhere(
-        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+        self, asked: SearchRequest, graphs: Sequence[str] | None = None
     ) -> WideHits:
         states = self._of(graphs)
         terms = tokenize(asked.query)
@@ -202,7 +200,7 @@ class MemorySource(HeldReads):
     def _after(
         self, state: GraphState, mutation: Mutation, own: Configs
     ) -> tuple[GraphState, Configs]:
-        """Return what a mutation leads to. Raises: InvalidMutation, BadDocument."""
+        """Returns the state after a mutation. Raises: InvalidMutation, BadDocument."""
         dropped = dropped_sheets(mutation, state.graph)
         existing = Existing(
             nodes=state.nodes.keys(),
@@ -233,6 +231,18 @@ class MemorySource(HeldReads):
         return len(kept)
 
 
+def _nearest(graph: GraphState, request: SearchRequest, part: SearchField) -> list[Hit]:
+    query = request.vector_query(part)
+    if query is None:
+        return []
+    vectors = {
+        vector.key: vector.content if part == "content" else vector.name
+        for vector in graph.vectors.values()
+        if vector.model == query.model
+    }
+    return nearest(vectors, query.vector, query.limit, query.min_score)
+
+
 def _configs_after(own: Configs, mutation: Mutation) -> Configs:
     if not mutation.put_configs and not mutation.delete_configs:
         return own
@@ -251,7 +261,7 @@ NBA_GRAPH = "testgraph001"
 
 
 class MemoryDatabase:
-    """Implements Database. Gone with the object; opening and closing mean nothing to it."""
+    """Implements Database. Its content is lost with the object; opening and closing do nothing."""
 
     def __init__(self) -> None:
         self._store = Store()
@@ -286,7 +296,7 @@ class MemoryDatabase:
         ]
 
     def load(self, document: dict[str, Any], workspace: str) -> None:
-        """Add a graph from Nodius JSON (graph, nodes, edges, configs), owned by `workspace`.
+        """Adds a graph from Nodius JSON (graph, nodes, edges, configs), owned by `workspace`.
 
         Raises: BadDocument, InvalidMutation.
         """
@@ -313,7 +323,7 @@ class MemoryDatabase:
 
 
 def open_nba(workspace: str = NBA_WORKSPACE) -> MemoryDatabase:
-    """Return a memory database that holds the NBA sample graph in this workspace."""
+    """Returns a memory database that holds the NBA sample graph in this workspace."""
     database = MemoryDatabase()
     database.load(load_json("nba.json"), workspace)
     return database

@@ -16,10 +16,10 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from datasources.batches import BatchRequest
 from datasources.everywhere import FoundNode, NodeName, WideHit, WideHits
 from datasources.hits import Vector, VectorQuery
 from datasources.lexical import score_texts
+from datasources.search import SearchRequest
 from datasources.sqlite import statements as sql
 from datasources.sqlite.cache import Cache
 from datasources.sqlite.rows import SHIFT, array, best_rows, matrix_of, with_rarest
@@ -86,7 +86,7 @@ class WorkspaceView:
         found = [_found(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
         return {(one.graph_key, one.node.key): one for one in found}
 
-    def search(self, wanted: BatchRequest, small: int) -> tuple[WideHits, list[str]]:
+    def search(self, wanted: SearchRequest, small: int) -> tuple[WideHits, list[str]]:
         """Searches the graphs of up to `small` nodes and edges.
 
         Returns the hits and the keys of the larger graphs.
@@ -99,7 +99,7 @@ class WorkspaceView:
         return hits, [graph.key for graph in all_graphs if graph.size > small]
 
     def _find_words(
-        self, wanted: BatchRequest, graphs: Sequence[WideGraph], ranges: Sequence[Range]
+        self, wanted: SearchRequest, graphs: Sequence[WideGraph], ranges: Sequence[Range]
     ) -> tuple[list[WideHit], list[WideHit]]:
         """Returns the best nodes by BM25 of all text, and of names."""
         terms = sorted(set(tokenize(wanted.query)))[:MAX_TERMS]
@@ -147,7 +147,7 @@ class WorkspaceView:
         return counts, with_rarest(rids_by_term, nodes, most)
 
     def _find_near(
-        self, wanted: BatchRequest, graphs: Sequence[WideGraph]
+        self, wanted: SearchRequest, graphs: Sequence[WideGraph]
     ) -> tuple[list[WideHit], list[WideHit]]:
         """Returns the nodes of greatest cosine by all text, and by names."""
         if wanted.vector is None:

@@ -13,15 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
-
-from datasources.base import RecordWrite
-from datasources.batches import BatchRequest
+from datasources.base import Abilities, RecordWrite
 from datasources.errors import GraphNotFound
-from datasources.everywhere import FoundNode, WideHit, WideHits, joined, with_nodes
+from datasources.everywhere import FoundNode, WideHits, joined, of_graph, with_nodes
 from datasources.held_reads import walk_typed
-from datasources.hits import Hit, NodeVector, SearchField, VectorInfo, VectorQuery
+from datasources.hits import FIELDS, NodeVector, VectorInfo
 from datasources.links import Direction, Link, LinkWalk, TypedLink
+from datasources.search import SearchHits, SearchRequest, keys_to_name, names_by_key
 from datasources.sqlite import statements as sql
 from datasources.sqlite import writes
 from datasources.sqlite.engine import Engine, GraphReads
@@ -54,6 +52,10 @@ class SqliteSource:
 
     engine: Engine
     workspace: str
+
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities(index_builder=self)
 
     async def _read(self, graph_key: str, work: Callable[[GraphReads], T]) -> T:
         """Runs `work` on one moment of a graph, in a reader's thread. Raises: GraphNotFound."""
@@ -140,10 +142,18 @@ class SqliteSource:
         max_depth: int,
         direction: Direction = "any",
         limit: int,
+        with_types: bool = False,
     ) -> Subgraph:
-        return await self._read(
-            graph_key, lambda graph: graph.neighborhood(keys, max_depth, direction, limit)
-        )
+        def read(connection: sqlite3.Connection, row: GraphRow) -> Subgraph:
+            graph = self.engine.graph(connection, row)
+            around = graph.neighborhood(keys, max_depth, direction, limit)
+            if not with_types:
+                return around
+            types = {node.type for node in around.nodes}
+            configs = held_configs(connection, self.workspace, self.engine.cache)
+            return replace(around, configs=tuple(c for c in configs if c.type in types))
+
+        return await self._read_rows(graph_key, read)
 
     async def get_node_configs(self, types: Sequence[str] | None = None) -> list[NodeTypeConfig]:
         configs = await self.engine.pool.read(
@@ -152,16 +162,8 @@ class SqliteSource:
         wanted = None if types is None else set(types)
         return [config for config in configs if wanted is None or config.type in wanted]
 
-    async def search_text(
-        self, graph_key: str, query: str, *, limit: int, field: SearchField = "content"
-    ) -> list[Hit]:
-        terms = tokenize(query)
-        return await self._read(graph_key, lambda graph: graph.search_text(terms, limit, field))
-
-    async def search_vectors(self, graph_key: str, wanted: VectorQuery) -> list[Hit]:
-        if not can_match(wanted):
-            return await self._read(graph_key, lambda _: [])
-        return await self._read(graph_key, lambda graph: graph.search_vectors(wanted))
+    async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
+        return await self._read(graph_key, lambda graph: search_graph(graph, request))
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         return await self._read_rows(graph_key, lambda c, row: read_vector_info(c, row, keys))
@@ -185,34 +187,18 @@ class SqliteSource:
         )
 
     async def search_everywhere(
-        self, asked: BatchRequest, graphs: Sequence[str] | None = None
+        self, asked: SearchRequest, graphs: Sequence[str] | None = None
     ) -> WideHits:
-        found, large = await self.engine.pool.read(
+        hits, large = await self.engine.pool.read(
             lambda c: self._everything(c, graphs).search(asked, self.engine.limits.held)
         )
-        parts = [found, *[await self._search_large(key, asked) for key in large]]
+        parts = [hits]
+        for key in large:
+            with suppress(GraphNotFound):  # deleted meanwhile
+                parts.append(of_graph(key, await self.search(key, asked)))
         hits = joined(parts, asked.limit)
         nodes = await self.engine.pool.read(lambda c: self._everything(c, graphs).nodes(hits.names))
         return with_nodes(hits, nodes)
-
-    async def _search_large(self, graph_key: str, asked: BatchRequest) -> WideHits:
-        """Searches one graph by its own indexes; finds nothing if it was deleted meanwhile."""
-        found: dict[str, list[WideHit]] = {}
-        limit, (model, numbers) = asked.limit, asked.vector or ("", np.zeros(0, np.float32))
-        searches: tuple[tuple[SearchField, str, str], ...] = (
-            ("content", "text", "vector"),
-            ("name", "name", "name_vector"),
-        )
-        with suppress(GraphNotFound):
-            for field, text, near in searches:
-                hits = await self.search_text(graph_key, asked.query, limit=limit, field=field)
-                found[text] = [((graph_key, hit.key), hit.score) for hit in hits]
-                if not asked.vector:
-                    continue
-                query = VectorQuery(vector=numbers, model=model, limit=limit, field=field)
-                hits = await self.search_vectors(graph_key, query)
-                found[near] = [((graph_key, hit.key), hit.score) for hit in hits]
-        return replace(WideHits(), **found)
 
     async def create_graph(
         self, graph: Graph, mutation: Mutation | None = None, records: Sequence[RecordWrite] = ()
@@ -263,3 +249,23 @@ class SqliteSource:
         row, kinds = await self._read_rows(graph_key, kinds_of)
         for kind in kinds:
             await asyncio.shield(asyncio.wrap_future(self.engine.indexes.schedule(row, kind)))
+
+
+def search_graph(graph: GraphReads, request: SearchRequest) -> SearchHits:
+    """Answers a request from one moment of a graph."""
+    terms = tokenize(request.query)
+    text, name = (
+        graph.search_text(terms, request.limit, part) if request.searches_words(part) else []
+        for part in FIELDS
+    )
+    queries = (request.vector_query(part) for part in FIELDS)
+    vector, name_vector = (
+        graph.search_vectors(query) if query is not None and can_match(query) else []
+        for query in queries
+    )
+    named = keys_to_name(text, name) if request.with_names else []
+    names = names_by_key(graph.nodes_by_key(named) if named else ())
+    hits = SearchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)
+    if request.first <= 0 or not hits.is_empty:
+        return hits
+    return hits.or_first(node.key for node in graph.nodes(None, None, request.first))

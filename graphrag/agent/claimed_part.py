@@ -10,6 +10,7 @@ from typing import Final
 
 from datasources.base import GraphDataSource
 from datasources.links import Link
+from datasources.search import SearchRequest
 from datasources.types import Edge, Node
 from graphrag.agent.claims import NamedGraph, looked_up_part, sentence_pairs
 
@@ -82,11 +83,11 @@ async def _alike(
     found = dict[str, None]()
     crowded = set[str]()
     for text in texts:
-        names = await source.search_text(graph_key, text, limit=NAMED_ALIKE, field="name")
+        hits = await source.search(graph_key, SearchRequest(query=text, limit=NAMED_ALIKE))
+        names = hits.name
         if len(names) == NAMED_ALIKE and names[0].score == names[-1].score:
             crowded.update(hit.key for hit in names)
-        content = await source.search_text(graph_key, text, limit=NAMED_ALIKE)
-        found |= dict.fromkeys(hit.key for hit in chain(names, content))
+        found |= dict.fromkeys(hit.key for hit in chain(names, hits.text))
     words = (word.strip(".,;:()") for text in texts for word in (text, *text.split()))
     keys = dict.fromkeys(chain(found, words))
     return await source.get_nodes_by_key(graph_key, list(keys)), frozenset(crowded)

@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.base import MutableGraphDataSource, UnmarkedVectors
+from datasources.base import ForeignVectors, MutableGraphDataSource
 from datasources.builtin_types import types_by_name
 from datasources.errors import BadDocument, InvalidMutation
 from datasources.hits import NodeVector, VectorInfo
@@ -43,15 +43,6 @@ not the texts.
 
 PATIENT = RetryPolicy(attempts=5, max_wait_s=60.0)
 """Of one request, where waiting may help."""
-
-
-@runtime_checkable
-class IndexBuilder(Protocol):
-    """Optional ability of a source: to build its approximate indexes now rather than
-    at a first search.
-    """
-
-    async def build_indexes(self, graph_key: str) -> None: ...
 
 
 class AdoptedOfOtherLength(EmbeddingError):
@@ -146,6 +137,7 @@ async def embed_nodes(
     total = sum(of_graph.nodes for of_graph in stats.values())
     configs = types_by_name(await source.get_node_configs())
     run = _EmbeddingRun(source, embedder, configs, report, batch, delay_ms, dry_run, adopts=adopt)
+    builder = source.abilities.index_builder
     done = 0
     for key in keys:
         if not is_usable or (not force and is_of_another_model(stats[key], model)):
@@ -159,8 +151,8 @@ async def embed_nodes(
             await run.nodes(key, page, force=force)
             done += len(page)
             progress(done, max(done, total))
-        if not dry_run and isinstance(source, IndexBuilder):
-            await source.build_indexes(key)
+        if builder is not None and not dry_run:
+            await builder.build_indexes(key)
     report.seconds = time.perf_counter() - started
     return report
 
@@ -247,10 +239,11 @@ class _EmbeddingRun:
         halving its batch.
         """
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
-        if self.adopts:
+        foreign = self.source.abilities.foreign_vectors
+        if self.adopts and foreign is not None:
             unmarked = [node for node in nodes if node.key in stored and not stored[node.key].model]
             for start in range(0, len(unmarked), self.batch):
-                await self._adopt(graph_key, unmarked[start : start + self.batch], stored)
+                await self._adopt(foreign, graph_key, unmarked[start : start + self.batch], stored)
         # Long code takes long to hash and to cut: not in the event loop.
         jobs = await asyncio.to_thread(self._jobs, nodes, stored, force=force)
         if self.dry_run:
@@ -294,14 +287,14 @@ class _EmbeddingRun:
         return jobs
 
     async def _adopt(
-        self, graph_key: str, nodes: Sequence[Node], stored: dict[str, VectorInfo]
+        self,
+        foreign: ForeignVectors,
+        graph_key: str,
+        nodes: Sequence[Node],
+        stored: dict[str, VectorInfo],
     ) -> None:
-        """Take over the vectors of some nodes that are of the embedder's length;
-        names are embedded.
-        """
-        if not isinstance(self.source, UnmarkedVectors):
-            return
-        found = await self.source.get_unmarked_vectors(graph_key, [node.key for node in nodes])
+        """Adopts the vectors of nodes that have the embedder's length; names are embedded."""
+        found = await foreign.get_unmarked_vectors(graph_key, [node.key for node in nodes])
         names = await self._request(
             [name_text(node, self.configs.get(node.type)) for node in nodes]
         )
@@ -333,7 +326,7 @@ class _EmbeddingRun:
         self.report.adopted += len(vectors)
         if vectors and not self.dry_run:
             await self._claim()
-            await self.source.adopt_vectors(graph_key, vectors)
+            await foreign.adopt_vectors(graph_key, vectors)
 
     async def halves(self, items: Sequence[T], exc: Exception, first: str) -> list[Sequence[T]]:
         """Return what is left to do after the work on some items failed with `exc`: each half

@@ -19,7 +19,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.base import MutableGraphDataSource, Record, RecordStore, UnmarkedVectors
+from datasources.base import MutableGraphDataSource, Record, RecordStore
 from graphrag.embedding.embedder import (
     EmbeddingError,
     EmbeddingProvider,
@@ -144,9 +144,10 @@ class WorkspaceEmbedder:
                 )
 
     async def _look_for_unnamed(self) -> UnnamedVectors | None:
-        if self._accepts_unnamed or not isinstance(self._source, UnmarkedVectors):
+        foreign = self._source.abilities.foreign_vectors
+        if self._accepts_unnamed or foreign is None:
             return None
-        counts = await self._source.count_unmarked_vectors()
+        counts = await foreign.count_unmarked_vectors()
         if not counts:
             return None
         numbers = ", ".join(f"{length:,}" for length in sorted(counts))

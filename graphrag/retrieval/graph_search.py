@@ -1,64 +1,52 @@
-"""Searches one graph for one question, in hybrid or vector mode: asks the source,
-fuses, walks, reads.
-"""
+"""Searches one graph for one question, in hybrid or vector mode: searches, fuses, walks, reads."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from datasources.base import LinkTables, NamedHits
-from datasources.batches import BatchHits, BatchRequest, vector_queries
+from datasources.base import GraphDataSource
 from datasources.hits import Hit, Vector
-from datasources.links import LinkTable, NodeChoice
-from datasources.types import Edge, ScoredNode
+from datasources.links import LinkTable
+from datasources.search import SearchHits, SearchRequest
+from datasources.types import Edge, NodeTypeConfig, ScoredNode, Subgraph
 from graphrag.retrieval.asked_words import AskedWords, read_question
-from graphrag.retrieval.batch_search import SearchSource
 from graphrag.retrieval.coverage import compared, lift
-from graphrag.retrieval.path_search import LabelVectors, find_paths, named_hits
+from graphrag.retrieval.hit_edges import MAX_DEGREE, MAX_LINKS, HitEdges
+from graphrag.retrieval.path_search import LabelVectors, find_paths
 from graphrag.retrieval.rank import Ranked, apart, frontier, fuse, rank
 from graphrag.retrieval.reference_links import ReferenceLinks
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
 from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
 from tools.checks.checked_graph import NO_STEPS
 
-MAX_LINKS = 5_000
-MAX_DEGREE = 50
-"""A second step does not go over nodes of more edges: they lead everywhere, and say little."""
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """The result of one search: nodes and the notes and frames beside them, best first; the edges
+    between the nodes; the stored types of all that was read.
 
-def batch_request(
-    query: str, vector: tuple[str, Vector] | None, options: RetrievalOptions
-) -> BatchRequest:
-    """Return what a retrieval asks first, for a source that answers it in one round trip."""
-    near = options.mode == "vector"
-    return BatchRequest(
-        query=query,
-        vector=None if options.mode == "text" else vector,
-        limit=options.max_nodes if near else options.rank.candidates,
-        min_score=options.min_cosine if near else 0.0,
-        links=0 if near or options.rank.damping <= 0 else MAX_LINKS,
-        max_degree=MAX_DEGREE,
-        first=options.asked,
-    )
+    `searched` is the time at which the ranking was done, in seconds of `time.perf_counter`.
+    """
 
-
-Found = tuple[list[ScoredNode], list[ScoredNode], list[Edge], float]
-"""Nodes and the notes and frames beside them, best first; edges; when the search was done."""
+    nodes: Sequence[ScoredNode]
+    notes: Sequence[ScoredNode]
+    edges: Sequence[Edge]
+    configs: Sequence[NodeTypeConfig]
+    searched: float
 
 
 @dataclass(slots=True)
 class GraphSearch:
-    """One retrieval under way. `tables` are what ranking reads of the source; `words` are those of
-    the query that are searched, as `stems`; `vector` is (model, float32[dim]); `notes` is added to;
-    `names` are what the best hits of words are called.
+    """One search in progress. `words` are those of the query that are searched, as `stems`;
+    `vector` is (model, float32[dim]); `notes` is added to; `names` are those of the best hits of
+    words.
     """
 
-    source: SearchSource
-    tables: LinkTables
+    source: GraphDataSource
     graph_key: str
     query: str
     words: str
@@ -70,79 +58,88 @@ class GraphSearch:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     asked: AskedWords | None = None
 
-    async def hybrid_mode(self, references: ReferenceLinks) -> Found:
+    def _request(self) -> SearchRequest:
+        walks = self.options.rank.damping > 0
+        return SearchRequest(
+            query=self.stems,
+            vector=None if self.options.mode == "text" else self.vector,
+            limit=self.options.rank.candidates,
+            with_names=walks,
+            first=self.options.asked,
+            links=MAX_LINKS if walks else 0,
+            max_degree=MAX_DEGREE,
+        )
+
+    async def hybrid_mode(self, references: ReferenceLinks) -> Findings:
         options = self.options.rank
-        named: NamedHits = named_hits if options.damping > 0 else lambda _text, _name: ()
-        batch = batch_request(self.stems, self.vector, self.options)
-        signals = self._signals(await self.tables.search_hits(self.graph_key, batch, named))
+        hits = await self.source.search(self.graph_key, self._request())
+        signals = self._signals(hits)
         fused = fuse(signals, options.weights, options.candidates)
         if not fused:
-            return await self._first_nodes()
+            return await self._first_nodes(hits.first)
         fused, walked = self._walked_first(fused)
         keys = list(fused)
-        vectors = None if self.vector is None else self.labels
+        edges = HitEdges(source=self.source, graph_key=self.graph_key, sent=hits.links)
         paths: Mapping[str, float] = {}  # the ends of typed paths from what the question names
         if self.asked is not None:
-            paths = await find_paths(
-                self.source, self.graph_key, self.asked, keys[:walked], vectors
-            )
-        ranked: dict[str, Ranked] = {}
-        held = compared(signals["text"])
-        most = self.options.max_nodes
-        places, spare = most + min(namesakes(self.names), most // 4), self.options.asked - most
-        searched = 0.0
-
-        def choose(links: LinkTable) -> list[str]:
-            nonlocal searched
-            found = rank(signals, links, options, places, fused, references, paths, spare)
-            ranked.update((r.key, r) for r in found)
-            for key in held:
-                ranked.setdefault(key, Ranked(key=key, score=0.0, reasons=("text",)))
-            searched = time.perf_counter()
-            return list(ranked)
+            vectors = None if self.vector is None else self.labels
+            paths = await find_paths(edges, self.asked, keys[:walked], vectors)
 
         def further(links: LinkTable) -> list[str]:
             return frontier(links, fused, walked, options)
 
-        wanted = NodeChoice(
-            keys=keys,
-            walked=walked,
-            further=further,
-            choose=choose,
-            limit=MAX_LINKS,
-            max_degree=MAX_DEGREE,
-        )
-        around = await self.tables.get_chosen(self.graph_key, wanted)
-        cosines = [
-            hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))
-        ]
-        weak = bool(cosines) and max(cosines) < self.options.min_cosine
+        links = await edges.table(keys, walked, further)
+        most = self.options.max_nodes
+        places, spare = most + min(namesakes(self.names), most // 4), self.options.asked - most
+        best = rank(signals, links, options, places, fused, references, paths, spare)
+        ranked = {one.key: one for one in best}
+        compared_keys = compared(signals["text"])
+        for key in compared_keys:
+            ranked.setdefault(key, Ranked(key=key, score=0.0, reasons=("text",)))
+        searched = time.perf_counter()
+        around = await self._read(list(ranked), depth=0, limit=len(ranked))
+        is_weak = self._is_weak(signals)
         nodes = [
-            ScoredNode(node=node, score=found.score, reasons=found.reasons, weak=weak)
+            ScoredNode(node=node, score=one.score, reasons=one.reasons, weak=is_weak)
             for node in around.nodes
-            for found in (ranked[node.key],)
+            for one in (ranked[node.key],)
         ]
-        nodes = lift(nodes, self.query, self.words, held)
-        twins = twins_among(nodes, around.edges)
-        return *self._cut(nodes, around.edges, twins), searched
+        nodes = lift(nodes, self.query, self.words, compared_keys)
+        return self._cut(nodes, around, searched, twins_among(nodes, around.edges))
 
-    async def vector_mode(self) -> Found:
+    def _is_weak(self, signals: Mapping[str, Sequence[Hit]]) -> bool:
+        """Returns True if vectors were compared and none is near the question."""
+        best = [hits[0].score for name in ("vector", "name-vector") if (hits := signals.get(name))]
+        return bool(best) and max(best) < self.options.min_cosine
+
+    async def _read(self, keys: Sequence[str], *, depth: int, limit: int) -> Subgraph:
+        return await self.source.get_neighborhood(
+            self.graph_key, keys, max_depth=depth, limit=limit, with_types=True
+        )
+
+    async def vector_mode(self) -> Findings:
         o = self.options
-        near = vector_queries(batch_request(self.stems, self.vector, o))
-        hits = await self.source.search_vectors(self.graph_key, near[0]) if near else []
+        near = SearchRequest(
+            vector=self.vector, limit=o.max_nodes, min_score=o.min_cosine, fields=("content",)
+        )
+        hits: Sequence[Hit] = ()
+        first: Sequence[str] = ()
         reason = "vector"
+        if self.vector is not None:
+            hits = (await self.source.search(self.graph_key, near)).vector
         if not hits:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
-            hits = await self.source.search_text(self.graph_key, self.stems, limit=o.max_nodes)
+            words = replace(near, vector=None, query=self.stems, first=o.asked)
+            by_words = await self.source.search(self.graph_key, words)
+            hits = by_words.text
+            first = by_words.first
             reason = "text"
         if not hits:
-            return await self._first_nodes()
+            return await self._first_nodes(first)
         searched = time.perf_counter()
         seeds = [hit.key for hit in hits[: o.seeds]]
-        around = await self.source.get_neighborhood(
-            self.graph_key, seeds, max_depth=o.max_depth, direction="any", limit=self.options.asked
-        )
+        around = await self._read(seeds, depth=o.max_depth, limit=o.asked)
         best = hits[0].score
         score = {hit.key: hit.score / best for hit in hits}
         nodes = [
@@ -154,65 +151,73 @@ class GraphSearch:
             )
             for node in around.nodes
         ]
-        return *self._cut(nodes, around.edges), searched
+        return self._cut(nodes, around, searched)
 
-    def _signals(self, found: BatchHits) -> Mapping[str, Sequence[Hit]]:
-        """Return what is ranked; note what the best hits of words are called, and so
-        what is asked.
+    def _signals(self, hits: SearchHits) -> Mapping[str, Sequence[Hit]]:
+        """Returns the hits to rank. Keeps the names of the best hits of words, and reads the
+        question with them.
         """
         count = self.options.rank.candidates
-        self.names = found.names
+        self.names = hits.names
         if self.options.rank.damping > 0:
             self.asked = read_question(self.query, self.names)
-        signals = {"text": found.text, "name": found.name}
+        signals = {"text": hits.text, "name": hits.name}
         if self.vector is None:
             return signals
-        if not found.vector:
+        if not hits.vector:
             self.notes.append(NO_VECTORS)
         near = {
-            "vector": apart(found.vector, count),
-            "name-vector": apart(found.name_vector, count),
+            "vector": apart(hits.vector, count),
+            "name-vector": apart(hits.name_vector, count),
         }
         return signals | near
 
     def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
-        """Return the nodes with those first whose edges are walked, the best, and how
-        many these are.
-        """
+        """Returns the nodes with the best first, and the number of those whose edges are walked."""
         most = self.options.rank.candidates
         if self.options.rank.damping <= 0:
             return fused, 0
         if len(fused) <= most:
             return fused, len(fused)
-        found = list(fused.items())
-        scores = np.fromiter(fused.values(), dtype=np.float64, count=len(found))
+        scored = list(fused.items())
+        scores = np.fromiter(fused.values(), dtype=np.float64, count=len(scored))
         rows: list[int] = np.argpartition(-scores, most).tolist()
-        return dict(map(found.__getitem__, rows)), most
+        return dict(map(scored.__getitem__, rows)), most
 
-    async def _first_nodes(self) -> Found:
+    async def _first_nodes(self, sent: Sequence[str]) -> Findings:
+        """Returns the first nodes of the graph. The store sends their keys along if it finds
+        nothing at all, but not if it finds only nodes that score 0.
+        """
         self.notes.append(GRAPH_ORDER)
         searched = time.perf_counter()
-        first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
-        keys = [node.key for node in first]
-        inside = await self.source.get_neighborhood(
-            self.graph_key, keys, max_depth=0, limit=len(keys)
-        )
+        keys = sent
+        if not keys:
+            first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
+            keys = [node.key for node in first]
+        inside = await self._read(keys, depth=0, limit=len(keys))
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in inside.nodes]
-        return *self._cut(scored, inside.edges), searched
+        return self._cut(scored, inside, searched)
 
     def _cut(
-        self, nodes: list[ScoredNode], edges: Sequence[Edge], twins: Twins = frozenset()
-    ) -> tuple[list[ScoredNode], list[ScoredNode], list[Edge]]:
+        self,
+        nodes: Sequence[ScoredNode],
+        around: Subgraph,
+        searched: float,
+        twins: Twins = frozenset(),
+    ) -> Findings:
         """Returns the best steps, the notes and frames that were as good, and edges between steps.
 
-        A note takes no place of a step. Where there are only notes, they are the result.
+        A note takes no place of a step. If there are only notes, they are the result.
         """
         most, left_out = self.options.max_nodes, self.options.exclude_types
-        found = [scored for scored in nodes if scored.node.type not in left_out]
-        found = one_place_each(found, twins)
-        kept = [scored for scored in found if scored.node.type not in NO_STEPS][:most]
-        notes = [scored for scored in found[:most] if scored.node.type in NO_STEPS]
+        wanted = [scored for scored in nodes if scored.node.type not in left_out]
+        wanted = one_place_each(wanted, twins)
+        kept = [scored for scored in wanted if scored.node.type not in NO_STEPS][:most]
+        notes = [scored for scored in wanted[:most] if scored.node.type in NO_STEPS]
         if not kept:
             kept, notes = notes, []
         keys = {scored.node.key for scored in kept}
-        return kept, notes, [edge for edge in edges if edge.source in keys and edge.target in keys]
+        edges = [edge for edge in around.edges if edge.source in keys and edge.target in keys]
+        return Findings(
+            nodes=kept, notes=notes, edges=edges, configs=around.configs, searched=searched
+        )

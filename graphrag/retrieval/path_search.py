@@ -1,5 +1,5 @@
-"""Reads of a source what typed paths need: what a question may name, edge labels near it,
-edges of those.
+"""Finds the ends of typed paths that a question means: reads the labels of edges near the hits, and
+the edges of the labels that the question speaks of.
 """
 
 from __future__ import annotations
@@ -9,24 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from datasources.hits import Hit, Vector
+from datasources.hits import Vector
 from datasources.links import LinkWalk, TypedLink
 from graphrag.embedding.embedder import EmbeddingError, EmbeddingProvider
 from graphrag.retrieval.asked_words import AskedWords, label_text, strengths
-from graphrag.retrieval.batch_search import SearchSource
+from graphrag.retrieval.hit_edges import HitEdges
 from graphrag.retrieval.typed_paths import path_scores, possible_steps
 
-NAME_HITS, TEXT_HITS = 20, 10
-"""Best hits of words whose names are compared with the question."""
 FEW_LABELS = 20
 MAX_LINKS = 5_000
-MAX_DEGREE = 200
-"""Paths do not pass nodes of more edges."""
+MAX_DEGREE = 200  # paths do not pass nodes with more edges
 MAX_VECTORS = 20_000
 
 
 class LabelVectors:
-    """Vectors of labels and single words, remembered: they are few, and met again and again."""
+    """Vectors of labels and single words, cached: they are few, and every question needs some."""
 
     def __init__(self, embedder: EmbeddingProvider | None) -> None:
         self._embedder = embedder
@@ -34,9 +31,7 @@ class LabelVectors:
         self._model = ""
 
     async def of(self, texts: Iterable[str]) -> Mapping[str, Vector]:
-        """Return the vectors of texts; without those that are not known
-        where the embedder fails.
-        """
+        """Returns the vectors of texts. If the embedder fails, only those that are cached."""
         if self._embedder is None:
             return {}
         if self._model != self._embedder.model or len(self._known) > MAX_VECTORS:
@@ -54,15 +49,14 @@ class LabelVectors:
 
 
 async def find_paths(
-    source: SearchSource,
-    graph_key: str,
+    edges: HitEdges,
     asked: AskedWords,
     near: Sequence[str],
     vectors: LabelVectors | None,
 ) -> dict[str, float]:
-    """Return the ends of typed paths that the question means, with scores from 0 to 1, best first.
+    """Returns the ends of typed paths that the question means, with scores from 0 to 1, best first.
 
-    `near` are the nodes whose edges say which labels there are around the question.
+    `near` are the nodes whose edges show the labels around the question.
     """
     if not asked.named:
         return {}
@@ -70,7 +64,7 @@ async def find_paths(
     first = LinkWalk(
         keys=list(dict.fromkeys((*starts, *near))), limit=MAX_LINKS, max_degree=MAX_DEGREE
     )
-    around = await source.get_typed_links(graph_key, first)
+    around = await edges.typed(first)
     labels = {link.label for link in around}
     texts = chain((word.text for word in asked.words), map(label_text, labels))
     known: Mapping[str, Vector] = await vectors.of(texts) if vectors and is_schema(around) else {}
@@ -80,21 +74,14 @@ async def find_paths(
         return {}
     meant = sorted({relation.label for relation in speaks})
     walk = replace(first, keys=starts, labels=meant, steps=steps)
-    links = await source.get_typed_links(graph_key, walk)
+    links = await edges.typed(walk)
     return path_scores(
         asked, speaks, links, len({*near, *chain.from_iterable(link[:2] for link in links)})
     )
 
 
-def named_hits(text: Sequence[Hit], name: Sequence[Hit]) -> list[str]:
-    """Return the best hits of words in names and in all text, whose names a question may say."""
-    return list(dict.fromkeys(hit.key for hit in (*name[:NAME_HITS], *text[:TEXT_HITS])))
-
-
 def is_schema(links: Sequence[TypedLink]) -> bool:
-    """Return whether labels are relations, few and on most edges, and not a phrase
-    each or an exception.
-    """
+    """Returns True if the labels are relations: few, and on most edges."""
     labelled = [link.label for link in links if link.label]
     few = max(FEW_LABELS, math.sqrt(len(labelled)))
     return 2 * len(labelled) > len(links) and len(set(labelled)) <= few

@@ -39,9 +39,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from datasources.batches import FURTHER_SHARE
 from datasources.hits import Hit
 from datasources.links import Link, LinkTable
+from datasources.search import FURTHER_SHARE
 from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
 
 Scores = NDArray[np.float64]

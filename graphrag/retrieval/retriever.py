@@ -15,10 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from datasources.base import GraphDataSource, LinkTables
-from datasources.batches import BatchSource
+from datasources.base import GraphDataSource
 from datasources.builtin_types import BUILTIN_TYPES
-from datasources.computed_tables import ComputedTables
 from datasources.hits import Vector
 from datasources.text import stemmed
 from datasources.types import Graph, ScoredNode
@@ -26,8 +24,7 @@ from datasources.vectors import normalize
 from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProvider
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.packaged import ENGLISH_MODELS
-from graphrag.retrieval.batch_search import BatchAnswers, SearchSource
-from graphrag.retrieval.graph_search import GraphSearch, batch_request
+from graphrag.retrieval.graph_search import GraphSearch
 from graphrag.retrieval.path_search import LabelVectors
 from graphrag.retrieval.reference_links import ReferenceIndex
 from graphrag.retrieval.result_cache import ResultCache
@@ -78,9 +75,6 @@ class Retriever:
         """`on_retrieved` is called with the seconds of each retrieval; it may not raise."""
         self._on_retrieved = on_retrieved
         self._source = source
-        # Looked at once: to ask for an ability takes longer than some reads.
-        self._batches = source if isinstance(source, BatchSource) else None
-        self._tables = ComputedTables(source)
         self._embedder = embedder
         self.options = options or RetrievalOptions()
         self._own_options = repr(self.options)
@@ -147,40 +141,34 @@ class Retriever:
         embedded = time.perf_counter()
         words = sought(query)
         stems = stemmed(words, graph.language)
-        source: SearchSource = self._source
-        tables: LinkTables = self._tables
-        if self._batches is not None:
-            wanted = batch_request(stems, vector, options)
-            answers = await self._batches.search_at_once(graph.key, wanted)
-            if answers is not None:
-                source = tables = BatchAnswers(source, wanted, answers)
         search = GraphSearch(
-            source, tables, graph.key, query, words, stems, vector, options, notes, self._labels
+            self._source, graph.key, query, words, stems, vector, options, notes, self._labels
         )
         if options.mode == "vector":
-            nodes, notes_beside, edges, searched = await search.vector_mode()
+            found = await search.vector_mode()
         else:
-            nodes, notes_beside, edges, searched = await search.hybrid_mode(
-                await self._references.of(graph)
-            )
-        types = sorted({scored.node.type for scored in nodes})
-        configs = {name: BUILTIN_TYPES[name] for name in types if name in BUILTIN_TYPES}
-        if types:
-            configs |= {config.type: config for config in await source.get_node_configs(types)}
+            found = await search.hybrid_mode(await self._references.of(graph))
+        types = sorted({scored.node.type for scored in found.nodes})
+        stored = {config.type: config for config in found.configs}
+        configs = {
+            name: config
+            for name in types
+            if (config := stored.get(name) or BUILTIN_TYPES.get(name)) is not None
+        }
         done = time.perf_counter()
         return Retrieval(
             graph=graph,
             question=question,
             mode=options.mode,
-            nodes=tuple(nodes),
-            edges=tuple(edges),
+            nodes=tuple(found.nodes),
+            edges=tuple(found.edges),
             configs=configs,
             notes=tuple(notes),
-            canvas_notes=tuple(notes_beside),
+            canvas_notes=tuple(found.notes),
             ms={
                 "embed": (embedded - started) * 1e3,
-                "search": (searched - embedded) * 1e3,
-                "read": (done - searched) * 1e3,
+                "search": (found.searched - embedded) * 1e3,
+                "read": (done - found.searched) * 1e3,
             },
         )
 

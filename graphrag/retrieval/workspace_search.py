@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from datasources.batches import BatchRequest
 from datasources.everywhere import GraphHits, NodeName, WideHit, WideHits
 from datasources.hits import Hit
+from datasources.search import SearchRequest
 from datasources.text import stemmed
 from datasources.types import ScoredNode
 from graphrag.embedding.embedder import EmbeddingError
@@ -49,7 +49,7 @@ class WorkspaceSearch:
         words = (
             f"{words} {stems}" if (stems := stemmed(words, language_of(asked))) != words else words
         )
-        asked_of_all = BatchRequest(query=words, vector=vector, limit=CANDIDATES)
+        asked_of_all = SearchRequest(query=words, vector=vector, limit=CANDIDATES)
         found = await source.search_everywhere(asked_of_all, graphs)
         return _by_graph(found, _scored(found, options), limit, hits)
 

@@ -38,6 +38,7 @@ from tests.benchmarks.exhaustive import ExhaustiveSource
 from tests.benchmarks.known_vectors import KnownVectors, local_embedder
 from tests.benchmarks.machine import described
 from tests.benchmarks.packages import Packages, package_type, read_packages
+from tests.contracts.searches import search_text, search_vectors
 
 SIZES = ("1000", "100000", "packages")
 SMALL_GRAPHS = 200
@@ -228,13 +229,13 @@ async def _search_recall(
     shares: dict[str, list[float]] = {}
     for question in questions:
         for field in FIELDS:
-            found = await source.search_text(BIG, question, limit=20, field=field)
-            wanted = await exact.search_text(BIG, question, limit=20, field=field)
+            found = await search_text(source, BIG, question, limit=20, field=field)
+            wanted = await search_text(exact, BIG, question, limit=20, field=field)
             shares.setdefault(f"text, {field}", []).append(_share(found, wanted))
             vector = known.vectors[question]
             query = VectorQuery(vector=vector, model=known.model, limit=20, field=field)
-            near = await source.search_vectors(BIG, query)
-            nearest = await exact.search_vectors(BIG, query)
+            near = await search_vectors(source, BIG, query)
+            nearest = await search_vectors(exact, BIG, query)
             shares.setdefault(f"vectors, {field}", []).append(_share(near, nearest))
     return {name: float(np.mean(values)) for name, values in shares.items()}
 

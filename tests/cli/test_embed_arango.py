@@ -15,6 +15,7 @@ from datasources.types import Mutation
 from graphrag.embedding.refresh import EmbedReport, embed_nodes
 from tests.cli.conftest import invoke, printed
 from tests.contracts.samples import FLOW, a_graph, a_node
+from tests.contracts.searches import search_vectors
 from tests.support.arango import PASSWORD, ArangoServer
 from tests.support.editor_database import GRAPH as EDITORS_GRAPH
 from tests.support.editor_database import VECTOR_LENGTH, store_editor_database
@@ -148,8 +149,8 @@ async def test_vectors_of_the_editor_are_kept_adopted_by_their_length_or_renewed
         assert (report.adopted, report.unmarked, report.embedded) == (2, 2, 0)
         adopted = (await source.get_vectors(FLOW, ["n000"]))["n000"]
         assert adopted.content.tolist() == [3.0, 4.0]
-        found = await source.search_vectors(
-            FLOW, VectorQuery(vector=np.float32([3, 4]), model="by length", limit=1)
+        found = await search_vectors(
+            source, FLOW, VectorQuery(vector=np.float32([3, 4]), model="by length", limit=1)
         )
         assert found[0].key == "n000"
         assert (await embedded(arango, name, Embedder(), force=True)).embedded == NODES_OF_FLOW

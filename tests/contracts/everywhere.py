@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.batches import BatchRequest
 from datasources.errors import BadUseValue
+from datasources.search import SearchRequest
 from datasources.text import node_text, tokenize
 from datasources.types import Mutation, Node
 from datasources.uses import MAX_VALUE, UseKind, entries_for
@@ -93,7 +93,7 @@ class EverywhereContract(Contract):
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("b", data=long)]))
         for value in ("\ud800", "a\x00b", '"] OR 1', "'; DROP TABLE uses; --", "t" * MAX_VALUE):
             assert await users(source, value) == []
-        found = await source.search_everywhere(BatchRequest(query='"* OR ) \x00 NEAR(', limit=5))
+        found = await source.search_everywhere(SearchRequest(query='"* OR ) \x00 NEAR(', limit=5))
         assert all(name[0] == FLOW for name in found.names)
 
     async def test_all_graphs_are_searched_as_one_and_no_other_workspaces(
@@ -108,7 +108,7 @@ class EverywhereContract(Contract):
             )
         nodes = [*await source.get_nodes(FLOW), *await source.get_nodes("second")]
         found = await source.search_everywhere(
-            BatchRequest(query="sort the invoices", vector=(MODEL, floats(1, 0)), limit=10)
+            SearchRequest(query="sort the invoices", vector=(MODEL, floats(1, 0)), limit=10)
         )
         named = {node.key: (node.graph_key, node.key) for node in nodes}
         expected = [(named[hit.key], hit.score) for hit in bm25(nodes, "sort the invoices")]
@@ -128,11 +128,11 @@ class EverywhereContract(Contract):
         one = found.nodes["second", "n"]
         assert (one.graph_name, one.node) == ("Graph second", _node(nodes, "n"))
         only = await source.search_everywhere(
-            BatchRequest(query="invoices", limit=10), ["second", "theirs"]
+            SearchRequest(query="invoices", limit=10), ["second", "theirs"]
         )
         assert only.names == [("second", "n")]
         none = await source.search_everywhere(
-            BatchRequest(vector=(MODEL, floats(1, 0, 0)), limit=10)
+            SearchRequest(vector=(MODEL, floats(1, 0, 0)), limit=10)
         )
         assert none.names == []
 

@@ -13,6 +13,8 @@ from tests.contracts.everywhere import EverywhereContract
 from tests.contracts.reading import NeighborhoodContract, ReadContract
 from tests.contracts.records import a_record
 from tests.contracts.refusing import EmbeddingContract, RefusalContract
+from tests.contracts.search_requests import SearchRequestContract
+from tests.contracts.searches import search_text, search_vectors
 from tests.contracts.searching import TextSearchContract, VectorSearchContract
 from tests.contracts.workspaces import WorkspaceContract
 from tests.contracts.writing import DocumentContract, GraphContract, MutationContract
@@ -23,6 +25,7 @@ class GraphSourceContract(
     NeighborhoodContract,
     TextSearchContract,
     VectorSearchContract,
+    SearchRequestContract,
     DocumentContract,
     GraphContract,
     MutationContract,
@@ -55,13 +58,14 @@ class DurableContract(Contract):
             assert await samples.snapshot(source) == before
             assert await database.records(samples.WORKSPACE).get("audit", "k") == record
             assert samples.keys_of(
-                await source.search_text(samples.FLOW, "chronicle", limit=5)
+                await search_text(source, samples.FLOW, "chronicle", limit=5)
             ) == ["d"]
             for field, vector in (
                 ("content", samples.floats(1, 0)),
                 ("name", samples.floats(0, 1)),
             ):
-                hits = await source.search_vectors(
+                hits = await search_vectors(
+                    source,
                     samples.FLOW,
                     VectorQuery(vector=vector, model=samples.MODEL, limit=5, field=field),
                 )

@@ -21,6 +21,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import ROOT_WORKSPACE, Mutation
 from tests.contracts import answers, plans
 from tests.contracts.samples import a_graph, assert_found, assert_same_hits, floats, plain, snapshot
+from tests.contracts.searches import search_text, search_vectors
 
 T = TypeVar("T")
 # Mostly one graph, so that there is something in it.
@@ -344,7 +345,7 @@ class SourceMachine(RuleBasedStateMachine):
     )
     def words_find_the_same(self, graph: str, query: str, limit: int, field: Any) -> None:
         def search(most: int) -> Callable[[Database], Awaitable[list[Hit]]]:
-            return lambda db: db.source("acme").search_text(graph, query, limit=most, field=field)
+            return lambda db: search_text(db.source("acme"), graph, query, limit=most, field=field)
 
         self.compare_hits(search(1000), search(limit), limit=limit, by_order=not self.exact_bm25)
 
@@ -361,7 +362,8 @@ class SourceMachine(RuleBasedStateMachine):
         values, model = query
 
         def search(most: int, score: float) -> Callable[[Database], Awaitable[list[Hit]]]:
-            return lambda db: db.source("acme").search_vectors(
+            return lambda db: search_vectors(
+                db.source("acme"),
                 graph,
                 VectorQuery(
                     vector=floats(*values), model=model, limit=most, min_score=score, field=field

@@ -30,6 +30,7 @@ from tests.contracts.samples import (
     plain,
     snapshot,
 )
+from tests.contracts.searches import search_text, search_vectors
 
 Source = MutableGraphDataSource
 
@@ -100,7 +101,7 @@ class RefusalContract(Contract):
                 await source.apply(Mutation(graph_key=FLOW, **{**wrong, **both}))
             assert (refused.value.graph_key, list(refused.value.keys)) == (FLOW, at_fault), case
             assert await snapshot(source) == before, case
-        assert await source.search_text(FLOW, "fine", limit=5) == []
+        assert await search_text(source, FLOW, "fine", limit=5) == []
 
     async def test_what_json_cannot_hold_changes_nothing(self, source: Source) -> None:
         before = await snapshot(source)
@@ -136,7 +137,7 @@ class RefusalContract(Contract):
         assert (refused.value.kind, refused.value.key) == ("approval", "gone")
         assert await snapshot(source) == before
         assert await records.get("audit", "first") is None
-        assert await source.search_text(FLOW, "numbat", limit=5) == []
+        assert await search_text(source, FLOW, "numbat", limit=5) == []
 
     async def test_a_refused_mutation_writes_no_record(
         self, database: Database, source: Source
@@ -208,8 +209,10 @@ class EmbeddingContract(Contract):
         assert (await source.get_vectors(FLOW, ["a"]))["a"].name is None
         for field in ("content", "name"):
             assert (
-                await source.search_vectors(
-                    FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field=field)
+                await search_vectors(
+                    source,
+                    FLOW,
+                    VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field=field),
                 )
                 == []
             )

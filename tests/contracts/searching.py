@@ -25,6 +25,7 @@ from tests.contracts.samples import (
     floats,
     keys_of,
 )
+from tests.contracts.searches import search_text, search_vectors
 
 Source = MutableGraphDataSource
 
@@ -60,10 +61,10 @@ class TextSearchContract(Contract):
             everything = bm25(nodes, query)
             assert everything
             for limit in (10, 1):
-                self.compare(await source.search_text(FLOW, query, limit=limit), everything, limit)
+                self.compare(await search_text(source, FLOW, query, limit=limit), everything, limit)
 
     async def test_the_best_node_comes_first(self, source: Source) -> None:
-        hits = await source.search_text(FLOW, "sort invoices", limit=5)
+        hits = await search_text(source, FLOW, "sort invoices", limit=5)
         assert keys_of(hits) == ["c", "b"]
         assert hits[0].score > hits[1].score > 0
 
@@ -73,13 +74,13 @@ class TextSearchContract(Contract):
                 graph_key=FLOW, put_nodes=[a_node("b", data={"name": "Fetch", "rule": "zebra"})]
             )
         )
-        assert keys_of(await source.search_text(FLOW, "zebra", limit=5)) == ["b"]
-        assert await source.search_text(FLOW, "zebra", limit=5, field="name") == []
-        assert keys_of(await source.search_text(FLOW, "fetch", limit=5, field="name")) == ["b"]
+        assert keys_of(await search_text(source, FLOW, "zebra", limit=5)) == ["b"]
+        assert await search_text(source, FLOW, "zebra", limit=5, field="name") == []
+        assert keys_of(await search_text(source, FLOW, "fetch", limit=5, field="name")) == ["b"]
 
     async def test_accents_case_and_joined_words_do_not_matter(self, source: Source) -> None:
         for query in ("ecrire", "ÉCRIRE", "journal", "le_journal", "myJournalTab"):
-            assert keys_of(await source.search_text(FLOW, query, limit=5)) == ["d"], query
+            assert keys_of(await search_text(source, FLOW, query, limit=5)) == ["d"], query
 
     async def test_letters_that_have_no_accent_are_found_as_they_are_written_without_them(
         self, source: Source
@@ -96,7 +97,7 @@ class TextSearchContract(Contract):
             ("soren", "b"),
             ("oeuvre", "b"),
         ):
-            hits = await source.search_text(FLOW, query, limit=3)
+            hits = await search_text(source, FLOW, query, limit=3)
             assert [hit.key for hit in hits] == [key], query
 
     async def test_a_code_is_found_whole_before_its_parts(self, source: Source) -> None:
@@ -109,7 +110,7 @@ class TextSearchContract(Contract):
         await source.apply(Mutation(graph_key=FLOW, put_nodes=put))
         nodes = await source.get_nodes(FLOW)
         for query in ("B2", "b_2", "V2.1", "http_404", "error HTTP404"):
-            found = await source.search_text(FLOW, query, limit=10)
+            found = await search_text(source, FLOW, query, limit=10)
             self.compare(found, bm25(nodes, query), 10)
             assert keys_of(found)[:2] == ["code", "parts"], query
 
@@ -126,9 +127,9 @@ class TextSearchContract(Contract):
         for word in ("Rechnung", "Rechnungen"):
             asked = stemmed(word, "de")
             for field in get_args(SearchField):
-                found = await source.search_text("fluss", asked, limit=5, field=field)
+                found = await search_text(source, "fluss", asked, limit=5, field=field)
                 assert sorted(keys_of(found)) == ["bills", "code"], (word, field)
-        assert keys_of(await source.search_text("fluss", "b2", limit=5)) == ["code"]
+        assert keys_of(await search_text(source, "fluss", "b2", limit=5)) == ["code"]
 
     async def test_a_language_set_later_holds_for_the_nodes_that_are_there(
         self, source: Source
@@ -139,20 +140,22 @@ class TextSearchContract(Contract):
         fields = get_args(SearchField)
         for field in fields:  # whatever is held of the words as they were
             assert (
-                await source.search_text("spät", stemmed("Rechnung", "de"), limit=5, field=field)
+                await search_text(source, "spät", stemmed("Rechnung", "de"), limit=5, field=field)
                 == []
             )
         graph = a_graph("spät", language="de")
         await source.apply(Mutation(graph_key="spät", graph=graph, put_nodes=put[1:]))
         for field in fields:
             for asked in ("Rechnung", "Rechnungen"):
-                found = await source.search_text("spät", stemmed(asked, "de"), limit=5, field=field)
+                found = await search_text(
+                    source, "spät", stemmed(asked, "de"), limit=5, field=field
+                )
                 assert keys_of(found) == ["a"], (asked, field)
 
     async def test_equal_scores_come_by_key(self, source: Source) -> None:
         twins = [a_node(key, type="x", data="quokka") for key in ("t3", "t1", "t2")]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=twins))
-        assert keys_of(await source.search_text(FLOW, "quokka", limit=2)) == ["t1", "t2"]
+        assert keys_of(await search_text(source, FLOW, "quokka", limit=2)) == ["t1", "t2"]
 
     async def test_a_query_is_words_and_never_syntax(self, source: Source) -> None:
         nodes = await source.get_nodes(FLOW)
@@ -161,47 +164,47 @@ class TextSearchContract(Contract):
             "name:b", "^b", "-invoices", "(((", "{name} : x", "b\x00c", "%", "_",
             "'; DROP TABLE nodes; --", "\U0001f525", "文字",
         ):  # fmt: skip
-            found = await source.search_text(FLOW, query, limit=100)
+            found = await search_text(source, FLOW, query, limit=100)
             self.compare(found, bm25(nodes, query), 100)
 
     async def test_words_nobody_has_find_nothing(self, source: Source) -> None:
-        assert await source.search_text(FLOW, "xylophone", limit=5) == []
-        assert await source.search_text(FLOW, "invoices", limit=0) == []
+        assert await search_text(source, FLOW, "xylophone", limit=5) == []
+        assert await search_text(source, FLOW, "invoices", limit=0) == []
 
     async def test_a_very_long_query_is_answered(self, source: Source) -> None:
         query = "invoices " + " ".join(f"word{i}x" for i in range(5000))
-        assert keys_of(await source.search_text(FLOW, query, limit=5)) == ["b", "c"]
+        assert keys_of(await search_text(source, FLOW, query, limit=5)) == ["b", "c"]
 
     async def test_changed_nodes_are_found_by_their_new_words_only(self, source: Source) -> None:
-        assert keys_of(await source.search_text(FLOW, "sort", limit=5)) == ["c"]
+        assert keys_of(await search_text(source, FLOW, "sort", limit=5)) == ["c"]
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("c", data="shuffle")]))
-        assert await source.search_text(FLOW, "sort", limit=5) == []
-        assert keys_of(await source.search_text(FLOW, "shuffle", limit=5)) == ["c"]
+        assert await search_text(source, FLOW, "sort", limit=5) == []
+        assert keys_of(await search_text(source, FLOW, "shuffle", limit=5)) == ["c"]
 
     async def test_deleted_nodes_are_not_found(self, source: Source) -> None:
-        assert await source.search_text(FLOW, "sort", limit=5)
+        assert await search_text(source, FLOW, "sort", limit=5)
         await source.apply(Mutation(graph_key=FLOW, delete_nodes=["c"]))
-        assert await source.search_text(FLOW, "sort", limit=5) == []
+        assert await search_text(source, FLOW, "sort", limit=5) == []
 
     async def test_a_node_is_found_by_its_types_words(self, source: Source) -> None:
         config = a_type("log", display_name="Chronicle", description="Keeps a diary")
         await source.put_node_config(config)
-        assert keys_of(await source.search_text(FLOW, "chronicle", limit=5, field="name")) == ["d"]
-        assert keys_of(await source.search_text(FLOW, "diary", limit=5)) == ["d"]
+        assert keys_of(await search_text(source, FLOW, "chronicle", limit=5, field="name")) == ["d"]
+        assert keys_of(await search_text(source, FLOW, "diary", limit=5)) == ["d"]
 
     async def test_a_changed_type_changes_its_nodes_words(self, source: Source) -> None:
         await source.put_node_config(a_type("log", display_name="Chronicle"))
-        assert await source.search_text(FLOW, "chronicle", limit=5)
+        assert await search_text(source, FLOW, "chronicle", limit=5)
         await source.put_node_config(a_type("log", display_name="Ledger"))
-        assert await source.search_text(FLOW, "chronicle", limit=5) == []
-        assert keys_of(await source.search_text(FLOW, "ledger", limit=5)) == ["d"]
+        assert await search_text(source, FLOW, "chronicle", limit=5) == []
+        assert keys_of(await search_text(source, FLOW, "ledger", limit=5)) == ["d"]
         await source.apply(Mutation(graph_key=FLOW, delete_configs=["log"]))
-        assert await source.search_text(FLOW, "ledger", limit=5) == []
+        assert await search_text(source, FLOW, "ledger", limit=5) == []
 
     async def test_a_renamed_type_leaves_its_old_nodes(self, source: Source) -> None:
         await source.put_node_config(a_type("log", key="t1", display_name="Chronicle"))
         await source.put_node_config(a_type("other", key="t1", display_name="Chronicle"))
-        assert await source.search_text(FLOW, "chronicle", limit=5) == []
+        assert await search_text(source, FLOW, "chronicle", limit=5) == []
 
     async def test_words_of_root_types_count_until_the_workspace_has_its_own(
         self, database: Database, source: Source
@@ -209,24 +212,24 @@ class TextSearchContract(Contract):
         await database.source(ROOT_WORKSPACE).put_node_config(
             a_type("log", ROOT_WORKSPACE, key="r", display_name="Chronicle")
         )
-        assert keys_of(await source.search_text(FLOW, "chronicle", limit=5)) == ["d"]
+        assert keys_of(await search_text(source, FLOW, "chronicle", limit=5)) == ["d"]
         await source.put_node_config(a_type("log", display_name="Ledger"))
-        assert await source.search_text(FLOW, "chronicle", limit=5) == []
-        assert keys_of(await source.search_text(FLOW, "ledger", limit=5)) == ["d"]
+        assert await search_text(source, FLOW, "chronicle", limit=5) == []
+        assert keys_of(await search_text(source, FLOW, "ledger", limit=5)) == ["d"]
         await source.apply(Mutation(graph_key=FLOW, delete_configs=["log"]))
-        assert keys_of(await source.search_text(FLOW, "chronicle", limit=5)) == ["d"]
+        assert keys_of(await search_text(source, FLOW, "chronicle", limit=5)) == ["d"]
 
     async def test_words_of_built_in_types_count_until_one_is_stored(self, source: Source) -> None:
-        assert keys_of(await source.search_text(FLOW, "workflow", limit=5)) == ["a"]
+        assert keys_of(await search_text(source, FLOW, "workflow", limit=5)) == ["a"]
         await source.put_node_config(a_type("starter", display_name="Ignition"))
-        assert await source.search_text(FLOW, "workflow", limit=5) == []
-        assert keys_of(await source.search_text(FLOW, "ignition", limit=5)) == ["a"]
+        assert await search_text(source, FLOW, "workflow", limit=5) == []
+        assert keys_of(await search_text(source, FLOW, "ignition", limit=5)) == ["a"]
 
     async def test_code_of_the_type_counts_where_a_node_has_none(self, source: Source) -> None:
         config = a_type("log").to_document()
         config["node"]["process"] = "console.warn(wombat)"
         await source.put_node_config(type(a_type("x")).model_validate(config))
-        assert keys_of(await source.search_text(FLOW, "wombat", limit=5)) == ["d"]
+        assert keys_of(await search_text(source, FLOW, "wombat", limit=5)) == ["d"]
 
 
 class VectorSearchContract(Contract):
@@ -242,37 +245,41 @@ class VectorSearchContract(Contract):
         return source
 
     async def test_scores_are_cosines_best_first(self, embedded: Source) -> None:
-        hits = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=floats(5, 0, 0), model=MODEL, limit=10, min_score=-1)
+        hits = await search_vectors(
+            embedded, FLOW, VectorQuery(vector=floats(5, 0, 0), model=MODEL, limit=10, min_score=-1)
         )
         assert keys_of(hits) == ["a", "b", "c", "d"]
         assert [hit.score for hit in hits] == pytest.approx([1, 0.5**0.5, 0, -1], abs=1e-5)
 
     async def test_scores_below_the_least_are_left_out(self, embedded: Source) -> None:
-        hits = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=10, min_score=0.5)
+        hits = await search_vectors(
+            embedded,
+            FLOW,
+            VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=10, min_score=0.5),
         )
         assert keys_of(hits) == ["a", "b"]
         assert (
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=1)
+            await search_vectors(
+                embedded, FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=1)
             )
             == hits[:1]
         )
         assert (
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=0)
+            await search_vectors(
+                embedded, FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=0)
             )
             == []
         )
 
     async def test_the_name_field_searches_names_alone(self, embedded: Source) -> None:
-        hits = await embedded.search_vectors(
+        hits = await search_vectors(
+            embedded,
             FLOW,
             VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=0.1, field="name"),
         )
         assert keys_of(hits) == ["b"]
-        every = await embedded.search_vectors(
+        every = await search_vectors(
+            embedded,
             FLOW,
             VectorQuery(vector=floats(0, 0, 1), model=MODEL, limit=10, min_score=-1, field="name"),
         )
@@ -284,21 +291,23 @@ class VectorSearchContract(Contract):
             [a_vector("b", 1, 0, 0, model="model-b"), a_vector("c", 1, 0), a_vector("apart", 1, 0)],
         )
         query = floats(1, 0, 0)
-        hits = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=-1)
+        hits = await search_vectors(
+            embedded, FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=-1)
         )
         assert keys_of(hits) == ["a", "d"]
         assert keys_of(
-            await embedded.search_vectors(FLOW, VectorQuery(vector=query, model="model-b", limit=9))
+            await search_vectors(
+                embedded, FLOW, VectorQuery(vector=query, model="model-b", limit=9)
+            )
         ) == ["b"]
         assert keys_of(
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=9)
+            await search_vectors(
+                embedded, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=9)
             )
         ) == ["apart", "c"]
         assert (
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=query, model="never used", limit=9)
+            await search_vectors(
+                embedded, FLOW, VectorQuery(vector=query, model="never used", limit=9)
             )
             == []
         )
@@ -307,8 +316,8 @@ class VectorSearchContract(Contract):
         for query in ([], [0.1] * 4, [float("nan"), 0, 0], [float("inf"), 0, 0]):
             vector = floats(*query)
             assert (
-                await embedded.search_vectors(
-                    FLOW, VectorQuery(vector=vector, model=MODEL, limit=9, min_score=-1)
+                await search_vectors(
+                    embedded, FLOW, VectorQuery(vector=vector, model=MODEL, limit=9, min_score=-1)
                 )
                 == []
             )
@@ -316,14 +325,18 @@ class VectorSearchContract(Contract):
     async def test_a_zero_vector_is_like_nothing(self, embedded: Source) -> None:
         await embedded.put_embeddings(FLOW, [a_vector("apart", 0, 0, 0)])
         hits = dict(
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=9, min_score=-1)
+            await search_vectors(
+                embedded,
+                FLOW,
+                VectorQuery(vector=floats(1, 0, 0), model=MODEL, limit=9, min_score=-1),
             )
         )
         assert hits["apart"] == 0
         assert (
-            await embedded.search_vectors(
-                FLOW, VectorQuery(vector=floats(0, 0, 0), model=MODEL, limit=9, min_score=0.1)
+            await search_vectors(
+                embedded,
+                FLOW,
+                VectorQuery(vector=floats(0, 0, 0), model=MODEL, limit=9, min_score=0.1),
             )
             == []
         )
@@ -334,8 +347,8 @@ class VectorSearchContract(Contract):
     ) -> None:
         await embedded.put_embeddings(FLOW, [a_vector("apart", scale, scale, 0)])
         query = floats(scale, scale, 0)
-        hits = await embedded.search_vectors(
-            FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=0.9)
+        hits = await search_vectors(
+            embedded, FLOW, VectorQuery(vector=query, model=MODEL, limit=9, min_score=0.9)
         )
         assert sorted(keys_of(hits)) == ["apart", "b"]
         assert [hit.score for hit in hits] == pytest.approx([1, 1], abs=1e-5)
@@ -351,6 +364,6 @@ class VectorSearchContract(Contract):
         query = random.normal(size=16).astype(np.float32)
         cosines = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
         best = np.argsort(-cosines)[:20]
-        hits = await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=20))
+        hits = await search_vectors(source, FLOW, VectorQuery(vector=query, model=MODEL, limit=20))
         assert keys_of(hits) == [keys[i] for i in best]
         assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-5)

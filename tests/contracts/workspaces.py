@@ -10,6 +10,7 @@ from datasources.base import Database, MutableGraphDataSource, Record
 from datasources.errors import BadDocument, GraphNotFound
 from datasources.hits import VectorQuery
 from datasources.links import LinkWalk
+from datasources.search import SearchRequest
 from datasources.types import ROOT_WORKSPACE, Mutation
 from tests.contracts.base import Contract
 from tests.contracts.samples import (
@@ -26,6 +27,7 @@ from tests.contracts.samples import (
     make_flow,
     snapshot,
 )
+from tests.contracts.searches import search_text, search_vectors
 
 Source = MutableGraphDataSource
 CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
@@ -41,9 +43,8 @@ CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_typed_links": lambda source, key: source.get_typed_links(
         key, LinkWalk(keys=["a"], limit=5, max_degree=5)
     ),
-    "search_text": lambda source, key: source.search_text(key, "invoices", limit=5),
-    "search_vectors": lambda source, key: source.search_vectors(
-        key, VectorQuery(vector=floats(1), model=MODEL, limit=5)
+    "search": lambda source, key: source.search(
+        key, SearchRequest(query="invoices", vector=(MODEL, floats(1)), limit=5, first=5)
     ),
     "get_neighborhood": lambda source, key: source.get_neighborhood(
         key, ["a"], max_depth=1, limit=5
@@ -62,9 +63,8 @@ EMPTY_CALLS: dict[str, Callable[[Source, str], Awaitable[Any]]] = {
     "get_typed_links": lambda source, key: source.get_typed_links(
         key, LinkWalk(keys=[], limit=0, max_degree=0)
     ),
-    "search_text": lambda source, key: source.search_text(key, "", limit=0),
-    "search_vectors": lambda source, key: source.search_vectors(
-        key, VectorQuery(vector=floats(), model="", limit=0)
+    "search": lambda source, key: source.search(
+        key, SearchRequest(query="", vector=("", floats()), limit=0)
     ),
     "get_neighborhood": lambda source, key: source.get_neighborhood(key, [], max_depth=0, limit=0),
     "get_vector_info": lambda source, key: source.get_vector_info(key, []),
@@ -153,15 +153,15 @@ class WorkspaceContract(Contract):
             )
         )
         assert await snapshot(source) == before
-        assert await source.search_text(FLOW, "wombat", limit=5) == []
-        assert keys_of(await twin.search_text("twin", "wombat", limit=5)) == ["c"]
+        assert await search_text(source, FLOW, "wombat", limit=5) == []
+        assert keys_of(await search_text(twin, "twin", "wombat", limit=5)) == ["c"]
         assert (
-            await source.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            await search_vectors(
+                source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
             )
             == []
         )
-        assert keys_of(await source.search_text(FLOW, "sort", limit=5)) == ["c"]
+        assert keys_of(await search_text(source, FLOW, "sort", limit=5)) == ["c"]
 
     async def test_types_of_root_are_seen_and_ours_win(self, database: Database) -> None:
         root, ours, theirs = (database.source(name) for name in (ROOT_WORKSPACE, WORKSPACE, OTHER))
@@ -195,8 +195,8 @@ class WorkspaceContract(Contract):
         await source.put_node_config(a_type("log", key="z", display_name="Zebra"))
         await source.put_node_config(a_type("log", key="m", display_name="Meerkat"))
         assert keys_of(await source.get_node_configs()) == ["m"]
-        assert keys_of(await source.search_text(FLOW, "meerkat zebra", limit=5)) == ["d"]
-        assert await source.search_text(FLOW, "zebra", limit=5) == []
+        assert keys_of(await search_text(source, FLOW, "meerkat zebra", limit=5)) == ["d"]
+        assert await search_text(source, FLOW, "zebra", limit=5) == []
 
     async def test_a_type_that_names_another_workspace_is_refused(self, database: Database) -> None:
         for workspace in (OTHER, ROOT_WORKSPACE):

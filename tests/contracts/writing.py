@@ -25,6 +25,7 @@ from tests.contracts.samples import (
     keys_of,
     snapshot,
 )
+from tests.contracts.searches import search_text, search_vectors
 
 Source = MutableGraphDataSource
 
@@ -116,10 +117,10 @@ class DocumentContract(Contract):
             assert keys_of(await source.get_edges_of(FLOW, [key])) == [key]
             assert (await source.get_links(FLOW, [key]))[0].source == key
             assert keys_of(await source.get_node_configs([key])) == [key]
-            assert keys_of(await source.search_text(FLOW, "numbat", limit=2)) == [key]
+            assert keys_of(await search_text(source, FLOW, "numbat", limit=2)) == [key]
             assert keys_of(
-                await source.search_vectors(
-                    FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=2)
+                await search_vectors(
+                    source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=2)
                 )
             ) == [key]
             around = await source.get_neighborhood(FLOW, [key], max_depth=1, limit=5)
@@ -142,7 +143,7 @@ class DocumentContract(Contract):
             await source.create_graph(a_graph(key))
             await source.apply(Mutation(graph_key=key, put_nodes=[a_node("n", key, data="numbat")]))
             assert keys_of(await source.list_graphs()) == [key]
-            assert keys_of(await source.search_text(key, "numbat", limit=2)) == ["n"]
+            assert keys_of(await search_text(source, key, "numbat", limit=2)) == ["n"]
             await source.delete_graph(key)
             assert await source.list_graphs() == []
 
@@ -154,7 +155,7 @@ class GraphContract(Contract):
         assert created.revision == 0
         assert (await source.get_graph(FLOW)).to_document() == created.to_document()
         assert await source.get_nodes(FLOW) == []
-        assert await source.search_text(FLOW, "anything", limit=5) == []
+        assert await search_text(source, FLOW, "anything", limit=5) == []
         stats = await source.get_stats(FLOW)
         assert (stats.nodes, stats.edges, dict(stats.types), dict(stats.vectors)) == (0, 0, {}, {})
 
@@ -231,10 +232,10 @@ class GraphContract(Contract):
         assert await source.get_edges(FLOW) == []
         assert await source.get_vectors(FLOW, ["a"]) == {}
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("a")]))
-        assert await source.search_text(FLOW, "invoices", limit=5) == []
+        assert await search_text(source, FLOW, "invoices", limit=5) == []
         assert (
-            await source.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            await search_vectors(
+                source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
             )
             == []
         )
@@ -250,7 +251,7 @@ class GraphContract(Contract):
         before = await snapshot(source)
         await source.delete_graph("twin")
         assert await snapshot(source) == before
-        assert sorted(keys_of(await source.search_text(FLOW, "invoices", limit=5))) == ["b", "c"]
+        assert sorted(keys_of(await search_text(source, FLOW, "invoices", limit=5))) == ["b", "c"]
 
 
 class MutationContract(Contract):
@@ -297,8 +298,8 @@ class MutationContract(Contract):
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("b")]))
         assert await source.get_vectors(FLOW, ["b"]) == {}
         assert await source.get_edges_of(FLOW, ["b"]) == []
-        hits = await source.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field="name")
+        hits = await search_vectors(
+            source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5, field="name")
         )
         assert keys_of(hits) == ["a", "c"]
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.base import Database, MutableGraphDataSource
-from datasources.batches import BatchRequest
 from datasources.builtin_types import types_by_name
 from datasources.errors import GraphNotFound
 from datasources.hits import Hit, VectorQuery
 from datasources.memory_overlay import LiveView, MemoryOverlay
 from datasources.mock import MemoryDatabase
+from datasources.search import SearchHits, SearchRequest
 from datasources.text import node_text
 from datasources.types import Edge, Graph, Mutation, Node
 from tests.contracts.base import Factory
@@ -47,6 +47,7 @@ from tests.contracts.samples import (
     make_flow,
     plain,
 )
+from tests.contracts.searches import search_text, search_vectors
 from tests.contracts.searching import TextSearchContract, VectorSearchContract
 
 
@@ -188,7 +189,7 @@ async def test_without_a_live_graph_everything_is_the_stores() -> None:
     await other.apply(Mutation(graph_key=FLOW, delete_nodes=["a", "b", "c"]))
     assert await overlay.get_graph(FLOW) == await source.get_graph(FLOW)
     assert keys_of(await overlay.get_nodes(FLOW)) == ["a", "apart", "b", "c", "d"]
-    assert keys_of(await overlay.search_text(FLOW, "sort", limit=5)) == ["c"]
+    assert keys_of(await search_text(overlay, FLOW, "sort", limit=5)) == ["c"]
     with pytest.raises(GraphNotFound):
         await overlay.get_graph("nobody")
 
@@ -202,11 +203,11 @@ async def test_an_unchanged_node_is_found_by_its_vector_a_rewritten_or_deleted_o
     await other.apply(Mutation(graph_key=FLOW, put_nodes=[moved, rewritten], delete_nodes=["c"]))
     live.add(FLOW)
     for limit, expected in ((1, ["a"]), (2, ["a", "d"]), (9, ["a", "d"])):
-        hits = await overlay.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=limit)
+        hits = await search_vectors(
+            overlay, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=limit)
         )
         assert keys_of(hits) == expected
-    assert keys_of(await overlay.search_text(FLOW, "something", limit=5)) == ["b"]
+    assert keys_of(await search_text(overlay, FLOW, "something", limit=5)) == ["b"]
     assert set(await overlay.get_vector_info(FLOW, ["a", "b", "c"])) == {"a", "b"}
     assert set(await overlay.get_vectors(FLOW, ["a", "c"])) == {"a"}
     assert dict((await overlay.get_stats(FLOW)).vectors) == {MODEL: 3}
@@ -216,9 +217,9 @@ async def test_a_type_that_changes_changes_the_words_of_live_nodes() -> None:
     source, other, overlay, live = await _flow()
     await other.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n", type="log")]))
     live.add(FLOW)
-    assert await overlay.search_text(FLOW, "chronicle", limit=5) == []
+    assert await search_text(overlay, FLOW, "chronicle", limit=5) == []
     await source.put_node_config(a_type("log", display_name="Chronicle"))
-    assert sorted(keys_of(await overlay.search_text(FLOW, "chronicle", limit=5))) == ["d", "n"]
+    assert sorted(keys_of(await search_text(overlay, FLOW, "chronicle", limit=5))) == ["d", "n"]
 
 
 async def test_a_live_graph_is_listed_as_it_is_now() -> None:
@@ -236,10 +237,10 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
     live.add(FLOW)
     threads = set[int]()
     asked = list[dict[str, Any]]()
-    search = LiveView.search
+    search = LiveView.search_words
     users = type(store).find_users
 
-    def noted(self: LiveView, *asked: Any) -> list[Hit]:
+    def noted(self: LiveView, *asked: Any) -> SearchHits:
         threads.add(threading.get_ident())
         return search(self, *asked)
 
@@ -247,10 +248,10 @@ async def test_the_text_of_live_graphs_is_indexed_outside_the_event_loop_and_onl
         asked.append(more)
         return await users(self, entries, **more)
 
-    monkeypatch.setattr(LiveView, "search", noted)
+    monkeypatch.setattr(LiveView, "search_words", noted)
     monkeypatch.setattr(type(store), "find_users", find_users)
-    await overlay.search_everywhere(BatchRequest(query="error", limit=5))
-    await overlay.search_text(FLOW, "error", limit=5)
+    await overlay.search_everywhere(SearchRequest(query="error", limit=5))
+    await search_text(overlay, FLOW, "error", limit=5)
     assert threads
     assert threading.get_ident() not in threads
     await overlay.find_users(["url:nowhere"], limit=7)
@@ -377,12 +378,13 @@ async def test_the_overlay_answers_as_a_store_that_holds_the_edited_graph(
         await _same_hits(
             pair,
             limit,
-            lambda s, most, f=field_name: s.search_text(key, words, limit=most, field=f),
+            lambda s, most, f=field_name: search_text(s, key, words, limit=most, field=f),
         )
         await _same_hits(
             pair,
             limit,
-            lambda s, most, f=field_name: s.search_vectors(
+            lambda s, most, f=field_name: search_vectors(
+                s,
                 key,
                 VectorQuery(
                     vector=floats(*values), model=model, limit=most, min_score=-1.0, field=f

@@ -5,6 +5,7 @@ import pytest
 from datasources.builtin_types import BUILTIN_TYPES
 from datasources.errors import GraphNotFound
 from datasources.mock import open_nba
+from tests.contracts.searches import search_text
 
 GRAPH = "testgraph001"
 EDGES = {
@@ -60,4 +61,4 @@ async def test_another_workspace_sees_it_only_when_it_owns_it() -> None:
     ],
 )
 async def test_its_words_find_its_nodes(question: str, key: str) -> None:
-    assert (await source.search_text(GRAPH, question, limit=3))[0].key == key
+    assert (await search_text(source, GRAPH, question, limit=3))[0].key == key

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from datasources.builtin_types import BUILTIN_TYPES, types_by_name, visible_types
 from datasources.errors import BadDocument
-from datasources.memory_overlay import reads_the_same
+from datasources.memory_overlay import has_same_words
 from datasources.text import node_text
 from datasources.types import (
     ROOT_WORKSPACE,
@@ -282,7 +282,7 @@ def test_a_field_is_searched_embedded_and_compared_where_it_says_so() -> None:
     assert "Max" not in node_text(NOTED).content
     assert embedding_hash(NOTED, None) != embedding_hash(NOTED.replace(note="ask Kim"), None)
     assert embedding_hash(NOTED, None) == embedding_hash(NOTED.replace(checkedBy="Kim"), None)
-    assert not reads_the_same(NOTED, NOTED.replace(note="ask Kim"), {})
+    assert not has_same_words(NOTED, NOTED.replace(note="ask Kim"), {})
 
 
 def test_a_node_without_the_new_field_keeps_its_words_and_its_hash() -> None:

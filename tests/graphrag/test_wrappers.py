@@ -15,10 +15,10 @@ import datasources
 import graphrag
 from datasources import errors as data_errors
 from datasources.base import GraphDataSource, MutableGraphDataSource
-from datasources.batches import BatchRequest
 from datasources.errors import SourceError
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import MemoryDatabase
+from datasources.search import SearchRequest
 from datasources.types import Mutation
 from graphrag.approvals import Approve
 from graphrag.approvals.pending_changes import PendingView
@@ -117,7 +117,8 @@ ARGUMENTS: dict[str, Any] = {
     "query": "q",
     "limit": 5,
     "max_degree": 5,
-    "asked": BatchRequest(query="q", limit=5),
+    "asked": SearchRequest(query="q", limit=5),
+    "request": SearchRequest(query="q", limit=5),
     "wanted": None,
     "max_depth": 1,
     "mutation": Mutation(graph_key=FLOW, put_nodes=[a_node("b")]),

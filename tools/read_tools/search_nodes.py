@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from datasources.search import SearchRequest
 from datasources.text import fold, stemmed, tokenize
 from datasources.types import Graph, Node, ScoredNode
 from datasources.uses import USE_KINDS
@@ -242,7 +243,9 @@ async def _ranked(query: str, limit: int, context: ToolContext) -> Sequence[Scor
     if context.search is not None:
         return await context.search(context.graph_key, query, limit=limit)
     graph = await context.source.get_graph(context.graph_key)
-    hits = await context.source.search_text(graph.key, stemmed(query, graph.language), limit=limit)
-    score = {hit.key: hit.score for hit in hits}
+    words = stemmed(query, graph.language)
+    request = SearchRequest(query=words, limit=limit, fields=("content",))
+    hits = await context.source.search(graph.key, request)
+    score = {hit.key: hit.score for hit in hits.text}
     nodes = await context.source.get_nodes_by_key(context.graph_key, list(score))
     return [ScoredNode(node=node, score=score[node.key], reasons=("text",)) for node in nodes]

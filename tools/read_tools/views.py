@@ -13,6 +13,7 @@ from pydantic import Field
 
 from datasources.base import GraphDataSource
 from datasources.builtin_types import types_by_name
+from datasources.search import SearchRequest
 from datasources.text import node_label, stemmed
 from datasources.types import Edge, Graph, Node, NodeTypeConfig
 from tools.base import Problem, ToolContext, ToolResult, failure
@@ -41,10 +42,8 @@ async def near_nodes(
     wanted = _plain(wrong_key, graph.key)
     candidates: dict[str, Node] = {}
     words = stemmed(wanted, graph.language)
-    hits = [
-        *await source.search_text(graph.key, words, limit=10, field="name"),
-        *await source.search_text(graph.key, words, limit=5),
-    ]
+    alike = await source.search(graph.key, SearchRequest(query=words, limit=10))
+    hits = [*alike.name, *alike.text[:5]]
     for node in await source.get_nodes_by_key(graph.key, [wanted, *(hit.key for hit in hits)]):
         candidates[node.key] = node
     for start in dict.fromkeys((None, wanted[:3], wanted[:3].lower(), wanted[:3].upper())):

@@ -9,7 +9,6 @@ from typing import cast
 from datasources.hits import NodeVector
 from datasources.types import Graph, Mutation
 from graphrag.config import load_settings
-from graphrag.embedding.refresh import IndexBuilder
 from graphrag.llm.tokens import count_tokens
 from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retrieval_result import Mode, Retrieval, RetrievalOptions
@@ -47,8 +46,8 @@ class Ours:
             for start in range(0, len(graph.edges), BATCH):
                 edges = graph.edges[start : start + BATCH]
                 await source.apply(Mutation(graph_key=graph.key, put_edges=edges))
-            if isinstance(source, IndexBuilder):
-                await source.build_indexes(graph.key)
+            if source.abilities.index_builder is not None:
+                await source.abilities.index_builder.build_indexes(graph.key)
         options = RetrievalOptions(mode=self._mode)
         known = KnownVectors(
             data.model, {" ".join(q.text.split()): q.vector for q in data.questions}

@@ -16,6 +16,7 @@ from datasources.hits import VectorQuery
 from datasources.links import LinkWalk
 from datasources.types import Mutation
 from tests.contracts import samples
+from tests.contracts.searches import search_text, search_vectors
 from tests.contracts.workspaces import CALLS
 from tests.support.arango_synced import SyncedDatabase
 
@@ -77,9 +78,9 @@ async def test_a_graph_whose_documents_have_keys_of_another_finds_none_of_them(
         list((await stranger.get_neighborhood("a", keys, max_depth=3, limit=50)).nodes),
         await stranger.get_vector_info("a", keys),
         await stranger.get_vectors("a", keys),
-        await stranger.search_text("a", SECRET, limit=5),
-        await stranger.search_vectors(
-            "a", VectorQuery(vector=samples.floats(1, 0), model=samples.MODEL, limit=5)
+        await search_text(stranger, "a", SECRET, limit=5),
+        await search_vectors(
+            stranger, "a", VectorQuery(vector=samples.floats(1, 0), model=samples.MODEL, limit=5)
         ),
         await stranger.put_embeddings("a", [samples.a_vector("b-n", 9, 9)]),
     ]

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasources.arango import ArangoDatabase, applying, parse_address, setup
-from datasources.arango.graph_documents import TypeWords, own_words
+from datasources.arango.graph_documents import own_words
 from datasources.arango.layout import NODES, VECTOR_FIELDS, VIEW, vector_index
+from datasources.arango.type_words import TypeWords, texts_of
 from datasources.errors import SourceError
 from datasources.hits import VectorQuery
 from datasources.mock import MemoryDatabase
@@ -33,6 +34,7 @@ from tests.contracts.samples import (
     keys_of,
     make_flow,
 )
+from tests.contracts.searches import search_text, search_vectors
 from tests.datasources.arango.kit import opened, revision
 from tests.support.arango import ArangoServer, prepare
 
@@ -83,8 +85,8 @@ async def nearest(place: Place, query: np.ndarray, field: str = "content") -> li
     async with place.opened() as database:
         source = database.source("acme")
         place.server.forget_counts()
-        hits = await source.search_vectors(
-            FLOW, VectorQuery(vector=query, model=MODEL, limit=5, min_score=-1, field=field)
+        hits = await search_vectors(
+            source, FLOW, VectorQuery(vector=query, model=MODEL, limit=5, min_score=-1, field=field)
         )  # type: ignore[arg-type]
     return keys_of(hits)
 
@@ -112,9 +114,9 @@ async def test_an_index_that_cannot_answer_is_done_without(place: Place) -> None
     assert await nearest(place, query) == exact
     async with place.opened() as database:
         source = database.source("acme")
-        await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
+        await search_vectors(source, FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
         place.server.forget_counts()
-        await source.search_vectors(FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
+        await search_vectors(source, FLOW, VectorQuery(vector=query, model=MODEL, limit=5))
     assert not any("APPROX_NEAR" in text for text in place.texts())
 
 
@@ -172,8 +174,8 @@ async def test_vectors_that_an_index_would_refuse_are_stored_and_found(place: Pl
         await source.apply(
             Mutation(graph_key=FLOW, put_vectors=[a_vector("n02", 0, 1, model="model-b")])
         )
-        hits = await source.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, 0), model="model-b", limit=5, min_score=-1)
+        hits = await search_vectors(
+            source, FLOW, VectorQuery(vector=floats(1, 0), model="model-b", limit=5, min_score=-1)
         )
         assert keys_of(hits) == ["n00", "n01", "n02"]
         assert (await source.get_vectors(FLOW, ["n01"]))["n01"].content.tolist() == [1, 2]
@@ -186,9 +188,9 @@ async def test_without_the_view_words_are_found_all_the_same(place: Place) -> No
     await place.fill()
     async with place.opened() as database:
         source = database.source("acme")
-        by_view = await source.search_text(FLOW, "sort invoices", limit=5)
+        by_view = await search_text(source, FLOW, "sort invoices", limit=5)
         place.call("DELETE", f"/_api/view/{VIEW}")
-        without = await source.search_text(FLOW, "sort invoices", limit=5)
+        without = await search_text(source, FLOW, "sort invoices", limit=5)
     assert keys_of(without) == keys_of(by_view) == ["c", "b"]
 
 
@@ -200,7 +202,7 @@ async def test_a_graph_is_large_beyond_so_many_nodes(place: Place) -> None:
         ) as database:
             for _ in range(2):
                 place.server.forget_counts()
-                hits = await database.source("acme").search_text(FLOW, "sort invoices", limit=5)
+                hits = await search_text(database.source("acme"), FLOW, "sort invoices", limit=5)
                 assert keys_of(hits) == ["c", "b"]
                 assert any("@@view" in text for text in place.texts()) == is_large
             asked = sum("@@nodes" in text for text in place.texts())
@@ -240,9 +242,9 @@ async def test_code_of_a_type_counts_for_the_nodes_without_code_of_their_own(pla
             await source.put_node_config(task)
             await source.apply(Mutation(graph_key=FLOW, put_nodes=nodes))
         for query in ("refund", "refund order notify", "customer"):
-            exact = await memory.source("acme").search_text(FLOW, query, limit=9)
+            exact = await search_text(memory.source("acme"), FLOW, query, limit=9)
             assert_found(
-                await database.source("acme").search_text(FLOW, query, limit=9), exact, limit=9
+                await search_text(database.source("acme"), FLOW, query, limit=9), exact, limit=9
             )
 
 
@@ -331,7 +333,7 @@ def test_own_and_inherited_words_are_those_of_the_whole_text(
     )
     text = node_text(node, config)
     own = own_words(node, None)
-    kind = TypeWords.of(config)
+    kind = TypeWords.of(texts_of(config))
     unnamed = own["unnamed"] is not None and own["unnamed"] != kind.letters
     for field, length, whole in (
         ("content", "contentLength", tokenize(text.content)),

@@ -18,6 +18,7 @@ from datasources.arango.setup import refuse_old
 from datasources.base import Finding
 from datasources.errors import SourceUnavailable
 from datasources.types import Graph, Mutation, Node
+from tests.contracts.searches import search_text
 from tests.support.arango import ArangoServer
 
 
@@ -110,7 +111,7 @@ async def test_of_3_11_every_search_is_exact_and_no_order_is_taken_from_the_serv
         ]
         await source.apply(Mutation(graph_key="flow", put_nodes=nodes))
         arango.forget_counts()
-        assert [hit.key for hit in await source.search_text("flow", "refund", limit=3)] == [
+        assert [hit.key for hit in await search_text(source, "flow", "refund", limit=3)] == [
             "B",
             "a",
             "c",

@@ -13,6 +13,7 @@ from datasources.arango.setup import VERSION
 from datasources.errors import DatabaseUnprepared, DatabaseVersion, SourceUnavailable
 from datasources.types import Mutation
 from tests.contracts.samples import keys_of
+from tests.contracts.searches import search_text
 from tests.datasources.arango.kit import TIMEOUT_S, TOO_LONG_MS
 from tests.support.arango import ArangoServer
 from tests.support.editor_database import GRAPH, WORKSPACE, editor_documents, store_editor_database
@@ -209,11 +210,11 @@ async def test_a_graph_of_the_editor_is_read_searched_and_changed(place: Place) 
         (root,) = await source.get_nodes_by_key(GRAPH, ["root2"])
         assert root.to_document()["futureField"] == {"kept": True}
         assert "embedding" not in root.to_document()
-        assert keys_of(await source.search_text(GRAPH, "league's players", limit=1)) == [
+        assert keys_of(await search_text(source, GRAPH, "league's players", limit=1)) == [
             "fetch-api"
         ]
         assert "fetch-api" in keys_of(
-            await source.search_text(GRAPH, "HTTP request", limit=5)
+            await search_text(source, GRAPH, "HTTP request", limit=5)
         )  # of its type
         around = await source.get_neighborhood(GRAPH, ["root2"], max_depth=1, limit=5)
         assert sorted(keys_of(around.nodes)) == ["entry-form", "fetch-api", "root2"]
@@ -237,8 +238,8 @@ async def test_what_the_editor_writes_later_is_found_by_its_text_at_once(place: 
     place.call("PATCH", f"/_api/document/{NODES}/{GRAPH}-root2", {"data": {"name": "Ship parcels"}})
     async with place.opened() as database:
         source = database.source(WORKSPACE)
-        assert keys_of(await source.search_text(GRAPH, "warehouse", limit=5)) == ["filter-active"]
-        assert keys_of(await source.search_text(GRAPH, "ship", limit=5, field="name")) == ["root2"]
+        assert keys_of(await search_text(source, GRAPH, "warehouse", limit=5)) == ["filter-active"]
+        assert keys_of(await search_text(source, GRAPH, "ship", limit=5, field="name")) == ["root2"]
         findings = {finding.name: finding for finding in await database.check()}
         assert findings["words"].status == "warning"
         assert findings["words"].detail.startswith("2 nodes")

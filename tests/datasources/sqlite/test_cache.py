@@ -16,6 +16,7 @@ from datasources.sqlite.held_words import HeldWords
 from datasources.sqlite.source import SqliteSource
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, a_graph, a_node
+from tests.contracts.searches import search_text
 from tests.datasources.sqlite.helpers import opened
 
 
@@ -81,7 +82,7 @@ def an_edit(chance: random.Random, keys: set[str]) -> Mutation:
 
 async def searches(source: SqliteSource) -> list[object]:
     return [
-        await source.search_text(FLOW, word, limit=9, field=field)
+        await search_text(source, FLOW, word, limit=9, field=field)
         for word in WORDS
         for field in FIELDS
     ]

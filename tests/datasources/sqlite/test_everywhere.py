@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from datasources.batches import BatchRequest
 from datasources.everywhere import WideHits
+from datasources.search import SearchRequest
 from datasources.sqlite import Limits, SqliteDatabase, everywhere
 from datasources.types import Mutation
 from tests.contracts.samples import OTHER, WORKSPACE, a_graph, a_node
@@ -28,9 +28,9 @@ async def _found(path: Path, *, others: bool) -> tuple[WideHits, list[str]]:
             await database.source(workspace).create_graph(a_graph(f"g{number}", workspace), made)
         source = database.source(WORKSPACE)
         await source.delete_graph("g9")
-        found = await source.search_everywhere(BatchRequest(query="green bills", limit=100))
+        found = await source.search_everywhere(SearchRequest(query="green bills", limit=100))
         some = await source.search_everywhere(
-            BatchRequest(query="green", limit=100), ["g2", "g6", "g4"]
+            SearchRequest(query="green", limit=100), ["g2", "g6", "g4"]
         )
         return found, sorted({graph for graph, _ in some.names})
 

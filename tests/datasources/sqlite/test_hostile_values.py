@@ -14,6 +14,7 @@ from datasources.hits import VectorQuery
 from datasources.sqlite import SqliteDatabase
 from tests.contracts.records import a_record
 from tests.contracts.samples import FLOW, MODEL, WORKSPACE, a_vector, floats, make_flow
+from tests.contracts.searches import search_text, search_vectors
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL
 
 LONE = "\ud800"
@@ -69,11 +70,11 @@ async def test_a_limit_may_be_as_great_as_one_likes(database: Database) -> None:
     assert len(await source.get_links(FLOW, ["b"], limit=HUGE)) == 4
     around = await source.get_neighborhood(FLOW, ["a"], max_depth=HUGE, limit=HUGE)
     assert len(around.nodes) == 4
-    assert len(await source.search_text(FLOW, "invoices", limit=HUGE)) == 2
+    assert len(await search_text(source, FLOW, "invoices", limit=HUGE)) == 2
     assert (
         len(
-            await source.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=HUGE)
+            await search_vectors(
+                source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=HUGE)
             )
         )
         == 1
@@ -84,8 +85,8 @@ UNWRITABLE: dict[str, Callable[[MutableGraphDataSource], Awaitable[Any]]] = {
     "sheet of nodes": lambda source: source.get_nodes(FLOW, sheet=LONE),
     "sheet of edges": lambda source: source.get_edges(FLOW, sheet=LONE),
     "page after": lambda source: source.get_nodes(FLOW, after=LONE),
-    "model": lambda source: source.search_vectors(
-        FLOW, VectorQuery(vector=floats(1, 0), model=LONE, limit=5)
+    "model": lambda source: search_vectors(
+        source, FLOW, VectorQuery(vector=floats(1, 0), model=LONE, limit=5)
     ),
 }
 

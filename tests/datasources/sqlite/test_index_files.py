@@ -29,6 +29,7 @@ from tests.contracts.samples import (
     floats,
     keys_of,
 )
+from tests.contracts.searches import search_text, search_vectors
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import (
     NOTHING_IS_SMALL,
@@ -70,12 +71,13 @@ async def build(path: Path) -> None:
 
 async def answers(source: SqliteSource, limit: int) -> list[list[Hit]]:
     text = [
-        await source.search_text(FLOW, question, limit=limit, field=field)
+        await search_text(source, FLOW, question, limit=limit, field=field)
         for question in QUESTIONS
         for field in ("content", "name")
     ]
     vectors = [
-        await source.search_vectors(
+        await search_vectors(
+            source,
             FLOW,
             VectorQuery(vector=floats(1, at), model=MODEL, limit=limit, min_score=-1, field=field),
         )
@@ -251,9 +253,9 @@ async def test_changes_after_the_build_are_found(indexed: Path) -> None:
             )
         )
         await assert_right(indexed, source, stale=True)
-        assert keys_of(await source.search_text(FLOW, word(7), limit=5)) == ["new"]
-        found = await source.search_vectors(
-            FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=1)
+        assert keys_of(await search_text(source, FLOW, word(7), limit=5)) == ["new"]
+        found = await search_vectors(
+            source, FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=1)
         )
         assert keys_of(found) == ["new"]
         for _ in range(2):
@@ -265,7 +267,7 @@ async def test_changes_after_the_build_are_found(indexed: Path) -> None:
 async def test_a_changed_type_is_found_in_a_stale_index(indexed: Path) -> None:
     async with opened(indexed, NOTHING_IS_SMALL) as source:
         await source.put_node_config(a_type("task", display_name="Changed"))
-        assert len(await source.search_text(FLOW, "changed", limit=999, field="name")) == COUNT
+        assert len(await search_text(source, FLOW, "changed", limit=999, field="name")) == COUNT
         await assert_right(indexed, source, stale=True)
 
 
@@ -317,7 +319,7 @@ async def test_a_deleted_graph_takes_its_files_along_and_no_others(indexed: Path
         await source.delete_graph(FLOW)
         assert len(index_files(indexed)) == 1
         await source.build_indexes("g11")
-        assert keys_of(await source.search_text("g11", "common", limit=5)) == ["n"]
+        assert keys_of(await search_text(source, "g11", "common", limit=5)) == ["n"]
 
 
 async def test_a_graph_deleted_while_its_index_is_built_leaves_no_file(indexed: Path) -> None:
@@ -345,10 +347,10 @@ async def test_files_of_another_database_are_not_taken(indexed: Path) -> None:
                 put_vectors=[a_vector("n", 1.0, 0.0)],
             )
         )
-        assert keys_of(await source.search_text(FLOW, "common", limit=5)) == ["n"]
+        assert keys_of(await search_text(source, FLOW, "common", limit=5)) == ["n"]
         assert keys_of(
-            await source.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
+            await search_vectors(
+                source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)
             )
         ) == ["n"]
         await source.build_indexes(FLOW)

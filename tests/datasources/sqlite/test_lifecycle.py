@@ -26,6 +26,7 @@ from tests.contracts.samples import (
     keys_of,
     make_flow,
 )
+from tests.contracts.searches import search_text
 from tests.contracts.workspaces import CALLS
 from tests.datasources.sqlite.helpers import (
     NOTHING_IS_SMALL,
@@ -182,7 +183,7 @@ async def test_closing_while_indexes_are_built_ends_and_leaves_nothing_half_done
         folder = path.with_name(path.name + "-indexes")
         assert list(folder.glob("*.tmp")) == []
     async with opened(path, NOTHING_IS_SMALL) as source:
-        assert len(await source.search_text(FLOW, "common", limit=999)) == 400
+        assert len(await search_text(source, FLOW, "common", limit=999)) == 400
     assert faults(path) == []
 
 

@@ -23,6 +23,7 @@ from datasources.errors import (
 from datasources.sqlite import SqliteDatabase, schema
 from datasources.types import Mutation
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, keys_of, make_flow
+from tests.contracts.searches import search_text
 from tests.datasources.sqlite.helpers import digest, files_in, make_numbered, opened
 from tests.datasources.sqlite.recount import faults
 
@@ -216,7 +217,7 @@ async def use_all(path: Path) -> None:
         source = database.source(WORKSPACE)
         assert (await database.check())[-1].status == "error"
         await source.list_graphs()
-        await source.search_text(FLOW, "common", limit=5)
+        await search_text(source, FLOW, "common", limit=5)
         await source.get_nodes(FLOW)
         await source.get_neighborhood(FLOW, ["n000"], max_depth=1, limit=5)
         await source.apply(Mutation(graph_key=FLOW, put_nodes=[a_node("n")]))
@@ -325,7 +326,7 @@ async def test_words_that_an_older_version_made_are_made_anew_once(tmp_path: Pat
     older.close()
     for _ in range(2):
         async with SqliteDatabase(path) as database:
-            hits = await database.source(WORKSPACE).search_text(FLOW, "strasse", limit=3)
+            hits = await search_text(database.source(WORKSPACE), FLOW, "strasse", limit=3)
             assert [hit.key for hit in hits] == ["street"]
     assert sqlite3.connect(path).execute(
         "SELECT value FROM meta WHERE name = 'words'"

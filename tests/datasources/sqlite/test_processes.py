@@ -28,6 +28,7 @@ from tests.contracts.samples import (
     floats,
     keys_of,
 )
+from tests.contracts.searches import search_text, search_vectors
 from tests.datasources.sqlite import workers
 from tests.datasources.sqlite.helpers import (
     NOTHING_IS_SMALL,
@@ -169,8 +170,8 @@ async def test_a_file_held_whole_by_another_keeps_a_read_waiting_and_not_the_eve
             source.get_versions(FLOW),
             source.get_nodes_by_key(FLOW, ["n"]),
             source.get_node_configs(),
-            source.search_text(FLOW, "n", limit=5),
-            source.search_vectors(FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
+            search_text(source, FLOW, "n", limit=5),
+            search_vectors(source, FLOW, VectorQuery(vector=floats(1, 0), model=MODEL, limit=5)),
         ]
         waiting = asyncio.gather(*reads, return_exceptions=True)
         longest = 0.0
@@ -199,9 +200,9 @@ async def test_what_another_connection_writes_is_seen_at_once(path: Path, limits
             key = f"n{turn}"
             assert (await reader.get_graph(FLOW)).revision == turn
             assert keys_of(await reader.get_nodes_by_key(FLOW, [key])) == [key]
-            assert keys_of(await reader.search_text(FLOW, word(turn), limit=5)) == [key]
-            hits = await reader.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, turn), model=MODEL, limit=9)
+            assert keys_of(await search_text(reader, FLOW, word(turn), limit=5)) == [key]
+            hits = await search_vectors(
+                reader, FLOW, VectorQuery(vector=floats(1, turn), model=MODEL, limit=9)
             )
             assert len(hits) == turn
             assert hits[0].score == pytest.approx(1, abs=1e-5)
@@ -228,10 +229,10 @@ async def test_a_graph_made_again_under_an_old_key_never_shows_old_data(
             )
             assert (node.data, other.key) == (word(turn), f"only{turn}")
             for old in range(4):
-                found = keys_of(await reader.search_text(FLOW, word(old), limit=5))
+                found = keys_of(await search_text(reader, FLOW, word(old), limit=5))
                 assert found == (["n"] if old == turn else [])
-            (hit,) = await reader.search_vectors(
-                FLOW, VectorQuery(vector=floats(turn, 1), model=MODEL, limit=5)
+            (hit,) = await search_vectors(
+                reader, FLOW, VectorQuery(vector=floats(turn, 1), model=MODEL, limit=5)
             )
             assert hit.score == pytest.approx(1, abs=1e-5)
             around = await reader.get_neighborhood(FLOW, ["n"], max_depth=1, limit=5)
@@ -248,7 +249,7 @@ async def test_a_type_changed_by_another_connection_is_seen_at_once(path: Path) 
         assert await reader.get_node_configs() == []
         await writer.put_node_config(a_type("log", display_name="Chronicle"))
         assert [config.display_name for config in await reader.get_node_configs()] == ["Chronicle"]
-        assert keys_of(await reader.search_text(FLOW, "chronicle", limit=5)) == ["n"]
+        assert keys_of(await search_text(reader, FLOW, "chronicle", limit=5)) == ["n"]
 
 
 ROUNDS = 12
@@ -305,18 +306,18 @@ async def _as_replayed(path: Path, seed: int) -> int:
         assert [record.data["sequence"] for record in audit] == list(range(1, revision + 1))
         async with opened(path) as exact:
             query = floats(1, 0.5)
-            hits = await source.search_vectors(
-                FLOW, VectorQuery(vector=query, model=MODEL, limit=10)
+            hits = await search_vectors(
+                source, FLOW, VectorQuery(vector=query, model=MODEL, limit=10)
             )
             assert_same_hits(
                 hits,
-                await exact.search_vectors(
-                    FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)
+                await search_vectors(
+                    exact, FLOW, VectorQuery(vector=query, model=MODEL, limit=9999)
                 ),
                 limit=10,
             )
             asked = word(revision)
-            assert keys_of(await source.search_text(FLOW, asked, limit=99)) == keys_of(
-                await exact.search_text(FLOW, asked, limit=99)
+            assert keys_of(await search_text(source, FLOW, asked, limit=99)) == keys_of(
+                await search_text(exact, FLOW, asked, limit=99)
             )
         return revision

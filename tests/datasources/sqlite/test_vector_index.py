@@ -14,6 +14,7 @@ from datasources.sqlite.vector_index import GREATEST, int8_codes
 from datasources.types import Mutation
 from datasources.vectors import nearest, normalize
 from tests.contracts.samples import FLOW, MODEL, a_graph, a_node, a_vector
+from tests.contracts.searches import search_vectors
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 
 vectors = st.tuples(st.integers(1, 9), st.integers(1, 70)).flatmap(
@@ -59,15 +60,17 @@ async def test_a_search_finds_what_comparing_all_vectors_finds(
         await source.build_indexes(FLOW)
         for question in (unit[9], *clustered(count + 60, dim)[-20:]):
             for least in (0.1, 0.99):
-                found = await source.search_vectors(
-                    FLOW, VectorQuery(vector=question, model=MODEL, limit=25, min_score=least)
+                found = await search_vectors(
+                    source,
+                    FLOW,
+                    VectorQuery(vector=question, model=MODEL, limit=25, min_score=least),
                 )
                 exact = nearest(whole, question, 25, least)
                 assert [hit.score for hit in found] == pytest.approx(
                     [h.score for h in exact], abs=1e-5
                 )
-        found = await source.search_vectors(
-            FLOW, VectorQuery(vector=unit[9], model=MODEL, limit=31)
+        found = await search_vectors(
+            source, FLOW, VectorQuery(vector=unit[9], model=MODEL, limit=31)
         )
         assert [hit.key for hit in found] == keys[9:40]
 

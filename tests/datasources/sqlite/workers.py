@@ -20,6 +20,7 @@ from tests.contracts.samples import (
     an_edge,
     floats,
 )
+from tests.contracts.searches import search_text, search_vectors
 from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened, word
 
 
@@ -143,7 +144,7 @@ async def read_whole_revisions(path: str, large: str) -> None:
             revision = (await source.get_graph(FLOW)).revision
             assert revision >= last
             last = revision
-            found = await source.search_text(FLOW, word(revision), limit=9)
+            found = await search_text(source, FLOW, word(revision), limit=9)
             assert len(found) in (0, 5, 7)
             reads += 1
     print(reads, last, flush=True)
@@ -195,9 +196,9 @@ async def build_and_search(path: str, times: str) -> None:
     async with opened(Path(path), NOTHING_IS_SMALL) as source:
         for _ in range(int(times)):
             await source.build_indexes(FLOW)
-            assert len(await source.search_text(FLOW, "common", limit=99)) == 60
-            found = await source.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5)
+            assert len(await search_text(source, FLOW, "common", limit=99)) == 60
+            found = await search_vectors(
+                source, FLOW, VectorQuery(vector=floats(1, 30), model=MODEL, limit=5)
             )
             assert len(found) == 5
     print("done", flush=True)

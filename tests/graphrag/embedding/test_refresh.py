@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from datasources.base import MutableGraphDataSource
+from datasources.base import Abilities, MutableGraphDataSource
 from datasources.errors import DatabaseBusy, GraphNotFound, InvalidMutation
 from datasources.mock import MemoryDatabase
 from datasources.types import Graph, Mutation, Node
@@ -305,6 +305,10 @@ async def test_indexes_are_built_once_a_graph_where_the_source_can_and_never_in_
         def __init__(self, source: Any) -> None:
             super().__init__(source)
             self.built: list[tuple[str, int]] = []
+
+        @property
+        def abilities(self) -> Abilities:
+            return Abilities(index_builder=self)
 
         async def build_indexes(self, graph_key: str) -> None:
             self.built.append((graph_key, len(await stored(self._source, graph_key))))

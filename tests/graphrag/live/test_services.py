@@ -22,6 +22,7 @@ from graphrag.live import LiveGraph, LiveGraphs, working_copy
 from graphrag.live.instruction_batch import apply_instructions
 from graphrag.live.working_copy import read_stored
 from tests.contracts.samples import FLOW, floats
+from tests.contracts.searches import search_vectors
 from tests.graphrag.embedding.test_queue import Counting
 from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, Bench, a_bench, heard, instruct, rename
@@ -194,8 +195,8 @@ async def test_only_changed_nodes_are_embedded_and_a_move_is_no_change() -> None
         assert len(texts) == 2  # content and name of one node
         assert "Rewritten" in texts[0]
         assert (
-            await bench.stored.search_vectors(
-                FLOW, VectorQuery(vector=floats(1, 1), model="counting", limit=5)
+            await search_vectors(
+                bench.stored, FLOW, VectorQuery(vector=floats(1, 1), model="counting", limit=5)
             )
         )[0].key == "b"
         await bench.live.edit("ann", None, apply_instructions, [instruct("b", 1, ["posX"], v=50)])

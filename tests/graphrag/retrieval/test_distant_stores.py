@@ -1,17 +1,19 @@
-"""A retrieval whose questions are asked together finds what one finds that asks them one by one."""
+"""A retrieval over a network, in two round trips, finds what one in memory finds."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from datasources.arango import ArangoDatabase, parse_address
 from datasources.base import GraphDataSource, MutableGraphDataSource
-from datasources.batches import BatchSource
 from datasources.memory_overlay import MemoryOverlay
 from datasources.mock import open_nba
 from datasources.mock.source import NBA_GRAPH, NBA_WORKSPACE
 from datasources.types import Edge, Graph, Mutation, Node
+from graphrag.embedding.embedder import AskedText
 from graphrag.embedding.local import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.retrieval_result import Retrieval, RetrievalOptions
@@ -54,10 +56,10 @@ def given(found: Retrieval) -> Any:
 
 
 @pytest.mark.slow
-async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphDataSource]) -> None:
+async def test_a_distant_store_finds_what_memory_finds(
+    sources: tuple[GraphDataSource, GraphDataSource],
+) -> None:
     memory, distant = sources
-    assert isinstance(distant, BatchSource)
-    assert not isinstance(memory, BatchSource)
     near, far = (Retriever(source, LocalEmbedder()) for source in (memory, distant))
     for question in QUESTIONS:
         for mode in MODES:
@@ -67,6 +69,31 @@ async def test_both_ways_find_the_same(sources: tuple[GraphDataSource, GraphData
                 question,
                 mode,
             )
+
+
+class Unrelated:
+    """An embedder to which no question has to do with any node."""
+
+    model = "unrelated"
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        asked = [isinstance(text, AskedText) for text in texts]
+        return np.array([[1, 0] if one else [0, 1] for one in asked], np.float32)
+
+    async def aclose(self) -> None:
+        """Nothing is held open."""
+
+
+async def test_nodes_that_all_score_nothing_are_replaced_by_the_first_ones(
+    sources: tuple[MutableGraphDataSource, MutableGraphDataSource],
+) -> None:
+    for source in sources:
+        await embed_nodes(source, Unrelated(), graph_keys=[NBA_GRAPH], force=True)
+        options = RetrievalOptions(max_nodes=2)
+        found = await Retriever(source, Unrelated()).retrieve(NBA_GRAPH, "zzzqqq", options)
+        first = await source.get_nodes(NBA_GRAPH, limit=2)
+        assert [scored.node.key for scored in found.nodes] == [node.key for node in first]
+        assert "graph-order" in found.notes
 
 
 class OneLive:
@@ -94,7 +121,7 @@ class OneLive:
         return await self.source.get_edges(graph_key)
 
 
-async def test_a_live_graph_is_asked_one_by_one(
+async def test_a_live_graph_over_a_distant_store_shows_unsaved_names(
     sources: tuple[GraphDataSource, GraphDataSource],
 ) -> None:
     live = OneLive(sources[1])

@@ -1,0 +1,71 @@
+"""Reads the edges around the hits of a search: from the answer of the search if the store sent them
+along, else from the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from datasources.base import GraphDataSource
+from datasources.links import Link, LinkTable, LinkWalk, TypedLink
+from datasources.search import HitLinks
+
+MAX_LINKS = 5_000  # edges read at the hits
+MAX_DEGREE = 50  # nodes with more edges are no way for a second step: they lead everywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitEdges:
+    """The edges around the hits of one search; `sent` are those that came with them.
+
+    At most `limit` edges are read at the hits.
+    """
+
+    source: GraphDataSource
+    graph_key: str
+    sent: HitLinks | None
+    limit: int = MAX_LINKS
+
+    @property
+    def _complete(self) -> HitLinks | None:
+        return None if self.sent is None or self.sent.is_cut else self.sent
+
+    async def table(
+        self, keys: Sequence[str], walked: int, further: Callable[[LinkTable], Sequence[str]]
+    ) -> LinkTable:
+        """Returns the edges of the first `walked` nodes, and those of the nodes that `further`
+        chooses from these. `keys` lead the table; an edge may come twice.
+        """
+        links = LinkTable.of(await self._first_step(keys[:walked]), keys)
+        more = further(links)
+        if not more:
+            return links
+        if self._complete is not None:  # the store has chosen the nodes of the second step itself
+            second = self._complete.further
+        else:
+            second = await self.source.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
+        return links.joined(LinkTable.of(second))
+
+    async def _first_step(self, keys: Sequence[str]) -> Sequence[Link]:
+        if not keys:
+            return ()
+        if self._complete is not None:
+            asked = set(keys)
+            return [
+                Link(source, target)
+                for source, target, _ in self._complete.links
+                if source in asked or target in asked
+            ]
+        links = await self.source.get_links(self.graph_key, keys, limit=self.limit + 1)
+        if len(links) <= self.limit:
+            return links
+        # Without hubs, which lead everywhere, so that the edges of the other nodes count.
+        most = self.limit // len(keys)
+        return await self.source.get_links(self.graph_key, keys, max_degree=most)
+
+    async def typed(self, walk: LinkWalk) -> Sequence[TypedLink]:
+        """Returns the edges of a walk; all edges at the hits if the walk names no labels."""
+        if walk.labels is None and self._complete is not None:
+            return self._complete.links
+        return await self.source.get_typed_links(self.graph_key, walk)
