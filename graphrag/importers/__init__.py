@@ -3,8 +3,8 @@
 A format is a folder or a file with one `WorkflowFormat`, and one entry in `dispatch.FORMATS`: see
 docs/importing.md.
 
-From outside: the names of `__all__`, `exchange` (imports into a store, exports from one),
-`clipboard`, `report`, `json_values` and `nodius` (the parts of an export).
+Other packages import the names of `__all__` and the modules `exchange` (imports into a store,
+exports from one), `clipboard`, `report`, `json_values` and `nodius` (the parts of an export).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Gives what was read of a file the keys that it has in the stored graph, so that the two
-can be compared.
+"""Gives the content of a file the keys that it has in the stored graph, so that both can be
+compared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from tools.write_tools import Snapshot
 
 
 class GraphContent(Snapshot):
-    """A graph, whole, by key; `types` are those of its workspace and those it sees, by name."""
+    """A whole graph; documents are by key. `types` are the node types visible in its workspace, by
+    name.
+    """
 
     def __del__(self) -> None:
         free([*self.nodes.values(), *self.edges.values()])
@@ -37,20 +39,20 @@ class GraphContent(Snapshot):
 
 
 def origin_of(document: Document) -> Json | None:
-    """Return where a document was imported from, or None for one that a person made."""
+    """Returns the origin of an imported document, None for one that a person made."""
     return as_dict((document.model_extra or {}).get(ORIGIN))
 
 
 def is_imported(document: Document, form: str) -> bool:
-    """Say whether an import of this format made the document; Nodius JSON speaks for
-    all of them.
+    """Returns whether an import of this format made the document. For Nodius JSON, an import of any
+    format counts.
     """
     origin = origin_of(document)
     return origin is not None and (form == NATIVE or origin.get("format") == form)
 
 
 def under_key(result: ImportResult, graph_key: str) -> ImportResult:
-    """Return the result as content of a graph of another key."""
+    """Returns the result under another graph key."""
     if result.graph.key == graph_key:
         return result
     return replace(
@@ -64,13 +66,13 @@ def under_key(result: ImportResult, graph_key: str) -> ImportResult:
 def aligned(
     result: ImportResult, *known: GraphContent, written: ImportResult | None = None
 ) -> ImportResult:
-    """Return the result with the keys and sheets by which graphs know the same things, the
-    first one first.
+    """Returns the result with the node, edge and sheet keys of the `known` graphs; earlier ones
+    have precedence.
 
-    Nodius JSON has its keys. A node of another tool is known by its id and name there, by its id,
-    or by its name; an edge by its ends; a sheet by the canvas that it was. `written` is what an
-    export of a graph writes, under the graph's keys: it says by what id and name the tool knows the
-    nodes that were made or renamed here.
+    Nodius JSON has its keys already. A node of another tool is matched by its id and name there,
+    then by its id, then by its name; an edge by its ends; a sheet by its canvas in the file.
+    `written` is the export of a graph under the graph's keys: it gives the ids and names by which
+    the tool knows nodes that were made or renamed here.
     """
     if result.report.format == NATIVE:
         return result
@@ -82,8 +84,8 @@ def aligned(
 
 
 def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphContent) -> ImportResult:
-    """Return the result with other keys of nodes, and the keys of edges and sheets
-    that graphs know.
+    """Returns the result with these node keys, and with the keys of the same edges and sheets in
+    graphs.
     """
     form = result.report.format
     sheets = _sheets(result.graph, [content.graph for content in known])
@@ -108,55 +110,58 @@ def with_keys(result: ImportResult, keys: Mapping[str, str], *known: GraphConten
 
 
 def _edge_keys(wanted: Sequence[EdgeEnds], *known: GraphContent) -> dict[EdgeEnds, str]:
-    """Returns the key that each edge gets, by its ends.
+    """Returns the key of each wanted edge, by its ends.
 
-    The graph as it stands, the last one, goes first: an edge that was deleted and drawn again is
-    the new one. Of several edges with the same ends the one that the older graphs have is meant.
+    The current graph, the last one, has precedence: an edge that was deleted and drawn again has
+    its new key. Of several current edges with the same ends, one that older graphs have too comes
+    first.
     """
     *older, current = known
     before = [edge for content in older for edge in content.edges.values()]
     old = {(edge.key, ends_of(edge)) for edge in before}
-    standing = sorted(current.edges.values(), key=lambda edge: (edge.key, ends_of(edge)) not in old)
-    found = dict.fromkeys(wanted, "")
+    current_edges = sorted(
+        current.edges.values(), key=lambda edge: (edge.key, ends_of(edge)) not in old
+    )
+    edge_keys = dict.fromkeys(wanted, "")
     used: set[str] = set()
-    for edge in (*standing, *before):
+    for edge in (*current_edges, *before):
         ends = ends_of(edge)
-        if found.get(ends) == "" and edge.key not in used:
-            found[ends] = edge.key
+        if edge_keys.get(ends) == "" and edge.key not in used:
+            edge_keys[ends] = edge.key
             used.add(edge.key)
     maker = KeyMaker({*current.edges, *(edge.key for edge in before)})
-    return {ends: key or maker.make(edge_key(*ends)) for ends, key in found.items()}
+    return {ends: key or maker.make(edge_key(*ends)) for ends, key in edge_keys.items()}
 
 
 def _node_keys(
     result: ImportResult, exported: Iterable[Node], stored: Mapping[str, Node]
 ) -> dict[str, str]:
-    """Return the key that each node gets, by the key it has."""
+    """Returns the new key of each node by its present key."""
     form = result.report.format
-    before = [
+    stored_origins = [
         (node.key, origin_of(node) or {}) for node in stored.values() if is_imported(node, form)
     ]
-    told = [(node.key, origin_of(node) or {}) for node in exported]
-    new = [(node.key, origin_of(node) or {}) for node in result.nodes]
-    found: dict[str, str] = {}
+    exported_origins = [(node.key, origin_of(node) or {}) for node in exported]
+    file_origins = [(node.key, origin_of(node) or {}) for node in result.nodes]
+    new_keys: dict[str, str] = {}
     used: set[str] = set()
     marks: tuple[Callable[[Json], Hashable | None], ...] = (
         _all,
         lambda origin: _mark(origin, "id"),
         lambda origin: _mark(origin, "name"),
     )
-    for mark, known in itertools.product(marks, (told, before)):
-        waiting: dict[Hashable, deque[str]] = {}
-        for key, origin in known:
+    for mark, origins in itertools.product(marks, (exported_origins, stored_origins)):
+        unmatched: dict[Hashable, deque[str]] = {}
+        for key, origin in origins:
             if key not in used and (value := mark(origin)) is not None:
-                waiting.setdefault(value, deque()).append(key)
-        for key, origin in new:
-            if key in found or (value := mark(origin)) is None or not waiting.get(value):
+                unmatched.setdefault(value, deque()).append(key)
+        for key, origin in file_origins:
+            if key in new_keys or (value := mark(origin)) is None or not unmatched.get(value):
                 continue
-            found[key] = waiting[value].popleft()
-            used.add(found[key])
+            new_keys[key] = unmatched[value].popleft()
+            used.add(new_keys[key])
     maker = KeyMaker(stored)
-    return {key: found.get(key) or maker.make(key) for key, _ in new}
+    return {key: new_keys.get(key) or maker.make(key) for key, _ in file_origins}
 
 
 def _mark(origin: Json, field: str) -> Hashable | None:
@@ -170,27 +175,27 @@ def _all(origin: Json) -> Hashable | None:
 
 
 def _sheets(graph: Graph, known: Iterable[Graph]) -> dict[str, str]:
-    """Return the id that each sheet gets, by the id it has."""
+    """Returns the new id of each sheet by its present id."""
     before: dict[str, str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for other in known:
-        taken |= other.sheets_list.keys()
+        used |= other.sheets_list.keys()
         for sheet, ref in _refs(other).items():
             before.setdefault(ref, sheet)
     refs = _refs(graph)
-    found: dict[str, str] = {}
+    new_ids: dict[str, str] = {}
     number = 0
     for sheet in graph.sheets_list:
         chosen = before.get(refs.get(sheet, sheet))
-        while chosen is None or chosen in found.values():
-            chosen = None if str(number) in taken else str(number)
+        while chosen is None or chosen in new_ids.values():
+            chosen = None if str(number) in used else str(number)
             number = number + 1
-        found[sheet] = chosen
-    return found
+        new_ids[sheet] = chosen
+    return new_ids
 
 
 def _refs(graph: Graph) -> dict[str, str]:
-    """Return the canvas that each sheet was in the file."""
+    """Returns the id of each sheet's canvas in the file, by sheet."""
     origin = as_dict((graph.metadata or {}).get(ORIGIN)) or {}
     refs = as_dict(origin.get("sheets")) or {}
     return {sheet: ref for sheet, ref in refs.items() if isinstance(ref, str)}
@@ -217,5 +222,5 @@ def _renamed(node: Node, keys: Mapping[str, str], sheets: Mapping[str, str]) -> 
 
 
 def ends_of(edge: Edge) -> EdgeEnds:
-    """Return what an edge joins."""
+    """Returns source, output, target and input of an edge."""
     return (edge.source, edge.source_handle, edge.target, edge.target_handle)

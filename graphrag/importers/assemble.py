@@ -1,5 +1,5 @@
-"""Turns a draft into documents with keys, sheets and handles; `align` fits them
-to a stored graph.
+"""Turns a draft into documents with keys, sheets and handles; `align` then matches their keys to
+those of a stored graph.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ from graphrag.importers.readable_keys import (
 from graphrag.importers.workflow_draft import DraftNode, Port, WorkflowDraft
 from graphrag.importers.workflow_format import ImportResult, ImportTarget
 
+# The field with the origin of an imported document: `{format, id?, name?}`. Documents made by
+# people do not have it.
 ORIGIN = "origin"
-"""The field by which an importer knows its own: `{format, id?, name?}`. People's
-nodes have none.
-"""
 
 _SIDES: tuple[Side, ...] = ("L", "D", "R", "T", "0")
 
 
 def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
-    """Return the draft as documents, the same ones each time."""
+    """Returns the documents of a draft. Deterministic."""
     workspace = target.workspace
     graph_key = target.graph_key or derive_graph_key(
         name=draft.name, identity=draft.identity, file_name=target.file_name
@@ -59,9 +58,7 @@ def assemble(draft: WorkflowDraft, target: ImportTarget) -> ImportResult:
 
 
 def _give_keys(draft: WorkflowDraft) -> None:
-    """Give each node its key; nodes that the file does not tell apart are
-    numbered in their origin.
-    """
+    """Gives each node its key. Nodes with the same id and name are numbered in their origin."""
     maker = KeyMaker()
     seen = Counter[Hashable]()
     for node in draft.nodes:
@@ -136,7 +133,7 @@ def _graph(draft: WorkflowDraft, workspace: str, graph_key: str, sheets: dict[st
 
 
 def _handles(inputs: Iterable[Port], outputs: Iterable[Port]) -> Handles:
-    """Return ports as handles, each side in the order of its outputs or inputs."""
+    """Returns ports as handles, on each side in their order."""
     points: dict[Side, list[tuple[int, str, HandlePoint]]] = {}
     for direction, ports in (("in", inputs), ("out", outputs)):
         for port in ports:
@@ -156,7 +153,7 @@ def _handles(inputs: Iterable[Port], outputs: Iterable[Port]) -> Handles:
 
 
 def _configs(draft: WorkflowDraft, workspace: str) -> tuple[NodeTypeConfig, ...]:
-    """Return the types of the draft's nodes, in key order."""
+    """Returns the types of the draft's nodes, ordered by key."""
     of_type: dict[str, list[DraftNode]] = {}
     for node in draft.nodes:
         of_type.setdefault(node.type, []).append(node)
@@ -173,11 +170,9 @@ def _config(
         for port in node.ports_in.values():
             inputs.setdefault(port.id, port)
         for port in node.ports_out.values():
-            known = outputs.setdefault(port.id, port)
-            if (
-                known.display != port.display
-            ):  # what it is called in one node does not name it in all
-                outputs[port.id] = replace(known, display=None)
+            first = outputs.setdefault(port.id, port)
+            if first.display != port.display:  # a name of one node is no name of the type
+                outputs[port.id] = replace(first, display=None)
     size = Size(width=nodes[0].width, height=nodes[0].height)
     fields: dict[str, object] = {
         "_key": type_name,

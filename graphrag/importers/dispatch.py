@@ -1,4 +1,4 @@
-"""Parses a file, finds its format and reads it; bounds what one file may cost.
+"""Parses a file, recognises its format, and reads it within limits of size and nesting.
 
 A new format is a file (or a folder) with one `WorkflowFormat`, and one entry in `FORMATS`.
 """
@@ -25,21 +25,22 @@ from graphrag.importers.report import Tally, UnreadableWorkflow
 from graphrag.importers.secrets import without_secrets
 from graphrag.importers.workflow_draft import WorkflowDraft
 
+# In this order: the first format that recognises a document reads it.
 FORMATS: tuple[workflow_format.WorkflowFormat, ...] = (NODIUS, NODE_RED, N8N)
-"""The first that recognises a document reads it."""
 
+# Levels of nesting. A deeper value cannot be stored safely; real workflows have far fewer.
 MAX_DEPTH = 100
-"""Values nested deeper cannot be stored safely; real workflows stay far below."""
 
+# Number of values in one file.
 MAX_VALUES = 8_000_000
 
 
 def import_workflow(
     raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
 ) -> workflow_format.ImportResult:
-    """Read a workflow of any known format into documents of one graph, the same ones each time.
+    """Converts a workflow file of any known format to the documents of one graph.
 
-    Raises: UnreadableWorkflow.
+    The same file always gives the same documents. Raises: UnreadableWorkflow.
     """
     if graph_key is not None and readable_keys.clean(graph_key) != graph_key:
         reason = "the graph key must be 1-200 characters without control characters"
@@ -65,13 +66,13 @@ def import_workflow(
 
 
 def separated(raw: bytes) -> list[bytes]:
-    """Return a file that lists several workflows of n8n as one file for each, any
-    other as it is.
+    """Returns one file for each workflow if the file is a list of n8n workflows, otherwise the file
+    unchanged.
     """
     try:
         workflows = workflows_in(parse_json(raw, Tally()))
     except orjson.JSONDecodeError:
-        return [raw]  # refused by the reader, with the reason
+        return [raw]  # the reader refuses it with the reason
     return [orjson.dumps(workflow) for workflow in workflows] if len(workflows) > 1 else [raw]
 
 
@@ -97,13 +98,16 @@ def _holds_values(value: Any) -> bool:
 
 
 def _check_values(document: Any) -> None:
-    """Refuse what is nested too deep or has too many values, before anything else reads it."""
+    """Checks nesting and number of values before anything else reads the file.
+
+    Raises: UnreadableWorkflow.
+    """
     level: list[Any] = [document] if _holds_values(document) else []
     values, depth = 0, 0
     while level:
         if depth == MAX_DEPTH:
             raise UnreadableWorkflow(
-                reason=f"it is nested more than {MAX_DEPTH} levels deep, which is the limit"
+                reason=f"it is nested more than {MAX_DEPTH} levels deep, the maximum"
             )
         below: list[Any] = []
         for item in level:
@@ -118,11 +122,11 @@ def _check_values(document: Any) -> None:
 
 def _recognise(document: Any, tally: Tally) -> tuple[workflow_format.WorkflowFormat, Json]:
     for form in FORMATS:
-        found = form.recognise(document, tally)
-        if found is not None:
-            return form, found
+        content = form.recognise(document, tally)
+        if content is not None:
+            return form, content
     fields = as_dict(document)
-    listed = as_list(document)
+    items = as_list(document)
     if (kind := kind_of(document)) is not None:
         raise UnreadableWorkflow(reason=f"it is {kind}, not {_expected()}")
     if fields is not None:
@@ -130,7 +134,7 @@ def _recognise(document: Any, tally: Tally) -> tuple[workflow_format.WorkflowFor
     else:
         shown = (
             f"its JSON is a bare {type(document).__name__}, which"
-            if listed is None
+            if items is None
             else "its JSON list"
         )
     raise UnreadableWorkflow(reason=f"{shown} is not {_expected()}")

@@ -1,4 +1,4 @@
-"""Moves workflows between files and a source: import with update, export of a whole graph."""
+"""Imports files into a store, as new graphs or as updates, and exports whole graphs."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ from graphrag.workers import free, run_limited
 from tools.proposal_parts import ImportFile
 from tools.write_tools.field_changes import json_document
 
+# The kind of records that keep imported files: one for each graph, under its key.
 KIND = "imports"
-"""The records that keep what was imported: one for a graph, under its key."""
 
+# Attempts to store an import while others change the graph.
 ATTEMPTS = 20
 MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOutcome:
-    """What became of one file: a graph created, updated or left as it was — or a refusal
-    and its reason.
+    """The result of importing one file: a graph created, updated or unchanged, or the reason of a
+    refusal.
 
-    `nodes` and `edges` are those of the graph afterwards. `taken` counts the documents that the
-    file changed, `kept` those that people changed and that stay so, `conflicts` those that
+    `nodes` and `edges` count those of the graph afterwards. `taken` counts the documents that the
+    file changed, `kept` those changed by people that stay as they are, `conflicts` those that
     `approval` proposes to change.
     """
 
@@ -81,7 +82,7 @@ class ImportOutcome:
     refused: str | None = None
 
     def remarks(self, language: Language = "en") -> list[str]:
-        """Return what was dropped, repaired, kept or left to people, one sentence each."""
+        """Returns one sentence for everything dropped, repaired, kept or left to a decision."""
         report = self.report.lines(language) if self.report else []
         return [*report, *(remark.line(language) for remark in self.merge_remarks)]
 
@@ -107,11 +108,12 @@ async def import_file(
     replaces: bool = False,
     language: str | None = None,
 ) -> list[ImportOutcome]:
-    """Import the workflows of one file, most often one; the reason of a refusal is in the outcome.
+    """Imports the workflows of one file, usually one. A refusal is part of the outcome.
 
-    Raises: what a store raises that cannot be used at all, nothing for a bad file.
+    Raises: errors of a store that cannot be used; nothing for a bad file.
     """
-    shown = str(file).encode("utf-8", "backslashreplace").decode()  # a name may be any bytes
+    # A file name may be any bytes.
+    shown = str(file).encode("utf-8", "backslashreplace").decode()
     name = "stdin.json" if shown == "-" else file.name.encode("utf-8", "replace").decode()
     try:
         raw = await asyncio.to_thread(_read, file)
@@ -129,16 +131,13 @@ async def _outcome_of(importing: Awaitable[ImportOutcome], shown: str) -> Import
         return replace(await importing, file=shown)
     except UnreadableWorkflow as exc:
         return ImportOutcome(file=shown, refused=exc.reason)
-    except (
-        BadDocument,
-        InvalidMutation,
-        RevisionConflict,
-    ) as exc:  # this file's fault: the next may be good
+    except (BadDocument, InvalidMutation, RevisionConflict) as exc:
+        # The error concerns this file alone; further files may be imported.
         return ImportOutcome(file=shown, refused=str(exc))
 
 
 def _read(file: Path) -> bytes:
-    """Return the bytes of a file, `-` for standard input. Raises: UnreadableWorkflow."""
+    """Returns the bytes of a file, of standard input for `-`. Raises: UnreadableWorkflow."""
     try:
         if file.is_dir():
             raise UnreadableWorkflow(file=str(file), reason="it is a folder; name the files in it")
@@ -164,14 +163,14 @@ async def import_bytes(
     replaces: bool = False,
     language: str | None = None,
 ) -> ImportOutcome:
-    """Import a workflow's bytes as a new graph, or merge them into the graph that they made before.
+    """Imports a workflow as a new graph, or merges it into the graph of its earlier import.
 
-    With `replaces` such a graph becomes as the file is, whatever people made of it. `language` is
-    that of a new graph's texts, where they do not show it. Where the store `is_shared` with
-    strangers, a new graph's key gets an ending of its workspace: keys are unique in a store, and
-    nobody is to learn by trying which keys others have.
-    Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict when others
-    always change it.
+    With `replaces` that graph becomes equal to the file and changes by people are lost. `language`
+    is that of a new graph's texts, if it cannot be detected. If the store `is_shared` by
+    workspaces, a new graph's key gets an ending of its workspace: keys are unique in a store, and
+    trying keys must not reveal those of other workspaces.
+    Raises: UnreadableWorkflow, WorkersBusy, NotAllowed, RevisionConflict if others keep changing
+    the graph.
     """
     read: list[Document] = []
     try:
@@ -189,7 +188,7 @@ async def import_bytes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Import:
-    """Stores what was read of one file."""
+    """Stores the content of one file."""
 
     approvals: Approvals
     by: Person
@@ -199,14 +198,16 @@ class _Import:
     async def store(
         self, result: ImportResult, *, is_shared: bool, is_named: bool
     ) -> ImportOutcome:
-        """Stores the result; not `is_named`: its key is made of names, which may have changed."""
+        """Stores the result. Unless it `is_named` its key is derived from names, which may have
+        changed since the last import.
+        """
         source = self.approvals.source
         for attempt in range(ATTEMPTS):
             ours = await read_content(source, result.graph.key)
             if ours is None and is_shared:
-                own = own_key(result.graph.key, source.workspace)
-                result = await asyncio.to_thread(under_key, result, own)
-                ours = await read_content(source, own)
+                workspace_key = own_key(result.graph.key, source.workspace)
+                result = await asyncio.to_thread(under_key, result, workspace_key)
+                ours = await read_content(source, workspace_key)
             if ours is None and not is_named and (key := await returning_graph(source, result)):
                 result = await asyncio.to_thread(under_key, result, key)
                 ours = await read_content(source, key)
@@ -241,9 +242,8 @@ class _Import:
                 lambda entry: source.create_graph(graph, new.mutation, [kept, *entry]),
             )
         except GraphExists as exc:
-            if (
-                await read_content(source, graph.key) is not None
-            ):  # made meanwhile by somebody of ours
+            # If this workspace has created the graph meanwhile, the next attempt merges.
+            if await read_content(source, graph.key) is not None:
                 raise
             reason = (
                 f"the graph key {graph.key!r} is taken in another workspace; choose another key"
@@ -266,10 +266,10 @@ class _Import:
             )
         older = await self.approvals.waiting(graph_key=ours.graph.key, thread_id=THREAD)
         before = None if source is None or self.replaces else await read_kept(source, ours.graph)
-        asked = {} if self.replaces else open_conflicts(older)
+        conflicts = {} if self.replaces else open_conflicts(older)
         has_file = kept is not None and kept.get("format") == result.report.format
         file = source if has_file else None
-        change, plan = await asyncio.to_thread(self._planned, ours, before, result, asked, file)
+        change, plan = await asyncio.to_thread(self._planned, ours, before, result, conflicts, file)
         write = self._record(result, ours.graph, record)
         stored = await self.approvals.store_file(
             replace(change, records=[write], older=older), self.by
@@ -303,21 +303,21 @@ class _Import:
         ours: GraphContent,
         before: ImportResult | None,
         result: ImportResult,
-        asked: OpenConflicts,
+        conflicts: OpenConflicts,
         kept: bytes | None,
     ) -> tuple[FileChange, Merged]:
-        """Compare the file with the graph. `before` is the file as it was imported the last time,
-        `kept` the same as it is kept.
+        """Compares the file with the graph. `before` is the file as it was imported last, `kept`
+        its stored JSON.
         """
         written = reimported(result.report.format, ours, kept, self.file_name)
         base = None if before is None else GraphContent.of(aligned(before, ours, written=written))
-        known = [ours] if base is None else [base, ours]
-        theirs = GraphContent.of(aligned(result, *known, written=written))
+        graphs = [ours] if base is None else [base, ours]
+        theirs = GraphContent.of(aligned(result, *graphs, written=written))
         if written is not None:
             theirs = completed(theirs, GraphContent.of(written), ours)
         if self.replaces:
             base = replace(ours, types={})
-        plan = merged(ours, base, theirs, form=result.report.format, asked=asked)
+        plan = merged(ours, base, theirs, form=result.report.format, open_conflicts=conflicts)
         proposed = ImportFile(
             file=self.file_name,
             put_nodes=[json_document(node) for node in plan.nodes.values() if node is not None],
@@ -348,8 +348,9 @@ class _Import:
 
 
 async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
-    """Read the file of an earlier import with today's reader. Raises: UnreadableWorkflow,
-    WorkersBusy.
+    """Reads the stored file of an earlier import with the present reader.
+
+    Raises: UnreadableWorkflow, WorkersBusy.
     """
     raw = await asyncio.to_thread(zlib.decompress, kept)
     name = "the file imported before"
@@ -357,15 +358,15 @@ async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
 
 
 def kept_file(record: Record | None, graph: Graph) -> dict[str, Any] | None:
-    """Return what a record keeps of the import of a graph, not of another that had its key."""
+    """Returns the stored import of a graph, None if the record belongs to an earlier graph of the
+    same key.
+    """
     is_its = record is not None and record.data.get("createdTime") == graph.created_time
     return {**record.data} if record is not None and is_its else None
 
 
 def keeping_file(file: Mapping[str, Any], graph: Graph, old: Record | None) -> RecordWrite:
-    """Return the write by which a graph keeps the file of an import, over the record
-    that was read.
-    """
+    """Returns the write that stores an imported file, replacing the record `old`."""
     data = {**file, "graphKey": graph.key, "createdTime": graph.created_time}
     return RecordWrite(
         kind=KIND, key=graph.key, data=data, expected_version=old.version if old else None
@@ -373,7 +374,7 @@ def keeping_file(file: Mapping[str, Any], graph: Graph, old: Record | None) -> R
 
 
 async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphContent | None:
-    """Return everything stored of a graph, or None when there is no such graph."""
+    """Returns a whole graph, None if it does not exist."""
     try:
         graph: Graph = await source.get_graph(graph_key)
     except GraphNotFound:
@@ -389,8 +390,7 @@ async def read_content(source: MutableGraphDataSource, graph_key: str) -> GraphC
 async def export_file(
     approvals: Approvals, graph_key: str, form: str, *, only: Collection[str] | None = None
 ) -> ExportResult:
-    """Return a graph, or some nodes of it, as a file of a format, with what of it is not
-    in the file.
+    """Returns a graph, or the nodes `only`, as a file of a format, with a report of what it omits.
 
     Raises: GraphNotFound, NotExportable, WorkersBusy.
     """
@@ -403,7 +403,7 @@ async def export_file(
 
 
 async def export_document(source: MutableGraphDataSource, graph_key: str) -> dict[str, Any]:
-    """Return a graph as one Nodius JSON document. Raises: GraphNotFound."""
+    """Returns a graph as one Nodius JSON document. Raises: GraphNotFound."""
     graph = await source.get_graph(graph_key)
     nodes = await source.get_nodes(graph_key)
     edges = await source.get_edges(graph_key)

@@ -1,9 +1,9 @@
-"""Writes a graph as a file of another tool: the file that it was read from, with
-what changed since.
+"""Writes a graph as a file of another tool: the imported file with the changes made since.
 
-Decision: a file is patched, not printed from nodes. What nobody touched is as it was written, also
-what no reader understands; of secrets, which were never stored, placeholders. A graph that was
-never such a file is written into an empty one, where all its types are types of the tool.
+Decision: an imported file is patched instead of being written anew from the nodes. Unchanged parts
+stay as they were, including fields that no reader understands. Secrets were never stored, so the
+file has placeholders for them. A graph that was not imported from such a file is written into an
+empty one, if the tool has all its node types.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from graphrag.importers.workflow_format import (
 )
 from graphrag.workers import free
 
+# A larger file is not parsed: it is parsed in one step, which would block the interpreter for too
+# long.
 MAX_SOURCE_BYTES = 8 * 1024 * 1024
-"""A larger file would keep the interpreter for too long, which is read in one piece."""
 
 
 class NotExportable(Exception):
-    """A graph cannot be said in a format; `reason` says why and what to do."""
+    """The graph cannot be written in a format; `reason` says why and what to do."""
 
     def __init__(self, *, graph_key: str, format: str, reason: str) -> None:
         self.graph_key = graph_key
@@ -50,7 +51,7 @@ class NotExportable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """A file's JSON, and what of the graph is not in it."""
+    """The JSON of a file, and a report of what it could not include."""
 
     document: Any
     report: ImportReport
@@ -66,8 +67,8 @@ class ExportResult:
 def export_as(
     form: str, content: GraphContent, kept: bytes | None, *, only: Collection[str] | None = None
 ) -> ExportResult:
-    """Return a graph as a file; `kept` is the file that it was read from, `only` names nodes
-    to be written.
+    """Returns a graph as a file. `kept` is the file that it was imported from, compressed; `only`
+    are the keys of the nodes to write, all if None.
 
     Raises: NotExportable.
     """
@@ -82,31 +83,30 @@ def export_as(
             content.graph, content.nodes.values(), content.edges.values(), content.types.values()
         )
         return ExportResult(document=written, report=ImportReport(format=form))
-    known, writer = _written(form, content)
+    workflow_format, writer = _written(form, content)
     tally = Tally()
-    document, _ = _patched(known, writer, content, kept, tally)
-    found = writer.finish(without_secrets(document, tally), only is not None)
-    return ExportResult(document=found, report=tally.report(form))
+    document, _ = _patched(workflow_format, writer, content, kept, tally)
+    finished = writer.finish(without_secrets(document, tally), only is not None)
+    return ExportResult(document=finished, report=tally.report(form))
 
 
 def reimported(
     form: str, content: GraphContent, kept: bytes | None, file_name: str
 ) -> ImportResult | None:
-    """Returns what an import of the file that an export writes now would read, under the keys
-    of the graph.
+    """Exports the graph and returns the result of importing that file, under the keys of the graph.
 
-    That is the graph as far as the format can say it. None where the format cannot be written or
-    says nothing of the graph.
+    It shows how much of the graph the format can express. None if the format cannot be written or
+    the exported file cannot be imported.
     """
     graph = content.graph
     tally = Tally()
     try:
-        known, writer = _written(form, content)
-        document, raws = _patched(known, writer, content, kept, tally)
+        workflow_format, writer = _written(form, content)
+        document, raws = _patched(workflow_format, writer, content, kept, tally)
         target = ImportTarget(file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
-        draft = known.read(document, target, Tally())
+        draft = workflow_format.read(document, target, Tally())
         text = orjson.dumps(writer.finish(without_secrets(document, tally), False))
-        read = import_workflow(
+        result = import_workflow(
             text, file_name=file_name, workspace=graph.workspace, graph_key=graph.key
         )
     except (NotExportable, UnreadableWorkflow):
@@ -114,18 +114,18 @@ def reimported(
     keys = {id(raw): key for key, raw in raws.items()}
     drafts = draft.nodes if isinstance(draft, WorkflowDraft) else ()
     return with_keys(
-        read, {n.key: keys[id(one.raw)] for n, one in zip(read.nodes, drafts, strict=True)}, content
+        result, {n.key: keys[id(d.raw)] for n, d in zip(result.nodes, drafts, strict=True)}, content
     )
 
 
 def _written(form: str, content: GraphContent) -> tuple[WorkflowFormat, FileWriter]:
-    """Returns the format and its writer. Raises: NotExportable."""
-    known = next((f for f in FORMATS if f.name == form), None)
-    if known is None or known.writer is None:
+    """Returns the format of this name and its writer. Raises: NotExportable."""
+    workflow_format = next((f for f in FORMATS if f.name == form), None)
+    if workflow_format is None or workflow_format.writer is None:
         raise NotExportable(
             graph_key=content.graph.key, format=form, reason="no such format is written"
         )
-    return known, known.writer
+    return workflow_format, workflow_format.writer
 
 
 def _patched(
@@ -135,7 +135,7 @@ def _patched(
     kept: bytes | None,
     tally: Tally,
 ) -> tuple[Json, Mapping[str, Json]]:
-    """Returns the file with what changed in the graph, and its entries by the keys of their nodes.
+    """Returns the file with the changes of the graph, and the entries of its nodes by key.
 
     Raises: NotExportable.
     """
@@ -143,16 +143,14 @@ def _patched(
     if document is None:
         _check_types(content, form.name, writer)
         document = writer.empty(content.graph)
-        changed = _of_nothing(content)
+        changed = _all_new(content)
     else:
         changed = _compared(form, writer, document, content, tally)
     return document, writer.patch(document, changed, tally)
 
 
 def _source(kept: bytes | None, graph: Graph, form: WorkflowFormat) -> Json | None:
-    """Return the file that the graph was read from, as it would be kept
-    today. Raises: NotExportable.
-    """
+    """Returns the imported file, reduced as a new import would reduce it. Raises: NotExportable."""
     if kept is None:
         return None
     raw = zlib.decompressobj().decompress(kept, MAX_SOURCE_BYTES + 1)
@@ -164,7 +162,7 @@ def _source(kept: bytes | None, graph: Graph, form: WorkflowFormat) -> Json | No
 
 
 def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:
-    """Raises: NotExportable, where the graph has nodes of types that the format does not know."""
+    """Raises NotExportable if the graph has nodes of types that the format does not have."""
     others = sorted(
         {n.type for n in content.nodes.values() if not is_known(n.type, content, form, writer)}
     )
@@ -175,14 +173,15 @@ def _check_types(content: GraphContent, form: str, writer: FileWriter) -> None:
 
 
 def is_known(name: str, content: GraphContent, form: str, writer: FileWriter) -> bool:
-    """Say whether a format has a type: by its name, or by where the type came from."""
+    """Returns whether a format has a type, by the type's name or by its origin."""
     config = content.types.get(name)
     origin = as_dict(((config.model_extra or {}) if config else {}).get("origin")) or {}
     is_from = origin.get("format") == form and name != GROUP_TYPE
     return name == NOTE_TYPE or is_from or writer.has_type(name)
 
 
-def _of_nothing(content: GraphContent) -> Changed:
+def _all_new(content: GraphContent) -> Changed:
+    """Returns the changes from an empty file: everything in the graph is new."""
     graph = content.graph
     return Changed(
         draft=WorkflowDraft(format="", name=""),
@@ -199,15 +198,16 @@ def _of_nothing(content: GraphContent) -> Changed:
 def _compared(
     form: WorkflowFormat, writer: FileWriter, document: Json, content: GraphContent, tally: Tally
 ) -> Changed:
-    """Read the file as an import does, and find what is otherwise in the graph."""
+    """Reads the file as an import does, and returns its differences from the graph."""
     graph = content.graph
     target = ImportTarget(file_name="", workspace=graph.workspace, graph_key=graph.key)
     draft = form.read(document, target, Tally())
     assert isinstance(draft, WorkflowDraft)
-    read = aligned(assemble(draft, target), content)
-    keys = {one: node.key for one, node in zip(draft.nodes, read.nodes, strict=True)}
-    before = {node.key: (node, one) for one, node in zip(draft.nodes, read.nodes, strict=True)}
-    was = {ends_of(edge): edge for edge in read.edges}
+    imported = aligned(assemble(draft, target), content)
+    pairs = list(zip(draft.nodes, imported.nodes, strict=True))
+    keys = {node_draft: node.key for node_draft, node in pairs}
+    before = {node.key: (node, node_draft) for node_draft, node in pairs}
+    was = {ends_of(edge): edge for edge in imported.edges}
     now = {ends_of(edge): edge for edge in content.edges.values()}
     for ends in was.keys() & now.keys():
         if was[ends].label != now[ends].label:
@@ -219,14 +219,14 @@ def _compared(
         elif is_known(node.type, content, form.name, writer):
             nodes[key] = ChangedNode(node=node)
         else:
-            tally.drop("node", "its type is not one of the format", f"{key} ({node.type})")
+            tally.drop("node", "the format does not have its type", f"{key} ({node.type})")
     return Changed(
         draft=draft,
         keys=keys,
-        before=read.graph,
+        before=imported.graph,
         graph=graph,
         nodes=nodes,
-        gone=[one for one in draft.nodes if keys[one] not in content.nodes],
+        gone=[node_draft for node_draft in draft.nodes if keys[node_draft] not in content.nodes],
         added=[ends for ends in now if ends not in was],
         removed=frozenset(was.keys() - now.keys()),
     )

@@ -1,4 +1,6 @@
-"""Parses JSON as tools write it: with a byte order mark, in UTF-16, with halves of characters."""
+"""Parses JSON as real tools write it: with a byte order mark, in UTF-16, or with unpaired
+surrogates.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from graphrag.importers.report import Tally
 
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+# Matches an escaped character, an escaped surrogate pair, or an unpaired surrogate (group 1).
 _ESCAPE = re.compile(
     r"\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-"""An escaped character, a pair of surrogates, or half of a pair, which is the group."""
 
 
 def parse_json(raw: bytes, tally: Tally) -> Any:
-    """Return the value of a JSON text; half a character is read as U+FFFD, and counted as repaired.
+    """Returns the value of a JSON text. Unpaired surrogates become U+FFFD and are counted as
+    repaired.
 
     Raises: orjson.JSONDecodeError.
     """
@@ -37,12 +40,12 @@ def parse_json(raw: bytes, tally: Tally) -> Any:
     document = orjson.loads(whole)
     count = whole.count("\ufffd") + whole.count("\\ufffd")
     if count:
-        tally.repair("character", "half of it was in the file; it is read as U+FFFD", count=count)
+        tally.repair("character", "it was incomplete; replaced by U+FFFD", count=count)
     return document
 
 
 def _decoded(raw: bytes) -> str:
-    """Return UTF-8 as text; surrogates that were encoded one by one are joined."""
+    """Decodes UTF-8. Surrogates that were encoded one by one are joined to characters."""
     try:
         pairs = raw.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass")
         return pairs.decode("utf-16", "replace")

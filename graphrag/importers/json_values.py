@@ -1,4 +1,4 @@
-"""Reads values of unknown JSON without trusting their shape."""
+"""Reads values of JSON with an unknown structure."""
 
 from __future__ import annotations
 
@@ -10,59 +10,59 @@ import orjson
 
 Json = dict[str, Any]
 
+# Positions and sizes beyond this are errors; no canvas is that large.
 MAX_COORDINATE = 1e9
-"""Positions and sizes beyond this come from a fault, not from a canvas."""
 
 
 def as_dict(value: Any) -> Json | None:
-    """Return the value if it is a JSON object."""
+    """Returns the value if it is a JSON object, otherwise None."""
     return cast(Json, value) if isinstance(value, dict) else None
 
 
 def as_list(value: Any) -> list[Any] | None:
-    """Return the value if it is a JSON array."""
+    """Returns the value if it is a JSON array, otherwise None."""
     return cast(list[Any], value) if isinstance(value, list) else None
 
 
 def as_text(value: Any) -> str | None:
-    """Return a string that has something in it besides white space, as it is."""
+    """Returns the value if it is a string with more than white space; otherwise None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def as_id(value: Any) -> str | None:
-    """Return an identifier as text; some exporters write numbers."""
+    """Returns an identifier as text, otherwise None. Some exporters write integers."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return as_text(value)
 
 
 def as_number(value: Any) -> int | float | None:
-    """Return a finite number of a canvas's order of size."""
+    """Returns the value if it is a finite number of at most MAX_COORDINATE, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) and abs(value) <= MAX_COORDINATE else None
 
 
 def as_extent(value: Any, default: int) -> int | float:
-    """Return a width or height, the default where there is none that can be drawn."""
+    """Returns a width or height if it is a positive number, otherwise the default."""
     number = as_number(value)
     return default if number is None or number <= 0 else number
 
 
 def as_index(value: Any) -> int | None:
-    """Return a place in a list."""
+    """Returns the value if it is an integer from 0 to 9,999, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 10_000 else None
 
 
 def rest(document: Mapping[str, Any], known: frozenset[str] | set[str]) -> Json:
-    """Return the fields that are not among the known ones, in their order."""
+    """Returns the fields that are not known, in their order."""
     return {name: value for name, value in document.items() if name not in known}
 
 
 def without_empty(**fields: Any) -> Json:
-    """Return the fields that say something: not None, not an empty text, list or object."""
+    """Returns the fields that are not None and no empty text, list or object."""
     return {
         name: value
         for name, value in fields.items()
@@ -71,7 +71,7 @@ def without_empty(**fields: Any) -> Json:
 
 
 def set_or_remove(fields: Json, name: str, value: Any) -> None:
-    """Set a field; None and an empty object remove it."""
+    """Sets a field, or removes it if the value is None or an empty object."""
     if value is None or value == {}:
         fields.pop(name, None)
     else:
@@ -81,10 +81,11 @@ def set_or_remove(fields: Json, name: str, value: Any) -> None:
 def pieces(
     value: Any, *, indent: bool = False, depth: int = 2, margin: bytes = b"\n"
 ) -> Iterator[bytes]:
-    """Yield a value as JSON: orjson's, but an object or array of the upper levels is written
-    part by part.
+    """Yields a value as JSON. Objects and arrays of the upper `depth` levels are written part by
+    part.
 
-    Many megabytes at one go would keep the interpreter, and with it the event loop, for too long.
+    Many megabytes in one step would block the interpreter, and with it the event loop, for too
+    long.
     """
     is_object = isinstance(value, dict)
     if not value or not depth or not (is_object or isinstance(value, list)):

@@ -1,4 +1,4 @@
-"""Follows renamed nodes through a merge, so that references by name keep meaning the same node."""
+"""Updates references by name in a merge that renames nodes, so that they keep their target."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tools.write_tools import node_with_renames
 
 
 def under_merged_names(content: GraphContent, result: Mapping[str, Node]) -> GraphContent:
-    """Returns one of the merged graphs with its references written with the names of the result.
+    """Returns one of the merged graphs with its references updated to the node names of the result.
 
-    A text that differs only in such a name is then the same text. The content itself
-    where no name differs.
+    Texts that differ only in such a name become equal. Returns the content itself if no name
+    differs.
     """
     renames = _renames(content.graph, content.nodes, result)
     if not renames:
@@ -27,11 +27,10 @@ def under_merged_names(content: GraphContent, result: Mapping[str, Node]) -> Gra
 def following_proposal(
     graph: Graph, result: Mapping[str, Node], wanted: Mapping[str, Node | None]
 ) -> dict[str, Node]:
-    """Returns the nodes that change when a proposal renames the nodes that they refer to, as
-    they are then.
+    """Returns the nodes that change because a proposal renames nodes to which they refer.
 
-    `result` are the nodes that will stand, `wanted` those that are proposed instead, None
-    for a deletion.
+    `result` are the nodes of the merged graph, `wanted` the proposed versions of some, None for a
+    deletion. The returned nodes have the updated references.
     """
     proposed = {key: node for key, node in {**result, **wanted}.items() if node is not None}
     renames = _renames(graph, result, proposed)
@@ -40,12 +39,12 @@ def following_proposal(
 
 
 def _renames(graph: Graph, before: Mapping[str, Node], after: Mapping[str, Node]) -> dict[str, str]:
-    """Returns the names by which nodes are referred to and that others replace.
+    """Returns the new names of referenced nodes, by their old names.
 
-    A name that two nodes have replaces none: nobody knows which one it means.
+    Omits new names that several nodes have, because a reference to one would be ambiguous.
     """
-    meant = by_name(graph, before.values())
-    new = {name: name_of(after[node.key]) for name, node in meant.items() if node.key in after}
+    referenced = by_name(graph, before.values())
+    new = {name: name_of(after[node.key]) for name, node in referenced.items() if node.key in after}
     if all(name == old for old, name in new.items()):
         return {}
     counts = Counter(name_of(node) for node in after.values() if node.type != NOTE_TYPE)

@@ -1,5 +1,5 @@
-"""Nodius JSON, the form that imports without loss. What is wrong in a file is named,
-nothing is guessed.
+"""Nodius JSON, which is imported without loss. An invalid file is refused with the reason; nothing
+is guessed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from graphrag.importers.workflow_format import (
 FORMAT = "nodius"
 FORMAT_VERSION = 1
 
+# Fields computed by a database from a node; each database computes its own.
 DERIVED_FIELDS = frozenset({"embedding", "embeddingModel", "embeddingHash"})
-"""What a database computed of a node; another one computes its own."""
 _FIELDS = frozenset({"format", "formatVersion", "graph", "nodes", "edges", "configs"})
 D = TypeVar("D", bound=Document)
 
 
 def _recognise(document: Any, _tally: Tally) -> Json | None:
-    """Recognise an export, and a bare one such as the sample graphs: without a frame it is
-    of version 1.
+    """Recognises an export, and one without `format` and `formatVersion`, which counts as version
+    1.
     """
     fields = as_dict(document)
     if fields is None or fields.get("format") == FORMAT:
@@ -46,8 +46,8 @@ def _recognise(document: Any, _tally: Tally) -> Json | None:
 
 
 def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
-    """Return the graph as it was exported, of the target's workspace, under its key if
-    it has one.
+    """Returns the exported graph in the target's workspace, under the target's key if there
+    is one.
     """
     workspace = target.workspace
     graph_key = target.graph_key
@@ -71,7 +71,7 @@ def _read(document: Json, target: ImportTarget, tally: Tally) -> ImportResult:
     except InvalidMutation as exc:
         shown = ", ".join(exc.keys[:5])
         raise UnreadableWorkflow(reason=f"{exc.reason}: {shown}") from exc
-    _look_at_handles(nodes, edges, tally)
+    _report_missing_handles(nodes, edges, tally)
     return ImportResult(
         graph=graph, nodes=nodes, edges=edges, configs=configs, report=tally.report(NATIVE)
     )
@@ -128,7 +128,7 @@ def _without_vectors(listed: list[Any], tally: Tally) -> list[Any]:
     for place, raw in enumerate(listed, start=1):
         fields = as_dict(raw)
         if fields is not None and not DERIVED_FIELDS.isdisjoint(fields):
-            tally.drop("vector", "vectors are computed anew", str(fields.get("_key", place)))
+            tally.drop("vector", "vectors are computed again", str(fields.get("_key", place)))
             kept.append(rest(fields, DERIVED_FIELDS))
         else:
             kept.append(raw)
@@ -144,7 +144,7 @@ def _read_configs(listed: list[Any], workspace: str) -> tuple[NodeTypeConfig, ..
     return tuple(read)
 
 
-def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally) -> None:
+def _report_missing_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally) -> None:
     points = {
         (node.key, point.type, point.id)
         for node in nodes
@@ -155,17 +155,17 @@ def _look_at_handles(nodes: Sequence[Node], edges: Sequence[Edge], tally: Tally)
         ends = ((edge.source, "out", edge.source_handle), (edge.target, "in", edge.target_handle))
         if not points.issuperset(ends):
             tally.repair(
-                "edge", "it uses a handle that its node does not have; kept as it is", edge.key
+                "edge", "it uses a handle that its node does not have; kept unchanged", edge.key
             )
 
 
 def export_graph(
     graph: Graph, nodes: Iterable[Node], edges: Iterable[Edge], configs: Iterable[NodeTypeConfig]
 ) -> dict[str, Any]:
-    """Return `{format, formatVersion, graph, nodes, edges, configs}`, each list in key order.
+    """Returns `{format, formatVersion, graph, nodes, edges, configs}`, each list ordered by key.
 
-    The graph's revision and vectors belong to a database and are left out, as are types that
-    no node uses.
+    Omits the revision and the vectors, which belong to a database, and node types that no node
+    uses.
     """
     listed = sorted(nodes, key=lambda node: node.key)
     return {
@@ -187,6 +187,6 @@ def node_document(node: Node) -> dict[str, Any]:
 
 
 def config_documents(configs: Iterable[NodeTypeConfig], used: Set[str]) -> list[dict[str, Any]]:
-    """Return the types that nodes use, by key."""
+    """Returns the documents of the used node types, ordered by key."""
     ordered = sorted(configs, key=lambda config: config.key)
     return [config.to_document() for config in ordered if config.type in used]

@@ -1,4 +1,4 @@
-"""Names documents of other tools, so that a refusal says what a file is."""
+"""Recognises documents of other tools, so that a refusal can name them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from graphrag.importers.json_values import Json, as_dict, as_list
 
+# Title of a document, and the fields that its object has, or the objects of its list.
 _KINDS: tuple[tuple[str, str], ...] = (
     ("an execution of n8n, not its workflow", "workflowData"),
     ("a list of executions of n8n", "workflowId mode"),
@@ -34,29 +35,32 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("a package.json", "name version dependencies"),
     ("a flow of React Flow, Flowise or another editor of nodes and edges", "nodes edges"),
 )
-"""What a document is called, and the fields that such an object, or those of such a list, have."""
 
 
 def kind_of(document: Any) -> str | None:
-    """Return what a document is, with its article, or None for one that is not known."""
-    listed = as_list(document)
-    if listed is None and (fields := as_dict(document)) is not None:
-        held = as_list(fields.get("data"))
-        listed = held if held and len(fields) <= 3 else [*_inner(fields)]
-    items = [item for item in map(as_dict, listed or ()) if item is not None]
-    for title, fields_of_it in _KINDS:
-        ways = fields_of_it.split()
-        if items and all(any(_has(item, way) for item in items[:20]) for way in ways):
+    """Returns the kind of a document with an article (`a package.json`), None if it is not
+    recognised.
+    """
+    entries = as_list(document)
+    if entries is None and (fields := as_dict(document)) is not None:
+        data = as_list(fields.get("data"))
+        entries = data if data and len(fields) <= 3 else [*_inner(fields)]
+    items = [item for item in map(as_dict, entries or ()) if item is not None]
+    for title, field_paths in _KINDS:
+        paths = field_paths.split()
+        if items and all(any(_has(item, path) for item in items[:20]) for path in paths):
             return title
     return None
 
 
 def _inner(fields: Json) -> list[Json]:
-    """Return an object, or the objects of one that names them by numbers, as ComfyUI's API does."""
+    """Returns the objects in an object with numeric keys (as of ComfyUI's API), or else the object
+    itself.
+    """
     inner = [item for item in map(as_dict, fields.values()) if item is not None]
     return inner if inner and all(name.isdigit() for name in fields) else [fields]
 
 
-def _has(fields: Json, way: str) -> bool:
-    name, _, rest = way.partition(".")
+def _has(fields: Json, path: str) -> bool:
+    name, _, rest = path.partition(".")
     return name in fields and (not rest or _has(as_dict(fields[name]) or {}, rest))

@@ -1,4 +1,4 @@
-"""Makes readable keys from names: for graphs, nodes, edges and handle points."""
+"""Derives readable keys of graphs, nodes, edges and handle points from names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 def slug(text: str, *, limit: int = MAX_SLUG) -> str:
-    """Return lower-case ASCII words joined by hyphens; empty when the text has no Latin
-    letter or digit.
+    """Returns the text as lower-case ASCII words joined by hyphens, empty without a Latin letter or
+    digit.
     """
     spelt = text.translate(PLAIN_LETTERS)
     plain = unicodedata.normalize("NFKD", spelt).encode("ascii", "ignore").decode("ascii").lower()
@@ -27,27 +27,27 @@ def slug(text: str, *, limit: int = MAX_SLUG) -> str:
 
 
 def digest(*parts: str) -> str:
-    """Return six characters that differ between different texts."""
+    """Returns six hexadecimal digits of a hash of the parts."""
     joined = "\x00".join(parts).encode("utf-8", "replace")
     return hashlib.blake2b(joined, digest_size=3).hexdigest()
 
 
 def node_key_base(name: str) -> str:
-    """Return the key a node of this name gets when no other has it."""
+    """Returns the preferred key of a node with this name; `KeyMaker` numbers it if it is used."""
     return slug(name) or f"node-{digest(name)}"
 
 
 def clean(text: str, *, limit: int = 200) -> str:
-    """Return text as a key may be: no control characters, not too long."""
+    """Returns the text without control characters and outer space, cut to `limit` characters."""
     return _CONTROL.sub(" ", text).strip()[:limit].strip()
 
 
 def key_fault(key: str) -> str | None:
-    """Return why a graph could not be asked for by this key, None for a good one.
+    """Returns why a key cannot be the key of a new graph, None if it can.
 
-    Decision: a key stands in addresses, where servers and proxies take some spellings for
-    others. Such a key makes no new graph; graphs that have one stay listed, and reachable but
-    by an address.
+    Decision: a key is part of addresses, where servers and proxies rewrite some spellings. A new
+    graph cannot have such a key. Existing graphs with one stay listed, and can be used by every way
+    but an address.
     """
     if not key or len(key) > MAX_KEY or _CONTROL.search(key):
         return f"a graph key has 1-{MAX_KEY} characters, none of them a control character"
@@ -67,16 +67,16 @@ def key_fault(key: str) -> str | None:
 
 
 def file_stem(file_name: str) -> str:
-    """Return what a file is called, without folders and the last suffix, as valid Unicode."""
+    """Returns a file name without folders and the last suffix, as valid Unicode."""
     stem = PurePath(file_name.replace("\\", "/")).stem
     return stem.encode("utf-8", "replace").decode("utf-8").strip()
 
 
 def derive_graph_key(*, name: str | None, identity: str | None, file_name: str) -> str:
-    """Return the key that the same workflow gets each time it is imported.
+    """Returns the key of an imported workflow, the same at each import.
 
-    Two workflows of one name must not overwrite each other, so the name is joined by the
-    workflow's own id or, where it has none, by the name of its file.
+    Two workflows of one name must not overwrite each other, so the key contains the name and the
+    workflow's id or, if it has none, the name of its file.
     """
     stem = file_stem(file_name)
     base = slug(name or stem)
@@ -91,34 +91,34 @@ def derive_graph_key(*, name: str | None, identity: str | None, file_name: str) 
 
 
 def own_key(key: str, workspace: str) -> str:
-    """Return a graph's key as only this workspace makes it, from one that another may have.
+    """Returns a graph key with an ending that is specific to the workspace.
 
-    The answer does not show whether the other has it: every new key gets the ending.
+    Every new key gets the ending, so it does not reveal whether another workspace has the key.
     """
     ending = "-" + hashlib.blake2b(workspace.encode("utf-8", "replace"), digest_size=4).hexdigest()
     return key if key.endswith(ending) else key[: MAX_KEY - len(ending)] + ending
 
 
 def edge_key(source: str, source_handle: str, target: str, target_handle: str) -> str:
-    """Return the key of the edge between two handles."""
+    """Returns the key of an edge between two handles."""
     key = f"{source}.{source_handle}--{target}.{target_handle}"
     return key if len(key) <= 190 else f"{key[:180]}-{digest(key)}"
 
 
 class KeyMaker:
-    """Hands out keys that nobody has, in the order asked for."""
+    """Makes keys that are unique among `used` and those made before."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
         self._next: dict[str, int] = {}
 
     def make(self, base: str) -> str:
-        """Return `base`, or `base-2`, `base-3`, … when it is taken."""
+        """Returns `base` or, if it is used, the first free of `base-2`, `base-3`, …"""
         key = base
         number = self._next.get(base, 2)
-        while key in self._taken:
+        while key in self._used:
             key = f"{base}-{number}"
             number += 1
         self._next[base] = number
-        self._taken.add(key)
+        self._used.add(key)
         return key

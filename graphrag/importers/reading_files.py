@@ -1,8 +1,8 @@
-"""Reads the files of imports: a small one in a thread, any other in a process that can be killed.
+"""Reads the files of imports: small ones in a thread, others in a process that can be killed.
 
-A process keeps a file that was made to be slow or large from everybody else: it has a limit of time
-and of memory. Two files are read at once and some wait, the next is refused. A process waits for
-the next file for some minutes: Python takes a second to start, and most files less to be read.
+The process protects others from files that are slow or large: its time and memory are limited. Two
+files are read at once, some more wait, and further ones are refused. A process is kept for some
+minutes: starting Python takes a second, longer than reading most files.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from datasources.types import Edge, Graph, Node, NodeTypeConfig, parse_document
 from graphrag.importers import ImportReport, ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.workers import Workers, resident
 
+# Files up to this size are read in this process; their size bounds the time well enough.
 SMALL_BYTES = 256 * 1024
-"""The time to read so little is bounded well enough by its size."""
 
 CPU_LIMIT_S, TIME_LIMIT_S = 60, 180
 MEMORY_LIMIT_BYTES = 2 << 30
 AT_ONCE, WAITING = 2, 8
+# An idle reader process ends after this time.
 IDLE_S = 300
-"""So long a process waits for its next file before it ends."""
 
+# A reader process that holds more memory after a file ends at once.
 MAX_IDLE_BYTES = 400 << 20
-"""One that holds more memory after a file ends at once."""
 
+# Number of documents that are sent, and read, in one line.
 _PART = 200
-"""Documents that are sent, and read, in one piece."""
 
+# Exit codes of SIGKILL and SIGXCPU, with which a system ends a process that exceeded its CPU time.
 _OUT_OF_TIME = (-9, -24)
-"""SIGKILL and SIGXCPU, by which a system ends a process that has computed for too long."""
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from graphrag.importers.reading_files import main; main()"
 _REPORT = TypeAdapter(ImportReport)
@@ -55,7 +55,9 @@ class _FilePart(BaseModel):
 
 
 class FileReaders:
-    """The processes that read files, kept for the next one. `program` is what they run."""
+    """Reads files in processes that are kept for further files. `program` is the code that they
+    run.
+    """
 
     def __init__(
         self,
@@ -73,15 +75,15 @@ class FileReaders:
     async def read(
         self, raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
     ) -> ImportResult:
-        """Read a workflow of any known format. Raises: UnreadableWorkflow, WorkersBusy."""
+        """Reads a workflow of any known format. Raises: UnreadableWorkflow, WorkersBusy."""
         if len(raw) <= SMALL_BYTES:
             return await self._workers.run(
                 import_workflow, raw, file_name=file_name, workspace=workspace, graph_key=graph_key
             )
-        asked = {"file_name": file_name, "workspace": workspace, "graph_key": graph_key}
+        request = {"file_name": file_name, "workspace": workspace, "graph_key": graph_key}
         used: list[subprocess.Popen[bytes] | None] = []
         try:
-            return await self._workers.run(self._read_apart, raw, asked, used)
+            return await self._workers.run(self._read_apart, raw, request, used)
         except asyncio.CancelledError:
             used.append(None)
             for process in filter(None, used):
@@ -89,33 +91,34 @@ class FileReaders:
             raise
 
     def close(self) -> None:
-        """End the processes that wait."""
+        """Ends the idle processes."""
         while self._idle:
             _end(self._idle.pop())
 
     def _read_apart(
-        self, raw: bytes, asked: dict[str, Any], used: list[subprocess.Popen[bytes] | None]
+        self, raw: bytes, request: dict[str, Any], used: list[subprocess.Popen[bytes] | None]
     ) -> ImportResult:
-        """Read a file in a process, which is added to `used`; None there says that nobody
-        waits any more.
+        """Reads a file in a process, which is added to `used`. None in `used` means that the
+        request was cancelled.
         """
         while True:
-            process, is_new = self._taken()
+            process, is_new = self._process()
             used.append(process)
             if None in used:
                 process.kill()
-            lines, is_late = self._asked(process, raw, asked)
+            lines, is_late = self._send(process, raw, request)
             if lines and lines[-1] == b"\n":
                 self._idle.append(process)
-                return _decoded(iter(lines[:-1]), asked["file_name"])
+                return _decoded(iter(lines[:-1]), request["file_name"])
             code = _end(process)
-            if lines or is_new or is_late or None in used:  # else it had ended while it waited
+            # An idle process may have ended by itself; then another one reads the file.
+            if lines or is_new or is_late or None in used:
                 raise UnreadableWorkflow(
-                    file=asked["file_name"], reason=self._reason(code, is_late=is_late)
+                    file=request["file_name"], reason=self._reason(code, is_late=is_late)
                 )
 
-    def _taken(self) -> tuple[subprocess.Popen[bytes], bool]:
-        """Return a process, and whether it has just been started."""
+    def _process(self) -> tuple[subprocess.Popen[bytes], bool]:
+        """Returns a process and whether it was started for this call."""
         while self._idle:
             process = self._idle.pop()
             if process.poll() is None:
@@ -126,11 +129,11 @@ class FileReaders:
             self._command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
         ), True
 
-    def _asked(
-        self, process: subprocess.Popen[bytes], raw: bytes, asked: dict[str, Any]
+    def _send(
+        self, process: subprocess.Popen[bytes], raw: bytes, request: dict[str, Any]
     ) -> tuple[list[bytes], bool]:
-        """Return what a process answers, line by line, and whether it was killed for
-        taking too long.
+        """Sends a file to a process. Returns the lines of its answer, and whether it was killed at
+        the time limit.
         """
         assert process.stdin is not None
         assert process.stdout is not None
@@ -145,7 +148,7 @@ class FileReaders:
         lines: list[bytes] = []
         try:
             with suppress(BrokenPipeError):
-                process.stdin.write(orjson.dumps({**asked, "bytes": len(raw)}) + b"\n")
+                process.stdin.write(orjson.dumps({**request, "bytes": len(raw)}) + b"\n")
                 process.stdin.write(raw)
                 process.stdin.flush()
             for line in process.stdout:
@@ -158,14 +161,14 @@ class FileReaders:
 
     def _reason(self, code: int, *, is_late: bool) -> str:
         if is_late:
-            return f"to read it takes longer than {self._time_limit_s} s; split the workflow"
+            return f"reading it takes longer than {self._time_limit_s} s; split the workflow"
         if code in _OUT_OF_TIME:
-            return f"to read it takes more than {CPU_LIMIT_S} s of computing; split the workflow"
-        return f"to read it takes more than {MEMORY_LIMIT_BYTES >> 30} GiB of memory; split the workflow"
+            return f"reading it takes more than {CPU_LIMIT_S} s of CPU time; split the workflow"
+        return f"reading it takes more than {MEMORY_LIMIT_BYTES >> 30} GiB of memory; split the workflow"
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
-    """End a process; return its exit code."""
+    """Ends a process and returns its exit code."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -184,7 +187,7 @@ atexit.register(_readers.close)
 async def read_file(
     raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
 ) -> ImportResult:
-    """Read a workflow of any known format. Raises: UnreadableWorkflow, WorkersBusy."""
+    """Reads a workflow of any known format. Raises: UnreadableWorkflow, WorkersBusy."""
     return await _readers.read(raw, file_name=file_name, workspace=workspace, graph_key=graph_key)
 
 
@@ -224,16 +227,16 @@ def _encoded(result: ImportResult) -> Iterator[dict[str, Any]]:
 
 
 def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffer) -> None:
-    """Be a process that reads files: what is asked and a file come in, documents and an empty
-    line go out.
+    """Runs a reader process: reads requests with files, writes documents followed by an
+    empty line.
     """
     _bound_memory()
-    gc.disable()  # all that is made of a file is needed to its end
+    gc.disable()  # the objects made from a file are needed until it is answered
     while resident() < MAX_IDLE_BYTES and (head := _next_line(stdin)):
-        asked = orjson.loads(head)
-        raw = stdin.read(asked.pop("bytes"))
+        request = orjson.loads(head)
+        raw = stdin.read(request.pop("bytes"))
         _bound_computing()
-        stdout.writelines(_answer(raw, asked))
+        stdout.writelines(_answer(raw, request))
         stdout.write(b"\n")
         stdout.flush()
         gc.collect()
@@ -241,7 +244,7 @@ def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffe
 
 
 def _next_line(stdin: BinaryIO) -> bytes:
-    """Return the next line; end the process where none comes for long."""
+    """Returns the next line. Ends the process if none arrives within IDLE_S."""
     timer = threading.Timer(IDLE_S, os._exit, (0,))
     timer.start()
     line = stdin.readline()
@@ -249,18 +252,17 @@ def _next_line(stdin: BinaryIO) -> bytes:
     return line
 
 
-def _answer(raw: bytes, asked: dict[str, Any]) -> Iterable[bytes]:
+def _answer(raw: bytes, request: dict[str, Any]) -> Iterable[bytes]:
     try:
-        for part in _encoded(import_workflow(raw, **asked)):
+        for part in _encoded(import_workflow(raw, **request)):
             yield orjson.dumps(part) + b"\n"
     except UnreadableWorkflow as exc:
         yield orjson.dumps({"refused": exc.reason}) + b"\n"
 
 
 def _bound_memory() -> None:
-    with suppress(
-        ImportError, OSError, ValueError
-    ):  # where a system has no such limits, time is one
+    # Some systems have no such limit; then the time limit alone applies.
+    with suppress(ImportError, OSError, ValueError):
         import resource
 
         os.nice(5)
@@ -268,7 +270,7 @@ def _bound_memory() -> None:
 
 
 def _bound_computing() -> None:
-    """Give the process so much computing for the next file."""
+    """Allows the process CPU_LIMIT_S more of CPU time, for the next file."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 

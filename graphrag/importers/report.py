@@ -9,19 +9,15 @@ from typing import Literal
 from graphrag.i18n import Language, catalogue, text
 from tools.compact import cut_name
 
+# The format of exports without loss: its documents have their keys and their origin.
 NATIVE = "nodius"
-"""The format that graphs are written in: it has their keys, and its documents say
-whose they are.
-"""
 
 MAX_EXAMPLES = 3
 MAX_EXAMPLE_CHARS = 80
 
 
 class UnreadableWorkflow(Exception):
-    """A file means nothing to any importer; `reason` says why and what to do. Readers
-    leave `file` open.
-    """
+    """A file cannot be imported; `reason` says why and what to do. Readers leave `file` empty."""
 
     def __init__(self, *, reason: str, file: str = "") -> None:
         self.file = file
@@ -37,8 +33,8 @@ What = Literal["dropped", "repaired"]
 
 @dataclass(slots=True, kw_only=True)
 class Notice:
-    """Things of the file that are not in the graph (`dropped`), or otherwise
-    than written (`repaired`).
+    """Elements of a file that are not in the graph (`dropped`), or differ from the file
+    (`repaired`).
     """
 
     what: What
@@ -48,9 +44,9 @@ class Notice:
     examples: list[str] = field(default_factory=list[str])
 
     def line(self, language: Language = "en") -> str:
-        """Return its sentence."""
+        """Returns the notice as a sentence."""
         things = counted(self.kind, self.count, language)
-        why = catalogue(language).get(self.reason, self.reason)  # a reader gives it in English
+        why = catalogue(language).get(self.reason, self.reason)  # its key is the English reason
         line = text(f"import_{self.what}", language, things=things, why=why)
         shown = ", ".join(self.examples) + (", …" if self.count > len(self.examples) else "")
         return f"{line} ({shown})" if self.examples else line
@@ -58,21 +54,21 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """Everything of a file that was dropped or repaired, in that order."""
+    """Everything in a file that was dropped or repaired, in that order."""
 
     format: str
     notices: tuple[Notice, ...] = ()
 
     def lines(self, language: Language = "en") -> list[str]:
-        """Return one sentence for each thing a person should know; none when all went in
-        as it was.
-        """
+        """Returns one sentence for each notice; empty if the whole file was imported unchanged."""
         return [item.line(language) for item in self.notices]
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a merge left as it was. `code` names the text, `facts` stand in its places."""
+    """A part of the graph that a merge left unchanged. `code` names the text, `facts` fill its
+    places.
+    """
 
     code: str
     facts: Mapping[str, str | int]
@@ -82,12 +78,12 @@ class Remark:
         object.__setattr__(self, "facts", facts)
 
     def line(self, language: Language) -> str:
-        """Return its sentence."""
+        """Returns the remark as a sentence."""
         return text(f"import_{self.code}", language, **self.facts)
 
 
 class Tally:
-    """Collects remarks while a file is read; like ones are counted together."""
+    """Collects notices while a file is read; those of one kind and reason are counted together."""
 
     def __init__(self) -> None:
         self._notices: dict[tuple[What, str, str], Notice] = {}
@@ -116,8 +112,8 @@ class Tally:
 
 
 def counted(kind: str, number: int, language: Language) -> str:
-    """Return so many things of a kind, as `3 edges`; a kind that the catalogue lacks is
-    named in English.
+    """Returns a number with its noun, as `3 edges`, in English if the catalogue does not have the
+    noun.
     """
     key = f"import_kind_{kind.replace(' ', '_')}"
     if key not in catalogue(language):

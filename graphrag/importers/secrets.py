@@ -1,8 +1,7 @@
-"""Takes passwords, tokens and keys out of a file before it is read: values in obvious places only.
+"""Removes passwords, tokens and keys from a file before it is read. Detects only obvious places.
 
-Decision: the parsed file is cleaned, and everything else (names, keys, remarks, what is kept of
-the file) is made from the clean one. Nothing that is derived from a value can hold what was
-taken out of it.
+Decision: the parsed file is cleaned first, and everything else (names, keys, remarks, the stored
+copy of the file) is made from the cleaned one. So no derived value can contain a removed secret.
 """
 
 from __future__ import annotations
@@ -16,40 +15,39 @@ from tools.secret_texts import PLACEHOLDER, REFERENCE, is_secret_name, redacted
 
 _NODE_MARKS = frozenset({"parameters", "typeVersion", "position", "wires", "z"})
 _N8N_MARKS = frozenset({"parameters", "typeVersion", "position"})
+# The fields that name such a value.
 _NAMES = ("name", "key", "keyValue", "p")
+# The value field of a pair like `{name: "Authorization", value: "…"}`, and the field that holds the
+# type of the value. For n8n's headers and assignments, and for Node-RED's headers, rules of
+# *change* nodes and properties of *inject* nodes.
 _VALUES = {"value": "type", "valueValue": "valueType", "to": "tot", "v": "vt"}
-"""The fields of a pair like `{name: "Authorization", value: "…"}`, and what says of which kind
-the value is.
-
-n8n's headers and assignments; Node-RED's headers, rules of *change* nodes and properties
-of *inject* nodes.
-"""
+# Types of values that are written as they are; others are expressions or references.
 _LITERAL = frozenset({None, "str", "string", "cred", "other", ""})
+# The prefix of a secret in a header.
 _SCHEME = re.compile(r"^=?\s*(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
-"""What stands before the secret in a header."""
 
+# A number with fewer digits is not treated as a password.
 _LEAST_DIGITS = 4
-"""A number of fewer digits is no password."""
 
 
 def without_secrets(document: Any, tally: Tally | None = None) -> Any:
-    """Return a file as it may be read and kept: without secrets, with names and ids of credentials.
+    """Returns the document without secrets. Names and ids of credentials stay.
 
-    `tally` counts what was left out. An expression that refers to a secret is kept.
+    `tally` counts what was removed. An expression that refers to a secret stays.
     """
     return _clean(document, tally or Tally(), "")
 
 
 def scrub_text(text: str, tally: Tally, where: str) -> str:
-    """Replace what can only be a token or a bearer header inside a text or code."""
+    """Replaces the tokens and bearer headers in a text or code by a placeholder."""
     clean = redacted(text)
     if clean.in_addresses:
-        reason = "a secret in an address; a placeholder stands in its place"
+        reason = "a secret in an address; replaced by a placeholder"
         tally.drop("secret", reason, where, count=clean.in_addresses)
     if clean.tokens:
         tally.drop(
             "secret",
-            "a token in a text; a placeholder stands in its place",
+            "a token in a text; replaced by a placeholder",
             where,
             count=clean.tokens,
         )
@@ -67,18 +65,19 @@ def _clean(value: Any, tally: Tally, where: str) -> Any:
 
 
 def _clean_object(fields: Json, tally: Tally, where: str) -> Json:
-    """Return an object without secrets; `where` is the name of the node that it belongs
-    to, if any.
+    """Returns an object without secrets.
+
+    `where` is the name of the node that contains it, empty outside of nodes.
     """
     is_node = "type" in fields and (not where or not _NODE_MARKS.isdisjoint(fields))
-    where = _called(fields) if is_node else where
+    where = _display_name(fields) if is_node else where
     secret_values = _secret_values(fields)
     clean: Json = {}
     for raw_name, value in fields.items():
         name = scrub_text(raw_name, tally, where)
         if raw_name == "credentials" and (is_node or not where):
-            if (held := _credentials(fields, tally, where)) is not None:
-                clean[name] = held
+            if (credentials := _credentials(fields, tally, where)) is not None:
+                clean[name] = credentials
         elif raw_name in secret_values or is_secret_name(raw_name):
             clean[name] = _without_value(value, tally, where)
         else:
@@ -87,7 +86,7 @@ def _clean_object(fields: Json, tally: Tally, where: str) -> Json:
 
 
 def _without_value(value: Any, tally: Tally, where: str) -> Any:
-    """Return what stands in for the value of a field that holds a secret, however it is written."""
+    """Returns the value of a secret field with its literal parts replaced by the placeholder."""
     if isinstance(value, list):
         return [_without_value(item, tally, where) for item in cast(list[Any], value)]
     if (fields := as_dict(value)) is not None:  # n8n's {mode, value}
@@ -102,12 +101,12 @@ def _without_value(value: Any, tally: Tally, where: str) -> Any:
     if not is_number and (not isinstance(value, str) or REFERENCE.search(_SCHEME.sub("", value))):
         return value
     if value != PLACEHOLDER:
-        tally.drop("secret", "a password, token or key; a placeholder stands in its place", where)
+        tally.drop("secret", "a password, token or key; replaced by a placeholder", where)
     return PLACEHOLDER
 
 
 def _secret_values(fields: Json) -> frozenset[str]:
-    """Return the names of the fields whose value the object's own name field calls a secret."""
+    """Returns the fields with a secret value, as told by the name in the same object."""
     names = [name for field in _NAMES if isinstance(name := fields.get(field), str)]
     is_secret = any(
         is_secret_name(name) or is_secret_name(name.rpartition(".")[2]) for name in names
@@ -125,16 +124,19 @@ def _is_literal(kind: Any) -> bool:
     return not isinstance(kind, str) or kind in _LITERAL
 
 
-def _called(fields: Json) -> str:
-    """Return what a node is called, without secrets."""
+def _display_name(fields: Json) -> str:
+    """Returns the name of a node for remarks, without secrets."""
     names = (as_text(fields.get(field)) for field in ("name", "label", "type", "id"))
     return redacted(next(filter(None, names), "")).text
 
 
 def _credentials(fields: Json, tally: Tally, where: str) -> Json | None:
-    """Return n8n's credentials, which name what another place keeps; Node-RED's are left out."""
-    held = as_dict(fields.get("credentials"))
-    if held is None or _N8N_MARKS.isdisjoint(fields):
+    """Returns the credentials of an n8n node by type, each reduced to its id and name.
+
+    Those of Node-RED are removed, because they hold the secrets themselves.
+    """
+    credentials = as_dict(fields.get("credentials"))
+    if credentials is None or _N8N_MARKS.isdisjoint(fields):
         if fields.get("credentials"):
             is_n8n = not _N8N_MARKS.isdisjoint(fields)
             reason = (
@@ -144,11 +146,11 @@ def _credentials(fields: Json, tally: Tally, where: str) -> Json | None:
             )
             tally.drop("credential", reason, where or "of the file")
         return None
-    return {kind: _named(value, tally, f"{where}: {kind}") for kind, value in held.items()}
+    return {kind: _named(value, tally, f"{where}: {kind}") for kind, value in credentials.items()}
 
 
 def _named(credential: Any, tally: Tally, where: str) -> Any:
-    """Return a credential's name and id, which say where another place keeps it."""
+    """Returns the name and id of a credential, which are no secrets."""
     if isinstance(credential, str) or credential is None:  # old exports give the bare name
         return credential if credential is None else scrub_text(credential, tally, where)
     fields = as_dict(credential) or {}

@@ -1,15 +1,14 @@
-"""Brings a new version of a file together with what people made of the last one, field by field.
+"""Merges a new version of a file with the changes that people made to the graph, field by field.
 
-Three graphs are compared: the file as it was imported before (base), the graph as it stands
-(ours) and the file as it is now (theirs). What only the file changed is taken, what only
-people changed stays.
+Three graphs are compared: the file as it was imported before (base), the current graph (ours) and
+the new file (theirs). Changes made only in the file are applied; changes made only by people stay.
 
-Decision: where both changed the same field, or one deleted what the other changed, the graph stays
-as people left it, and the file's version is proposed to them: of nodes, edges, the graph itself and
-node types. Types are shared by workflows: their handles and sizes only gain what is new. Where
-nothing is known of an earlier import (of a graph imported before files were kept, or made by hand),
-all that stands is people's work and every difference is proposed. What an older proposal asks and
-nobody decided is asked again.
+Decision: if both changed the same field, or one deleted what the other changed, the graph stays as
+people left it, and the file's version is proposed to them. This applies to nodes, edges, the graph
+itself and node types. Node types are shared by workflows: their handles and sizes only gain what is
+new. If no earlier import is stored (the graph was imported before files were stored, or was made by
+hand), the whole graph counts as people's work and every difference is proposed. Conflicts of an
+older proposal that was not decided are proposed again.
 """
 
 from __future__ import annotations
@@ -28,19 +27,18 @@ from tools.proposal_parts import FIXED_GRAPH_FIELDS
 
 E = TypeVar("E", Node, Edge)
 Path = tuple[str, ...]
+# The conflicting fields of an older proposal, by (`nodes`, `edges`, `types` or `graph`; key). No
+# fields for a document that only one side has.
 OpenConflicts = Mapping[tuple[str, str], frozenset[Path]]
-"""What an older proposal asks: the fields by (`nodes`, `edges`, `types` or `graph`; key). Of a
-document that only one side has there are none.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What is done to the graph, and what is proposed: documents by key, None for a deletion.
+    """The changes to the graph, and the proposed ones: documents by key, None for a deletion.
 
-    Of the graph itself `fields` are proposed, None for one that goes; of `sheetsList` only the
-    names that differ. `kept` counts the documents that people changed and the file has otherwise,
-    without those proposed.
+    `fields` are the proposed fields of the graph itself, None for one to remove; its `sheetsList`
+    has only the names that differ. `kept` counts documents changed by people that differ from the
+    file and are not proposed.
     """
 
     mutation: Mutation
@@ -53,12 +51,12 @@ class Merged:
 
     @property
     def conflicts(self) -> int:
-        """How many documents are proposed to change."""
+        """Number of documents with proposed changes."""
         return len(self.nodes) + len(self.edges) + len(self.types) + bool(self.fields)
 
     @property
     def taken(self) -> int:
-        """How many documents change."""
+        """Number of documents changed."""
         m = self.mutation
         parts = (m.put_nodes, m.put_edges, m.delete_nodes, m.delete_edges, m.put_configs)
         return sum(map(len, parts)) + (m.graph is not None)
@@ -70,21 +68,21 @@ def merged(
     theirs: GraphContent,
     *,
     form: str,
-    asked: OpenConflicts | None = None,
+    open_conflicts: OpenConflicts | None = None,
 ) -> Merged:
-    """Merge a file into a graph. All three have the same keys for the same things.
+    """Merges a file into a graph. All three graphs have the same keys for the same elements.
 
-    With `base` the graph itself, everything that differs is taken: the graph becomes as
-    the file is.
+    If `base` is the current graph itself, every difference is applied: the graph becomes equal to
+    the file.
     """
-    return _Merge(ours, base, theirs, form, asked or {}).result()
+    return _Merge(ours, base, theirs, form, open_conflicts or {}).result()
 
 
 def completed(theirs: GraphContent, written: GraphContent, ours: GraphContent) -> GraphContent:
-    """Return what a file says, completed from the graph by what the file's format cannot say.
+    """Returns the content of a file, completed from the graph where the file's format lacks fields.
 
-    `written` is the graph as the format says it. Where the file says the same, it
-    means what stands.
+    `written` is the graph as the format expresses it. Where the file equals it, the value of the
+    graph is meant.
     """
     document = merge(*(part.graph.to_document() for part in (written, theirs, ours)))
     return replace(
@@ -104,20 +102,20 @@ def completed(theirs: GraphContent, written: GraphContent, ours: GraphContent) -
 def _completed(
     model: type[E], theirs: Mapping[str, E], written: Mapping[str, E], ours: Mapping[str, E]
 ) -> dict[str, E]:
-    found: dict[str, E] = dict(theirs)
+    documents: dict[str, E] = dict(theirs)
     for key in theirs.keys() & written.keys() & ours.keys():
         if alike(theirs[key], written[key]):
-            found[key] = ours[key]
+            documents[key] = ours[key]
         else:
             parts = (_by_handle(part[key].to_document()) for part in (written, theirs, ours))
-            found[key] = parse_document(model, _with_lists(merge(*parts)), "import")
-    return found
+            documents[key] = parse_document(model, _with_lists(merge(*parts)), "import")
+    return documents
 
 
 @dataclass(slots=True)
 class _Documents(Generic[E]):
-    """The nodes or the edges. `final` is what will stand, `wanted` what the file has
-    instead of it.
+    """The merge of the nodes or of the edges. `final` are the documents after the merge, `wanted`
+    the differing versions of the file.
     """
 
     model: type[E]
@@ -125,7 +123,7 @@ class _Documents(Generic[E]):
     ours: Mapping[str, E]
     theirs: Mapping[str, E]
     form: str
-    asked: Mapping[str, frozenset[Path]]
+    open_conflicts: Mapping[str, frozenset[Path]]
     final: dict[str, E] = field(default_factory=dict[str, E])
     wanted: dict[str, E | None] = field(default_factory=dict[str, E | None])
     kept: set[str] = field(default_factory=set[str])
@@ -142,7 +140,7 @@ class _Documents(Generic[E]):
         result = ours
         is_ours = alike(theirs, base)
         is_theirs = alike(ours, base)
-        if (key in self.asked or not (is_ours or is_theirs)) and not alike(ours, theirs):
+        if (key in self.open_conflicts or not (is_ours or is_theirs)) and not alike(ours, theirs):
             self.kept.add(key)
             if ours is None or theirs is None:
                 self.wanted[key] = theirs
@@ -168,17 +166,17 @@ class _Documents(Generic[E]):
 
     def _fields_of_both(self, key: str, base: E | None, ours: E, theirs: E) -> E:
         old = {} if base is None else base.to_document()
-        for path in self.asked.get(key, ()):
+        for path in self.open_conflicts.get(key, ()):
             old = _without(old, path)
         old, mine, other = map(_by_handle, (old, ours.to_document(), theirs.to_document()))
         stays = merge(old, mine, other)
-        asked = merge(old, other, mine)
-        if not same(stays, asked):
-            self.wanted[key] = parse_document(self.model, _with_lists(asked), "import")
+        open_conflicts = merge(old, other, mine)
+        if not same(stays, open_conflicts):
+            self.wanted[key] = parse_document(self.model, _with_lists(open_conflicts), "import")
         return parse_document(self.model, _with_lists(stays), "import")
 
     def all(self) -> Iterator[E]:
-        """Yield what will stand and what is proposed."""
+        """Yields the documents after the merge, and the proposed ones."""
         yield from self.final.values()
         yield from (document for document in self.wanted.values() if document is not None)
 
@@ -186,16 +184,16 @@ class _Documents(Generic[E]):
         return [d for key, d in sorted(self.final.items()) if not alike(d, stored.get(key))]
 
 
-def alike(one: Document | None, other: Document | None) -> bool:
-    """Say whether two documents say the same."""
-    if one is None or other is None:
-        return one is other
-    return one.to_json() == other.to_json() or same(one.to_document(), other.to_document())
+def alike(first: Document | None, second: Document | None) -> bool:
+    """Returns whether two documents have the same content."""
+    if first is None or second is None:
+        return first is second
+    return first.to_json() == second.to_json() or same(first.to_document(), second.to_document())
 
 
 def _by_handle(document: Json) -> Json:
-    """Return a node's document with its handle points by direction and id: a list is one value
-    to a merge.
+    """Returns a node's document with its handle points by direction and id, because a merge treats
+    a list as one value.
     """
     if "handles" not in document:
         return document
@@ -216,7 +214,7 @@ def _with_lists(document: Json) -> Json:
 
 
 def _join_ends(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
-    """Keep the nodes at which edges stay, and propose the edges whose nodes people deleted."""
+    """Keeps the nodes of the edges that stay, and proposes edges whose nodes people deleted."""
     for edge in list(edges.final.values()):
         for end in (edge.source, edge.target):
             if end in nodes.final:
@@ -234,7 +232,7 @@ def _join_ends(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
 
 
 def _keep_handles(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
-    """Give back the handles at which edges stay, whichever side has them."""
+    """Restores handles that edges use, from either side."""
     for edge in edges.final.values():
         for end in (
             (edge.source, edge.source_handle, "out"),
@@ -245,38 +243,36 @@ def _keep_handles(nodes: _Documents[Node], edges: _Documents[Edge]) -> None:
                 nodes.final[end[0]] = _with_handle(nodes, *end)
 
 
-def _with_handle(nodes: _Documents[Node], key: str, handle: str, way: str) -> Node:
+def _with_handle(nodes: _Documents[Node], key: str, handle: str, direction: str) -> Node:
     for other in (nodes.ours.get(key), nodes.theirs.get(key)):
-        found = _point(other, handle, way) if other else None
-        if found is not None:
-            held = _by_handle(nodes.final[key].to_document())
-            group = held.setdefault("handles", {}).setdefault(
-                found[0], {"position": "separate", "point": {}}
+        point = _point(other, handle, direction) if other else None
+        if point is not None:
+            document = _by_handle(nodes.final[key].to_document())
+            group = document.setdefault("handles", {}).setdefault(
+                point[0], {"position": "separate", "point": {}}
             )
-            group["point"][f"{way}/{handle}"] = found[1]
-            return parse_document(Node, _with_lists(held), "import")
+            group["point"][f"{direction}/{handle}"] = point[1]
+            return parse_document(Node, _with_lists(document), "import")
     return nodes.final[key]
 
 
-def _point(node: Node, handle: str, way: str) -> tuple[str, Json] | None:
+def _point(node: Node, handle: str, direction: str) -> tuple[str, Json] | None:
     for side, group in node.handles.items():
         for point in group.point:
-            if (point.type, point.id) == (way, handle):
+            if (point.type, point.id) == (direction, handle):
                 return side, point.to_document()
     return None
 
 
 @dataclass(slots=True)
 class _Merge:
-    """The parts of a merge. Of types those to store (new ones, what is new of others),
-    and the proposed.
-    """
+    """Computes a merge. `types` are the node types to store, `wanted_types` the proposed ones."""
 
     ours: GraphContent
     base: GraphContent | None
     theirs: GraphContent
     form: str
-    asked: OpenConflicts
+    open_conflicts: OpenConflicts
     types: list[NodeTypeConfig] = field(default_factory=list[NodeTypeConfig])
     wanted_types: dict[str, NodeTypeConfig] = field(default_factory=dict[str, NodeTypeConfig])
     remarks: list[Remark] = field(default_factory=list[Remark])
@@ -287,7 +283,7 @@ class _Merge:
         form = self.form
         nodes = self._nodes()
         before = self.base.edges if self.base else None
-        edges = _Documents(Edge, before, ours.edges, theirs.edges, form, self._asked("edges"))
+        edges = _Documents(Edge, before, ours.edges, theirs.edges, form, self._conflicts("edges"))
         _join_ends(nodes, edges)
         _keep_handles(nodes, edges)
         nodes.wanted.update(following_proposal(ours.graph, nodes.final, nodes.wanted))
@@ -313,24 +309,24 @@ class _Merge:
         )
 
     def _nodes(self) -> _Documents[Node]:
-        """Decides about the nodes; where names change, again with references written with
-        the new names.
-        """
+        """Merges the nodes. If names change, merges again with references updated to them."""
         contents = (self.base, self.ours, self.theirs)
-        nodes = self._decided(*contents)
-        named = [content and under_merged_names(content, nodes.final) for content in contents]
-        if all(one is other for one, other in zip(named, contents, strict=True)):
+        nodes = self._merged_nodes(*contents)
+        renamed = [content and under_merged_names(content, nodes.final) for content in contents]
+        if all(new is old for new, old in zip(renamed, contents, strict=True)):
             return nodes
-        return self._decided(named[0], named[1] or self.ours, named[2] or self.theirs)
+        return self._merged_nodes(renamed[0], renamed[1] or self.ours, renamed[2] or self.theirs)
 
-    def _decided(
+    def _merged_nodes(
         self, base: GraphContent | None, ours: GraphContent, theirs: GraphContent
     ) -> _Documents[Node]:
         before = None if base is None else base.nodes
-        return _Documents(Node, before, ours.nodes, theirs.nodes, self.form, self._asked("nodes"))
+        return _Documents(
+            Node, before, ours.nodes, theirs.nodes, self.form, self._conflicts("nodes")
+        )
 
-    def _asked(self, kind: str) -> dict[str, frozenset[Path]]:
-        return {key: paths for (of, key), paths in self.asked.items() if of == kind}
+    def _conflicts(self, kind: str) -> dict[str, frozenset[Path]]:
+        return {key: paths for (of, key), paths in self.open_conflicts.items() if of == kind}
 
     def _merge_type(self, name: str, new: NodeTypeConfig) -> None:
         old = self.ours.types.get(name)
@@ -339,10 +335,12 @@ class _Merge:
             self.types.append(new)
             return
         workspace = self.ours.graph.workspace
-        asked = self.asked.get(("types", new.key))
+        conflicts = self.open_conflicts.get(("types", new.key))
         is_ours = old.workspace == workspace
         is_native = self.form == NATIVE
-        if (alike(new, before) and asked is None) or alike(old.replace(workspace=workspace), new):
+        if (alike(new, before) and conflicts is None) or alike(
+            old.replace(workspace=workspace), new
+        ):
             return
         if is_native and (not is_ours or new.version > old.version):
             self.types.append(new)
@@ -350,15 +348,15 @@ class _Merge:
         elif not is_ours or (not is_native and origin_of(old) is None):
             self.remarks.append(Remark("type_used", type=name))
         else:
-            stays, wanted = _types_of_both(before, old, new, asked or frozenset(), is_native)
+            stays, wanted = _types_of_both(before, old, new, conflicts or frozenset(), is_native)
             if not alike(stays, old):
                 self.types.append(stays)
             if not alike(stays, wanted) and (is_native or before is not None):
                 self.wanted_types[wanted.key] = wanted
 
     def _graph(self, used: Set[str]) -> tuple[Graph | None, Json]:
-        """Return the graph document if it changes, and the fields that are proposed;
-        `used` are sheets.
+        """Returns the graph document if it changes, and the proposed fields; `used` are the used
+        sheets.
         """
         contents = (self.base, self.ours, self.theirs)
         old, mine, other = (
@@ -367,46 +365,48 @@ class _Merge:
             else {k: v for k, v in c.graph.to_document().items() if k not in FIXED_GRAPH_FIELDS}
             for c in contents
         )
-        for path in self._asked("graph").get(self.ours.graph.key, ()):
+        for path in self._conflicts("graph").get(self.ours.graph.key, ()):
             old = _without(old, path)
-        made = {**merge(old, mine, other)}
+        merged_fields = {**merge(old, mine, other)}
         wanted = {**merge(old, other, mine)}
         by_rank = (self.base, self.theirs, self.ours)
         labels = {s: name for c in by_rank if c for s, name in c.graph.sheets_list.items()}
-        listed = made.setdefault("sheetsList", {})
-        made["sheetsList"] = {
+        listed = merged_fields.setdefault("sheetsList", {})
+        merged_fields["sheetsList"] = {
             **listed,
             **{s: labels.get(s, s) for s in sorted(used - listed.keys())},
         }
         names = wanted.pop("sheetsList", {})
         others = [
             k
-            for k in {**made, **wanted}
-            if k != "sheetsList" and not same(made.get(k), wanted.get(k))
+            for k in {**merged_fields, **wanted}
+            if k != "sheetsList" and not same(merged_fields.get(k), wanted.get(k))
         ]
         fields: Json = {name: wanted.get(name) for name in others}
-        sheets = {s: name for s, name in names.items() if made["sheetsList"].get(s, name) != name}
+        sheets = {
+            s: name for s, name in names.items() if merged_fields["sheetsList"].get(s, name) != name
+        }
         fields |= {"sheetsList": sheets} if sheets else {}
-        if same(made, mine):
+        if same(merged_fields, mine):
             return None, fields
-        own = {k: v for k, v in self.ours.graph.to_document().items() if k in FIXED_GRAPH_FIELDS}
-        return parse_document(Graph, {**own, **made}, "graphs"), fields
+        fixed = {k: v for k, v in self.ours.graph.to_document().items() if k in FIXED_GRAPH_FIELDS}
+        return parse_document(Graph, {**fixed, **merged_fields}, "graphs"), fields
 
 
 def _types_of_both(
     base: NodeTypeConfig | None,
     ours: NodeTypeConfig,
     theirs: NodeTypeConfig,
-    asked: frozenset[Path],
+    conflicts: frozenset[Path],
     is_native: bool,
 ) -> tuple[NodeTypeConfig, NodeTypeConfig]:
-    """Return the stored type with what is new in the file's, and the one that is proposed.
+    """Returns the stored type with the additions of the file, and the proposed one.
 
-    Handles never go: other workflows use them. What other workflows share with a foreign file's
-    type (its handles and size) is no conflict, for each of them has it otherwise.
+    Handles are never removed, because other workflows use them. The handles and sizes of a foreign
+    file's type are no conflict, because they differ with each workflow.
     """
     before = {} if base is None else base.to_document()
-    for path in asked:
+    for path in conflicts:
         before = _without(before, path)
     mine = _type_by_handle(ours.to_document())
     other = _type_by_handle(theirs.to_document())
@@ -418,8 +418,10 @@ def _types_of_both(
     wanted = merge(old, other, mine)
     if not is_native:
         wanted = {**wanted, "node": stays["node"]}
-    made = ({**found, "node": _with_lists(found["node"])} for found in (stays, wanted))
-    first, second = (parse_document(NodeTypeConfig, document, "import") for document in made)
+    documents = (
+        {**document, "node": _with_lists(document["node"])} for document in (stays, wanted)
+    )
+    first, second = (parse_document(NodeTypeConfig, document, "import") for document in documents)
     return first, second
 
 
@@ -428,7 +430,7 @@ def _type_by_handle(document: Json) -> Json:
 
 
 def _without(document: Json, path: Path) -> Json:
-    """Return a copy without a field; where the path leads into a list, without that."""
+    """Returns a copy without the field at `path`; a list on the path is removed whole."""
     head, *rest = path
     inner = document.get(head)
     if head not in document or not rest or not isinstance(inner, dict):

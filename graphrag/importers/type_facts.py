@@ -1,5 +1,5 @@
-"""Names and describes foreign node types; what is known of a format's types
-is in its `types.toml`.
+"""Names and descriptions of the node types of other tools. Facts about the types of a format are in
+its `types.toml`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeFacts:
-    """What is shown of a node type."""
+    """The name, description, category and icon shown for a node type."""
 
     display_name: str
     description: str
@@ -63,7 +63,7 @@ GROUP_FACTS = TypeFacts(
 
 
 def facts(display_name: str, description: str, category: str) -> TypeFacts:
-    """Return the facts with the icon of their category."""
+    """Returns facts with the icon of their category."""
     icon = _ICONS.get(category, "Box")
     return TypeFacts(
         display_name=display_name, description=description, category=category, icon=icon
@@ -72,12 +72,12 @@ def facts(display_name: str, description: str, category: str) -> TypeFacts:
 
 @cache
 def read_type_file(package: str) -> Mapping[str, Any]:
-    """Return the `types.toml` of a format's package."""
+    """Returns the content of the `types.toml` in a format's package."""
     return tomllib.loads(resources.files(package).joinpath("types.toml").read_text("utf-8"))
 
 
 def known_type(package: str, name: str) -> tuple[str, str] | None:
-    """Return a type's category and description, or None when the format's file does not have it."""
+    """Returns a type's category and description, None if the `types.toml` does not list it."""
     sections: Mapping[str, Mapping[str, str]] = read_type_file(package)["types"]
     return next(
         ((category, texts[name]) for category, texts in sections.items() if name in texts), None
@@ -85,10 +85,10 @@ def known_type(package: str, name: str) -> tuple[str, str] | None:
 
 
 def humanise(name: str) -> str:
-    """Return a type's technical name as words: `httpRequest` becomes `HTTP Request`."""
+    """Returns the technical name of a type as words: `httpRequest` becomes `HTTP Request`."""
     if name.islower():
         parts = re.split(r"[\s_.:/-]+", name)
     else:
-        parts: list[str] = _PARTS.findall(_COMPOUNDS.sub(lambda found: found[0].capitalize(), name))
+        parts: list[str] = _PARTS.findall(_COMPOUNDS.sub(lambda match: match[0].capitalize(), name))
     words = [_WORDS.get(part.lower()) or part[:1].upper() + part[1:] for part in parts if part]
     return " ".join(words) or name.strip() or "Node"

@@ -1,4 +1,4 @@
-"""A workflow as a reader gathers it from a file: nodes and edges before they get keys."""
+"""A workflow as read from a file: nodes and edges without keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GROUP_TYPE = "group"
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A handle point. `order` places it among those of its side."""
+    """A handle point. `order` is its position among the handles of its side."""
 
     id: str
     side: Side
@@ -33,9 +33,10 @@ MAIN_OUT = Port("0", "R")
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DraftNode:
-    """A node to be. `ports_in` and `ports_out` grow while edges are read; ids are unique in each.
+    """A node before it has a key. `ports_in` and `ports_out` are by id and grow while edges are
+    read.
 
-    `raw` is what the file has of it.
+    `raw` is the entry of the node in the file.
     """
 
     name: str
@@ -55,16 +56,16 @@ class DraftNode:
     raw: Json = field(default_factory=dict[str, Any])
 
     def take_in(self, port: Port) -> Port:
-        """Return the input of this id, made now if the node has none."""
+        """Returns the input with the port's id; adds the port if the node has none."""
         return self.ports_in.setdefault(port.id, port)
 
     def take_out(self, port: Port) -> Port:
-        """Return the output of this id, made now if the node has none."""
+        """Returns the output with the port's id; adds the port if the node has none."""
         return self.ports_out.setdefault(port.id, port)
 
 
 def is_note(node: DraftNode) -> bool:
-    """Say whether a node is a note or a frame: no step of the flow."""
+    """Returns whether a node is a note or a group frame, and so no step of the flow."""
     return node.type in (NOTE_TYPE, GROUP_TYPE)
 
 
@@ -79,7 +80,7 @@ class DraftEdge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftSheet:
-    """A canvas of the file; `ref` is its foreign id."""
+    """A canvas of the file; `ref` is its id in the file."""
 
     ref: str
     label: str
@@ -88,7 +89,7 @@ class DraftSheet:
 
 @dataclass(slots=True, kw_only=True)
 class WorkflowDraft:
-    """All that was read of a file. `members`: the nodes that lie in a group, by group."""
+    """A workflow as read from a file. `members` are pairs of a node and the group around it."""
 
     format: str
     name: str
@@ -110,8 +111,8 @@ class WorkflowDraft:
     )
 
     def connect(self, edge: DraftEdge) -> bool:
-        """Add an edge, whose handles are among the ports of its ends; one that is there twice
-        is left out.
+        """Adds an edge between existing ports. Returns False if an edge with the same ends was
+        there.
         """
         ends = (edge.source, edge.source_handle, edge.target, edge.target_handle)
         is_new = ends not in self._connected

@@ -1,4 +1,4 @@
-"""The declaration of a format of workflow files, and what a reader gets and returns."""
+"""The declaration of a workflow file format, with the input and the result of its reader."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from graphrag.importers.workflow_draft import DraftNode, WorkflowDraft
 from tools.checks.checked_graph import data_of
 
 EdgeEnds = tuple[str, str, str, str]
+# Limits of one import, so that it does not slow down others. The largest published workflows have
+# some hundred nodes.
 MAX_NODES, MAX_EDGES = 100_000, 400_000
-"""What one import may cost everybody else; the largest published workflows have
-some hundred nodes.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTarget:
-    """Where a file goes; without `graph_key` the graph gets a key made of its names."""
+    """The destination of a file. Without `graph_key` the key is derived from the names of the
+    workflow and the file.
+    """
 
     file_name: str
     workspace: str
@@ -30,10 +31,10 @@ class ImportTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """A file as documents of one graph, and what is to be said about it. `configs` are the
-    types it uses.
+    """The documents of one graph read from a file, with a report. `configs` are the types that it
+    uses.
 
-    `kept` is the file's JSON without its secrets, compressed.
+    `kept` is the JSON of the file without its secrets, compressed by zlib.
     """
 
     graph: Graph
@@ -46,29 +47,31 @@ class ImportResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedNode:
-    """A node of the graph and, of one that the file has, what was read of it and how
-    it was written.
+    """A node of the graph. `before` and `draft` are the node and its draft as read from the file;
+    None if the file does not contain it.
     """
 
     node: Node
     before: Node | None = None
     draft: DraftNode | None = None
 
-    def note_unsaid(self, said: Set[str], tally: Tally) -> None:
-        """Count the fields of data that changed and that the format has no place for."""
+    def count_unwritten(self, written: Set[str], tally: Tally) -> None:
+        """Counts the changed fields of data that the format cannot write; `written` are those it
+        can.
+        """
         now = data_of(self.node)
         was = data_of(self.before)
-        for name in sorted((now.keys() | was.keys()) - said):
+        for name in sorted((now.keys() | was.keys()) - written):
             if now.get(name) != was.get(name):
                 shown = f"{now.get('name', self.node.key)}: {name}"
-                tally.drop("field", "the format has no place for it", shown)
+                tally.drop("field", "the format cannot store it", shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """A file that was read and its graph as it is now: what a patch brings into the file.
+    """A file and the current graph: the changes that a patch writes into the file.
 
-    `nodes` are by key; `gone` are what the file has and the graph has no more. Edges are
+    `nodes` are by key; `gone` are nodes of the file that the graph no longer has. Edges are
     (source, output, target, input), by the keys of nodes.
     """
 
@@ -84,13 +87,13 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWriter:
-    """Writes graphs as files of a format. `has_type` tells which types are the format's own
-    by their names.
+    """Writes graphs as files of a format.
 
-    `empty` returns a file without nodes, `patch` brings a graph's changes into one and returns the
-    entries of its nodes by their keys, and `finish` returns the file as it is given out; `is_part`:
-    some nodes of a graph, to be pasted. `new_id` returns the id that a node gets which the tool
-    does not know.
+    `has_type` returns True if a type, by its name, belongs to the format. `empty` returns a file
+    without nodes. `patch` writes the changes of a graph into a file and returns the entries of its
+    nodes by key. `finish` returns the JSON to be given out; its second argument is True for a part
+    of a graph that is copied for pasting. `new_id` returns the id of a node that the tool does not
+    know yet.
     """
 
     has_type: Callable[[str], bool]
@@ -102,13 +105,14 @@ class FileWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFormat:
-    """A format. `title` is what a refusal calls a file of it, as `an n8n workflow`.
+    """A format of workflow files. `title` names such a file in messages, as `an n8n workflow`.
 
-    `recognise(document, tally)` returns what is kept of the file, or None for a document of another
-    format. `read(document, target, tally)` takes that, without secrets unless the format
-    `keeps_secrets`, and returns the same documents each time, or the draft that they are made of.
-    Both count in the tally what they leave out or repair, and raise UnreadableWorkflow for a file
-    of the format that cannot be used. A format with a `writer` is written, too.
+    `recognise(document, tally)` returns the part of the document that is read, or None for a
+    document of another format. `read(document, target, tally)` takes that part, without secrets
+    unless the format `keeps_secrets`, and returns the documents of the graph or a draft of them. It
+    is deterministic. Both count in the tally what they leave out or repair, and raise
+    UnreadableWorkflow for a file of the format that cannot be used. Graphs can be exported to a
+    format with a `writer`.
     """
 
     name: str
@@ -120,7 +124,9 @@ class WorkflowFormat:
 
 
 def check_size(what: str, number: int, most: int) -> None:
-    """Raises: UnreadableWorkflow where a file has more of something than is taken."""
+    """Raises UnreadableWorkflow if `number` exceeds the limit `most`; `what` names the things
+    counted.
+    """
     if number > most:
-        reason = f"it has {number:,} {what}, at most {most:,} are taken; split the workflow"
+        reason = f"it has {number:,} {what}, the maximum is {most:,}; split the workflow"
         raise UnreadableWorkflow(reason=reason)

@@ -1,6 +1,6 @@
 """n8n workflow exports.
 
-Connections name nodes by their names; positions are top-left corners; sticky notes are nodes.
+Connections refer to nodes by name; positions are top-left corners; sticky notes are nodes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ N8N = WorkflowFormat(
 
 
 def _milliseconds(value: Any) -> int:
-    """Return a time of ISO 8601 as milliseconds since 1970; 0 when there is none."""
+    """Returns an ISO 8601 time as milliseconds since 1970, 0 if there is none."""
     text = as_text(value)
     if text is None:
         return 0

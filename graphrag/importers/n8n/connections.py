@@ -13,7 +13,7 @@ from graphrag.importers.workflow_draft import DraftEdge, DraftNode, Port, Workfl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One target of one output, as written; `holder` is the list that it stands in."""
+    """One target of an output as written in the file; `holder` is the list that contains it."""
 
     source: str
     kind: str
@@ -34,13 +34,13 @@ class Slot:
 
 
 class ConnectionEnds:
-    """Finds the node a connection means: by its name, else by its id."""
+    """Finds the node that a connection refers to, by name or else by id."""
 
     def __init__(self, draft: WorkflowDraft) -> None:
         self._draft = draft
         self._names: dict[str, DraftNode] = {}
         self._ids: dict[str, list[DraftNode]] = {}
-        for node in sorted(draft.nodes, key=is_note):  # a step before a note of its name
+        for node in sorted(draft.nodes, key=is_note):  # a step has precedence over a note
             self._names.setdefault(node.origin.get("name", node.name), node)
             if "id" in node.origin:
                 self._ids.setdefault(node.origin["id"], []).append(node)
@@ -52,12 +52,12 @@ class ConnectionEnds:
         same = self._ids.get(name, [])
         if len(same) != 1:
             return None
-        self._draft.tally.repair("connection end", "it named a node by its id", same[0].name)
+        self._draft.tally.repair("connection end", "it referred to a node by its id", same[0].name)
         return same[0]
 
 
 def read_connections(draft: WorkflowDraft, raw: Any) -> None:
-    """Add an edge for every connection between two nodes; the others are counted."""
+    """Adds an edge for every connection between two nodes; others are counted."""
     by_source = as_dict(raw)
     if by_source is None:
         if raw:
@@ -71,11 +71,11 @@ def read_connections(draft: WorkflowDraft, raw: Any) -> None:
 
 
 def slots(draft: WorkflowDraft, by_source: Json) -> Iterator[Slot]:
-    """Yield every target that is written as one."""
-    for source, held in by_source.items():
-        kinds = as_dict(held)
+    """Yields every well-formed target; malformed ones are counted."""
+    for source, outputs_by_kind in by_source.items():
+        kinds = as_dict(outputs_by_kind)
         if kinds is None:
-            _malformed(draft, held, source)
+            _malformed(draft, outputs_by_kind, source)
             continue
         for kind, outputs in kinds.items():
             listed = as_list(outputs)
@@ -87,7 +87,7 @@ def slots(draft: WorkflowDraft, by_source: Json) -> Iterator[Slot]:
 
 def _outputs(draft: WorkflowDraft, source: str, kind: str, outputs: list[Any]) -> Iterator[Slot]:
     flat = bool(outputs) and all(isinstance(item, dict) for item in outputs)
-    if flat:  # the list of targets stands where the list of outputs should
+    if flat:  # a list of targets in place of the list of outputs
         draft.tally.repair(
             "connection", "a list of targets without outputs was read as the first output", source
         )
@@ -117,7 +117,7 @@ def _malformed(draft: WorkflowDraft, value: Any, source: str) -> None:
 
 
 def count_targets(value: Any) -> int:
-    """Return how many objects that name a node are inside a value."""
+    """Returns the number of objects with a field `node` in a value."""
     count = 0
     stack: list[Any] = [value]
     while stack:
@@ -143,7 +143,7 @@ def _connect(draft: WorkflowDraft, ends: ConnectionEnds, slot: Slot) -> None:
         draft.tally.drop("edge", why, shown)
         return
     if as_index(slot.target.get("index", 0)) is None:
-        draft.tally.repair("edge", "its input could not be read and is the first", shown)
+        draft.tally.repair("edge", "its input could not be read; the first is used", shown)
     out = source.take_out(slot.output_port)
     inlet = target.take_in(slot.input_port)
     label = out.display or kind_label(slot.kind)
@@ -151,4 +151,4 @@ def _connect(draft: WorkflowDraft, ends: ConnectionEnds, slot: Slot) -> None:
         source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label
     )
     if not draft.connect(edge):
-        draft.tally.drop("edge", "it is there twice", shown)
+        draft.tally.drop("edge", "it is a duplicate", shown)

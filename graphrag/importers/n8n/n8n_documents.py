@@ -1,7 +1,7 @@
-"""Recognises the documents that hold n8n workflows: files, clipboards, answers of its API, backups.
+"""Recognises documents with n8n workflows: files, clipboards, answers of n8n's API, backups.
 
-Decision: a document is n8n's only where it shows it, by nodes or connections as n8n
-alone writes them.
+Decision: a document counts as n8n's only if it has nodes or connections in the form that n8n alone
+writes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from graphrag.importers.json_values import Json, as_dict, as_list, as_number, as
 from graphrag.importers.n8n.node_types import is_n8n_type
 from graphrag.importers.report import Tally, UnreadableWorkflow
 
+# Larger recorded test data is not stored with the graph.
 MAX_KEPT_BYTES = 20_000
-"""Recorded test data larger than this would only weigh on the graph."""
 
 _BULKY = ("pinData", "staticData")
+# Fields with persons and projects of the server.
 _OF_PEOPLE = (
     *(
         "shared",
@@ -31,26 +32,26 @@ _OF_PEOPLE = (
     ),
     *("authors", "usedCredentials", "scopes"),
 )
+# Fields with a copy of the workflow.
 _COPIES = ("activeVersion",)
+# Fields with one or several workflows, in templates of n8n's library and answers of its API.
 _WRAPPERS = ("workflow", "data")
-"""Where a template of n8n's library and the answers of its API hold a workflow, or several."""
 
 
 def recognise(document: Any, tally: Tally) -> Json | None:
-    """Return the workflow that a document holds, without what only its server needs;
-    None for others.
+    """Returns the workflow of a document without the fields that only its server needs, or None.
 
     Raises: UnreadableWorkflow for several workflows.
     """
-    found = workflows_in(document)
-    if len(found) > 1:
+    workflows = workflows_in(document)
+    if len(workflows) > 1:
         reason = (
-            f"it holds {len(found)} n8n workflows; `nodius import` makes a graph of each, elsewhere "
+            f"it holds {len(workflows)} n8n workflows; `nodius import` makes a graph of each, elsewhere "
             "save each one as a file of its own"
         )
         raise UnreadableWorkflow(reason=reason)
-    if found:
-        return _without_server_fields(found[0], tally)
+    if workflows:
+        return _without_server_fields(workflows[0], tally)
     nodes = as_list(document)
     if not nodes or not all(map(is_node, nodes)):
         return None
@@ -59,7 +60,7 @@ def recognise(document: Any, tally: Tally) -> Json | None:
 
 
 def workflows_in(document: Any) -> list[Json]:
-    """Return the workflows of a document, each with the name that it is listed under."""
+    """Returns the workflows of a document, with the name of their list entry if they have none."""
     listed = as_list(document)
     if listed is None:
         return list(_unwrapped(document))
@@ -74,8 +75,8 @@ def _unwrapped(document: Any, depth: int = 0) -> Iterator[Json]:
         yield fields
         return
     for wrapper in _WRAPPERS:
-        held = fields.get(wrapper)
-        for item in as_list(held) or [held]:
+        content = fields.get(wrapper)
+        for item in as_list(content) or [content]:
             for workflow in _unwrapped(item, depth + 1):
                 is_unnamed = not as_text(workflow.get("name")) and as_text(fields.get("name"))
                 yield {**workflow, "name": fields["name"]} if is_unnamed else workflow
@@ -95,7 +96,7 @@ def _is_workflow(fields: Json) -> bool:
 
 
 def is_node(value: Any) -> bool:
-    """Say whether a value can only be a node of n8n."""
+    """Returns whether a value has the form of an n8n node."""
     fields = as_dict(value)
     if fields is None or "wires" in fields:
         return False
@@ -104,22 +105,20 @@ def is_node(value: Any) -> bool:
         or as_number(fields.get("typeVersion")) is not None
     ):
         return True
-    read = (
+    fields_of_nodes = (
         as_dict(fields.get("parameters")),
         as_list(fields.get("position")),
         as_text(fields.get("name")),
     )
-    return None not in read
+    return None not in fields_of_nodes
 
 
-def _is_connection(held: Any) -> bool:
-    return any(kind == "main" or kind.startswith("ai_") for kind in as_dict(held) or {})
+def _is_connection(connections: Any) -> bool:
+    return any(kind == "main" or kind.startswith("ai_") for kind in as_dict(connections) or {})
 
 
 def _without_server_fields(workflow: Json, tally: Tally) -> Json:
-    """Return a workflow as it may be kept: without persons, copies of itself, and
-    large test data.
-    """
+    """Returns a workflow without persons, copies of itself, and large test data."""
     kept = {**workflow}
     for field in (*_OF_PEOPLE, *_COPIES, *_BULKY):
         value = kept.get(field)
@@ -127,7 +126,7 @@ def _without_server_fields(workflow: Json, tally: Tally) -> Json:
             size = len(orjson.dumps(value)) if value else 0
             if size <= MAX_KEPT_BYTES:
                 continue
-            tally.drop(field, "it is larger than a graph keeps", f"{size // 1000} kB")
+            tally.drop(field, "it is too large to be stored with the graph", f"{size // 1000} kB")
         elif value:
             what, why = "sharing list", "it names persons and projects of another server"
             if field in _COPIES:

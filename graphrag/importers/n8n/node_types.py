@@ -1,6 +1,4 @@
-"""What is known of n8n node types: their inputs and outputs, what these are called, and what
-a type does.
-"""
+"""Facts about n8n node types: their inputs and outputs with names, and descriptions."""
 
 from __future__ import annotations
 
@@ -17,40 +15,38 @@ STICKY = "n8n-nodes-base.stickyNote"
 _PACKAGE = "graphrag.importers.n8n"
 
 
-def _known(section: str) -> Mapping[str, Any]:
-    """Return a section of `types.toml`."""
+def _section(section: str) -> Mapping[str, Any]:
+    """Returns a section of `types.toml`."""
     return read_type_file(_PACKAGE)[section]
 
 
 def short_type(type_name: str) -> str:
-    """Return the last part of a type's name: `httpRequest` of `n8n-nodes-base.httpRequest`."""
+    """Returns the last part of a type's name: `httpRequest` for `n8n-nodes-base.httpRequest`."""
     return type_name.rsplit(".", 1)[-1] or type_name
 
 
 def is_trigger(type_name: str) -> bool:
     short = short_type(type_name)
-    return short in _known("ports")["triggers"] or short.lower().endswith("trigger")
+    return short in _section("ports")["triggers"] or short.lower().endswith("trigger")
 
 
 def subnode_kind(type_name: str) -> str | None:
-    """Return the kind of connection by which a type serves AI nodes, or None for a
-    step of the flow.
-    """
+    """Returns the connection kind by which a type serves AI nodes, None for a step of the flow."""
     short = short_type(type_name)
     return next(
-        (kind for pattern, kind in _known("subnodes").items() if re.match(pattern, short)), None
+        (kind for pattern, kind in _section("subnodes").items() if re.match(pattern, short)), None
     )
 
 
 def kind_label(kind: str) -> str | None:
-    """Return what a connection of a kind other than `main` is called."""
+    """Returns the label of a connection, None for kind `main`."""
     if kind == "main":
         return None
-    return _known("labels").get(kind) or clean(kind.removeprefix("ai_"), limit=60)
+    return _section("labels").get(kind) or clean(kind.removeprefix("ai_"), limit=60)
 
 
 def output_port(kind: str, index: int, name: str | None = None) -> Port:
-    """Return the output of a connection kind and index."""
+    """Returns the output port of a connection kind and index."""
     if kind == "main":
         return Port(str(index), "R", display=name, order=index)
     if kind.startswith("ai_"):
@@ -59,7 +55,7 @@ def output_port(kind: str, index: int, name: str | None = None) -> Port:
 
 
 def input_port(kind: str, index: int) -> Port:
-    """Return the input of a connection kind and index."""
+    """Returns the input port of a connection kind and index."""
     if kind == "main":
         return Port(str(index), "L", order=index)
     if kind.startswith("ai_"):
@@ -69,7 +65,7 @@ def input_port(kind: str, index: int) -> Port:
 
 def _kind_id(kind: str, index: int) -> str:
     base = kind if re.fullmatch(r"[A-Za-z0-9_]{1,40}", kind) else (slug(kind, limit=40) or "other")
-    if base.isdigit():  # the plain numbers are the main ones
+    if base.isdigit():  # numbers are the ids of main ports
         base = f"kind-{base}"
     return base if index == 0 else f"{base}-{index}"
 
@@ -77,9 +73,9 @@ def _kind_id(kind: str, index: int) -> str:
 def output_names(
     type_name: str, version: int | float, parameters: Json, *, error_output: bool
 ) -> list[str | None]:
-    """Return what the main outputs are called, in order; None: nothing but its number."""
+    """Returns the names of the main outputs in order, None for one that has only a number."""
     short = short_type(type_name)
-    fixed: Mapping[str, list[str]] = _known("outputs")
+    fixed: Mapping[str, list[str]] = _section("outputs")
     if short in fixed:
         names: list[str | None] = [*fixed[short]]
     elif short == "splitInBatches":
@@ -118,7 +114,7 @@ def _plain(value: object) -> str | None:
 
 
 def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
-    """Give a node the ports that its type has whether or not they are used."""
+    """Adds the ports that the node's type has, used or not."""
     kind = subnode_kind(node.type)
     if kind:
         node.take_out(output_port(kind, 0))
@@ -131,21 +127,21 @@ def add_usual_ports(node: DraftNode, names: list[str | None]) -> None:
         for index, name in enumerate(names):
             node.take_out(output_port("main", index, name))
     short = short_type(node.type)
-    for pattern, kinds in _known("consumers").items():
+    for pattern, kinds in _section("consumers").items():
         if re.match(pattern, short):
             for consumed in kinds:
                 node.take_in(input_port(consumed, 0))
 
 
 def n8n_facts(type_name: str) -> TypeFacts:
-    """Return what is known of an n8n type."""
+    """Returns the facts about an n8n type."""
     short = short_type(type_name)
     subnode = subnode_kind(type_name)
-    known = known_type(_PACKAGE, short)
-    described = read_type_file(_PACKAGE)
-    kinds: dict[str, str] = described["kinds"]
-    if known:
-        category, text = known
+    listed = known_type(_PACKAGE, short)
+    type_file = read_type_file(_PACKAGE)
+    kinds: dict[str, str] = type_file["kinds"]
+    if listed:
+        category, text = listed
     elif subnode:
         category = "ai"
         text = kinds.get(subnode, "A part of an AI node.")
@@ -158,22 +154,22 @@ def n8n_facts(type_name: str) -> TypeFacts:
         category, text = "ai", "A step of AI processing."
     else:
         category, text = "action", "An n8n action."
-    name = described["names"].get(short) or _part_name(short) or humanise(short)
+    name = type_file["names"].get(short) or _part_name(short) or humanise(short)
     return facts(name, text, category)
 
 
 def _part_name(short: str) -> str | None:
-    """Return the name of a part of an AI node as n8n shows it:
-    `toolWikipedia` is `Wikipedia Tool`.
+    """Returns the name of a part of an AI node as n8n shows it: `Wikipedia Tool` for
+    `toolWikipedia`.
     """
     for prefix, noun in read_type_file(_PACKAGE)["parts"].items():
         kind = short.removeprefix(prefix)
         if kind != short and kind[:1].isupper():
-            own = "".join(noun.split())
-            return f"{humanise(kind.removesuffix(own) or kind)} {noun}"
+            suffix = "".join(noun.split())
+            return f"{humanise(kind.removesuffix(suffix) or kind)} {noun}"
     return None
 
 
 def is_n8n_type(type_name: str) -> bool:
-    """Say whether a type is one of n8n's by its name: `PACKAGE.TYPE`, of n8n or its community."""
+    """Returns whether a name has the form of types of n8n or its community: `PACKAGE.TYPE`."""
     return re.fullmatch(r"(@[\w-]+/)?[\w-]*n8n[\w-]*(\.\w+)+", type_name) is not None

@@ -40,7 +40,7 @@ _BUILT_IN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE
 
 
 def read_nodes(draft: WorkflowDraft, listed: list[Any]) -> None:
-    """Add every node that can be read; the others are counted."""
+    """Adds every readable node to the draft; others are counted in its tally."""
     for place, item in enumerate(listed, start=1):
         raw = as_dict(item)
         if raw is None or not (
@@ -49,7 +49,7 @@ def read_nodes(draft: WorkflowDraft, listed: list[Any]) -> None:
             draft.tally.drop("node", "it has no name, no type and no id", f"number {place}")
             continue
         draft.nodes.append(_read_node(draft, raw, place))
-    _say_duplicates(draft)
+    _report_duplicates(draft)
 
 
 def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
@@ -57,7 +57,7 @@ def _read_node(draft: WorkflowDraft, raw: Json, place: int) -> DraftNode:
     given = as_text(raw.get("name"))
     name = given or node_types.short_type(foreign_type or "") or f"node {place}"
     if given is None:
-        draft.tally.repair("node", "no name; called by its type or place", name)
+        draft.tally.repair("node", "no name; named after its type or place", name)
     if foreign_type is None:
         draft.tally.repair("node", "no type; it is called unknown", name)
     origin = without_empty(
@@ -101,7 +101,7 @@ def _place(draft: WorkflowDraft, node: DraftNode, position: Any) -> None:
         else (None, None)
     )
     if x is None or y is None:
-        draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
+        draft.tally.repair("position", "it could not be read; set to 0, 0", node.name)
     else:
         node.x = x
         node.y = y
@@ -124,7 +124,7 @@ def _fill_note(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
 
 
 def heading_of(text: str) -> str:
-    """Return the first heading or line of a note's Markdown, as plain words."""
+    """Returns the first heading or line of a note's Markdown, without markup."""
     for line in text[:4000].splitlines():
         line = line[:400]
         words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", line)
@@ -166,7 +166,7 @@ def _fill_step(draft: WorkflowDraft, node: DraftNode, parameters: Json, raw: Jso
 
 
 def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
-    """Return the parameters without the code that runs, that code, and its language."""
+    """Returns the parameters without the code, the code, and its language."""
     fields = [f for f in CODE_FIELDS if as_text(parameters.get(f))]
     if not fields:
         return parameters, None, None
@@ -176,7 +176,7 @@ def _take_code(parameters: Json) -> tuple[Json, str | None, str | None]:
 
 
 def _credential_names(raw: Any) -> Json:
-    """Return the name of each credential by its type; old exports give the bare name."""
+    """Returns the names of credentials by type. Old exports have only the name."""
     names: Json = {}
     for kind, value in (as_dict(raw) or {}).items():
         named = (as_dict(value) or {}).get("name") if not isinstance(value, str) else value
@@ -184,7 +184,7 @@ def _credential_names(raw: Any) -> Json:
     return names
 
 
-def _say_duplicates(draft: WorkflowDraft) -> None:
+def _report_duplicates(draft: WorkflowDraft) -> None:
     names: dict[str, DraftNode] = {}
     ids: set[str] = set()
     for node in draft.nodes:
@@ -199,6 +199,6 @@ def _say_duplicates(draft: WorkflowDraft) -> None:
         if foreign_id is not None:
             if foreign_id in ids:
                 draft.tally.repair(
-                    "node", "another has the same id; it is told apart by its name", node.name
+                    "node", "another has the same id; it is identified by its name", node.name
                 )
             ids.add(foreign_id)

@@ -1,7 +1,7 @@
-"""Brings what people changed into the n8n workflow that a graph was read from, or
-into an empty one.
+"""Writes the changes of a graph into the n8n workflow that it was imported from, or into an empty
+one.
 
-What did not change stays as it was written. n8n knows nodes by their names: a name is there once.
+Unchanged parts stay as they were. n8n refers to nodes by name, so names are made unique.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, F
 from tools.checks.checked_graph import data_of
 
 _HANDLE = re.compile(r"([A-Za-z]\w*?)(?:-(\d{1,3}))?$")
-_SAID = frozenset(
+_WRITTEN_FIELDS = frozenset(
     {"name", "parameters", "notes", "disabled", "credentials", "options", "text", "language"}
 )
 _CODE_OF = {"code": "jsCode", "function": "functionCode", "functionItem": "functionCode"}
 
 
 def patch_workflow(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
-    """Changes the file in place and returns its nodes by key; what n8n has no place
-    for is counted.
+    """Patches the file in place and returns its node entries by key.
+
+    Changes that n8n cannot express are counted.
     """
     if document.get("name") and changed.graph.name != changed.before.name:
         document["name"] = changed.graph.name
@@ -39,7 +40,9 @@ def patch_workflow(document: Json, changed: Changed, tally: Tally) -> dict[str, 
         set_or_remove(document, "description", changed.graph.description)
     if len(sheets := {c.node.sheet for c in changed.nodes.values()}) > 1:
         tally.repair(
-            "sheet", "an n8n workflow has one canvas; all nodes stand on it", count=len(sheets) - 1
+            "sheet",
+            "an n8n workflow has one canvas; all nodes were put on it",
+            count=len(sheets) - 1,
         )
     raws = _nodes(document, changed, tally)
     connections = as_dict(document.get("connections"))
@@ -62,12 +65,14 @@ def _empty(graph: Graph) -> Json:
 
 
 def _finish(document: Json, is_part: bool) -> Json:
-    """Write credentials as n8n does; what is unknown of one is null."""
+    """Writes credentials in n8n's form, with null for an unknown id. A part has only nodes and
+    connections.
+    """
     for node in map(as_dict, as_list(document.get("nodes")) or ()):
-        held = as_dict((node or {}).get("credentials")) or {}
+        credentials = as_dict((node or {}).get("credentials")) or {}
         named = {
-            kind: {"id": None, "name": one} if isinstance(one, str) else one
-            for kind, one in held.items()
+            kind: {"id": None, "name": credential} if isinstance(credential, str) else credential
+            for kind, credential in credentials.items()
         }
         if node and named:
             node["credentials"] = named
@@ -75,7 +80,7 @@ def _finish(document: Json, is_part: bool) -> Json:
 
 
 def _new_id(node: Node) -> str:
-    """Returns the id of a node that n8n does not know yet, the same one each time."""
+    """Returns the id of a node that n8n does not know yet. Deterministic."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{node.graph_key}\n{node.key}"))
 
 
@@ -85,28 +90,28 @@ WORKFLOW_WRITER = FileWriter(
 
 
 def _nodes(document: Json, changed: Changed, tally: Tally) -> dict[str, Json]:
-    """Patch, take out and add nodes; return how each that is in the file is written, by its key."""
+    """Patches, removes and adds node entries. Returns the entries by the key of their node."""
     listed = as_list(document.get("nodes"))
     if listed is None:
         listed = document["nodes"] = []
     gone = {id(draft.raw) for draft in changed.gone}
     listed[:] = [raw for raw in listed if id(raw) not in gone]
-    taken = {as_id(raw.get("id")) for raw in map(as_dict, listed) if raw is not None}
+    used_ids = {as_id(raw.get("id")) for raw in map(as_dict, listed) if raw is not None}
     raws: dict[str, Json] = {}
-    for key, one in changed.nodes.items():
-        if one.draft is None:
-            raws[key] = _new(one.node, taken)
-            taken.add(raws[key]["id"])
+    for key, changed_node in changed.nodes.items():
+        if changed_node.draft is None:
+            raws[key] = _new(changed_node.node, used_ids)
+            used_ids.add(raws[key]["id"])
             listed.append(raws[key])
         else:
-            raws[key] = one.draft.raw
-        _patch(raws[key], one, tally)
+            raws[key] = changed_node.draft.raw
+        _patch(raws[key], changed_node, tally)
     return raws
 
 
-def _new(node: Node, taken: Set[str | None]) -> Json:
-    """Returns the entry of a node that the file lacks. A copy does not get the id
-    of its original.
+def _new(node: Node, used_ids: Set[str | None]) -> Json:
+    """Returns the entry of a node that the file lacks. A copied node does not get the id of its
+    original.
     """
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     is_ours = origin.get("format") == "n8n"
@@ -114,15 +119,17 @@ def _new(node: Node, taken: Set[str | None]) -> Json:
     return {
         "parameters": {},
         **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
-        "id": origin["id"] if is_ours and origin.get("id") not in {*taken, None} else _new_id(node),
+        "id": origin["id"]
+        if is_ours and origin.get("id") not in {*used_ids, None}
+        else _new_id(node),
         "name": origin.get("name") if is_ours else None,
         "type": STICKY if node.type == NOTE_TYPE else foreign,
     }
 
 
-def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
-    node = one.node
-    old = one.before
+def _patch(raw: Json, changed_node: ChangedNode, tally: Tally) -> None:
+    node = changed_node.node
+    old = changed_node.before
     now = data_of(node)
     was = data_of(old)
     if old is None or (node.pos_x, node.pos_y) != (old.pos_x, old.pos_y):
@@ -130,12 +137,12 @@ def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
     if old is None or node.type_version != old.type_version:
         raw["typeVersion"] = node.type_version
     if node.type == NOTE_TYPE:
-        _patch_note(raw, one)
+        _patch_note(raw, changed_node)
     elif old is None or (now.get("parameters"), node.process) != (
         was.get("parameters"),
         old.process,
     ):
-        raw["parameters"] = _parameters(raw, one, tally)
+        raw["parameters"] = _parameters(raw, changed_node, tally)
     if now.get("notes") != was.get("notes"):
         set_or_remove(raw, "notes", now.get("notes"))
     if now.get("disabled") != was.get("disabled"):
@@ -149,12 +156,12 @@ def _patch(raw: Json, one: ChangedNode, tally: Tally) -> None:
     for option in OPTIONS:
         if options.get(option) != before.get(option):
             set_or_remove(raw, option, options.get(option))
-    one.note_unsaid(_SAID, tally)
+    changed_node.count_unwritten(_WRITTEN_FIELDS, tally)
 
 
-def _patch_note(raw: Json, one: ChangedNode) -> None:
-    node = one.node
-    old = one.before
+def _patch_note(raw: Json, changed_node: ChangedNode) -> None:
+    node = changed_node.node
+    old = changed_node.before
     now = data_of(node)
     was = data_of(old)
     parameters = as_dict(raw.get("parameters")) or {}
@@ -171,38 +178,44 @@ def _patch_note(raw: Json, one: ChangedNode) -> None:
     raw["parameters"] = parameters
 
 
-def _parameters(raw: Json, one: ChangedNode, tally: Tally) -> Json:
-    """Return the parameters with the code, which stands in the field that it was read from."""
-    data = data_of(one.node)
-    held = as_dict(raw.get("parameters")) or {}
+def _parameters(raw: Json, changed_node: ChangedNode, tally: Tally) -> Json:
+    """Returns the parameters with the code in the field that it was read from."""
+    data = data_of(changed_node.node)
+    old_parameters = as_dict(raw.get("parameters")) or {}
     parameters = dict(as_dict(data.get("parameters")) or {})
-    if one.node.process is None:
+    if changed_node.node.process is None:
         return parameters
-    old_code = one.before.process if one.before is not None else None
-    fields = [name for name in CODE_FIELDS if old_code is not None and held.get(name) == old_code]
-    short = one.node.type.rsplit(".", 1)[-1]
+    old_code = changed_node.before.process if changed_node.before is not None else None
+    fields = [
+        name
+        for name in CODE_FIELDS
+        if old_code is not None and old_parameters.get(name) == old_code
+    ]
+    short = changed_node.node.type.rsplit(".", 1)[-1]
     field = next(iter(fields), _CODE_OF.get(short))
     if field is None:
         tally.drop("field", "nodes of its type hold no code in n8n", f"{data.get('name')}: process")
     else:
         is_python = not fields and short == "code" and data.get("language") == "python"
-        parameters["pythonCode" if is_python else field] = one.node.process
+        parameters["pythonCode" if is_python else field] = changed_node.node.process
     return parameters
 
 
-def _credentials(held: Any, named: Any) -> Json:
-    """Return credentials by kind: the one that is there where its name is the same, else
-    without an id.
+def _credentials(stored: Any, names: Any) -> Json:
+    """Returns credentials by kind: the stored one if its name is the same, otherwise one without
+    id.
     """
-    found: Json = {}
-    for kind, name in (as_dict(named) or {}).items():
-        there = as_dict((as_dict(held) or {}).get(kind)) or {}
-        found[kind] = there if there.get("name") == name else {"id": None, "name": name}
-    return found
+    credentials: Json = {}
+    for kind, name in (as_dict(names) or {}).items():
+        credential = as_dict((as_dict(stored) or {}).get(kind)) or {}
+        credentials[kind] = (
+            credential if credential.get("name") == name else {"id": None, "name": name}
+        )
+    return credentials
 
 
 def _cut(connections: Json, changed: Changed) -> None:
-    """Take out the connections that are gone, and all that lead to a node that is gone."""
+    """Removes deleted connections, and all connections of deleted nodes."""
     ends = ConnectionEnds(changed.draft)
     gone = set(changed.gone)
     for slot in list(slots(changed.draft, connections)):
@@ -220,7 +233,8 @@ def _cut(connections: Json, changed: Changed) -> None:
             place = next(n for n, item in enumerate(slot.holder) if item is slot.target)
             is_list = slot.holder is connections[slot.source][slot.kind]
             if is_list and not all(isinstance(item, dict) for item in slot.holder):
-                slot.holder[place] = None  # it stands where the list of an output's targets should
+                # The target stood in place of an output's list; later outputs keep their index.
+                slot.holder[place] = None
             else:
                 del slot.holder[place]
     for draft in gone:
@@ -231,48 +245,58 @@ def _cut(connections: Json, changed: Changed) -> None:
 def _rename(
     document: Json, connections: Json, raws: Mapping[str, Json], changed: Changed, tally: Tally
 ) -> dict[str, str]:
-    """Give nodes the names they have now, each once; return the names by key."""
+    """Gives nodes their current names, each unique; returns the names by key."""
     ends = ConnectionEnds(changed.draft)
     renamed = dict[str, str]()
     joined = {key for source, _, target, _ in changed.added for key in (source, target)}
     names: dict[str, str] = {}
-    waiting: list[str] = []
+    unnamed: list[str] = []
     for key, raw in raws.items():
-        one = changed.nodes[key]
-        is_same = one.draft is not None and data_of(one.node).get("name") == data_of(
-            one.before
-        ).get("name")
-        if (
-            is_same and one.draft and key in joined
-        ):  # a connection is to mean it, not another of its name
-            is_same = ends.find(one.draft.origin.get("name", one.draft.name)) is one.draft
+        changed_node = changed.nodes[key]
+        is_same = changed_node.draft is not None and data_of(changed_node.node).get(
+            "name"
+        ) == data_of(changed_node.before).get("name")
+        if is_same and changed_node.draft and key in joined:
+            # A new connection must not refer to another node of the same name.
+            is_same = (
+                ends.find(changed_node.draft.origin.get("name", changed_node.draft.name))
+                is changed_node.draft
+            )
         if is_same and isinstance(raw.get("name"), str):
             names[key] = raw["name"]
-        elif is_same and one.draft is not None:
-            names[key] = one.draft.origin.get("name", one.draft.name)
+        elif is_same and changed_node.draft is not None:
+            names[key] = changed_node.draft.origin.get("name", changed_node.draft.name)
         else:
-            waiting.append(key)
+            unnamed.append(key)
     maker = KeyMaker(names.values())
-    for key in waiting:
-        one = changed.nodes[key]
+    for key in unnamed:
+        changed_node = changed.nodes[key]
         raw = raws[key]
-        old = str(one.draft.origin.get("name", one.draft.name)) if one.draft is not None else None
-        wanted = raw.get("name") if one.draft is None and one.node.type == NOTE_TYPE else None
-        wanted = str(wanted or data_of(one.node).get("name") or key)
+        old = (
+            str(changed_node.draft.origin.get("name", changed_node.draft.name))
+            if changed_node.draft is not None
+            else None
+        )
+        wanted = (
+            raw.get("name")
+            if changed_node.draft is None and changed_node.node.type == NOTE_TYPE
+            else None
+        )
+        wanted = str(wanted or data_of(changed_node.node).get("name") or key)
         names[key] = raw["name"] = maker.make(wanted)
         if names[key] != wanted:
             tally.repair("node", "another has the same name; it is numbered", names[key])
-        if old is not None and ends.find(old) is one.draft:
+        if old is not None and ends.find(old) is changed_node.draft:
             renamed[old] = names[key]
-        if as_id(raw.get("id")) is None:  # nothing but the old name told which node it is
-            raw["id"] = _new_id(one.node)
+        if as_id(raw.get("id")) is None:  # its only identification was the old name
+            raw["id"] = _new_id(changed_node.node)
     if renamed:
         _follow(document, connections, renamed)
     return names
 
 
 def _follow(document: Json, connections: Json, renamed: Mapping[str, str]) -> None:
-    """Rename nodes where connections and recorded data name them."""
+    """Updates connections and pinned data to new node names."""
     for held in (connections, as_dict(document.get("pinData")) or {}):
         entries = [(renamed.get(name, name), value) for name, value in held.items()]
         held.clear()
@@ -307,8 +331,8 @@ def _connect(connections: Json, names: Mapping[str, str], ends: EdgeEnds, tally:
 
 
 def _port(handle: str) -> tuple[str, int]:
-    """Return the kind of connection and the number of a handle; a client may call it anything."""
+    """Returns the connection kind and number of a handle, whose id a client may choose freely."""
     if handle.isdecimal() and len(handle) <= 3:
         return "main", int(handle)
-    found = _HANDLE.fullmatch(handle)
-    return (found[1], int(found[2] or 0)) if found else (handle, 0)
+    match = _HANDLE.fullmatch(handle)
+    return (match[1], int(match[2] or 0)) if match else (handle, 0)

@@ -1,6 +1,6 @@
 """Node-RED flow files: tabs and subflows become sheets, wires become edges.
 
-Wires name nodes by id; positions are centres; settings stand beside each other on the node.
+Wires refer to nodes by id; positions are centres; settings are fields of the node itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONFIG_COLUMNS = 5
 
 @dataclass(slots=True, kw_only=True)
 class _FlowParts:
-    """The entries of a flow file, by what they are."""
+    """The entries of a flow file by kind."""
 
     tabs: list[Json] = field(default_factory=list[Json])
     subflows: list[Json] = field(default_factory=list[Json])
@@ -81,8 +81,8 @@ def _sort(draft: WorkflowDraft, listed: list[Any]) -> _FlowParts:
             draft.tally.drop("node", "it has no type and no id", f"number {place}")
             continue
         named = {"tab": parts.tabs, "subflow": parts.subflows, "group": parts.groups}
-        if (found := named.get(str(raw.get("type")))) is not None:
-            found.append(raw)
+        if (entries := named.get(str(raw.get("type")))) is not None:
+            entries.append(raw)
         elif (
             as_number(raw.get("x")) is None
             and as_number(raw.get("y")) is None
@@ -99,22 +99,22 @@ def _identity(parts: _FlowParts) -> str | None:
         if (tab_id := as_id(tab.get("id"))) is not None:
             return tab_id
     for raw in (*parts.steps, *parts.subflows, *parts.configs):
-        found = as_id(raw.get("z")) or as_id(raw.get("id"))
-        if found is not None:
-            return found
+        foreign_id = as_id(raw.get("z")) or as_id(raw.get("id"))
+        if foreign_id is not None:
+            return foreign_id
     return None
 
 
 def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
-    known: set[str] = set()
+    used: set[str] = set()
 
     def add(ref: str, label: str, details: Json) -> None:
-        known.add(ref)
+        used.add(ref)
         draft.sheets.append(DraftSheet(ref=ref, label=label, details=details))
 
     for place, tab in enumerate(parts.tabs, start=1):
         ref = as_id(tab.get("id")) or f"tab {place}"
-        if ref in known:
+        if ref in used:
             draft.tally.repair("tab", "another has the same id; both share one sheet", ref)
             continue
         add(ref, as_text(tab.get("label")) or f"flow {place}", _details(tab, "label"))
@@ -123,15 +123,15 @@ def _add_sheets(draft: WorkflowDraft, parts: _FlowParts) -> None:
     }
     for raw in (*parts.steps, *parts.groups):
         ref = as_id(raw.get("z")) or ""
-        if ref in known or ref in subflow_ids:
+        if ref in used or ref in subflow_ids:
             continue
         add(ref, "flow", {})
         draft.tally.repair(
-            "sheet", "its tab is not in the file, so it was made for its nodes", ref or "no tab"
+            "sheet", "its tab is not in the file; created for its nodes", ref or "no tab"
         )
     for place, subflow in enumerate(parts.subflows, start=1):
         ref = as_id(subflow.get("id")) or f"subflow {place}"
-        if ref in known:
+        if ref in used:
             draft.tally.repair("subflow", "another has the same id; both share one sheet", ref)
             continue
         details = {"type": "subflow", **_details(subflow, "in", "out", "status")}
@@ -146,7 +146,9 @@ def _details(raw: Json, *known: str) -> Json:
 
 
 def _add_nodes(draft: WorkflowDraft, parts: _FlowParts) -> None:
-    """Add every node and what joins them; where several have one id, wires go to the first."""
+    """Adds all nodes, groups and wires. If several nodes have the same id, wires go to the first
+    one.
+    """
     by_id: dict[str, DraftNode] = {}
     wired: list[tuple[DraftNode, Json]] = []
 

@@ -1,7 +1,7 @@
-"""Recognises the documents that hold Node-RED flows: files, clipboards, answers of its API.
+"""Recognises documents with Node-RED flows: files, clipboards, answers of Node-RED's API.
 
-Decision: a list is Node-RED's only where a node shows it, by its wires, its place on a tab, or a
-type that is known to be Node-RED's. Many tools list `{id, type}`.
+Decision: a list counts as Node-RED's only if one of its nodes has wires, a place on a tab, or a
+type known to be Node-RED's. Many tools have lists of `{id, type}`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from graphrag.importers.json_values import Json, as_dict, as_id, as_list, as_num
 from graphrag.importers.report import Tally
 from graphrag.importers.type_facts import known_type
 
+# The lists in the answer of `GET /flow/:id`, and in the subflows of `GET /flow/global`.
 _PARTS = ("nodes", "groups", "configs", "subflows")
-"""The lists of `GET /flow/:id` and of the subflows in `GET /flow/global`."""
 
+# Fields in documents of other tools.
 _OTHERS = frozenset({"connections", "edges", "links"})
-"""Fields of other tools' documents."""
 
 
 def recognise(document: Any, _tally: Tally) -> Json | None:
-    """Return `{flows: [...]}` and what stands beside it; None for a document of another tool."""
+    """Returns `{flows: [...]}` with the other fields of the document; None for another tool's
+    document.
+    """
     fields = as_dict(document)
     listed = as_list(document)
     if fields is not None and (flows := as_list(fields.get("flows"))) is not None:
@@ -35,7 +37,7 @@ def recognise(document: Any, _tally: Tally) -> Json | None:
 
 
 def _is_single(fields: Json) -> bool:
-    """Say whether an object is one flow with its nodes, as `GET /flow/:id` answers."""
+    """Returns whether an object is one flow with its nodes, as `GET /flow/:id` answers."""
     is_flow = (
         as_id(fields.get("id")) is not None and _OTHERS.isdisjoint(fields) and "type" not in fields
     )
@@ -43,10 +45,10 @@ def _is_single(fields: Json) -> bool:
 
 
 def _parts(flow: Json) -> Iterator[Any]:
-    """Yield a flow's tab and all that is listed in it, in one list as in a file."""
-    of_itself = {name: value for name, value in flow.items() if name not in _PARTS}
+    """Yields the tab of a flow and its contents in one list, as a file has them."""
+    tab = {name: value for name, value in flow.items() if name not in _PARTS}
     if flow.get("id") != "global":
-        yield {"type": "tab", **of_itself} if "type" not in flow else of_itself
+        yield {"type": "tab", **tab} if "type" not in flow else tab
     for part in _PARTS:
         for item in as_list(flow.get(part)) or ():
             subflow = as_dict(item) if part == "subflows" else None
@@ -58,18 +60,18 @@ def _parts(flow: Json) -> Iterator[Any]:
 
 def _is_flow(listed: list[Any]) -> bool:
     items = [item for item in map(as_dict, listed) if item is not None]
-    if any(map(_shows_another, items)):
+    if any(map(_is_n8n, items)):
         return False
-    return any(map(_shows_it, items)) or (bool(items) and all(map(_is_known_config, items)))
+    return any(map(_is_node_red, items)) or (bool(items) and all(map(_is_known_config, items)))
 
 
-def _shows_another(item: Json) -> bool:
-    """Say whether an item is a node, or a whole workflow, of n8n."""
+def _is_n8n(item: Json) -> bool:
+    """Returns whether an item is a node or a workflow of n8n."""
     is_node = "typeVersion" in item or as_list(item.get("position")) is not None
     return (is_node and "wires" not in item) or ("connections" in item and "nodes" in item)
 
 
-def _shows_it(item: Json) -> bool:
+def _is_node_red(item: Json) -> bool:
     kind = as_text(item.get("type"))
     foreign_id = as_id(item.get("id"))
     if kind is None and foreign_id is None:
@@ -85,5 +87,5 @@ def _shows_it(item: Json) -> bool:
 
 
 def _is_known_config(item: Json) -> bool:
-    known = known_type("graphrag.importers.node_red", as_text(item.get("type")) or "")
-    return known is not None and known[0] == "config" and isinstance(item.get("id"), str)
+    facts = known_type("graphrag.importers.node_red", as_text(item.get("type")) or "")
+    return facts is not None and facts[0] == "config" and isinstance(item.get("id"), str)

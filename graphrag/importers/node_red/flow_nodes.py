@@ -1,4 +1,4 @@
-"""Reads the nodes of a Node-RED flow: steps, notes, groups, shared settings."""
+"""Reads the nodes of a Node-RED flow: steps, notes, groups and shared settings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _TAKEN_NAMES = frozenset({"starter", "return", "html", "entryType", NOTE_TYPE, G
 
 
 def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
-    """Return a node with its name, type and origin."""
+    """Returns a draft with name, type and origin."""
     foreign_type = clean(as_text(raw.get("type")) or "", limit=120)
     if not foreign_type:
         draft.tally.repair("node", "no type; it is called unknown", as_id(raw.get("id")) or "")
@@ -73,7 +73,7 @@ def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
     given = as_text(raw.get("name"))
     name = given or _stand_in_name(foreign_type, raw)
     foreign_id = as_id(raw.get("id"))
-    # Without an id, the name is all by which the next import knows it.
+    # Without an id, the next import recognises the node by its name.
     origin = without_empty(format="node-red", id=foreign_id, name=given if foreign_id else name)
     if sheet != (as_id(raw.get("z")) or "") and as_id(raw.get("z")):
         origin["z"] = as_id(raw.get("z"))
@@ -87,7 +87,7 @@ def start_node(draft: WorkflowDraft, raw: Json, sheet: str) -> DraftNode:
 
 
 def _stand_in_name(foreign_type: str, raw: Json) -> str:
-    """Return what an unnamed node is shown as: its type and what tells it apart."""
+    """Returns the name shown for an unnamed node: its type with a distinguishing setting."""
     if foreign_type == "http in":
         return (
             " ".join(filter(None, (str(raw.get("method", "")).upper(), as_text(raw.get("url")))))[
@@ -108,7 +108,7 @@ def _stand_in_name(foreign_type: str, raw: Json) -> str:
 
 
 def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
-    """Make a node of a group: its frame stays where it was."""
+    """Fills the draft of a group; its frame keeps its position."""
     node.type = GROUP_TYPE
     node.x, node.y = as_number(raw.get("x")) or 0, as_number(raw.get("y")) or 0
     node.width, node.height = as_extent(raw.get("w"), 200), as_extent(raw.get("h"), 100)
@@ -121,7 +121,9 @@ def fill_group(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 
 
 def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
-    """Make a note of a comment: its title is its name, its text the description behind it."""
+    """Fills the draft of a comment: its title is the name, its text is the title and the
+    description.
+    """
     node.type = NOTE_TYPE
     node.width = STEP_WIDTH
     node.height = STEP_HEIGHT
@@ -142,7 +144,7 @@ def fill_note(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 
 
 def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
-    """Make a node of settings that other nodes share; secrets stay behind."""
+    """Fills the draft of settings that other nodes share, without secrets."""
     node.width = STEP_WIDTH
     node.height = STEP_HEIGHT
     _fill_data(node, raw, rest(raw, FRAME | _LOOKS))
@@ -152,7 +154,7 @@ def fill_config(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
 def fill_step(
     draft: WorkflowDraft, node: DraftNode, raw: Json, subflows: Mapping[str, Json]
 ) -> None:
-    """Make a step: its code, its settings and a port for each of its outputs."""
+    """Fills the draft of a step: code, settings and a port for each output."""
     kind = as_text(raw.get("type")) or node.type
     node.width, node.height = (
         (JUNCTION_EXTENT, JUNCTION_EXTENT) if kind == "junction" else (STEP_WIDTH, STEP_HEIGHT)
@@ -174,8 +176,8 @@ def fill_step(
         node.name = node.origin.get("name") or name
         node.data["name"] = node.name
         first = (as_text(definition.get("info")) or "").strip().split("\n", 1)[0][:200]
-        said = first or "Runs a flow that is drawn on its own sheet."
-        draft.types.setdefault(node.type, facts(f"Subflow: {name}", said, "subflow"))
+        description = first or "Runs a flow that is drawn on its own sheet."
+        draft.types.setdefault(node.type, facts(f"Subflow: {name}", description, "subflow"))
     draft.types.setdefault(node.type, red_facts(kind))
     takes_input = (
         bool(as_list(definition.get("in"))) if definition is not None else kind not in _SOURCES
@@ -212,7 +214,7 @@ def _place(draft: WorkflowDraft, node: DraftNode, raw: Json) -> None:
     x = as_number(raw.get("x"))
     y = as_number(raw.get("y"))
     if x is None or y is None:
-        draft.tally.repair("position", "it could not be read and is 0, 0", node.name)
+        draft.tally.repair("position", "it could not be read; set to 0, 0", node.name)
         return
     node.x = x - node.width // 2
     node.y = y - node.height // 2
@@ -249,7 +251,7 @@ def _rule_name(rule: Json) -> str | None:
 
 
 def red_facts(name: str, *, config: bool = False) -> TypeFacts:
-    """Return what is known of a Node-RED type."""
+    """Returns the facts about a Node-RED type."""
     category, text = known_type("graphrag.importers.node_red", name) or (
         ("config", "Settings that other nodes share.") if config else ("action", "A Node-RED node.")
     )

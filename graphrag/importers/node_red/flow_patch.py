@@ -1,8 +1,8 @@
-"""Brings what people changed into the Node-RED flow that a graph was read from, or into
-an empty one.
+"""Writes the changes of a graph into the Node-RED flow that it was imported from, or into an empty
+one.
 
-What did not change stays as it was written. The ends of a subflow are no entries of a file: they
-stand in the entry of their subflow.
+Unchanged parts stay as they were. The ends of a subflow have no entries of their own in a file:
+they are part of the entry of their subflow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphrag.importers.workflow_draft import GROUP_TYPE, NOTE_TYPE
 from graphrag.importers.workflow_format import Changed, ChangedNode, EdgeEnds, FileWriter
 from tools.checks.checked_graph import data_of
 
-_SAID = frozenset(
+_WRITTEN_FIELDS = frozenset(
     {"name", "parameters", "notes", "disabled", "group", "members", "text", "language", "links"}
 )
 _ENDS = {"subflow-in": "in", "subflow-out": "out", "subflow-status": "status"}
@@ -59,7 +59,7 @@ def _new_id(*parts: str) -> str:
 
 
 class _FlowPatch:
-    """Changes a file in place; what Node-RED has no place for is counted."""
+    """Patches a file in place; changes that Node-RED cannot express are counted."""
 
     def __init__(self, document: Json, changed: Changed, tally: Tally) -> None:
         self._changed = changed
@@ -70,7 +70,9 @@ class _FlowPatch:
             raw for raw in self._flows if as_dict(raw) and raw.get("type") == "subflow"
         ]
         self._raws: dict[str, Json] = {}
-        self._taken = {as_id(raw.get("id")) for raw in map(as_dict, self._flows) if raw is not None}
+        self._used_ids = {
+            as_id(raw.get("id")) for raw in map(as_dict, self._flows) if raw is not None
+        }
         self._sheets: dict[str, str] = {}
 
     def patch(self) -> dict[str, Json]:
@@ -79,16 +81,16 @@ class _FlowPatch:
         for ends in sorted(self._changed.removed):
             self._cut(ends)
         self._take_out()
-        for key, one in sorted(
+        for key, changed_node in sorted(
             self._changed.nodes.items(), key=lambda item: _end_place(item[1].node)
         ):
-            if one.draft is not None:
-                self._raws[key] = one.draft.raw
-            elif one.node.type in _ENDS:
-                self._add_end(key, one.node)
+            if changed_node.draft is not None:
+                self._raws[key] = changed_node.draft.raw
+            elif changed_node.node.type in _ENDS:
+                self._add_end(key, changed_node.node)
             else:
-                self._raws[key] = self._new(one.node)
-                self._taken.add(self._raws[key]["id"])
+                self._raws[key] = self._new(changed_node.node)
+                self._used_ids.add(self._raws[key]["id"])
                 self._flows.append(self._raws[key])
         for key, raw in self._raws.items():
             self._patch_node(raw, self._changed.nodes[key])
@@ -133,9 +135,9 @@ class _FlowPatch:
 
     def _new_sheet(self, sheet: str, ref: str, label: str) -> Json:
         """Returns the entry of a tab or a subflow that the file lacks."""
-        kept = as_dict((self._changed.graph.metadata or {}).get("nodeRed")) or {}
-        details = as_dict((as_dict(kept.get("sheets")) or {}).get(ref)) or {}
-        nodes = [one.node for one in self._changed.nodes.values()]
+        stored = as_dict((self._changed.graph.metadata or {}).get("nodeRed")) or {}
+        details = as_dict((as_dict(stored.get("sheets")) or {}).get(ref)) or {}
+        nodes = [changed_node.node for changed_node in self._changed.nodes.values()]
         is_subflow = details.get("type") == "subflow" or any(
             node.type == f"subflow:{ref}" or (node.sheet == sheet and node.type in _ENDS)
             for node in nodes
@@ -147,7 +149,8 @@ class _FlowPatch:
 
     def _has_steps(self, sheet: str) -> bool:
         return any(
-            one.node.sheet == sheet and _is_step(one.node) for one in self._changed.nodes.values()
+            changed_node.node.sheet == sheet and _is_step(changed_node.node)
+            for changed_node in self._changed.nodes.values()
         )
 
     # Nodes
@@ -155,24 +158,24 @@ class _FlowPatch:
     def _add_end(self, key: str, node: Node) -> None:
         ref = self._sheets.get(node.sheet)
         subflow = next((raw for raw in self._subflows if as_id(raw.get("id")) == ref), None)
-        way = _ENDS[node.type]
+        end_kind = _ENDS[node.type]
         if subflow is None:
             self._tally.drop("node", "the sheet of this end is no subflow", key)
-        elif way == "status" and as_dict(subflow.get("status")) is not None:
+        elif end_kind == "status" and as_dict(subflow.get("status")) is not None:
             self._tally.drop("node", "a subflow has one status", key)
         else:
             raw = self._raws[key] = {"wires": []}
-            if way == "status":
+            if end_kind == "status":
                 subflow["status"] = raw
             else:
-                subflow[way] = [*(as_list(subflow.get(way)) or ()), raw]
+                subflow[end_kind] = [*(as_list(subflow.get(end_kind)) or ()), raw]
 
     def _take_out(self) -> None:
         gone = {id(draft.raw) for draft in self._changed.gone}
         self._flows[:] = [raw for raw in self._flows if id(raw) not in gone]
         for subflow in self._subflows:
-            for way in ("in", "out"):
-                if (ends := as_list(subflow.get(way))) is not None:
+            for end_kind in ("in", "out"):
+                if (ends := as_list(subflow.get(end_kind))) is not None:
                     ends[:] = [end for end in ends if id(end) not in gone]
             if id(subflow.get("status")) in gone:
                 del subflow["status"]
@@ -180,11 +183,11 @@ class _FlowPatch:
     def _new(self, node: Node) -> Json:
         origin = as_dict((node.model_extra or {}).get("origin")) or {}
         is_ours = origin.get("format") == "node-red"
-        own = origin.get("id")
+        foreign_id = origin.get("id")
         kind = {NOTE_TYPE: "comment"}.get(node.type, node.type.removeprefix("node-red."))
         raw: Json = {
-            "id": own
-            if is_ours and own and own not in self._taken
+            "id": foreign_id
+            if is_ours and foreign_id and foreign_id not in self._used_ids
             else _new_id(node.graph_key, node.key),
             "type": kind,
             **((as_dict(origin.get("fields")) or {}) if is_ours else {}),
@@ -201,12 +204,12 @@ class _FlowPatch:
     def _is_config(self, node: Node) -> bool:
         return self._sheets.get(node.sheet) == CONFIG_SHEET and not _is_step(node)
 
-    def _patch_node(self, raw: Json, one: ChangedNode) -> None:
-        node = one.node
-        old = one.before
+    def _patch_node(self, raw: Json, changed_node: ChangedNode) -> None:
+        node = changed_node.node
+        old = changed_node.before
         now = data_of(node)
         was = data_of(old)
-        self._place(raw, one)
+        self._place(raw, changed_node)
         if node.type in _ENDS:
             return
         if now.get("name") != was.get("name") and node.type != NOTE_TYPE:
@@ -217,14 +220,14 @@ class _FlowPatch:
             set_or_remove(raw, "info", now.get("notes"))
         if now.get("disabled") != was.get("disabled"):
             set_or_remove(raw, "d", True if now.get("disabled") else None)
-        self._patch_settings(raw, one)
+        self._patch_settings(raw, changed_node)
         if old is None or node.process != old.process:
-            self._patch_code(raw, one)
-        one.note_unsaid(_SAID, self._tally)
+            self._patch_code(raw, changed_node)
+        changed_node.count_unwritten(_WRITTEN_FIELDS, self._tally)
 
-    def _place(self, raw: Json, one: ChangedNode) -> None:
-        node = one.node
-        old = one.before
+    def _place(self, raw: Json, changed_node: ChangedNode) -> None:
+        node = changed_node.node
+        old = changed_node.before
         if old is None and self._is_config(node):
             return
         if node.type not in _ENDS and (old is None or node.sheet != old.sheet):
@@ -235,48 +238,54 @@ class _FlowPatch:
                 raw["x"], raw["y"] = node.pos_x, node.pos_y
             if old is None or node.size != old.size:
                 raw["w"], raw["h"] = node.size.width, node.size.height
-        elif is_moved and (one.draft is None or "x" in raw or "y" in raw):  # settings have no place
-            width, height = (one.draft.width, one.draft.height) if one.draft else _extent(node)
+        elif is_moved and (
+            changed_node.draft is None or "x" in raw or "y" in raw
+        ):  # settings have no place
+            width, height = (
+                (changed_node.draft.width, changed_node.draft.height)
+                if changed_node.draft
+                else _extent(node)
+            )
             raw["x"], raw["y"] = node.pos_x + width // 2, node.pos_y + height // 2
 
-    def _patch_settings(self, raw: Json, one: ChangedNode) -> None:
-        now = as_dict(data_of(one.node).get("parameters")) or {}
-        was = as_dict(data_of(one.before).get("parameters")) or {}
+    def _patch_settings(self, raw: Json, changed_node: ChangedNode) -> None:
+        now = as_dict(data_of(changed_node.node).get("parameters")) or {}
+        was = as_dict(data_of(changed_node.before).get("parameters")) or {}
         for name in sorted(now.keys() | was.keys()):
             if now.get(name) == was.get(name) and (name in now) == (name in was):
                 continue
             if name in FRAME:
-                shown = f"{data_of(one.node).get('name')}: {name}"
-                self._tally.drop("field", "the format uses its name for something else", shown)
+                shown = f"{data_of(changed_node.node).get('name')}: {name}"
+                self._tally.drop("field", "the format uses this name for something else", shown)
             elif name in now:
                 raw[name] = now[name]
             else:
                 raw.pop(name, None)
 
-    def _patch_code(self, raw: Json, one: ChangedNode) -> None:
+    def _patch_code(self, raw: Json, changed_node: ChangedNode) -> None:
         field, _ = CODE.get(str(raw.get("type")), ("", ""))
         if field:
-            set_or_remove(raw, field, one.node.process)
-        elif one.node.process is not None:
-            shown = f"{data_of(one.node).get('name')}: process"
+            set_or_remove(raw, field, changed_node.node.process)
+        elif changed_node.node.process is not None:
+            shown = f"{data_of(changed_node.node).get('name')}: process"
             self._tally.drop("field", "nodes of its type hold no code in Node-RED", shown)
 
     def _join_groups(self) -> None:
-        """Write memberships that changed: a member names its group, and a group its members."""
+        """Writes changed memberships: a member refers to its group, a group lists its members."""
         for draft in self._changed.gone:
             for raw in self._raws.values():
                 if raw.get("type") == GROUP_TYPE:
                     _remove(as_list(raw.get("nodes")), draft.origin.get("id"))
         for key, raw in self._raws.items():
-            one = self._changed.nodes[key]
-            group = data_of(one.node).get("group")
-            old = data_of(one.before).get("group")
+            changed_node = self._changed.nodes[key]
+            group = data_of(changed_node.node).get("group")
+            old = data_of(changed_node.before).get("group")
             if group == old:
                 continue
             for name in (group, old):
-                if (held := as_list(self._raws.get(str(name), {}).get("nodes"))) is not None:
-                    _remove(held, self._id_of(key))
-                    held += [self._id_of(key)] if name == group else []
+                if (members := as_list(self._raws.get(str(name), {}).get("nodes"))) is not None:
+                    _remove(members, self._id_of(key))
+                    members += [self._id_of(key)] if name == group else []
             set_or_remove(raw, "g", self._id_of(str(group)) if str(group) in self._raws else None)
 
     # Edges
@@ -292,8 +301,8 @@ class _FlowPatch:
         source = drafts[ends[0]]
         target = drafts[ends[2]]
         if ends[1] == LINK:
-            for one, other in ((source, target), (target, source)):
-                _remove(as_list(one.raw.get("links")), other.origin.get("id"))
+            for end, other in ((source, target), (target, source)):
+                _remove(as_list(end.raw.get("links")), other.origin.get("id"))
         elif target.type in ("subflow-out", "subflow-status"):
             wires = as_list(target.raw.get("wires"))
             if source.type == "subflow-in":
@@ -311,18 +320,20 @@ class _FlowPatch:
         if source not in self._raws or target not in self._raws:
             self._tally.drop("edge", "one of its ends is not in the file", f"{source} → {target}")
             return
-        one = self._changed.nodes[source].node
-        other = self._changed.nodes[target].node
+        source_node = self._changed.nodes[source].node
+        target_node = self._changed.nodes[target].node
         if output == LINK or inlet == LINK:
             self._link(source, target)
-        elif other.type in ("subflow-out", "subflow-status"):
+        elif target_node.type in ("subflow-out", "subflow-status"):
             name = (
-                self._sheets.get(one.sheet, "") if one.type == "subflow-in" else self._id_of(source)
+                self._sheets.get(source_node.sheet, "")
+                if source_node.type == "subflow-in"
+                else self._id_of(source)
             )
             self._raws[target].setdefault("wires", []).append(
                 {"id": name, "port": _output(output) or 0}
             )
-        elif one.type == "subflow-in":
+        elif source_node.type == "subflow-in":
             self._raws[source].setdefault("wires", []).append({"id": self._id_of(target)})
         elif (place := _output(output)) is None or inlet != "0":
             self._tally.drop(
@@ -336,7 +347,7 @@ class _FlowPatch:
 
     def _link(self, source: str, target: str) -> None:
         if not all(self._raws[key].get("type") in _LINKS for key in (source, target)):
-            self._tally.drop("edge", "only link nodes are linked", f"{source} → {target}")
+            self._tally.drop("edge", "only link nodes can be linked", f"{source} → {target}")
             return
         for key, other in ((source, target), (target, source)):
             if self._raws[key].get("type") != "link in" or "links" in self._raws[key]:
@@ -349,20 +360,20 @@ def _refs(metadata: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _is_step(node: Node) -> bool:
-    """Returns whether a node has inputs or outputs; settings that nodes share have none."""
+    """Returns whether a node has inputs or outputs; shared settings have none."""
     return bool(node.points("in") or node.points("out")) or node.type in (NOTE_TYPE, GROUP_TYPE)
 
 
 def _extent(node: Node) -> tuple[int, int]:
-    """Returns the width and height that an import gives a node."""
+    """Returns the width and height that an import gives to a node."""
     extents = {"junction": JUNCTION_EXTENT, **dict.fromkeys(_ENDS, END_EXTENT)}
     extent = extents.get(node.type)
     return (STEP_WIDTH, STEP_HEIGHT) if extent is None else (extent, extent)
 
 
 def _end_place(node: Node) -> int:
-    """Returns which end of its kind an end of a subflow was in the file; those made
-    here come last.
+    """Returns the position of a subflow's end among those of its kind in the file; new ends come
+    last.
     """
     origin = as_dict((node.model_extra or {}).get("origin")) or {}
     number = str(origin.get("id")).rsplit(" ", 1)[-1]
@@ -371,25 +382,23 @@ def _end_place(node: Node) -> int:
 
 
 def _output(handle: str) -> int | None:
-    """Return which output a handle is; a client may call it anything."""
+    """Returns the number of an output handle, None for an id that a client chose otherwise."""
     return next((place for place in range(MAX_OUTPUTS) if str(place) == handle), None)
 
 
 def _remove(listed: list[Any] | None, name: Any, *, port: str | None = None) -> None:
-    """Take an id out of a list of ids, or of objects that have one, and this port if
-    one is named.
-    """
+    """Removes an id from a list of ids, or of objects with an id; with `port` only that port's."""
 
-    def is_meant(item: Any) -> bool:
+    def is_match(item: Any) -> bool:
         fields = as_dict(item) or {"id": item}
         return as_id(fields.get("id")) == name and port in (None, str(fields.get("port", 0)))
 
     if listed is not None:
-        listed[:] = [item for item in listed if not is_meant(item)]
+        listed[:] = [item for item in listed if not is_match(item)]
 
 
 def _patch_comment(raw: Json, now: Mapping[str, Any], was: Mapping[str, Any]) -> None:
-    """A comment's first paragraph is its title; where only the name changed, that is."""
+    """Writes the title and text of a comment: its first paragraph is the title."""
     if now.get("text") != was.get("text"):
         title, _, info = str(now.get("text") or "").partition("\n\n")
         if "\n" in title:

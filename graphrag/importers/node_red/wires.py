@@ -1,4 +1,4 @@
-"""Reads what joins Node-RED nodes: wires, links, and the ends of subflows."""
+"""Reads the connections of Node-RED nodes: wires, links, and the ends of subflows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def connect_all(
     wired: Sequence[tuple[DraftNode, Json]],
     subflows: Sequence[Json],
 ) -> None:
-    """Add an edge for every wire and link between two nodes; the others are counted."""
+    """Adds an edge for every wire and link between two nodes; others are counted."""
     wires = _Wires(draft, by_id)
     for node, raw in wired:
         wires.read(node, raw)
@@ -29,14 +29,14 @@ def connect_all(
 
 
 class _Wires:
-    """Draws edges between nodes named by id."""
+    """Adds edges between nodes given by id."""
 
     def __init__(self, draft: WorkflowDraft, by_id: dict[str, DraftNode]) -> None:
         self.draft = draft
         self.by_id = by_id
 
     def read(self, node: DraftNode, raw: Json) -> None:
-        """Read the wires of all outputs of a node."""
+        """Reads the wires of all outputs of a node."""
         outputs = raw.get("wires")
         listed = as_list(outputs)
         if listed is None:
@@ -52,7 +52,10 @@ class _Wires:
             elif place >= MAX_OUTPUTS:
                 if ids:
                     self.draft.tally.drop(
-                        "edge", "there are more outputs than are read", node.name, count=len(ids)
+                        "edge",
+                        "there are more outputs than can be imported",
+                        node.name,
+                        count=len(ids),
                     )
             else:
                 for target in ids:
@@ -68,7 +71,7 @@ class _Wires:
         self.join(source, out, target, MAIN_IN)
 
     def join(self, source: DraftNode, out: Port, target: DraftNode, inlet: Port) -> None:
-        """Draw one edge; a second one is counted unless it is a link, which both ends list."""
+        """Adds one edge. A duplicate is counted unless it is a link, which both ends list."""
         out = source.take_out(out)
         inlet = target.take_in(inlet)
         label = LINK if out.id == LINK else out.display
@@ -76,11 +79,11 @@ class _Wires:
             source=source, source_handle=out.id, target=target, target_handle=inlet.id, label=label
         )
         if not self.draft.connect(edge) and out.id != LINK:
-            self.draft.tally.drop("edge", "it is there twice", f"{source.name} → {target.name}")
+            self.draft.tally.drop("edge", "it is a duplicate", f"{source.name} → {target.name}")
 
 
 def _read_links(wires: _Wires, node: DraftNode, raw: Json) -> None:
-    """Draw the invisible wires of link nodes; both ends list them, one edge is made."""
+    """Adds the invisible wires of link nodes. Both ends list a link; it becomes one edge."""
     kind = raw.get("type")
     if kind not in ("link in", "link out", "link call"):
         if raw.get("links"):
@@ -100,7 +103,7 @@ def _read_links(wires: _Wires, node: DraftNode, raw: Json) -> None:
 
 
 def _read_ends(wires: _Wires, subflow: Json, sheet: str) -> None:
-    """Make nodes of a subflow's inputs, outputs and status, so that its wires are all kept."""
+    """Adds nodes for a subflow's inputs, outputs and status, so that all its wires become edges."""
     inlet: DraftNode | None = None
     for place, item in enumerate(as_list(subflow.get("in")) or ()):
         end = _end(wires.draft, sheet, "in", place, item)
@@ -123,10 +126,10 @@ def _end_wires(wires: _Wires, end: DraftNode, item: Any, inlet: DraftNode | None
         if port is None:
             port = 0
             wires.draft.tally.repair(
-                "edge", "its output could not be read and is the first", end.name
+                "edge", "its output could not be read; the first is used", end.name
             )
         if source is None and fields.get("id") == end.sheet:
-            source = inlet  # a subflow may lead its input straight to its output
+            source = inlet  # a subflow may connect its input directly to its output
         if source is None:
             wires.draft.tally.drop(
                 "edge", "its source is not in the file", f"{fields.get('id')} → {end.name}"

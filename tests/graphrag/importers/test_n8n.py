@@ -183,7 +183,7 @@ def test_dangling_connections_are_dropped_and_said() -> None:
 def test_connections_by_id_are_resolved_and_said() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"id-of-A": {"main": [[to("id-of-B")]]}}))
     assert [edge[:4] for edge in edges_of(result)] == [("a", "0", "b", "0")]
-    assert "repaired 2 connection ends: it named a node by its id (A, B)" in remarks(result)
+    assert "repaired 2 connection ends: it referred to a node by its id (A, B)" in remarks(result)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_unreadable_input_index_is_the_first_input(index: Any) -> None:
 def test_same_connection_twice_becomes_one_edge() -> None:
     result = read(n8n([n8n_node("A"), n8n_node("B")], {"A": {"main": [[to("B"), to("B")]]}}))
     assert len(result.edges) == 1
-    assert "left out 1 edge: it is there twice (A → B)" in remarks(result)
+    assert "left out 1 edge: it is a duplicate (A → B)" in remarks(result)
 
 
 def test_connections_of_an_unknown_kind_get_a_point_of_their_own() -> None:
