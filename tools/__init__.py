@@ -1,6 +1,6 @@
-"""What a model can call: arguments and their schemas, tools that read or propose, results
-as compact text.
+"""The tools that a model can call: their arguments and schemas, tools that read or propose
+changes, and results as compact text.
 
-From outside: `base`, `read_tools`, `write_tools`, `checks`, `proposals` and `proposal_parts` (the
+Public: `base`, `read_tools`, `write_tools`, `checks`, `proposals` and `proposal_parts` (the
 actions), `arguments`, `lenient_json`, `references`, `compact` and `toon`.
 """

@@ -1,7 +1,7 @@
-"""Reads which nodes, edges and node types an action names, from the marks of its schema (`Names`).
+"""Finds the keys of nodes, edges and node types in an action by the `Names` marks of its fields.
 
-A field of an action that holds a key is marked where it is declared, in `proposal_parts`: what an
-action names needs no list of its own.
+Each field that holds a key is marked where it is declared, in `proposal_parts`, so no separate
+list of such fields is needed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ P = TypeVar("P", bound=Part)
 
 
 def keys_named(part: Part, kind: Named) -> set[str]:
-    """Return every key of a kind in an action, of what exists and of what it creates;
-    of types, names.
-    """
+    """Returns all keys of one kind in an action, existing and new ones; names for node types."""
     return {key for mark, key in _named(part) if mark.kind == kind}
 
 
 def with_node_keys(part: P, keys: Mapping[str, str]) -> P:
-    """Return an action with other keys of nodes, where it names some that exist."""
+    """Returns a copy of an action in which the keys of existing nodes are replaced by `keys`."""
     changes: dict[str, Any] = {}
     for field, marks in marks_of(type(part)):
         old = getattr(part, field)
@@ -62,14 +60,14 @@ def _keys(value: Any, members: tuple[str, ...]) -> Iterator[str]:
         if not members and isinstance(item, str):
             yield item
         elif isinstance(item, Mapping):
-            found = (cast(Mapping[str, Any], item).get(member) for member in members)
-            yield from (key for key in found if isinstance(key, str))
+            keys = (cast(Mapping[str, Any], item).get(member) for member in members)
+            yield from (key for key in keys if isinstance(key, str))
 
 
 @cache
 def marks_of(part: type[Part]) -> tuple[tuple[str, tuple[Names, ...]], ...]:
-    """Return the fields of a part, each with its marks, also those inside a list
-    or an optional value.
+    """Returns the fields of a part with their marks, including marks inside a list or an
+    optional type.
     """
     return tuple(
         (

@@ -1,7 +1,7 @@
-"""Parses what a tool answered: TOON tables, fields and sentences, also when the end was cut off.
+"""Parses the text of a tool result (TOON tables, fields and sentences), even if its end is cut off.
 
-A row of a table stands on one line whatever is written in the graph, so nothing in a node's text
-can begin a table, a field or a sentence here.
+A table row is always one line, whatever text a graph contains, so text of a node cannot be
+mistaken for a table, field or sentence.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _FIELD = re.compile(r"^[A-Za-z_]\w*: ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTables:
-    """What a tool answered; `notes` are sentences.
+    """A parsed tool result. `notes` are its sentences.
 
-    `outcome` is what became of a proposal, where the answer is about one.
+    `outcome` holds the status of a proposal if the result is about one.
     """
 
     text: str = ""
@@ -36,28 +36,28 @@ class ToolTables:
     notes: tuple[str, ...] = ()
 
     def rows(self, name: str) -> tuple[Row, ...]:
-        """Return the rows of a table; none where there is no such table."""
+        """Returns the rows of a table; () if there is no such table."""
         return self.tables.get(name, ())
 
     def text_of(self, name: str) -> str:
-        """Return a field as text; empty where there is none."""
+        """Returns a field as text; "" if it is missing."""
         return cell(self.fields.get(name))
 
 
 def cell(value: Any) -> str:
-    """Return a cell of a table as text; a null is empty."""
+    """Returns a table cell as text; "" for null."""
     return "" if value is None else str(value)
 
 
 def key_of(row: Row) -> str:
-    """Return the key of a node, edge or other row that has one."""
+    """Returns the `_key` of a row; "" if it has none."""
     return cell(row.get("_key"))
 
 
 def parse_answer(
     text: str, *, is_error: bool = False, outcome: Mapping[str, Any] | None = None
 ) -> ToolTables:
-    """Parse a tool's answer. Never raises: what cannot be read is left out."""
+    """Parses a tool result. Never raises: unreadable parts are left out."""
     fields: dict[str, Any] = {}
     tables: dict[str, tuple[Row, ...]] = {}
     notes: list[str] = []
@@ -92,7 +92,7 @@ def parse_answer(
 
 def _rows(columns: str, lines: list[str]) -> tuple[Row, ...]:
     whole = _decoded("\n".join([f"[{len(lines)}]{columns}:", *lines]))
-    if whole is None and len(lines) > 1:  # a broken row spoils the whole: read them one by one
+    if whole is None and len(lines) > 1:  # one invalid row: parse the rows one by one
         return tuple(row for line in lines for row in _rows(columns, [line]))
     rows = cast(list[Any], whole) if isinstance(whole, list) else []
     return tuple(cast(Row, row) for row in rows if isinstance(row, dict))
@@ -106,7 +106,7 @@ def _decoded(text: str) -> Any:
 
 
 class EdgeEnds(NamedTuple):
-    """An edge as a table shows it."""
+    """An edge read from a table."""
 
     source: str
     source_handle: str
@@ -117,21 +117,19 @@ class EdgeEnds(NamedTuple):
 
 
 def edges_of(answer: ToolTables, nodes: Collection[str] | None = None) -> list[EdgeEnds]:
-    """Return the edges of an answer whose ends are among its nodes, or among those given."""
+    """Returns the edges whose two ends are in `nodes`, by default the nodes of the answer."""
     keys = {key_of(row) for row in answer.rows("nodes")} if nodes is None else nodes
-    found: list[EdgeEnds] = []
+    edges: list[EdgeEnds] = []
     for row in answer.rows("edges"):
         source = _end(cell(row.get("from")), keys)
         target = _end(cell(row.get("to")), keys)
         if source and target:
-            found.append(EdgeEnds(*source, *target, cell(row.get("label")), row))
-    return found
+            edges.append(EdgeEnds(*source, *target, cell(row.get("label")), row))
+    return edges
 
 
 def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
-    """Split `key:handle`; keys and handles may hold colons themselves, so the longest
-    known key counts.
-    """
+    """Splits `key:handle`. Both may contain colons, so the longest prefix in `keys` is the key."""
     at = text.rfind(":")
     while at > 0:
         if text[:at] in keys:
@@ -140,8 +138,6 @@ def _end(text: str, keys: Collection[str]) -> tuple[str, str] | None:
     return None
 
 
-# Connection points
-
 _POINT = re.compile(
     r"(?P<side>[TDRL0]):(?P<id>[^,;<> ]+)(?:<(?P<accept>[^<>]*)>)?(?: (?P<label>'(?:[^']|'')*'|[^,;]+))?"
 )
@@ -149,7 +145,7 @@ _POINT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """A connection point."""
+    """A connection point of a node. `direction` is "in" or "out"."""
 
     id: str
     direction: str
@@ -158,7 +154,7 @@ class Handle:
 
 
 def handles_of_node(detail: ToolTables) -> list[Handle]:
-    """Return the handles that `read_node_detail` shows."""
+    """Returns the handles in a result of `read_node_detail`."""
     columns = ("handle", "direction", "accept", "display")
     cells = [[cell(row.get(column)) for column in columns] for row in detail.rows("handles")]
     return [
@@ -168,8 +164,8 @@ def handles_of_node(detail: ToolTables) -> list[Handle]:
 
 
 def handles_of_type(config: ToolTables) -> list[Handle]:
-    """Return the handles that `read_node_config` shows, as `in L:0; out R:0
-    success,R:1<number>`.
+    """Returns the handles in a result of `read_node_config`, written as
+    `in L:0; out R:0 success,R:1<number>`.
     """
     sides = re.findall(r"(?:^|; )(in|out) ((?:'(?:[^']|'')*'|[^;'])*)", config.text_of("handles"))
     return [
@@ -189,7 +185,7 @@ def of_direction(handles: Sequence[Handle], direction: str) -> list[Handle]:
 
 
 def named_handles(handles: Sequence[Handle], name: str) -> list[Handle]:
-    """Return the handles of an id or a label."""
+    """Returns the handles with `name` as their id, or else as their label."""
     low = letters(name)
     return [h for h in handles if h.id == name] or [
         h for h in handles if low and letters(h.label) == low
@@ -199,7 +195,9 @@ def named_handles(handles: Sequence[Handle], name: str) -> list[Handle]:
 def fitting_pair(
     source: Sequence[Handle], target: Sequence[Handle]
 ) -> tuple[Handle, Handle] | None:
-    """Return the first output of one node and input of the other that accept the same."""
+    """Returns the first pair of an output of `source` and an input of `target` with compatible
+    types; None if there is none.
+    """
     for pair in product(of_direction(source, "out"), of_direction(target, "in")):
         if pair[0].accept == pair[1].accept or "any" in (pair[0].accept, pair[1].accept):
             return pair

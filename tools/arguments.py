@@ -1,13 +1,13 @@
-"""The arguments of tools: the schema that a model gets, and reading what a model wrote.
+"""The arguments of tools: their schema for the model, and parsing the JSON that a model wrote.
 
-Every call of a model pays for the schemas of all tools, so they leave out bounds, defaults and
-unknown fields; these are checked when a call comes, and an error then says what is allowed.
-Arguments are strict JSON, repaired only where nothing else can be meant: a string or a number that
-was cut off could have gone on, so it is refused.
+The schemas of all tools are sent with every model request, so they omit bounds, defaults and
+`additionalProperties`. These are checked when a tool is called; the error says what is allowed.
+Arguments must be JSON. Malformed JSON is repaired only if it is unambiguous: a string or number
+that was cut off is rejected, because its rest is unknown.
 
-The schema of a tool that a document describes may come from a stranger's server: a check against it
-is bounded by its computing time, which every keyword reads, regular expressions have a time limit,
-and a `$ref` finds only what stands in the schema itself.
+The schema of a tool described by a document may come from an untrusted server. Validation with it
+has a limit of computing time that every keyword checks, regular expressions have a timeout, and
+a `$ref` resolves only inside the schema itself.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from tools import lenient_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentLimits:
-    """Limits of the arguments of a tool call, at every door."""
+    """Limits of the arguments of a tool call, the same on every channel."""
 
     chars: int = 200_000
     """Length of the JSON text."""
     depth: int = 60
     """Nesting of lists and objects."""
     check_s: float = 0.03
-    """Seconds of computing that a check against a schema may take; what is not found wrong by then
-    passes.
+    """CPU time in seconds of one validation against a schema, independent of the load of the
+    machine. Errors not found by then are not reported.
     """
     shown: int = 5
     """Number of problems reported."""
     unique: int = 200
-    """Elements of a list that are compared with one another."""
+    """Longest list whose elements are compared for `uniqueItems`."""
 
 
 ARGUMENT_LIMITS: Final = ArgumentLimits()
@@ -55,7 +55,7 @@ _FENCE = re.compile(r"\A\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 
 class MalformedArguments(ValueError):
-    """The arguments are not one JSON object; `reason` says why, `near` shows where."""
+    """Raised when arguments are not one JSON object. `near` is the text at the error."""
 
     def __init__(self, *, reason: str, near: str = "") -> None:
         self.reason = reason
@@ -65,14 +65,14 @@ class MalformedArguments(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """Arguments as an object. `repaired`: the text was not JSON and was put right."""
+    """Parsed arguments. `repaired` is True if the text was malformed JSON that was repaired."""
 
     values: dict[str, Any]
     repaired: bool = False
 
 
 def parse_arguments(raw: str | dict[str, Any]) -> Arguments:
-    """Return the arguments of a call; nothing at all counts as an empty object.
+    """Returns the arguments of a call. An empty text counts as an empty object.
 
     Raises: MalformedArguments.
     """
@@ -120,12 +120,12 @@ def _load(text: str) -> Any:
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise MalformedArguments(reason="a field is given twice", near=twice[:40])
-    return found
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise MalformedArguments(reason="a field is given twice", near=repeated[:40])
+    return fields
 
 
 def _constant(name: str) -> Any:
@@ -146,9 +146,7 @@ def _repair(raw: str, exc: json.JSONDecodeError) -> Any:
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """Returns the object that a text is as JSON; None for anything else, and for one
-    nested too deeply.
-    """
+    """Returns the JSON object in a text; None if it is anything else or nested too deeply."""
     try:
         value = json.loads(text, parse_constant=_constant)
     except (ValueError, RecursionError):
@@ -158,15 +156,15 @@ def read_object(text: str) -> dict[str, Any] | None:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Return whether lists and objects stand in one another more than so many levels deep."""
+    """Returns whether lists and objects are nested more than `levels` deep."""
     level: list[Any] = [value]
     for _ in range(levels + 1):
         inner = [
-            list(cast(Mapping[Any, Any], one).values())
-            if isinstance(one, Mapping)
-            else cast(list[Any], one)
-            for one in level
-            if isinstance(one, Mapping | list | tuple)
+            list(cast(Mapping[Any, Any], item).values())
+            if isinstance(item, Mapping)
+            else cast(list[Any], item)
+            for item in level
+            if isinstance(item, Mapping | list | tuple)
         ]
         if not inner:
             return False
@@ -176,21 +174,21 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 Schema = dict[str, Any]
 
-_SAID = ("type", "description", "enum", "items", "properties", "required", "anyOf")
+_KEPT_KEYWORDS = ("type", "description", "enum", "items", "properties", "required", "anyOf")
 
 
 @cache
 def parameters_of(arguments: type[BaseModel]) -> Schema:
-    """Return the schema of some arguments with its definitions in place and only
-    what a caller needs.
+    """Returns the JSON Schema of arguments, with references resolved and only the keywords
+    that a caller needs.
 
-    All callers share it: to make those of all tools takes 20 ms.
+    The result is cached and shared, do not change it. Building those of all tools takes 20 ms.
     """
     whole = arguments.model_json_schema()
     parts = cast(Mapping[str, Schema], whole.pop("$defs", {}))
-    made = _slim(whole, parts)
-    made.pop("description", None)
-    return {"type": "object", "properties": {}, **made}
+    schema = _slim(whole, parts)
+    schema.pop("description", None)
+    return {"type": "object", "properties": {}, **schema}
 
 
 def _slim(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
@@ -205,7 +203,7 @@ def _slim(schema: Schema, parts: Mapping[str, Schema]) -> Schema:
     if len(kinds) == 1:
         rest = {name: value for name, value in schema.items() if name != "anyOf"}
         return _slim({**kinds[0], **rest}, parts)
-    return {name: _value(name, schema[name], parts) for name in _SAID if name in schema}
+    return {name: _value(name, schema[name], parts) for name in _KEPT_KEYWORDS if name in schema}
 
 
 def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
@@ -218,8 +216,8 @@ def _value(name: str, value: Any, parts: Mapping[str, Schema]) -> Any:
     return value
 
 
+# Raised by the library if a keyword has an invalid value.
 _NO_SCHEMA = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
-"""What the library raises where a keyword has a value that it cannot have."""
 
 _ENDS: ContextVar[float] = ContextVar("schema_check_ends")
 
@@ -228,14 +226,15 @@ class _OutOfTime(Exception): ...
 
 
 def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return where and what is wrong, at most ARGUMENT_LIMITS.shown; a schema that cannot be
-    applied finds nothing.
+    """Returns at most `ARGUMENT_LIMITS.shown` errors as pairs of location and message.
+
+    Returns [] if the schema itself is invalid or the time limit is reached.
     """
-    nothing_else: Registry[Any] = Registry()
-    validator = _BOUNDED(_plain(schema), registry=nothing_else)
+    no_other_schemas: Registry[Any] = Registry()
+    validator = _BOUNDED(_plain(schema), registry=no_other_schemas)
     token = _ENDS.set(time.thread_time() + ARGUMENT_LIMITS.check_s)
     try:
-        found: list[ValidationError] = list(
+        faults: list[ValidationError] = list(
             islice(validator.iter_errors(values), ARGUMENT_LIMITS.shown)
         )
     except (_OutOfTime, TimeoutError, RecursionError, Unresolvable, regex.error, *_NO_SCHEMA):
@@ -244,15 +243,15 @@ def wrong_arguments(schema: Mapping[str, Any], values: Mapping[str, Any]) -> lis
         _ENDS.reset(token)
     return [
         (".".join(map(str, cast(Any, e).absolute_path))[:200], str(cast(Any, e).message)[:300])
-        for e in found
+        for e in faults
     ]
 
 
 def _plain(part: Any) -> Any:
-    """Return a schema without what cannot be bounded.
+    """Returns a schema without the keywords whose validation time cannot be limited.
 
-    `$schema` in a part would choose another validator for it; names of properties are not matched
-    with regular expressions, nor are other properties refused where a schema does so.
+    Removes `$schema` from all parts, because it would select another validator. Removes
+    `patternProperties` and, in schemas that have it, the keywords for additional properties.
     """
     if isinstance(part, Mapping):
         pairs = dict(cast(Mapping[str, Any], part))

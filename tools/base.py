@@ -1,7 +1,7 @@
-"""What a model can call: a tool, its arguments, its result, and the box that runs it.
+"""A tool that a model can call, its arguments and result, and the tool box that runs it.
 
-A model's mistake is never an exception here: it comes back as a result that says what is wrong,
-where, what is allowed and how a right call looks, so that the model can correct itself.
+A wrong call is never an exception: its result says what is wrong, where, what is allowed, and
+shows an example of a correct call, so that the model can correct itself.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Role = Literal["viewer", "editor", "reviewer", "admin"]
 EVERYONE: frozenset[Role] = frozenset(("viewer", "editor", "reviewer", "admin"))
 SessionKind = Literal["chat", "automation"]
 Effect = Literal["read", "proposes", "acts"]
-"""What a call does: read, propose a change that a person decides, or act outside the
-graph at once.
+"""The effect of a call: it reads, proposes a change for approval, or acts at once outside the
+graph.
 """
 ANY_SESSION: frozenset[SessionKind] = frozenset(("chat", "automation"))
 NO_FEATURES: frozenset[str] = frozenset()
-GRAPH_ARGUMENT = "graph"  # names the graph of a call, in a tool for several graphs
+GRAPH_ARGUMENT = "graph"  # the argument with the key of the graph, in tools for several graphs
 
 ErrorCode = Literal[
     "unknown_tool",
@@ -57,10 +57,10 @@ _OLDER = (
 
 
 class ToolArguments(BaseModel):
-    """Base of what a model writes: no unknown field, and no conversion but where nothing else can
-    be meant (`read_by_schema`).
+    """Base of all tool arguments: strict, without unknown fields. Values are converted only if
+    the conversion is unambiguous (`read_by_schema`).
 
-    An older name of an argument is taken where the tool has no argument of that name.
+    Older argument names are accepted unless the tool has another argument with that name.
     """
 
     model_config = ConfigDict(
@@ -82,22 +82,20 @@ class ToolArguments(BaseModel):
 
 
 class DescribedArguments(ToolArguments):
-    """Arguments of a tool whose `parameters` are a JSON Schema, against which
-    `values` were checked.
-    """
+    """Arguments of a tool whose `parameters` are a JSON Schema. `values` are already validated."""
 
     values: dict[str, Any]
 
 
 class Search(Protocol):
-    """Ranks nodes of a graph for a query; graphrag's retriever is passed in as this."""
+    """Ranks the nodes of a graph for a query. Implemented by the retriever of graphrag."""
 
     async def __call__(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]: ...
 
 
 class SearchAll(Protocol):
-    """Ranks nodes of all graphs for a query; graphrag's search of a workspace is
-    passed in as this.
+    """Ranks the nodes of all graphs for a query. Implemented by the workspace search of
+    graphrag.
     """
 
     async def __call__(
@@ -107,9 +105,10 @@ class SearchAll(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """Which changes of a graph are asked for: of a node, an edge, a sheet or a type, or all.
+    """A request for changes of a graph: those of a node, edge, sheet or type, or all changes.
 
-    `start` (None: the beginning) and `end` are NOW, instants or calendar units, as `-1_WEEK`.
+    `start` and `end` are NOW, an ISO 8601 instant or relative to now, as `-1_WEEK`. A `start` of
+    None means all earlier changes.
     """
 
     node: str | None = None
@@ -124,7 +123,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastChange:
-    """One change: an edit by hand, an applied proposal, or an undo of either. `time`: ISO 8601."""
+    """One change: a manual edit, an applied proposal, or an undo of either. `time` is ISO 8601."""
 
     time: str
     kind: Literal["edit", "change", "undo"]
@@ -136,7 +135,9 @@ class PastChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastChanges:
-    """Changes, newest first, with the instants of their period. `more`: older ones are left out."""
+    """Changes, newest first, with the start and end of their period. `more` is True if older
+    changes in the period were left out.
+    """
 
     changes: Sequence[PastChange]
     start: str | None
@@ -145,20 +146,21 @@ class PastChanges:
 
 
 class History(Protocol):
-    """Reads what changed in a graph; graphrag's history of edits and approvals is passed
-    in as this.
+    """Reads the changes of a graph. Implemented by the history of edits and approvals of
+    graphrag.
     """
 
     async def __call__(self, graph_key: str, past: Past) -> PastChanges:
-        """Return the changes asked for. Raises: ValueError where the period is none."""
+        """Returns the requested changes. Raises: ValueError if the period is invalid."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """Bounds of a result. Units: characters of a field, of a page of a field; rows; nodes.
+    """Limits of a result, in characters (`*_chars`), rows, nodes and links.
 
-    Above `whole_graph_nodes` a graph is not read whole: counts are exact, the rest is a sample.
+    Of graphs with more than `whole_graph_nodes` nodes only counts are exact; other results are
+    based on a sample.
     """
 
     field_chars: int = 300
@@ -172,10 +174,10 @@ class ToolLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Where a tool runs: one graph, one person's role. Without `search`, text search answers.
+    """The context of a tool call: the graph, the role of the person, and services.
 
-    `graphs` are those that a search of all graphs may look at, None: all of the workspace.
-    `features` is what the person's client can show. `call_id` is the id of the call that runs.
+    Without `search`, nodes are found by text search. `graphs` limits the search of all graphs;
+    None means all graphs of the workspace. `features` are the abilities of the person's client.
     """
 
     source: GraphDataSource
@@ -194,9 +196,9 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a call or an action. `where` is the argument, as `keys.0`.
+    """One error in a call or an action. `where` is the path of the argument, as `keys.0`.
 
-    `unknown_node` is a key that no node has.
+    `unknown_node` is set if the error is a node key that does not exist.
     """
 
     what: str
@@ -207,7 +209,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolError:
-    """Why a call failed, for a model to correct. `example` is a right call's arguments."""
+    """The reason why a call failed. `example` are the arguments of a correct call."""
 
     code: ErrorCode
     problems: tuple[Problem, ...]
@@ -216,9 +218,9 @@ class ToolError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call gave: `text` for the model, `data` (JSON-like) for the client, or an error.
+    """The result of a call: `text` for the model, `data` (JSON-like) for the client, or an error.
 
-    `outcome` are facts about a proposal that was made before: its `status`, and why.
+    `outcome` holds the `status` of an earlier proposal and its reason.
     """
 
     text: str
@@ -236,16 +238,13 @@ A = TypeVar("A", bound=ToolArguments)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(Generic[A]):
-    """One tool. `description` tells a model when to call it and when not; `example`
-    is a right call.
+    """One tool. `description` tells the model when to call it; `example` is a correct call.
 
-    It is offered in `sessions` of these kinds, to clients that have its `feature`, where
-    it names one.
-    `alone`: it is refused beside another call. `parameters` is the JSON Schema of a tool that a
-    document describes, which gets DescribedArguments. `timeout_s` takes the place of the limit
-    of other tools.
-    `reusable`: the same read may be answered from memory for a while. `essential`: also a model
-    with a small window is offered it.
+    The tool is offered in the kinds of `sessions`, and only to clients with its `feature`.
+    `alone`: rejected if the model makes other calls beside it. `parameters`: the JSON Schema of a
+    tool described by a document, which receives DescribedArguments. `timeout_s`: replaces the
+    general timeout. `reusable`: a repeated read may return a cached result. `essential`: also
+    offered to models with a small context window.
     """
 
     name: str
@@ -264,12 +263,12 @@ class Tool(Generic[A]):
     essential: bool = False
 
     def is_for(self, role: Role, session_kind: SessionKind, features: frozenset[str]) -> bool:
-        """Return whether the tool is offered to a role in a session of a kind."""
+        """Returns whether the tool is offered to a role in a kind of session."""
         shown = self.feature is None or self.feature in features
         return role in self.roles and session_kind in self.sessions and shown
 
     def schema(self) -> dict[str, Any]:
-        """Return the tool in OpenAI's function form."""
+        """Returns the tool as an OpenAI function definition."""
         parameters = (
             self.parameters if self.parameters is not None else parameters_of(self.arguments)
         )
@@ -287,11 +286,12 @@ def read_tool(
     reusable: bool = True,
     essential: bool = False,
 ) -> Callable[[Callable[[A, ToolContext], Awaitable[ToolResult]]], Tool[A]]:
-    """Return what makes a function a tool that reads, with the function's name
-    and its arguments.
+    """Returns a decorator that turns a function into a reading tool.
+
+    The tool has the function's name; its arguments class is the annotation of `arguments`.
     """
 
-    def made(run: Callable[[A, ToolContext], Awaitable[ToolResult]]) -> Tool[A]:
+    def decorator(run: Callable[[A, ToolContext], Awaitable[ToolResult]]) -> Tool[A]:
         return Tool(
             name=cast(Any, run).__name__,
             description=description,
@@ -302,11 +302,11 @@ def read_tool(
             essential=essential,
         )
 
-    return made
+    return decorator
 
 
 class ToolBox:
-    """The tools at hand, by name, and the one place where they are run."""
+    """The available tools by name. All tool calls are run here."""
 
     def __init__(self, tools: Iterable[Tool[Any]]) -> None:
         self._tools: dict[str, Tool[Any]] = {}
@@ -317,28 +317,29 @@ class ToolBox:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all tools, of every role and session."""
+        """The names of all tools, for every role and session."""
         return frozenset(self._tools)
 
     def offered(
         self, role: Role, session_kind: SessionKind = "chat", features: frozenset[str] = NO_FEATURES
     ) -> list[Tool[Any]]:
-        """Return the tools of a role in a session of a kind, in the order given.
+        """Returns the tools offered to a role in a kind of session, in their original order.
 
-        A run that may only report has the role of a viewer, who has no tools that write.
+        A run that may only report has the role of a viewer, which has no writing tools.
         """
         return [tool for tool in self._tools.values() if tool.is_for(role, session_kind, features)]
 
     def schemas(self, role: Role) -> list[dict[str, Any]]:
-        """Return `offered` in OpenAI's function form."""
+        """Returns the tools of `offered` as OpenAI function definitions."""
         return [tool.schema() for tool in self.offered(role)]
 
     def get(self, name: str) -> Tool[Any] | None:
         return self._tools.get(name)
 
     def accepts(self, name: str, raw_arguments: str) -> bool:
-        """Returns whether a call has the arguments that its tool takes; only a run tells
-        whether they fit.
+        """Returns whether the arguments of a call match the schema of its tool.
+
+        `run` may still reject them, for example if a node does not exist.
         """
         tool = self._tools.get(name)
         try:
@@ -351,8 +352,8 @@ class ToolBox:
     async def run(
         self, name: str, raw_arguments: str | dict[str, Any], context: ToolContext
     ) -> ToolResult:
-        """Run a call as the model wrote it. Whatever the model or the store does, a
-        result comes back.
+        """Runs a call as the model wrote it. Errors of the model and of the data source are
+        returned as results.
         """
         tool = self._tools.get(name)
         if tool is None or not tool.is_for(context.role, context.session_kind, context.features):
@@ -397,15 +398,15 @@ class ToolBox:
             return failure("not_permitted", Problem(what=what, allowed=allowed))
         what = f"unknown function: {name[:100]}"
         near = difflib.get_close_matches(name[:100].casefold(), names, n=3, cutoff=0.5)
-        said = {"error": what, **({"did_you_mean": near} if near else {}), "allowed": names}
+        answer = {"error": what, **({"did_you_mean": near} if near else {}), "allowed": names}
         error = ToolError(code="unknown_tool", problems=(Problem(what=what, allowed=allowed),))
-        return ToolResult(text=compact_json(said), error=error)
+        return ToolResult(text=compact_json(answer), error=error)
 
 
 def failure(
     code: ErrorCode, *problems: Problem, example: Mapping[str, Any] | None = None
 ) -> ToolResult:
-    """Return a result that says what went wrong, in words a model can act on."""
+    """Returns the result of a failed call, with its problems written for the model."""
     lines = [f"ERROR {code}"]
     for problem in problems:
         where = f"{problem.where}: " if problem.where else ""
@@ -420,7 +421,10 @@ def failure(
 
 
 def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
-    """Return the arguments as the tool takes them, or what is wrong by the schema of a document."""
+    """Returns the validated arguments of a tool.
+
+    Violations of a document's schema are returned as a ToolResult; others raise ValidationError.
+    """
     if tool.parameters is None:
         return tool.arguments.model_validate(values)
     values = read_by_schema(tool.parameters, values)
@@ -432,8 +436,9 @@ def _checked(tool: Tool[Any], values: dict[str, Any]) -> Any:
 
 
 def _malformed(tool: Tool[Any], raw: str | dict[str, Any], *, corrected: bool) -> dict[str, Any]:
-    """Return what is logged of malformed arguments; those of a document's tool may hold
-    what callers said.
+    """Returns the log fields for malformed arguments.
+
+    The raw text is not logged for tools of documents: it may repeat what a caller said.
     """
     shown = str(raw)[:500] if tool.parameters is None else ""
     return {"tool": tool.name, "raw": shown, "corrected": corrected}
@@ -442,23 +447,23 @@ def _malformed(tool: Tool[Any], raw: str | dict[str, Any], *, corrected: bool) -
 def _invalid(tool: Tool[Any], exc: ValidationError) -> ToolResult:
     fields = [info.alias or name for name, info in tool.arguments.model_fields.items()]
     problems: list[Problem] = []
-    for found in exc.errors(include_url=False)[:5]:
-        where = ".".join(str(part) for part in found["loc"])[:200]
-        what = found["msg"]
+    for error in exc.errors(include_url=False)[:5]:
+        where = ".".join(str(part) for part in error["loc"])[:200]
+        what = error["msg"]
         allowed = None
-        if found["type"] == "extra_forbidden":
-            name = str(found["loc"][-1])[:100]
+        if error["type"] == "extra_forbidden":
+            name = str(error["loc"][-1])[:100]
             near = difflib.get_close_matches(name, fields, n=1, cutoff=0.6)
             what = "unknown argument" + (f"; did you mean {near[0]}?" if near else "")
             allowed = ", ".join(fields) or "no arguments"
-        elif found["type"] != "missing":
-            what += f" (got {compact_json(found['input'])[:60]})"
+        elif error["type"] != "missing":
+            what += f" (got {compact_json(error['input'])[:60]})"
         problems.append(Problem(what=what, where=where, allowed=allowed))
     return failure("invalid_arguments", *problems, example=tool.example)
 
 
 def _source_failed(exc: errors.SourceError) -> ToolResult:
-    """Say what a model may know of a failing store: neither paths nor statements."""
+    """Returns the result for an error of the data source, without its paths or statements."""
     match exc:
         case errors.GraphNotFound():
             return failure("not_found", Problem(what="this graph no longer exists"))

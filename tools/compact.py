@@ -1,8 +1,8 @@
-"""Writes data, handles and long text in few tokens, for a model to read.
+"""Writes data, handles and long texts for a model in few tokens.
 
-Data is written much as YAML's flow style is, with raw text between single quotes, white space
-squeezed and `a.b:1` for `a:{b:1}`: inside a quoted TOON cell it needs far fewer escapes than JSON.
-It is a digest to read, without secrets that stand in texts; exact JSON is `toon.compact_json`.
+The notation is similar to YAML's flow style, with single quotes, collapsed white space and
+`a.b:1` for `a:{b:1}`. Inside a quoted TOON cell it needs far fewer escapes than JSON. It cannot be
+parsed back, and secrets in texts are redacted; use `toon.compact_json` for exact JSON.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _LITERAL = re.compile(r"(?:true|false|null|[-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)")
 
 
 def compact_value(value: Any) -> str:
-    """Return a JSON-like value in flow style, without the outer braces of an object."""
+    """Returns a JSON-like value in flow style, without the outer braces of an object."""
     if isinstance(value, Mapping):
         return _pairs(cast(Mapping[Any, Any], value), 0)
     return squeeze(redacted(value).text) if isinstance(value, str) else _flow(value, 0)
 
 
 def without_empty(value: Any, depth: int = 0) -> Any:
-    """Return a JSON-like value without its nulls, empty strings, lists and objects; None if
-    none is left.
+    """Returns a JSON-like value without nulls and empty strings, lists and objects; None if
+    nothing remains.
     """
     if depth > MAX_DEPTH:
         return ELLIPSIS
@@ -84,15 +84,13 @@ def _name(key: str) -> str:
 
 
 def other_cells(node: Node, limit: int) -> dict[str, str]:
-    """Return the fields that `Node` declares as shown and that no table of nodes
-    has a column for.
-    """
+    """Returns the fields that `Node` declares as shown and that node tables have no column for."""
     others = other_values(node, "shown", _WITH_A_CELL)
     return {name: cut(compact_value(value), limit) for name, value in others.items()}
 
 
 def squeeze(text: str) -> str:
-    """Return the text with every run of white space as one blank."""
+    """Returns the text with every run of white space replaced by one blank."""
     return " ".join(text.split())
 
 
@@ -104,7 +102,7 @@ def _string(text: str) -> str:
 
 
 def _is_closed(text: str) -> bool:
-    """Return whether every bracket in a text that stands without quotes is closed in it."""
+    """Returns whether the brackets in a text are balanced, so that it needs no quotes."""
     open_brackets: list[str] = []
     for char in _BRACKETS.findall(text):
         if char in "{[":
@@ -119,10 +117,9 @@ def _quoted(text: str) -> str:
 
 
 def compact_handles(handles: Handles) -> str:
-    """Return handles as `in L:0; out R:0 success,R:1<number>`: side, point id,
-    label, accepted type.
+    """Returns handles as `in L:0; out R:0 success,R:1<number>`: side, id, label, accepted type.
 
-    `any` is not written as an accepted type.
+    The accepted type `any` is omitted.
     """
     parts: list[str] = []
     for direction in ("in", "out"):
@@ -141,8 +138,8 @@ def _point(side: str, point: HandlePoint) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text, or its first `limit` characters and how many are
-    missing: `abc…+1200 chars`.
+    """Returns the text, or its first `limit` characters and the number of missing ones:
+    `abc…+1200 chars`.
     """
     missing = len(text) - limit
     if missing <= 0:
@@ -152,11 +149,11 @@ def cut(text: str, limit: int) -> str:
 
 
 def cut_name(text: str, limit: int) -> str:
-    """Return a name on one line, at most `limit` characters."""
+    """Returns a name on one line, at most `limit` characters."""
     line = squeeze(text)
     return line if len(line) <= limit else line[: limit - 1] + ELLIPSIS
 
 
 def sheet_label(graph: Graph, sheet: str) -> str:
-    """Return a sheet's id and name, as `0 main`."""
+    """Returns a sheet's id and name, as `0 main`."""
     return f"{cut_name(sheet, 40)} {cut_name(graph.sheets_list.get(sheet, ''), 40)}".strip()

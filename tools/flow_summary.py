@@ -1,6 +1,4 @@
-"""Finds what a graph does without a model: its starts, its longest way, its ends, what
-its notes say.
-"""
+"""Summarizes the flow of a graph without a model: its starts, longest path, ends and notes."""
 
 from __future__ import annotations
 
@@ -14,8 +12,7 @@ from tools.checks.checked_graph import NO_STEPS, data_of
 from tools.references import NOTE_TYPE
 
 MAX_STARTS = 50
-SERVING = "ai_"
-"""Handles of this beginning take what serves a node: a model, a tool."""
+SERVING = "ai_"  # prefix of the handles for nodes that serve another: a model, a tool
 
 _MARKS = re.compile(
     r"!\[[^]]*\]\([^)]*\)|<[^<>]{1,200}>|\]\([^)]*\)|[*`\[]{1,3}|^[#>\s\d.•-]+", re.MULTILINE
@@ -25,10 +22,10 @@ _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSummary:
-    """Keys of steps: those that begin, the longest of the shortest ways from one, those where
-    a way ends.
+    """Keys of the start and end steps of a graph, and of the steps on its longest path.
 
-    `notes` are the notes' keys with their text without marks, the fullest first.
+    `way` is the longest of the shortest paths from a start. `notes` are pairs of a note's key and
+    its text without Markdown, longest first.
     """
 
     starts: Sequence[str]
@@ -38,50 +35,50 @@ class FlowSummary:
 
 
 def summarize_flow(nodes: Sequence[Node], edges: Sequence[Edge]) -> FlowSummary:
-    """Return what a graph does."""
+    """Returns the summary of a graph."""
     steps = {node.key: node for node in nodes if node.type not in NO_STEPS}
-    onward: dict[str, list[str]] = {}
+    successors: dict[str, list[str]] = {}
     for edge in edges:
         if (
             not edge.target_handle.startswith(SERVING)
             and {edge.source, edge.target} <= steps.keys()
         ):
-            onward.setdefault(edge.source, []).append(edge.target)
-    entered = {target for targets in onward.values() for target in targets}
-    first = [key for key in steps if key in onward and key not in entered]
+            successors.setdefault(edge.source, []).append(edge.target)
+    entered = {target for targets in successors.values() for target in targets}
+    first = [key for key in steps if key in successors and key not in entered]
     first = first or [key for key in steps if not steps[key].points("in")]
-    begins = [key for key in first if not steps[key].points("in")] or first
-    ways = [_longest(onward, key) for key in begins[:MAX_STARTS]]
-    way = max(ways, key=len) if ways else []
-    ends = [key for key in steps if key in entered and key not in onward]
+    starts = [key for key in first if not steps[key].points("in")] or first
+    paths = [_longest(successors, key) for key in starts[:MAX_STARTS]]
+    longest = max(paths, key=len) if paths else []
+    ends = [key for key in steps if key in entered and key not in successors]
     texts = [(node.key, note_text(node)) for node in nodes if node.type == NOTE_TYPE]
     return FlowSummary(
-        starts=begins,
-        way=way,
-        ends=sorted(ends, key=lambda key: key not in way[-1:]),
-        notes=sorted([one for one in texts if one[1]], key=lambda one: -len(one[1])),
+        starts=starts,
+        way=longest,
+        ends=sorted(ends, key=lambda key: key not in longest[-1:]),
+        notes=sorted([note for note in texts if note[1]], key=lambda note: -len(note[1])),
     )
 
 
-def _longest(onward: Mapping[str, Sequence[str]], start: str) -> list[str]:
-    """Return the shortest way to the step that is the most steps away."""
-    came = {start: ""}
+def _longest(successors: Mapping[str, Sequence[str]], start: str) -> list[str]:
+    """Returns the shortest path from `start` to the step farthest from it."""
+    previous = {start: ""}
     queue = deque([start])
     key = start
     while queue:
         key = queue.popleft()
-        for other in onward.get(key, ()):
-            if other not in came:
-                came[other] = key
+        for other in successors.get(key, ()):
+            if other not in previous:
+                previous[other] = key
                 queue.append(other)
-    way = [key]
-    while came[way[-1]]:
-        way.append(came[way[-1]])
-    return way[::-1]
+    path = [key]
+    while previous[path[-1]]:
+        path.append(previous[path[-1]])
+    return path[::-1]
 
 
 def note_text(node: Node) -> str:
-    """Return what a note says, on one line, without Markdown's marks."""
+    """Returns the text of a note on one line, without Markdown."""
     text = str(data_of(node).get("text") or data_of(node).get("name") or "")[:20_000]
     lines = [line.strip() for line in _MARKS.sub(" ", text).split("\n")]
     joined = "\n".join(line for line in lines if re.search(r"\w", line))
@@ -89,10 +86,10 @@ def note_text(node: Node) -> str:
 
 
 def beginning(text: str, limit: int) -> str:
-    """Return the first sentences of a text, at most so many characters."""
-    said = ""
+    """Returns the first sentences of a text, at most `limit` characters."""
+    start = ""
     for sentence in _SENTENCE.split(" ".join(text.split())):
-        if len(said) > limit // 3 and len(said) + len(sentence) >= limit:
+        if len(start) > limit // 3 and len(start) + len(sentence) >= limit:
             break
-        said = f"{said} {sentence}".strip()
-    return said if len(said) <= limit else said[: limit - 1].rstrip() + "…"
+        start = f"{start} {sentence}".strip()
+    return start if len(start) <= limit else start[: limit - 1].rstrip() + "…"

@@ -1,13 +1,12 @@
-"""Reads JSON with the plain mistakes that models make, where nothing else can be
-meant; guesses nothing.
+"""Parses JSON with the typical mistakes of models, if the meaning is unambiguous.
 
-Put right are: quotes that are missing or single, `True` and `None`, a comma too many before a
-closing bracket or missing before a quoted name, a backslash that is no escape, closing brackets
-missing at the end. One pass over the text: a model cannot make it slow.
+Repairs missing or single quotes, `True` and `None`, a trailing comma, a missing comma before a
+quoted name, a backslash that is not an escape, and closing brackets missing at the end. The text
+is read in one pass, so no input makes it slow.
 
-Decision: a reader of ours and no library that repairs JSON: those guess what was meant, so
-that a proposal could say what no model wrote, and the one tried takes time with the square of
-a text's length.
+Decision: our own parser instead of a library that repairs JSON. Such libraries guess the meaning,
+so a proposal could contain something that no model wrote, and the one we tried takes quadratic
+time in the length of the text.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MAX_DEPTH = 32
-"""How deep a text may nest that is put right; what is well written may nest deeper."""
+MAX_DEPTH = 32  # maximum nesting of repaired JSON; valid JSON may be nested deeper
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -36,22 +34,22 @@ _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 
 
 class _NotPlain(ValueError):
-    """The text is no JSON with plain mistakes."""
+    """Raised when the text cannot be repaired unambiguously."""
 
 
 @dataclass(frozen=True, slots=True)
 class _JsonToken:
-    """`kind`: a bracket, colon or comma itself, or `string`, `word`, `literal`, `end`."""
+    """`kind` is the bracket, colon or comma itself, or `string`, `word`, `literal`, `end`."""
 
     kind: str
     value: Any = None
 
 
 def read(text: str, object_of: Callable[[Sequence[tuple[str, Any]]], Any] = dict) -> Any:
-    """Return the one value that a text means; `object_of` makes an object of its fields, in their
-    order and as often as they stand there.
+    """Returns the value of a JSON text with mistakes.
 
-    Raises: ValueError, for all else, and what `object_of` raises.
+    `object_of` creates an object from its fields; it receives them in their order, including
+    repeated names. Raises: ValueError if the text is ambiguous, and errors of `object_of`.
     """
     reader = _Reader(text, object_of)
     value = reader.value(0)
@@ -88,19 +86,19 @@ class _Reader:
         return self._object(depth + 1) if token.kind == "{" else self._array(depth + 1)
 
     def _array(self, depth: int) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         while not self._ends("]"):
-            if found:
+            if items:
                 self._take(",")
                 if self._closes("]"):
                     break
-            found.append(self.value(depth))
-        return found
+            items.append(self.value(depth))
+        return items
 
     def _object(self, depth: int) -> Any:
-        found: list[tuple[str, Any]] = []
+        fields: list[tuple[str, Any]] = []
         while not self._ends("}"):
-            if found and not (self.peek().kind == "string" and self._last.kind != "word"):
+            if fields and not (self.peek().kind == "string" and self._last.kind != "word"):
                 self._take(",")
                 if self._closes("}"):
                     break
@@ -108,12 +106,14 @@ class _Reader:
             if name.kind not in ("string", "word"):
                 raise _NotPlain
             self._take(":")
-            found.append((name.value, self.value(depth)))
-        return self._object_of(found)
+            fields.append((name.value, self.value(depth)))
+        return self._object_of(fields)
 
     def _ends(self, bracket: str) -> bool:
-        """Tell whether the value ends here; at the end of the text it does if nothing
-        could go on.
+        """Returns whether the list or object ends here.
+
+        At the end of the text the closing bracket may be missing, unless the last token could be
+        cut off (a number or a bare word) or be followed by another. Raises: ValueError then.
         """
         if self.peek().kind == "end":
             last = self._last

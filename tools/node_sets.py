@@ -23,7 +23,7 @@ from tools.node_meaning.fact import words_of
 from tools.secret_texts import redacted
 from tools.toon import compact_json
 
-MAX_SHOWN_CHARS = 120  # of the value by which a node is in a set
+MAX_SHOWN_CHARS = 120  # of the value by which a node belongs to a set
 
 FLAGS: Final[Mapping[str, frozenset[str]]] = {
     "disabled": all_words("sets", "disabled"),
@@ -37,23 +37,23 @@ _LACKED: Final[Mapping[str, frozenset[str]]] = {
     "unconnected": all_words("sets", "connected"),
     "no_error_path": all_words("sets", "error"),
 }
-"""Words that name a flag only beside a negation."""
+"""Words that name a flag only together with a negation."""
 _NEGATIONS: Final = all_words("sets", "negations")
 _GENERIC: Final = all_words("sets", "generic")
 _OF_ERROR_PATHS: Final = all_words("sets", "error_paths")
 _ASKS_FOR_SET: Final = re.compile(rf"\b{alternatives('sets', 'asks')}\b")
 _WORD: Final = re.compile(r"[^\W_]+")
-_SHORT: Final = 4  # words of fewer letters name something only as a whole word
-MAX_SETS: Final = 3  # that one question gets
-MAX_RUN: Final = 3  # words that name one thing together
+_SHORT: Final = 4  # a word of fewer letters must match a whole word
+MAX_SETS: Final = 3  # sets for one question
+MAX_RUN: Final = 3  # maximum number of adjacent words matched together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSet:
-    """Nodes with something in common, and by which value each is one of them.
+    """Nodes with a common property. `members` maps each node key to the node's matching value.
 
-    `kind` is `type`, a kind of `datasources.uses`, `setting` or a flag; `value` is what
-    was asked for.
+    `kind` is `type`, a kind of `datasources.uses`, `setting` or a flag; `value` is the text that
+    was searched for.
     """
 
     kind: str
@@ -62,41 +62,43 @@ class NodeSet:
 
     @property
     def name(self) -> str:
-        """What makes it a set, as `type "slack"` or `unconnected`."""
+        """The common property, as `type "slack"` or `unconnected`."""
         return f"{self.kind} {compact_json(self.value)}" if self.value else self.kind
 
 
 def asks_for_set(question: str) -> bool:
-    """Returns whether a question asks for several nodes by what they have in common."""
+    """Returns whether a question asks for all nodes with a common property."""
     return _ASKS_FOR_SET.search(fold(question[:500])) is not None
 
 
 def distinct(sets: Sequence[NodeSet]) -> list[NodeSet]:
-    """Returns the first sets that differ in their nodes: a service is named by its type
-    and its host.
+    """Returns the first `MAX_SETS` sets, without repetitions of the same nodes.
+
+    A service may be named both by its type and by its host.
     """
     kept: list[NodeSet] = []
-    for one in sets:
-        if all(one.members.keys() != other.members.keys() for other in kept):
-            kept.append(one)
+    for node_set in sets:
+        if all(node_set.members.keys() != other.members.keys() for other in kept):
+            kept.append(node_set)
     return kept[:MAX_SETS]
 
 
 def select(nodes: Iterable[Node], edges: Sequence[Edge], kind: str, value: str = "") -> NodeSet:
-    """Returns all nodes of a kind of thing whose value holds `value`, whatever its
-    case and accents.
+    """Returns the set of nodes with a value of `kind` that contains `value`.
+
+    Ignores case and accents. An empty `value` matches all values.
     """
     wanted = fold(value)
     members: dict[str, str] = {}
     for node in nodes:
-        held = [one for one in _values(node, edges, kind) if wanted in fold(one)]
-        if held:
-            members[node.key] = "; ".join(dict.fromkeys(held))[:MAX_SHOWN_CHARS]
+        matches = [text for text in _values(node, edges, kind) if wanted in fold(text)]
+        if matches:
+            members[node.key] = "; ".join(dict.fromkeys(matches))[:MAX_SHOWN_CHARS]
     return NodeSet(kind=kind, value=value, members=members)
 
 
 def _values(node: Node, edges: Sequence[Edge], kind: str) -> list[str]:
-    """Returns what a node holds of a kind; a flag that is set has one empty value."""
+    """Returns the values of a kind in a node; [""] for a flag that applies to the node."""
     if kind == "type":
         return [node.type]
     if kind in FLAGS:
@@ -107,7 +109,7 @@ def _values(node: Node, edges: Sequence[Edge], kind: str) -> list[str]:
 
 
 def _used(node: Node) -> Iterator[tuple[str, str]]:
-    """Yields what a node uses elsewhere as (kind, value), of an address its host as well."""
+    """Yields the external resources that a node uses as (kind, value); for a URL also its host."""
     for use in uses_of(node):
         value = redacted(use.value).text
         yield use.kind, value
@@ -150,29 +152,33 @@ def sets_in(
     sets += _named_by(words, [(node.key, _identity(node)) for node in steps])
     sets = sets or _set_by(frozenset(tokenize(question)), steps)
     most = len(nodes) if also_all else len(nodes) - 1
-    return [one for one in sets if one.kind in FLAGS or 0 < len(one.members) <= most]
+    return [
+        node_set for node_set in sets if node_set.kind in FLAGS or 0 < len(node_set.members) <= most
+    ]
 
 
 def _flags_in(words: Sequence[str]) -> list[str]:
     """Returns the flags that a question asks for."""
-    asked = set(words)
-    lacked = _LACKED if asked & _NEGATIONS else {}
+    question_words = set(words)
+    lacked = _LACKED if question_words & _NEGATIONS else {}
     return [
-        flag for flag, names in FLAGS.items() if asked & (names | lacked.get(flag, frozenset()))
+        flag
+        for flag, names in FLAGS.items()
+        if question_words & (names | lacked.get(flag, frozenset()))
     ]
 
 
 def _identity(node: Node) -> list[tuple[str, str]]:
-    """Returns what a node may be named by: its type, and each value that it uses, with its kind."""
+    """Returns the (kind, value) pairs that can identify a node: its type and the values it uses."""
     return [("type", node.type), *_used(node)]
 
 
 def _named_by(
     words: Sequence[str], steps: Sequence[tuple[str, list[tuple[str, str]]]]
 ) -> list[NodeSet]:
-    """Returns a set for each run of words in a question that a type or a used value holds."""
-    found: list[tuple[int, NodeSet]] = []
-    taken: dict[int, set[str]] = {}  # by place of a word: the kinds of things that it named already
+    """Returns a set for each run of words in a question that a type or a used value contains."""
+    sets_by_length: list[tuple[int, NodeSet]] = []
+    named_kinds: dict[int, set[str]] = {}  # by index of a word: the kinds it has matched already
     for length in range(MAX_RUN, 0, -1):
         for start in range(len(words) - length + 1):
             run = words[start : start + length]
@@ -180,34 +186,39 @@ def _named_by(
             beside = words[start + length : start + length + 1]
             if any(word in _GENERIC for word in run):
                 continue
-            named = set[str]().union(*(taken.get(place, ()) for place in places))
+            done_kinds = set[str]().union(*(named_kinds.get(place, ()) for place in places))
             members: dict[str, str] = {}
             kinds: dict[str, None] = {}
             for key, identity in steps:
-                held = [
-                    one for one in identity if one[0] not in named and _holds(one[1], run, beside)
+                matches = [
+                    (kind, value)
+                    for kind, value in identity
+                    if kind not in done_kinds and _holds(value, run, beside)
                 ]
-                if held:
-                    members[key] = "; ".join(dict.fromkeys(value for _, value in held))[
-                        :MAX_SHOWN_CHARS
-                    ]
-                    kinds |= dict.fromkeys(kind for kind, _ in held)
+                if matches:
+                    values = dict.fromkeys(value for _, value in matches)
+                    members[key] = "; ".join(values)[:MAX_SHOWN_CHARS]
+                    kinds |= dict.fromkeys(kind for kind, _ in matches)
             if members:
                 for place in places:
-                    taken.setdefault(place, set()).update(kinds)
-                one = NodeSet(kind=", ".join(kinds), value=" ".join(run), members=members)
-                found.append((length, one))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+                    named_kinds.setdefault(place, set()).update(kinds)
+                node_set = NodeSet(kind=", ".join(kinds), value=" ".join(run), members=members)
+                sets_by_length.append((length, node_set))
+    return [node_set for _, node_set in sorted(sets_by_length, key=lambda pair: -pair[0])]
 
 
 def _holds(value: str, run: Sequence[str], beside: Sequence[str]) -> bool:
-    """Returns whether a value holds the words of a run: short words as a whole, `if`
-    only before `nodes`.
+    """Returns whether a value contains the words of a run.
+
+    A run of short words must be the whole type, and be followed by a word such as "nodes": `if`
+    in "if nodes".
     """
     if all(len(word) >= _SHORT for word in run):
-        held = letters(value)
-        named = "".join(run)
-        return named in held or (len(named) > _SHORT and named.removesuffix("s") in held)
+        value_letters = letters(value)
+        joined = "".join(run)
+        return joined in value_letters or (
+            len(joined) > _SHORT and joined.removesuffix("s") in value_letters
+        )
     is_type = (
         bool(beside) and beside[0] in _GENERIC and value.rpartition(".")[2].lower() == "".join(run)
     )
@@ -215,8 +226,8 @@ def _holds(value: str, run: Sequence[str], beside: Sequence[str]) -> bool:
 
 
 def _set_by(stems: frozenset[str], steps: Sequence[Node]) -> list[NodeSet]:
-    """Returns the nodes with a setting that a question names by all words of its name."""
-    found: dict[str, dict[str, str]] = {}
+    """Returns a set for each setting whose name consists of words (stems) of the question."""
+    members_by_name: dict[str, dict[str, str]] = {}
     for node in steps:
         for fact in facts_of(node):
             name = (
@@ -226,5 +237,8 @@ def _set_by(stems: frozenset[str], steps: Sequence[Node]) -> list[NodeSet]:
             )
             label = set(tokenize(words_of(name))) if name else set[str]()
             if label and label <= stems and any(len(stem) >= _SHORT for stem in label):
-                found.setdefault(name, {})[node.key] = fact.text[:MAX_SHOWN_CHARS]
-    return [NodeSet(kind="setting", value=name, members=members) for name, members in found.items()]
+                members_by_name.setdefault(name, {})[node.key] = fact.text[:MAX_SHOWN_CHARS]
+    return [
+        NodeSet(kind="setting", value=name, members=members)
+        for name, members in members_by_name.items()
+    ]

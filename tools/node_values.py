@@ -1,5 +1,5 @@
-"""Finds what nodes are set to: credentials, models, prompts and the like, and the text
-that holds words.
+"""Finds settings of nodes (credentials, models, prompts and others), and the text of a node that
+best matches a question.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SERVES: Mapping[str, tuple[str, ...]] = {
     "tool": ("ai_tool",),
     "memory": ("ai_memory",),
 }
-"""Kinds of nodes that serve another: by the handle they leave by."""
+"""Output handles of nodes that serve another node, by kind."""
 
 _LEAVES: Mapping[str, re.Pattern[str]] = {
     "credential": re.compile(r"^credentials\.\w+|(?:^|\.)(?:credential|broker|server)$"),
@@ -54,8 +54,9 @@ _PIECES = re.compile(r"\n+|(?<=[.!?]) +")
 
 
 def leaves(value: Any) -> Iterator[tuple[str, str]]:
-    """Yield every text, number and switch of JSON data with its dotted path, of a chosen
-    item its name.
+    """Yields each text, number and boolean in JSON data with its dotted path.
+
+    A resource locator of n8n (`__rl`) yields the name of the selected item.
     """
     stack: list[tuple[str, Any]] = [("", value)]
     for _ in range(MAX_LEAVES):
@@ -78,8 +79,9 @@ def leaves(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def values_of(node: Node, kind: str) -> list[str] | None:
-    """Return what a node holds of a kind; None where it holds none, empty where it is one
-    of the kind.
+    """Returns the values of a kind in a node; None if it has none.
+
+    Returns [] if the node itself is of that kind, as a model node without a model name.
     """
     if node.type in NO_STEPS:
         return None
@@ -91,12 +93,12 @@ def values_of(node: Node, kind: str) -> list[str] | None:
     is_store = kind == "table" and _STORE.search(node.type) is not None
     serves = is_store or any(point.id in _SERVES.get(kind, ()) for _, point in node.points("out"))
     pattern = _LEAVES.get(kind)
-    found = (
+    values = (
         []
         if pattern is None
         else [v for path, v in leaves(data) if _is_of(kind, pattern, path, v, node)]
     )
-    return list(dict.fromkeys(value[:MAX_CHARS] for value in found)) or ([] if serves else None)
+    return list(dict.fromkeys(value[:MAX_CHARS] for value in values)) or ([] if serves else None)
 
 
 def _is_of(kind: str, pattern: re.Pattern[str], path: str, value: str, node: Node) -> bool:
@@ -109,18 +111,20 @@ def _is_of(kind: str, pattern: re.Pattern[str], path: str, value: str, node: Nod
 
 
 def schedule_of(kind: str, data: Mapping[str, Any]) -> list[str]:
-    """Return when a node begins by itself: `every day at 02:05`, or the cron expression."""
+    """Returns the schedules of a trigger node, as `every day at 02:05` or a cron expression."""
     parameters = data.get("parameters")
     settings = cast(Mapping[str, Any], parameters) if isinstance(parameters, Mapping) else data
     if not _CLOCK.search(kind):
         return []
     rule = settings.get("rule") or settings.get("triggerTimes") or settings.get("pollTimes")
     groups = cast(Mapping[str, Any], rule).values() if isinstance(rule, Mapping) else ()
-    items = [one for group in groups if isinstance(group, list) for one in cast(list[Any], group)]
-    found = [_interval(cast(Mapping[str, Any], one)) for one in items if isinstance(one, Mapping)]
+    items = [item for group in groups if isinstance(group, list) for item in cast(list[Any], group)]
+    schedules = [
+        _interval(cast(Mapping[str, Any], item)) for item in items if isinstance(item, Mapping)
+    ]
     crontab = settings.get("crontab")
     repeat = settings.get("repeat")
-    return found + [str(crontab)] * bool(crontab) + [f"every {repeat} s"] * bool(repeat)
+    return schedules + [str(crontab)] * bool(crontab) + [f"every {repeat} s"] * bool(repeat)
 
 
 def _interval(item: Mapping[str, Any]) -> str:
@@ -130,9 +134,9 @@ def _interval(item: Mapping[str, Any]) -> str:
         return " ".join(re.findall(r"[A-Z]?[a-z]+", str(mode))).lower()
     unit = str(item.get("field") or "days")
     count = item.get(f"{unit}Interval") or 1
-    said = f"every {unit.removesuffix('s')}" if count == 1 else f"every {count} {unit}"
+    text = f"every {unit.removesuffix('s')}" if count == 1 else f"every {count} {unit}"
     days = item.get("triggerAtDay")
-    said += (
+    text += (
         f" (day {', '.join(map(str, cast(list[Any], days)))})"
         if isinstance(days, list) and days
         else ""
@@ -140,23 +144,24 @@ def _interval(item: Mapping[str, Any]) -> str:
     hour = item.get("triggerAtHour")
     minute = item.get("triggerAtMinute") or 0
     if hour is None and unit in ("minutes", "hours", "seconds"):
-        return said
-    return f"{said} at {hour or 0:0>2}:{minute:0>2}"
+        return text
+    return f"{text} at {hour or 0:0>2}:{minute:0>2}"
 
 
 def best_text(node: Node, words: frozenset[str], limit: int) -> str | None:
-    """Return the sentence or setting of a node that shares most with words (stems); None
-    where none does.
+    """Returns the sentence or setting of a node that shares the most words (stems) with `words`.
+
+    Returns None if no text of the node contains one of them.
     """
 
-    def shared(found: tuple[str, str]) -> tuple[int, int]:
-        return len(words.intersection(tokenize(" ".join(found)))), -len(found[1])
+    def shared(candidate: tuple[str, str]) -> tuple[int, int]:
+        return len(words.intersection(tokenize(" ".join(candidate)))), -len(candidate[1])
 
-    found = [
+    pieces = [
         (path, piece) for path, text in leaves(node.data) for piece in _PIECES.split(text[:20_000])
     ]
-    found += [("", line) for line in (node.process or "")[:20_000].split("\n")]
-    path, piece = max((one for one in found if one[1].strip()), key=shared, default=("", ""))
+    pieces += [("", line) for line in (node.process or "")[:20_000].split("\n")]
+    path, piece = max((pair for pair in pieces if pair[1].strip()), key=shared, default=("", ""))
     if not shared((path, piece))[0]:
         return None
     name = path.removeprefix("parameters.")

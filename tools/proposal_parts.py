@@ -1,4 +1,4 @@
-"""What an action of each kind says: its payload, as a model writes it and as clients know it."""
+"""The payload of each kind of action, as models write it and as clients receive it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tools.schema_values import read_by_schema, schema_of
 
 MAX_COORDINATE = 10_000_000
 AS_STORED: Final = "as stored"
-"""Validation context of an action that was read by its schema before it was stored, and need
-not be again.
+"""Validation context for stored actions: their values were converted by `read_by_schema` before
+they were stored, so this step is skipped.
 """
 
 
@@ -46,10 +46,10 @@ Named = Literal["node", "edge", "type"]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Marks a field that holds keys of nodes or edges, or names of node types;
-    `tools.action_keys` reads it.
+    """Marks a field that holds keys of nodes or edges, or names of node types. Read by
+    `tools.action_keys`.
 
-    `new`: the key of what the action creates. `members`: where the field holds JSON objects, their
+    `new`: the action creates this node or edge. `members`: for a field of JSON objects, the
     members that hold the keys.
     """
 
@@ -64,11 +64,11 @@ EdgeKey = Annotated[KeyText, Names("edge"), Field(description="The _key of list_
 NewEdgeKey = Annotated[KeyText, Names("edge", new=True)]
 TypeKey = Annotated[KeyText, Names("type"), Field(description="A node type of the instructions.")]
 CHOSEN: Any = cast(Any, SkipJsonSchema)()
-"""A field that is chosen when a proposal is made ready for a person; no model sees it."""
+"""Marks a field that is set when a proposal is prepared for review. Models do not see it."""
 
 
 class Part(BaseModel):
-    """Base of all that stands in an action: strict, no unknown field, read by its schema."""
+    """Base of all parts of an action: strict, without unknown fields, values read by its schema."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -89,8 +89,8 @@ class Part(BaseModel):
 
 OBJECT = WithJsonSchema({"type": "object"})
 OBJECTS = WithJsonSchema({"type": "array", "items": {"type": "object"}, "minItems": 1})
-"""What a schema says of nested arguments; no list may be empty. The system prompt tells their
-fields, once for all tools.
+"""Short schemas of nested arguments. Their fields are described once for all tools, in the system
+prompt. Lists must not be empty.
 """
 
 
@@ -128,11 +128,11 @@ class CreateNode(Part):
     data: Annotated[Json, OBJECT] = None
     process: Text | None = None
     frames: Annotated[list[Position] | None, Field(max_length=50), CHOSEN] = None
-    """Notes and groups that grow to hold new nodes."""
+    """Notes and groups that are enlarged to contain the new node."""
 
 
 class EdgeConnection(Part):
-    """An edge between the new node and another: `out` leaves the new node, `in` enters it."""
+    """An edge between the new node and another. Direction `out`: the new node is the source."""
 
     direction: Literal["in", "out"]
     handle_id: Name
@@ -247,7 +247,7 @@ class ReorganizeLayout(Part):
 
 
 FIXED_GRAPH_FIELDS = frozenset({"_key", "workspace", "revision", "createdTime", "lastUpdatedTime"})
-"""Fields of a graph that no file changes."""
+"""Fields of a graph that an import does not change."""
 
 
 def _changeable(fields: dict[str, Any]) -> dict[str, Any]:
@@ -258,11 +258,11 @@ def _changeable(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class ImportFile(Part):
-    """Documents as a file has them, where the graph has them otherwise. No model is offered this.
+    """The differences between a file and a graph. Not offered to models.
 
-    `put_graph` holds fields of the graph itself, null for one that goes; of `sheetsList` only
-    the names that differ. `counted` says in a list how many documents it is about, which are
-    kept apart from it.
+    `put_graph` holds changed fields of the graph itself: null removes a field, and `sheetsList`
+    contains only changed names. `counted` is the number of changed documents in a shortened form
+    for lists, where the documents are stored separately.
     """
 
     file: Annotated[str, AfterValidator(_json)]
@@ -282,9 +282,7 @@ class ImportFile(Part):
 
     @property
     def count(self) -> int:
-        """How many documents it is about; none for a file that was taken over
-        without a question.
-        """
+        """The number of changed documents; 0 for a file that was imported without approval."""
         if self.counted is not None:
             return self.counted
         lists = (

@@ -1,8 +1,8 @@
-"""What a model may propose: ten kinds of action, as they are stored, shown, hashed and
-sent to clients.
+"""The actions that a proposal can consist of, as they are stored, shown, hashed and sent to
+clients.
 
-An action says what is meant, not how it is done: an unset sheet, position or key is chosen later.
-A batch may name the nodes it creates by keys of its own choice, such as `$1`.
+An unset sheet, position or key of an action is chosen later. In a batch, new nodes may be named
+by keys of the model's choice, such as `$1`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tools import proposal_parts
 from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 MAX_BATCH = 200
-WRAPPED = 2  # levels that an action has more than its arguments: itself, and what an import nests
+WRAPPED = 2  # nesting levels of an action in addition to its arguments
 
 
 class MalformedProposal(ValueError):
-    """A stored or edited action does not have the shape of one; `where` is the field."""
+    """Raised when a stored or edited action is invalid. `where` is the path of the field."""
 
     def __init__(self, *, where: str, reason: str) -> None:
         self.where = where
@@ -122,7 +122,7 @@ _READER: TypeAdapter[Action] = TypeAdapter(ProposedAction)
 
 
 def parse_action(raw: Any) -> Action:
-    """Read an action as stored, sent or edited by a person. Raises: MalformedProposal."""
+    """Returns the action in a stored, received or edited document. Raises: MalformedProposal."""
     if isinstance(raw, Action):
         return raw
     if is_deeper(raw, ARGUMENT_LIMITS.depth + WRAPPED):
@@ -133,27 +133,27 @@ def parse_action(raw: Any) -> Action:
         return _READER.validate_python(raw)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        kinds = set(_KINDS)  # the union's tags stand between the real fields
+        kinds = set(_KINDS)  # pydantic puts the tags of the union between the field names
         where = ".".join(str(part) for part in first["loc"] if part not in kinds)
         raise MalformedProposal(where=where[:200], reason=first["msg"]) from exc
 
 
 def to_document(action: Action) -> dict[str, Any]:
-    """Return the action as stored and sent; what is unset is left out. A file's
-    documents are shared.
+    """Returns the action as a JSON document without unset fields.
+
+    The documents of an import are shared with the action, not copied.
     """
     if not isinstance(action, ImportFileAction):
         return action.model_dump(by_alias=True, exclude_none=True)
-    left_out = {
-        "payload": {"put_nodes", "put_edges"}
-    }  # to copy thousands would keep the interpreter
-    document = action.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
+    # Copying thousands of documents would block the event loop.
+    shared_fields = {"payload": {"put_nodes", "put_edges"}}
+    document = action.model_dump(by_alias=True, exclude_none=True, exclude=shared_fields)
     shared = {"putNodes": action.payload.put_nodes, "putEdges": action.payload.put_edges}
     return {**document, "payload": {**document["payload"], **shared}}
 
 
 def single_actions(action: Action, where: str = "") -> Iterator[tuple[str, SingleAction]]:
-    """Yield what an action consists of, batches opened, each with its place, as `actions.2`."""
+    """Yields the single actions of an action or batch, each with its path, as `actions.2`."""
     if not isinstance(action, BatchAction):
         yield where, action
         return
@@ -163,15 +163,15 @@ def single_actions(action: Action, where: str = "") -> Iterator[tuple[str, Singl
 
 
 def canonical_json(value: Any) -> str:
-    """Return a JSON value in its one form: keys sorted, no blanks, whole numbers
+    """Returns the canonical JSON text of a value: sorted keys, no white space, whole numbers
     without a fraction.
     """
     return "".join(_canonical(_plain(value), 4))
 
 
 def _canonical(value: Any, depth: int) -> Iterator[str]:
-    """Yield the parts of the upper levels one by one: all at once would keep the interpreter
-    for too long.
+    """Yields the text in pieces, down to `depth` levels: encoding a large value in one step would
+    block other threads for too long.
     """
     if depth and isinstance(value, dict) and value:
         for mark, (key, item) in zip(
@@ -203,17 +203,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in cast(list[Any], value)]
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # 1.0 comes back as 1 from every JavaScript client
+        return int(value)  # JavaScript clients send 1.0 back as 1
     return value
 
 
 def hash_of(value: Any) -> str:
-    """Return the SHA-256 of a JSON value's canonical form, in hexadecimal."""
+    """Returns the SHA-256 of a JSON value's canonical form, in hexadecimal."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def canonical_hash(action: Action) -> str:
-    """Return what identifies an action whatever the order of its fields."""
+    """Returns the hash of an action, independent of the order of its fields."""
     return hash_of(to_document(action))
 
 
@@ -235,7 +235,7 @@ _SHOWN_PARTS = 5
 
 
 def describe(action: Action) -> str:
-    """Return an action in a few English words, from its fields alone: a model reads its keys."""
+    """Returns a short English description of an action for a model, with keys instead of names."""
     facts: dict[str, Any] = dict(action.payload)
     kind: str = action.type
     if isinstance(action, BatchAction):

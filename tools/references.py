@@ -1,10 +1,10 @@
-"""References by name: expressions and code of n8n call another node by what it is called.
+"""Finds references by name: expressions and code of n8n refer to other nodes by their names.
 
-Understood are `$('Name')`, `$node["Name"]`, `$node.Name` and `$items("Name")`, with `_` for `$` in
-Python, single, double or back quotes, also where the expression stands inside a JSON string and its
-quotes are escaped. Source: n8n, "Reference previous nodes"
-(docs.n8n.io/data/referencing-previous-nodes). Node-RED refers by id. Texts are read once: what no
-quote closes within `MAX_NAME_CHARS` is no reference.
+Recognizes `$('Name')`, `$node["Name"]`, `$node.Name` and `$items("Name")`, with `_` for `$` in
+Python, with single, double or back quotes, also inside a JSON string where the quotes are escaped.
+Each text is read once; a quote that is not closed within `MAX_NAME_CHARS` is no reference.
+Node-RED refers by id. Source: n8n, "Reference previous nodes"
+(docs.n8n.io/data/referencing-previous-nodes).
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from datasources.types import Graph, Node
 from datasources.uses import Path, node_texts
 
 MAX_NAME_CHARS = 2_000
-MAX_PLAIN = 8
-"""Of so few names it is looked first whether a text holds one at all."""
+MAX_PLAIN = 8  # up to this many names, texts without any of them are skipped before parsing
 
-NOTE_TYPE = "note"
-"""A note holds Markdown for people: nothing of it is evaluated."""
+NOTE_TYPE = "note"  # notes hold Markdown for people and are never evaluated
 
 _OPENING = re.compile(
     r"(?<![\w$])[$_](?:(?:node\s{0,20}\[|items\s{0,20}\(|\()\s{0,20}(?P<slashes>\\{0,7})(?P<quote>[\"'`])"
@@ -35,10 +33,11 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameReference:
-    """One reference in a text. `start` and `end` are where its name is written, `name`
-    what it says.
+    """One reference in a text. `start` and `end` delimit the written name; `name` is the name
+    without escapes.
 
-    `quote` is what encloses the name, "" in `$node.Name`; `level` how often the text is escaped.
+    `quote` is the quote character, "" in `$node.Name`. `level` is how many times the quotes are
+    escaped.
     """
 
     start: int
@@ -50,8 +49,8 @@ class NameReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """A mention of a node in a field of another; `path` leads from the node's document
-    to the text.
+    """A reference in a field of the node `node_key`. `path` is the path of the field in the
+    node's document.
     """
 
     node_key: str
@@ -60,28 +59,26 @@ class Reference:
 
 
 def mentions(text: str) -> Iterator[NameReference]:
-    """Yield the names that a text calls nodes by, in order; whether there are such nodes
-    is not asked.
-    """
-    for found in _OPENING.finditer(text):
-        if found["name"]:
-            start, end = found.span("name")
-            yield NameReference(start=start, end=end, name=found["name"], quote="", level=0)
+    """Yields the references in a text, in order. The nodes need not exist."""
+    for match in _OPENING.finditer(text):
+        if match["name"]:
+            start, end = match.span("name")
+            yield NameReference(start=start, end=end, name=match["name"], quote="", level=0)
             continue
-        end = _closing(text, found.end(), found["slashes"] + found["quote"])
+        end = _closing(text, match.end(), match["slashes"] + match["quote"])
         if end is None:
             continue
-        level = (len(found["slashes"]) + 1).bit_length() - 1
-        name = text[found.end() : end]
+        level = (len(match["slashes"]) + 1).bit_length() - 1
+        name = text[match.end() : end]
         for _ in range(level + 1):
             name = _ESCAPED.sub(r"\1", name)
         yield NameReference(
-            start=found.end(), end=end, name=name, quote=found["quote"], level=level
+            start=match.end(), end=end, name=name, quote=match["quote"], level=level
         )
 
 
 def _closing(text: str, start: int, token: str) -> int | None:
-    """Return where the token stands that no further backslash escapes."""
+    """Returns the offset of the closing quote (with its backslashes), or None."""
     end = start
     last = start + MAX_NAME_CHARS
     while (end := text.find(token, end, last)) >= 0:
@@ -95,9 +92,7 @@ def _closing(text: str, start: int, token: str) -> int | None:
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """Return the text with its mentions of the old names written with the new ones, as
-    its quotes need.
-    """
+    """Returns the text with references renamed from old to new names, escaped for their quotes."""
     parts: list[str] = []
     done = 0
     for mention in mentions(text):
@@ -110,7 +105,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
                 new = new.replace("\\", "\\\\").replace(mention.quote, f"\\{mention.quote}")
             new = new.replace("\n", "\\n")
         elif not _IDENTIFIER.fullmatch(new):
-            start -= 1  # the dot goes
+            start -= 1  # replace the dot, too
             new = "['" + new.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "']"
         parts += [text[done:start], new]
         done = mention.end
@@ -118,16 +113,17 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def texts_of(node: Node) -> Iterator[tuple[Path, str]]:
-    """Yield the texts of a node's data and code that may refer to others, each with its path,
-    in no order.
+    """Yields the texts in a node's data and code that may contain references, with their paths.
+
+    The order is undefined. The node's own name is left out.
     """
     if node.type == NOTE_TYPE:
         return
-    yield from (found for found in node_texts(node) if found[0] != ("data", "name"))
+    yield from (entry for entry in node_texts(node) if entry[0] != ("data", "name"))
 
 
 def calls_by_name(graph: Graph) -> bool:
-    """Return whether the nodes of a graph may call each other by name."""
+    """Returns whether the nodes of a graph may refer to each other by name."""
     origin = (graph.metadata or {}).get("origin")
     return graph.category == "n8n" or (
         isinstance(origin, Mapping) and cast(Mapping[str, Any], origin).get("format") == "n8n"
@@ -135,19 +131,18 @@ def calls_by_name(graph: Graph) -> bool:
 
 
 def by_name(graph: Graph, nodes: Iterable[Node]) -> dict[str, Node]:
-    """Return the node that each name means; nothing in a graph whose nodes do not call
-    each other so.
+    """Returns the node that each name refers to; {} if the graph does not use references by name.
 
-    Of several nodes of one name the first that was imported is meant; a note never is.
+    If several nodes share a name, it refers to the first one imported. Notes are left out.
     """
-    found: dict[str, Node] = {}
+    nodes_by_name: dict[str, Node] = {}
     if not calls_by_name(graph):
-        return found
+        return nodes_by_name
     for node in sorted(nodes, key=lambda node: (_copy(node), node.key)):
         name = name_of(node)
         if name is not None and node.type != NOTE_TYPE:
-            found.setdefault(name, node)
-    return found
+            nodes_by_name.setdefault(name, node)
+    return nodes_by_name
 
 
 def _copy(node: Node) -> int:
@@ -157,14 +152,14 @@ def _copy(node: Node) -> int:
 
 
 def name_of(node: Node) -> str | None:
-    """Return the name by which other nodes call a node."""
+    """Returns the name by which other nodes refer to a node; None if it has none."""
     data = node.data
     name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None
     return name if isinstance(name, str) and name else None
 
 
 def references(nodes: Iterable[Node], names: Iterable[str]) -> Iterator[Reference]:
-    """Yield where the nodes refer to one of the names."""
+    """Yields all references in the nodes to one of the names."""
     wanted = frozenset(names)
     plain = None if len(wanted) > MAX_PLAIN or any(map(_SPECIAL.search, wanted)) else wanted
     for node in nodes if wanted else ():

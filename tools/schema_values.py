@@ -1,5 +1,5 @@
-"""Reads arguments by their schema: what a client wrapped in a string becomes what it is,
-null an absence.
+"""Converts arguments to the types of their schema: values that a client sent as a string, and
+nulls in place of missing properties.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ _KIND_OF: Mapping[type[Any], str] = {
 
 @cache
 def schema_of(arguments: type[BaseModel]) -> Schema:
-    """Returns the whole schema of some arguments. All callers share it."""
+    """Returns the complete JSON Schema of a class. The result is cached and shared."""
     return arguments.model_json_schema()
 
 
 def read_by_schema(schema: Schema, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns arguments as their schema wants them, where nothing else can be meant.
+    """Returns arguments converted to the types of their schema, if this is unambiguous.
 
-    A string becomes the one array, object, number or boolean that it holds, where one is wanted and
-    no string is; `null` of an optional property that takes none is its absence, and so is an empty
-    array where one is not allowed. Everything else stays for the check.
-    Source: clients of MCP that send arrays, objects and numbers as JSON strings, null for what is
-    not given; small models that fill in every property.
+    A string with an array, object, number or boolean is converted if the schema allows that type
+    and no string. For an optional property, a `null` that the schema does not allow counts as
+    missing, and so does an empty array if the schema requires items. All other values are left
+    for validation.
+    Source: MCP clients that send arrays, objects and numbers as JSON strings and null for missing
+    values; small models that fill in every property.
     """
     whole = _RootSchema(schema)
     return cast(dict[str, Any], whole.read(schema, dict(values)))
 
 
 class _RootSchema:
-    """A schema whose parts may refer to its definitions."""
+    """A schema with definitions (`$defs`) that its parts may refer to."""
 
     def __init__(self, schema: Schema) -> None:
         self._parts = cast(Mapping[str, Schema], schema.get("$defs") or {})
@@ -66,8 +67,9 @@ class _RootSchema:
         return cast(object, value)
 
     def _object(self, options: list[Schema], value: dict[str, Any]) -> dict[str, Any]:
-        """Returns an object read by the option that it is of: of several, by
-        their constant properties.
+        """Returns an object converted by the one option that matches its constant properties.
+
+        Returns it unchanged if no option matches, or several.
         """
         objects = [
             o for o in options if isinstance(o.get("properties"), Mapping) and _may_be(o, value)
@@ -85,7 +87,7 @@ class _RootSchema:
         return read
 
     def _is_absence(self, schema: Any, value: Any) -> bool:
-        """Returns whether a value of an optional property can only mean that it is not given."""
+        """Returns whether a value of an optional property can only mean that it is missing."""
         if value is None:
             return not self._takes_null(schema)
         arrays = [option for option in self._options(schema) if "array" in _kinds_of(option)]
@@ -97,7 +99,7 @@ class _RootSchema:
         )
 
     def _options(self, schema: Any, level: int = 0) -> Iterator[Schema]:
-        """Yields what a value may be, references and unions resolved."""
+        """Yields the alternatives of a schema, with references and unions resolved."""
         if not isinstance(schema, Mapping) or level > ARGUMENT_LIMITS.depth:
             return
         part = cast(Schema, schema)
@@ -114,12 +116,12 @@ class _RootSchema:
 
 
 def _kinds_of(schema: Schema) -> set[str]:
-    """Returns the types that a schema names, by its values where it has no type."""
+    """Returns the types of a schema; if it has no `type`, those of its `enum` or `const`."""
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind}
     if isinstance(kind, list):
-        return {str(each) for each in cast(list[Any], kind)}
+        return {str(name) for name in cast(list[Any], kind)}
     values = cast(list[Any], schema.get("enum") or ([schema["const"]] if "const" in schema else []))
     return {
         "string" if isinstance(value, str) else "null" if value is None else "other"
@@ -128,7 +130,7 @@ def _kinds_of(schema: Schema) -> set[str]:
 
 
 def _may_be(schema: Schema, value: Mapping[str, Any]) -> bool:
-    """Returns whether the constants of an object's schema are those of a value."""
+    """Returns whether a value does not contradict the constants in an object's schema."""
     properties = cast(Mapping[str, Any], schema["properties"])
     constants = {
         name: cast(Schema, part)["const"]
@@ -139,7 +141,7 @@ def _may_be(schema: Schema, value: Mapping[str, Any]) -> bool:
 
 
 def _held_value(text: str, kinds: set[str]) -> Any:
-    """Returns the one value of these kinds that a string holds, or the string."""
+    """Returns the value of one of these types that a string contains, or else the string."""
     plain = text.strip()
     value: Any = None
     try:
@@ -158,4 +160,4 @@ def _held_value(text: str, kinds: set[str]) -> Any:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -1,11 +1,11 @@
-"""Recognises passwords, tokens and keys in texts and by the names of fields: obvious ones only.
+"""Recognizes obvious passwords, tokens and keys in texts and by the names of fields.
 
-Decision: what people type into a graph is stored as they typed it, for their workflow needs it, and
-so it is in Nodius JSON. A placeholder stands in its place wherever it is read out: to a model, in
-answers of the rules, in lists of what refers to what; and in a file for another tool, which is made
-to be passed on. There credentials are names, as in that tool's own files.
+Decision: secrets in a graph are stored and exported as Nodius JSON unchanged, because the workflow
+needs them. They are replaced by a placeholder in everything that is read: texts for a model,
+answers of the rules, lists of references; and in exports for another tool, which are made to be
+shared. Those contain only the names of credentials, as files of that tool do.
 
-Each pattern reads a text once, whatever stands in it.
+Each pattern reads a text in one pass, whatever its content.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from importlib import resources
 from typing import NamedTuple
 
 PLACEHOLDER = "(secret left out)"
-MIN_CHARS = 8
-"""A shorter text holds no token and no address with a secret in it."""
+MIN_CHARS = 8  # a shorter text cannot contain a token or an address with a secret
 
 _SECRET_FIELD = re.compile(
     r"(password|passwd|passphrase|secret|(secret|api|access|private)key|authorization"
@@ -34,29 +33,29 @@ _TOKEN = re.compile(
     r"|(?:sk|fw|jina|e2b|secret|sb_secret|whsec|lin_oauth)_[A-Za-z0-9]{24,}|ATAT[A-Za-z0-9_=-]{60,}"
     r"|(?:pa|al)-[A-Za-z0-9_-]{40,}|sl\.[A-Za-z0-9_-]{60,}|[sp]k\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{16,}"
     r"|sq0[a-z]{3}-[A-Za-z0-9_-]{20,}|tvly-[A-Za-z0-9_-]{20,}|[0-9a-f]{32}-us[0-9]{1,2}\b)"
-    # Telegram's, which stand behind `/bot` in addresses
+    # Telegram tokens, which follow `/bot` in addresses
     r"|(?<![0-9])[0-9]{6,16}:[A-Za-z0-9_-]{32,}"
 )
 _SIGNED = re.compile(
     r"(?<![A-Za-z0-9_-])([A-Za-z0-9_-]{13,}+)\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{10,}+"
 )
-"""Perhaps a JSON web token: from the beginning of a run of its letters, so that each
-is read once.
+"""A possible JSON Web Token. Matches start at the beginning of a run of its characters, so that
+each character is read once.
 """
 _PREFIX = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]{0,15}[_.-](?=[A-Za-z0-9_.+=-]{16})")
-"""Perhaps the beginning of a token of a published shape."""
+"""A possible prefix of a token format published by its provider."""
 _FIRST_PART = re.compile(r"[A-Za-z][A-Za-z0-9]{0,15}[_.-]")
 _BODY = re.compile(r"[A-Za-z0-9_.+=-]*[A-Za-z0-9_=]")
 _RANDOM = re.compile(r"(?=[A-Za-z]{0,11}[0-9])[A-Za-z0-9]{12}|[A-Za-z0-9]{24}")
-"""Characters that no word has: twelve in a row with a digit, or 24."""
+"""Characters that are not a word: twelve in a row with a digit, or 24."""
 _STAND_IN = re.compile(r"xxxx|\*\*\*|\.\.\.|\byour[ _-]|[_-]here\b", re.IGNORECASE)
-"""What people write where a secret belongs: `sk-xxxxxxxx`, `YOUR_API_KEY`, `token-goes-here`."""
+"""Placeholders that people write for a secret: `sk-xxxxxxxx`, `YOUR_API_KEY`, `token-goes-here`."""
 _HOOK = re.compile(
     r"(hooks\.slack\.com/(?:services|workflows|triggers)/|discord(?:app)?\.com/api/webhooks/[0-9]+/"
     r"|hooks\.zapier\.com/hooks/catch/|hook\.[a-z0-9]{2,8}\.make\.com/|maker\.ifttt\.com/trigger/[^/\s]{1,60}/(?:json/)?with/key/"
     r"|\b(?:AccountKey|SharedAccessKey|SharedSecretKey)=|\.webhook\.office\.com/webhookb2/|api\.telegram\.org/(?:file/)?bot)([A-Za-z0-9_:@/.+=-]{14,})"
 )
-"""Addresses that let in who knows them, and keys of Azure's connection strings."""
+"""Addresses that grant access without further credentials, and keys in Azure connection strings."""
 _PEM = re.compile(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)"
     r"(?:(?:(?!-----)[\s\S]){32,10000}+-----END [A-Z ]{0,40}KEY(?: BLOCK)?-----"
@@ -68,7 +67,8 @@ _LOGIN = re.compile(r"(://[^\s/@:'\"`]*:)([^\s/?#'\"`]+)(?=@)")
 _PARAMETER = re.compile(r"([?&;]([A-Za-z][A-Za-z0-9_.-]{0,60})=)([^\s&;#'\"`<>\\]+)")
 _SIGNATURES = frozenset(("sig", "signature", "pwd", "pass"))
 _KEYS = frozenset(("key", "auth"))
-"""Parameters that hold a secret where their value looks like one: with a digit, and not short."""
+"""URL parameters that are a secret if their value has a digit and at least `_KEY_CHARS` characters.
+"""
 _KEY_CHARS = 8
 REFERENCE = re.compile(
     r"\{\{|%7B%7B|\$\{|\$\(|^\s*$"  # an expression in it; nothing
@@ -79,18 +79,13 @@ REFERENCE = re.compile(
     r"|[\[<{]\s*(?i:your)[ _-]|(?i:\byour[ _-][\w-]{1,60}[_-]here\b)"
     r"|^YOUR[A-Z]{1,40}HERE$|^(?i:undefined|null|none)$"
 )
-"""Values that are no secret: expressions, variables (`$KEY`, `%KEY%`) and what stands in
-for a secret.
-"""
+"""Values that are not a secret: expressions, variables (`$KEY`, `%KEY%`) and placeholders."""
 
-MAX_NAME = 100
-"""What is longer is no field's name; long names are not remembered either."""
+MAX_NAME = 100  # longer names count as harmless and are not cached
 
 
 def is_secret_name(name: str) -> bool:
-    """Say whether a field of this name holds a secret wherever it is met:
-    `apiKey`, `X-API-Key`, …
-    """
+    """Returns whether a field of this name always holds a secret: `apiKey`, `X-API-Key`, …"""
     return len(name) <= MAX_NAME and _names_secret(name)
 
 
@@ -101,7 +96,7 @@ def _names_secret(name: str) -> bool:
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and how many there were."""
+    """A text without its secrets, and the number of secrets replaced."""
 
     text: str
     tokens: int
@@ -109,8 +104,8 @@ class Redacted(NamedTuple):
 
 
 def redacted(text: str) -> Redacted:
-    """Return a text or code with a placeholder for each token, bearer header and
-    secret of an address.
+    """Returns a text with placeholders for tokens, keys, bearer headers and secrets in
+    addresses.
     """
     if len(text) < MIN_CHARS:
         return Redacted(text, 0, 0)
@@ -118,8 +113,8 @@ def redacted(text: str) -> Redacted:
     tokens = 0
 
     def replaced(match: re.Match[str]) -> str:
-        """Keep the first group, which says what stands there, and what only stands in
-        for a secret.
+        """Returns the first group (as `Bearer `) and a placeholder; a placeholder stays as
+        it is.
         """
         nonlocal tokens
         kept = match[1] if match.re.groups else ""
@@ -150,9 +145,9 @@ def redacted(text: str) -> Redacted:
 
 
 def _without_published(text: str) -> tuple[str, int]:
-    """Replace what begins as a token of a published shape and goes on as no word does."""
+    """Replaces tokens that have a published prefix and continue with random characters."""
     parts: list[str] = []
-    done = written = found = 0
+    done = written = replaced = 0
     for match in _PREFIX.finditer(text):
         if match.start() < done or not _begins_token(text, match):
             continue
@@ -163,8 +158,8 @@ def _without_published(text: str) -> tuple[str, int]:
         ):
             parts += (text[written : match.start()], PLACEHOLDER)
             written = done
-            found += 1
-    return ("".join((*parts, text[written:])), found) if found else (text, 0)
+            replaced += 1
+    return ("".join((*parts, text[written:])), replaced) if replaced else (text, 0)
 
 
 def _begins_token(text: str, prefix: re.Match[str]) -> bool:
@@ -173,7 +168,7 @@ def _begins_token(text: str, prefix: re.Match[str]) -> bool:
 
 @cache
 def _beginnings() -> Mapping[str, Sequence[str]]:
-    """Return what tokens begin with, by its first part."""
+    """Returns the published prefixes of tokens, grouped by their first part."""
     by_part: dict[str, list[str]] = {}
     for line in (
         resources.files(__package__ or "tools")
@@ -187,9 +182,7 @@ def _beginnings() -> Mapping[str, Sequence[str]]:
 
 
 def _without_address_secrets(text: str) -> tuple[str, int]:
-    """Replace what lets somebody in at an address: the password before its
-    host, secret parameters.
-    """
+    """Replaces the secrets in addresses: the password before the host, and secret parameters."""
     found = 0
 
     def login(match: re.Match[str]) -> str:

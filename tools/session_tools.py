@@ -1,9 +1,9 @@
-"""The tools that concern the session itself: ask the person, finish a run. They read and
-change no graph.
+"""The tools that control the session: ask the person a question, finish a run, renew embeddings.
+They do not change a graph.
 
-Running one checks what the model wrote and returns it as `data`; the agent does what it says. A
-kind of question is one class below: its fields are the tool's parameters (`MODULES` has the JSON
-Schema of each), `card` is what a client shows, and `check` is what an answer must be.
+The first two only validate the arguments and return them as `data`; the agent carries them out.
+Each kind of question is one class: its fields are the tool's parameters, and `card` is the form
+shown by clients.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from tools.base import Tool, ToolArguments, ToolContext, ToolResult
 from tools.toon import encode
 
 QUESTIONS = "questions"
-"""The feature of a client that can show questions."""
+"""The feature of clients that can show questions."""
 
 MAX_ANSWER = 4_000
 
 Response = str | bool
-"""What a person answers: an option or a text, or yes or no."""
+"""The answer of a person: an option or a text, or True or False for yes or no."""
 
 
 class WrongResponse(ValueError):
-    """An answer is none that the question takes; `allowed` says what it takes."""
+    """Raised when a question does not accept an answer. `allowed` describes the accepted ones."""
 
     def __init__(self, *, allowed: str) -> None:
         self.allowed = allowed
@@ -34,7 +34,7 @@ class WrongResponse(ValueError):
 
 
 class MultipleChoice(ToolArguments):
-    """One of several options; with `other` also a text of one's own."""
+    """A question with several options. With `other`, the person may also write a text."""
 
     question: Annotated[str, Field(min_length=1, max_length=500)]
     options: Annotated[
@@ -61,7 +61,7 @@ class MultipleChoice(ToolArguments):
 
 
 class Validation(ToolArguments):
-    """Yes or no."""
+    """A yes-or-no question."""
 
     message: Annotated[str, Field(min_length=1, max_length=500)]
 
@@ -86,13 +86,13 @@ class AskPerson(ToolArguments):
     @classmethod
     def _of_its_type(cls, value: Any, info: ValidationInfo) -> Any:
         module = MODULES.get(info.data.get("type", ""))
-        # its errors stand under `data`
+        # Validated here so that its errors have a location under `data`.
         return value if module is None else module.model_validate(value)
 
     @property
     def card(self) -> dict[str, Any]:
-        """What a client shows: `text`, the `responses` offered, and the longest
-        `freeText` (0: none).
+        """The form shown by clients: `text`, the offered `responses`, and the maximum length of
+        `freeText` in characters (0 if not allowed).
         """
         return self.data.card
 
@@ -102,15 +102,16 @@ class AskPerson(ToolArguments):
         return self.model_dump(by_alias=True)
 
     def check(self, response: Response) -> None:
-        """Raises: WrongResponse, unless a person may answer this."""
+        """Checks an answer. Raises: WrongResponse if the question does not accept it."""
         card = self.card
-        if any(type(one) is type(response) and one == response for one in card["responses"]):
+        options = card["responses"]
+        if any(type(option) is type(response) and option == response for option in options):
             return
         if isinstance(response, str) and response.strip() and len(response) <= card["freeText"]:
             return
         shown = [
-            "yes" if one is True else "no" if one is False else repr(one)
-            for one in card["responses"]
+            "yes" if option is True else "no" if option is False else repr(option)
+            for option in options
         ]
         free = [f"a text of 1 to {card['freeText']} characters"] if card["freeText"] else []
         raise WrongResponse(allowed=", ".join([*shown, *free]))
@@ -145,7 +146,7 @@ MAX_REPORT = 4_000
 
 
 class FinishAutomation(ToolArguments):
-    """How a run ended. Units: `report` in characters, Markdown."""
+    """The result of a run. `report` is Markdown."""
 
     outcome: Annotated[
         Literal["ok", "findings", "failed"],
@@ -184,8 +185,8 @@ FINISH_AUTOMATION = Tool(
 
 
 Renew = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Queues what is missing or outdated of a graph; returns `nodes`, `missing`,
-`queued` and `model`.
+"""Queues missing and outdated embeddings of a graph. Returns `nodes`, `missing`, `queued` and
+`model`.
 """
 
 
@@ -193,7 +194,7 @@ class RefreshEmbeddings(ToolArguments): ...
 
 
 def refresh_embeddings(renew: Renew) -> Tool[RefreshEmbeddings]:
-    """Return the tool; it changes nothing that people see of a graph."""
+    """Returns the tool that renews embeddings. It changes only vectors."""
 
     async def run(_: RefreshEmbeddings, context: ToolContext) -> ToolResult:
         facts = dict(await renew(context.graph_key))

@@ -1,4 +1,4 @@
-"""Names of time zones, as settings and documents give them."""
+"""Time zone names in settings and documents."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pydantic import AfterValidator
 
 
 def is_time_zone(name: str) -> bool:
-    """Say whether there is a time zone of this IANA name."""
+    """Returns whether `name` is an IANA time zone."""
     try:
         ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # not found, not a name, a folder
+    except (KeyError, ValueError, OSError):  # not found, not a valid name, a folder
         return False
     return True
 
 
 def _checked(name: str) -> str:
     if not is_time_zone(name):
-        raise ValueError("there is no such time zone; use a name as Europe/Paris")
+        raise ValueError("there is no such time zone; use a name such as Europe/Paris")
     return name
 
 

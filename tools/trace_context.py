@@ -1,5 +1,6 @@
-"""The W3C trace context of requests that leave, where a span is recorded. Source:
-W3C Trace Context.
+"""Adds the W3C trace context to outgoing requests while a span is recorded.
+
+Source: W3C Trace Context.
 """
 
 from __future__ import annotations
@@ -10,22 +11,22 @@ from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 PROPAGATOR = TraceContextTextMapPropagator()
-"""Without the baggage of a request, which is no business of a model's server."""
+"""Sends no baggage, which is not meant for the servers of models."""
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers that say to which span a request belongs; none where none is recorded."""
-    found: dict[str, str] = {}
+    """Returns the trace headers of the current span; {} if no span is recorded."""
+    headers: dict[str, str] = {}
     if trace.get_current_span().is_recording():
-        PROPAGATOR.inject(found)
-    return found
+        PROPAGATOR.inject(headers)
+    return headers
 
 
 async def add_trace_headers(request: Any) -> None:
-    """Add these to a request of httpx, as a hook of its client."""
+    """Adds the trace headers to an httpx request. An event hook for httpx clients."""
     for name, value in trace_headers().items():
         request.headers.setdefault(name, value)
 
 
 TRACED: dict[str, Any] = {"event_hooks": {"request": [add_trace_headers]}}
-"""Options of a client of httpx."""
+"""Options for an httpx client that adds the trace headers."""
