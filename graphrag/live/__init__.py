@@ -1,9 +1,9 @@
-"""Live graphs: several people edit one graph at once, nothing acknowledged is lost, the agent
-sees it all.
+"""Live graphs: several people edit one graph at the same time, no acknowledged edit is lost, and
+the agent sees every edit.
 
-From outside: the names of `__all__`, `errors`, `edits` and `instruction_batch` (what an
-edit takes), `live_graph`, `members`, `edit_history`, `merge_remote`, `past_graph`,
-`restoring` and `blame`.
+Other packages import the names of `__all__` and the modules `errors`, `edits` and
+`instruction_batch` (the functions of edits), `live_graph`, `members`, `edit_history`,
+`merge_remote`, `past_graph`, `restoring` and `blame`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who gave each field of a node the value it has, when and why: computed from the history
+"""Finds the author, time and reason of the present value of each field of a node, from the history
 of its graph.
 
-One pass over the history, the latest first. Looked at are the places that each edit names, so the
-work grows with what was changed, not with what the node holds.
+The history is read once, the latest revision first. Only the paths named by each edit are compared,
+so the cost depends on the size of the changes and not on that of the node.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from graphrag.workers import run_limited
 from tools.write_tools.field_changes import value_at
 
 Path = tuple[str, ...]
+# Levels of nesting; deeper fields are treated as one value.
 DEPTH = 4
-"""Fields nested deeper count as a whole."""
 MAX_FIELDS = 500
 _FIXED = frozenset(("_key", "graphKey"))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldBlame:
-    """A field as a path, and the revision that gave it its value."""
+    """A field, given by its path, and the revision that set its value."""
 
     field: Path
     revision: Revision
@@ -39,10 +39,11 @@ class FieldBlame:
 async def blame(
     records: RecordStore, now: Present, node: Node
 ) -> tuple[list[FieldBlame], int | None]:
-    """Return who set each field of a node, and the time before which edits were deleted, if
-    that left gaps.
+    """Returns the origin of each field of a node and, if some are missing, the time of the oldest
+    stored edit.
 
-    A field whose value is older than the history is left out. Raises: SourceError.
+    Omits fields whose value is older than the history. The time is None if nothing is missing or no
+    edits were deleted. Raises: SourceError.
     """
     origins = await run_limited(_Origins, now, node)
     history = Revisions(records, now.state.graph.key, now.unsaved, with_undo=True)
@@ -51,48 +52,49 @@ async def blame(
     async with aclosing(history.newest_first(node=node.key)) as revisions:
         async for revision in revisions:
             count += 1
-            if count > MOST or not origins.left:
+            if count > MOST or not origins.remaining:
                 break
             if now.holds(revision):
                 batch.append(revision)
             if len(batch) == AT_ONCE:
-                await run_limited(origins.take_back, batch)
+                await run_limited(origins.undo, batch)
                 batch = []
-    await run_limited(origins.take_back, batch)
-    return sorted(
-        origins.found, key=lambda one: one.field
-    ), history.cut_at if origins.left else None
+    await run_limited(origins.undo, batch)
+    blames = sorted(origins.blames, key=lambda field_blame: field_blame.field)
+    return blames, history.cut_at if origins.remaining else None
 
 
 class _Origins:
-    """The fields of a node whose origin is not known yet (`left`) and those `found`."""
+    """The fields of a node without a known origin (`remaining`), and the `blames` of the others."""
 
     def __init__(self, now: Present, node: Node) -> None:
         self._key = node.key
         self._rewound = Rewound(now.state.graph, {node.key: node}, {})
-        self.left = dict.fromkeys(islice(_fields(plain(node)), MAX_FIELDS))
-        self.found: list[FieldBlame] = []
+        self.remaining = dict.fromkeys(islice(_fields(plain(node)), MAX_FIELDS))
+        self.blames: list[FieldBlame] = []
         self._below: dict[Path, list[Path]] = {}
-        for field in self.left:
+        for field in self.remaining:
             for end in range(len(field) + 1):
                 self._below.setdefault(field[:end], []).append(field)
 
-    def take_back(self, revisions: Sequence[Revision]) -> None:
-        """Take revisions of the node back, the latest first; what each had changed has
-        its origin there.
+    def undo(self, revisions: Sequence[Revision]) -> None:
+        """Undoes revisions of the node, the latest first, and records them as the origin of the
+        fields that they changed.
         """
         for revision in revisions:
             for path in [()] if revision.kind == "created" else self._changed(revision):
-                self._found_at(path, revision)
-            if not self.left:
+                self._set_origin(path, revision)
+            if not self.remaining:
                 return
 
-    def _found_at(self, path: Path, revision: Revision) -> None:
-        """Note the origin of the fields at a path, below it, and of one that holds it."""
+    def _set_origin(self, path: Path, revision: Revision) -> None:
+        """Records the origin of the fields at a path, of those below it, and of those that contain
+        it.
+        """
         for field in (*self._below.pop(path, ()), *(path[:end] for end in range(len(path)))):
-            if field in self.left:
-                del self.left[field]
-                self.found.append(FieldBlame(field, revision))
+            if field in self.remaining:
+                del self.remaining[field]
+                self.blames.append(FieldBlame(field, revision))
 
     def _changed(self, revision: Revision) -> Iterator[Path]:
         after = self._rewound.nodes.get(self._key)
@@ -105,26 +107,25 @@ class _Origins:
             return
         old = plain(before)
         new = plain(after)
-        for path in _named(revision, self._key):
-            one = {"": value_at(old, path)}
-            other = {"": value_at(new, path)}
-            if one[""] is None and other[""] is None:  # a field without a value came or went
+        for path in _changed_paths(revision, self._key):
+            old_value = {"": value_at(old, path)}
+            new_value = {"": value_at(new, path)}
+            # A field whose value is None was added or removed.
+            if old_value[""] is None and new_value[""] is None:
                 yield path
-            for change in field_changes(one, other):
+            for change in field_changes(old_value, new_value):
                 yield (*path, *change.path[1:])
 
 
-def _named(revision: Revision, key: str) -> set[Path]:
-    """Return the places at which a revision can have changed a node; of a list the whole."""
+def _changed_paths(revision: Revision, key: str) -> set[Path]:
+    """Returns the paths at which a revision may have changed a node; a list counts as one value."""
     entries = revision.edit.entries if revision.edit is not None else ()
     if revision.edit is None or any("nodes" in entry for entry in entries):
         return {()}
-    own = (one for one in entries if one.get("nodeId") == key)
-    undoing = (each for one in own for each in one.get("reversedInstruction") or ())
-    places = (
-        place for each in undoing for place in (each.get("p"), each.get("d")) if place is not None
-    )
-    return {tuple(takewhile(lambda part: not part.isdigit(), place)) for place in places}
+    updates = (entry for entry in entries if entry.get("nodeId") == key)
+    instructions = (i for entry in updates for i in entry.get("reversedInstruction") or ())
+    paths = (path for i in instructions for path in (i.get("p"), i.get("d")) if path is not None)
+    return {tuple(takewhile(lambda part: not part.isdigit(), path)) for path in paths}
 
 
 def _fields(value: Mapping[str, Any], path: Path = ()) -> Iterator[Path]:

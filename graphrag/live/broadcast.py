@@ -1,6 +1,6 @@
-"""Describes changes that no editor asked for as messages to editors and as history entries.
+"""Describes changes that no editor requested, as messages to editors and as entries of the history.
 
-Such are approvals, undos, and what other programs store.
+Such changes are approvals, undos, and writes of other programs.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from tools.write_tools.field_changes import json_document
 E = TypeVar("E", Node, Edge)
 
 
-def described(before: Readable, changes: Changes) -> Edit:
-    """Return the messages and the history entries of changes that are not made yet.
+def edit_of_changes(before: Readable, changes: Changes) -> Edit:
+    """Returns the messages and the history entries of changes that are not applied yet.
 
-    That a graph was renamed stands in the audit log alone: editors do not do it.
+    A new name of the graph has no history entry, only one in the audit log: editors cannot rename a
+    graph.
     """
     graph = changes.graph or before.graph
     old_sheets = before.graph.sheets_list
     new_sheets = graph.sheets_list
-    made = [
+    sheet_edits = [
         of_sheet("Create", key, name)
         if key not in old_sheets
         else of_sheet("Rename", key, name, previousName=old_sheets[key])
         for key, name in new_sheets.items()
         if old_sheets.get(key) != name
     ]
-    messages: list[tuple[Message, Sheets]] = [(message, None) for message, _ in made]
-    history = [entry for _, entry in made]
+    messages: list[tuple[Message, Sheets]] = [(message, None) for message, _ in sheet_edits]
+    history = [entry for _, entry in sheet_edits]
     if graph.name != before.graph.name:
         messages.append(({"type": "renameGraph", "name": graph.name}, None))
     nodes = _Sorted({key: (before.node(key), node) for key, node in changes.nodes.items()})
@@ -46,18 +47,18 @@ def described(before: Readable, changes: Changes) -> Edit:
     edges.renew(
         {edge.key: edge for node in nodes.gone for edge in before.edges_of(node.key)}, changes
     )
-    for sheet, (of_nodes, of_edges) in _by_sheet(nodes.gone, edges.gone):
-        messages.append((deleted(sheet, of_nodes, of_edges), frozenset((sheet,))))
-    for sheet, (of_nodes, of_edges) in _by_sheet(nodes.new, edges.new):
-        # Nobody is on a sheet that is made here: what is on it goes to all.
+    for sheet, (sheet_nodes, sheet_edges) in _by_sheet(nodes.gone, edges.gone):
+        messages.append((deleted(sheet, sheet_nodes, sheet_edges), frozenset((sheet,))))
+    for sheet, (sheet_nodes, sheet_edges) in _by_sheet(nodes.new, edges.new):
+        # No editor has opened a new sheet yet, so its elements are sent to all editors.
         to = frozenset((sheet,)) if sheet in old_sheets else None
-        messages.append((created(sheet, of_nodes, of_edges), to))
+        messages.append((created(sheet, sheet_nodes, sheet_edges), to))
     history += entries("Delete", nodes.gone, edges.gone) + entries("Create", nodes.new, edges.new)
     for kind, pairs in (("node", nodes.changed), ("edge", edges.changed)):
-        found = [step for old, new in pairs for step in _steps(kind, old, new)]
-        for sheet in sorted({asked["sheetId"] for asked, _ in found}):
-            messages += in_messages([asked for asked, _ in found if asked["sheetId"] == sheet])
-        history += [entry for _, entry in found]
+        steps = [step for old, new in pairs for step in _steps(kind, old, new)]
+        for sheet in sorted({instruction["sheetId"] for instruction, _ in steps}):
+            messages += in_messages([i for i, _ in steps if i["sheetId"] == sheet])
+        history += [entry for _, entry in steps]
     for message, entry in [
         of_sheet("Delete", k, n) for k, n in old_sheets.items() if k not in new_sheets
     ]:
@@ -67,8 +68,8 @@ def described(before: Readable, changes: Changes) -> Edit:
 
 
 class _Sorted(Generic[E]):
-    """Documents that came, went and changed; one that went to another sheet did both
-    of the first.
+    """Deleted, new and changed documents. One that moved to another sheet counts as deleted and
+    new.
     """
 
     def __init__(self, pairs: Mapping[str, tuple[E | None, E | None]]) -> None:
@@ -82,7 +83,9 @@ class _Sorted(Generic[E]):
         self.new = [new for key, (_, new) in pairs.items() if new is not None and key not in stays]
 
     def renew(self, carried: Mapping[str, E], changes: Changes) -> None:
-        """Delete and create again the edges that a client removes together with a deleted node."""
+        """Deletes and creates again the edges that a client removes together with a deleted
+        node.
+        """
         kept = [edge for key, edge in carried.items() if key not in changes.edges]
         again = [pair for pair in self.changed if pair[0].key in carried]
         self.changed = [pair for pair in self.changed if pair[0].key not in carried]
@@ -93,16 +96,16 @@ class _Sorted(Generic[E]):
 def _by_sheet(
     nodes: list[Node], edges: list[Edge]
 ) -> list[tuple[str, tuple[list[Node], list[Edge]]]]:
-    found = defaultdict[str, tuple[list[Node], list[Edge]]](lambda: ([], []))
+    sheets = defaultdict[str, tuple[list[Node], list[Edge]]](lambda: ([], []))
     for node in nodes:
-        found[node.sheet][0].append(node)
+        sheets[node.sheet][0].append(node)
     for edge in edges:
-        found[edge.sheet][1].append(edge)
-    return sorted(found.items(), key=lambda one: one[0])
+        sheets[edge.sheet][1].append(edge)
+    return sorted(sheets.items(), key=lambda item: item[0])
 
 
 def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message, Message]]:
-    """Return for each field that changed the instruction to send and the entry to keep."""
+    """Returns the instruction to send and the history entry of each changed field."""
     before = json_document(old)
     after = json_document(new)
     place = {"sheetId": new.sheet, f"{kind}Id": new.key}
@@ -114,9 +117,9 @@ def _steps(kind: str, old: Node | Edge, new: Node | Edge) -> list[tuple[Message,
             and orjson.dumps(before[name]) == orjson.dumps(after[name])
         ):
             continue
-        asked = _put(name, after)
-        entry = update_entry(new, after, asked, [_put(name, before)])
-        steps.append(({"i": asked.to_document(), **place}, entry))
+        instruction = _put(name, after)
+        entry = update_entry(new, after, instruction, [_put(name, before)])
+        steps.append(({"i": instruction.to_document(), **place}, entry))
     return steps
 
 

@@ -1,7 +1,7 @@
-"""Stores and reads the history of live edits: what each accepted request of an editor did.
+"""Stores and reads the history of live edits: the effect of each accepted request of an editor.
 
-A record of history holds what one save stored. The entries of one request share their time, which
-no other request of the graph has: that is the edit's id.
+A history record holds the entries of one save. The entries of one request have the same time, which
+no other request of the graph has; it is the id of the edit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datasources.base import RecordStore, RecordWrite
 from datasources.types import Edge, Node
 from graphrag.changes.change_set import invert
 from graphrag.changes.draft import GraphDraft
-from graphrag.live.broadcast import described
+from graphrag.live.broadcast import edit_of_changes
 from graphrag.live.edits import Edit, check_document
 from graphrag.live.errors import EditRefused
 from graphrag.live.history_entries import Entry, document_edits
@@ -26,15 +26,18 @@ from tools.write_tools.field_changes import json_document
 
 KIND = "history"
 TOTAL = "totalBytes"
+# Maximum number of history records searched for a person's next undo.
 SEARCHED = 200
-"""Records of history in which a person's next undo is looked for."""
+# Number of records read at once; a record may be large.
 PAGE = 32
-"""Records that are read at once: one may be large."""
 MAX_ID_CHARS = 16
+# Allowed difference, for each entry, between the bytes counted at its creation and those in its
+# record.
 SLACK_BYTES = 2
-"""Of an entry, by which the bytes counted when it was made and those of its record may differ."""
 
+# Maximum number of conflicts in a message.
 MAX_SHOWN = 5
+# The field with the id of the undone edit.
 TAKES_BACK = "takesBack"
 UNDO, REDO = "undo", "redo"
 _KEYS = ("nodes", "edges")
@@ -53,23 +56,21 @@ class PastEdit:
     is_saved: bool
     entries: tuple[Entry, ...]
     undoes: str | None = None
+    # UNDO or REDO for the edit of an undo or redo, otherwise None.
     by: str | None = None
-    """UNDO or REDO, where it was made by one."""
 
     def steps(self) -> list[dict[str, Any]]:
-        """Return what was done, without the documents: each step's type, its keys, the
-        field or name.
-        """
+        """Returns the type, the keys, and the field or name of each step, without the documents."""
         return [_step(entry) for entry in self.entries]
 
 
 def history_write(
     graph_key: str, entries: Sequence[Entry], *, total_bytes: int
 ) -> list[RecordWrite]:
-    """Return the record of what was done since the last save; none for nothing.
+    """Returns the record of the edits since the last save, as a list that is empty without edits.
 
-    `total_bytes` is how much history the graph has had so far: the difference between two records
-    is how much is stored between them.
+    `total_bytes` is the size of the whole history so far: the difference between two records is the
+    size of those between them.
     """
     if not entries:
         return []
@@ -86,9 +87,10 @@ def history_write(
 
 
 def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
-    """Undo an edit, all of it or nothing. `by` is UNDO or REDO, or None where it was named.
+    """Undoes an edit completely or not at all. `by` is UNDO or REDO, None for an edit chosen by its
+    id.
 
-    Raises: EditRefused where a later change rests on it.
+    Raises: EditRefused if later changes depend on the edit.
     """
     trial = GraphDraft(draft)
     conflicts = invert(document_edits(draft.graph.key, past.entries), trial)
@@ -100,7 +102,7 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
         for key, document in documents.items():
             if document is not None:
                 check_document(model, json_document(document), f"history.{key}")
-    edit = described(draft, changes)
+    edit = edit_of_changes(draft, changes)
     draft.add(changes)
     marks = {TAKES_BACK: past.id} if by is None else {TAKES_BACK: past.id, "by": by}
     return replace(edit, history=tuple({**entry, **marks} for entry in edit.history))
@@ -109,38 +111,38 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
 async def find_edit(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], edit_id: str
 ) -> PastEdit | None:
-    """Return an edit by its id, or nothing. Raises: SourceError."""
+    """Returns the edit with an id, None if there is none. Raises: SourceError."""
     if not (edit_id.isascii() and edit_id.isdigit() and len(edit_id) < MAX_ID_CHARS):
         return None
     stored = await records.query(
         KIND, {"graphKey": graph_key}, order_by="timestamp", at_least=int(edit_id), limit=1
     )
     saved = [entry for record in stored for entry in record.data["history"]]
-    found = [*_grouped(saved, is_saved=True), *_grouped(unsaved, is_saved=False)]
-    return next((edit for edit in found if edit.id == edit_id), None)
+    edits = [*_grouped(saved, is_saved=True), *_grouped(unsaved, is_saved=False)]
+    return next((edit for edit in edits if edit.id == edit_id), None)
 
 
 async def next_to_undo(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], user_id: str, *, redo: bool
 ) -> PastEdit | None:
-    """Return the edit that a person's undo undoes next, or with `redo` the undo that is undone.
+    """Returns the edit that a person's next undo undoes or, with `redo`, the undo to be undone.
 
-    An edit counts unless a later edit that counts undoes it. An undo undoes the person's latest
-    edit that counts and is no undo; a redo their latest undo that counts, while they made no other
-    edit after it.
+    An edit is effective unless a later effective edit undoes it. An undo applies to the person's
+    latest effective edit that is no undo; a redo to their latest effective undo, if they made no
+    other edit after it.
     Raises: SourceError.
     """
-    taken: set[str] = set()
+    undone: set[str] = set()
     async for edit in edits_newest_first(records, graph_key, unsaved, most=SEARCHED):
-        counts = edit.id not in taken
+        is_effective = edit.id not in undone
         is_own = edit.user_id == user_id
-        if counts and edit.undoes is not None:
-            taken.add(edit.undoes)
+        if is_effective and edit.undoes is not None:
+            undone.add(edit.undoes)
         if not is_own:
             continue
         if redo and edit.by is None:
             return None
-        if counts and (edit.by == UNDO if redo else edit.by != UNDO):
+        if is_effective and (edit.by == UNDO if redo else edit.by != UNDO):
             return edit
     return None
 
@@ -153,18 +155,19 @@ async def edits_newest_first(
     most: int | None = None,
     on_end: Callable[[bool], None] | None = None,
 ) -> AsyncGenerator[PastEdit]:
-    """Yield the edits of a graph, of at most so many records; reads only as much as is asked for.
+    """Yields the edits of a graph from at most `most` records, which are read as the iteration
+    needs them.
 
-    `on_end` gets at the end whether older ones were deleted. Raises: SourceError.
+    Calls `on_end` at the end with True if older edits were deleted. Raises: SourceError.
     """
-    seen: set[str] = set()  # a save meanwhile stores what was unsaved
+    seen: set[str] = set()  # unsaved edits may be saved during the iteration
     for edit in reversed(_grouped(unsaved, is_saved=False)):
         seen.add(edit.id)
         yield edit
     end: int | None = None
     read, last = 0, None
     for limit in chain((1, 8), repeat(PAGE)):
-        found = await records.query(
+        page = await records.query(
             KIND,
             {"graphKey": graph_key},
             order_by="timestamp",
@@ -172,41 +175,40 @@ async def edits_newest_first(
             descending=True,
             limit=limit,
         )
-        for record in found:
+        for record in page:
             await asyncio.sleep(0)  # a record may hold thousands of edits
             for edit in reversed(_grouped(record.data["history"], is_saved=True)):
                 if edit.id not in seen:
                     yield edit
-        last = found[-1] if found else last
-        read += len(found)
-        if len(found) < limit or (most is not None and read >= most):
+        last = page[-1] if page else last
+        read += len(page)
+        if len(page) < limit or (most is not None and read >= most):
             break
-        end = int(found[-1].data["timestamp"]) - 1
-    if (
-        on_end is not None
-    ):  # more was taken in until the oldest than it holds: there were others before it
+        end = int(page[-1].data["timestamp"]) - 1
+    if on_end is not None:
+        # If the total at the oldest record exceeds its own size, earlier records were deleted.
         history = last.data["history"] if last else ()
-        held = len(orjson.dumps(history)) + SLACK_BYTES * len(history)
-        on_end(last is not None and int(last.data.get(TOTAL, 0)) > held)
+        size = len(orjson.dumps(history)) + SLACK_BYTES * len(history)
+        on_end(last is not None and int(last.data.get(TOTAL, 0)) > size)
 
 
 def _grouped(entries: Iterable[Entry], *, is_saved: bool) -> list[PastEdit]:
-    found: list[PastEdit] = []
+    edits: list[PastEdit] = []
     for at, group in groupby(entries, key=lambda entry: int(entry["timestamp"])):
-        own = tuple(group)
-        back = own[0].get(TAKES_BACK)
-        found.append(
+        edit_entries = tuple(group)
+        undoes = edit_entries[0].get(TAKES_BACK)
+        edits.append(
             PastEdit(
                 id=str(at),
                 at=at,
-                user_id=str(own[0].get("userId", "")),
+                user_id=str(edit_entries[0].get("userId", "")),
                 is_saved=is_saved,
-                entries=own,
-                undoes=None if back is None else str(back),
-                by=own[0].get("by"),
+                entries=edit_entries,
+                undoes=None if undoes is None else str(undoes),
+                by=edit_entries[0].get("by"),
             )
         )
-    return found
+    return edits
 
 
 def _step(entry: Entry) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Carries out editors' requests one after another: tried, journalled,
-committed, answered, broadcast.
+"""Executes the requests of editors in order: tries, journals, commits, answers and broadcasts them.
 
-A request waits in a queue. The writer takes all that wait, tries each on a draft of the graph (in a
-thread; one that is refused changes nothing), writes the accepted ones to the journal at once, and
-only then commits, answers and broadcasts them. So an answer means: this survives a crash.
+Requests wait in a queue. The writer takes all waiting requests, tries each on a draft of the graph
+(in a thread; a refused request changes nothing), and writes the accepted ones to the journal in one
+write. Then it commits, answers and broadcasts them. So an answered request survives a crash.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
+# Maximum number of requests in one write to the journal.
 BATCH = 200
+# A write to the journal takes no further request beyond this size.
 BATCH_BYTES = 8_000_000
-"""Requests that one write to the journal takes in, and after how many bytes it takes no more."""
 
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="live-edit")
 
@@ -40,11 +40,11 @@ Work = Callable[[GraphDraft], Edit]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedEdit:
-    """An accepted request: its time, the live revision after it, and the messages as
-    others get them.
+    """An accepted request: its time, the live revision after it, and the messages sent to other
+    editors.
 
-    `message` is all of it in one, where an editor asked for it. Units: `size` in
-    bytes of the journal.
+    `message` describes all of it in one message, if an editor requested it. Units: `size` in bytes
+    of the journal.
     """
 
     timestamp: int
@@ -56,8 +56,8 @@ class AppliedEdit:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """What somebody asked for, and how it went on the draft: the entry to store, or
-    why it is refused.
+    """A request with the outcome of trying it on the draft: the entry to store, or the reason of a
+    refusal.
     """
 
     work: Work
@@ -77,9 +77,9 @@ class _Request:
 
 
 class Writer:
-    """Changes a working copy on behalf of editors, alone; holds `lock` while it does.
+    """Changes a working copy for editors, as its only writer; holds `lock` meanwhile.
 
-    `on_kept` is called after changes were made, `on_lost` when another server took the graph over.
+    Calls `on_kept` after changes, and `on_lost` if another server took the graph over.
     """
 
     def __init__(
@@ -113,36 +113,36 @@ class Writer:
         self._task = asyncio.create_task(self._work_on())
 
     async def stop(self) -> None:
-        """Stop for good; what still waits is refused."""
+        """Stops the writer and refuses the waiting requests."""
         await end_tasks(self._task)
         self._fail(self._queue, self._refusal or self._interrupted())
 
     def refuse(self, exc: Exception) -> None:
-        """Refuse from now on whatever is asked."""
+        """Refuses all further requests with this error."""
         self._refusal = self._refusal or exc
         self._wake.set()
 
     async def ask(self, work: Work, user_id: str, sender: Member | None) -> AppliedEdit:
-        """Have a request carried out. Raises: what refuses it, EditNotKept; then nothing of
-        it was done.
+        """Executes a request. Raises EditNotKept or the error that refuses the request; it then has
+        no effect.
         """
         if len(self._queue) >= self._pending:
-            raise EditNotKept(graph_key=self._copy.graph_key, reason="too many changes wait")
+            raise EditNotKept(graph_key=self._copy.graph_key, reason="too many changes are waiting")
         request = _Request(work, user_id, sender)
         self._queue.append(request)
         self._wake.set()
         return await request.done
 
-    async def carry_out_all(self) -> None:
-        """Carry out what waits; the caller holds the lock. Saves that fall due on the way
-        hold it up.
+    async def execute_all(self) -> None:
+        """Executes the waiting requests; the caller holds the lock. Saves that become due
+        delay it.
         """
         while self._queue:
             batch = self._queue[:BATCH]
             self._queue = self._queue[BATCH:]
             try:
-                await self._carry_out(batch)
-            except Exception as exc:  # what nobody foresaw must not stop the editing
+                await self._execute(batch)
+            except Exception as exc:  # an unexpected error must not stop the writer
                 log.exception("edits_failed")
                 self._fail(batch, exc)
             finally:
@@ -153,23 +153,25 @@ class Writer:
             await self._wake.wait()
             self._wake.clear()
             async with self._lock:
-                await self.carry_out_all()
+                await self.execute_all()
 
-    async def _carry_out(self, batch: list[_Request]) -> None:
-        """Carry out requests; what is too much for one write is taken from `batch` and waits on."""
+    async def _execute(self, batch: list[_Request]) -> None:
+        """Executes requests; those beyond the size of one write are removed from `batch` and queued
+        again.
+        """
         if self._refusal is not None:
             self._fail(batch, self._refusal)
             return
-        asked = [request for request in batch if not request.done.done()]
-        tried = await asyncio.get_running_loop().run_in_executor(_THREADS, self._tried, asked)
-        left = asked[len(tried) :]
-        batch[:] = [request for request in batch if request not in left]
-        self._queue[:0] = left
-        for one in tried:
-            if one.error is not None:
-                one.fail(one.error)
+        pending = [request for request in batch if not request.done.done()]
+        tried = await asyncio.get_running_loop().run_in_executor(_THREADS, self._try_batch, pending)
+        remaining = pending[len(tried) :]
+        batch[:] = [request for request in batch if request not in remaining]
+        self._queue[:0] = remaining
+        for request in tried:
+            if request.error is not None:
+                request.fail(request.error)
         try:
-            await self._store([one.entry for one in tried if one.entry is not None])
+            await self._store([request.entry for request in tried if request.entry is not None])
         except LiveElsewhere as exc:
             self._fail(batch, exc)
             self._on_lost()
@@ -180,23 +182,25 @@ class Writer:
                 batch, EditNotKept(graph_key=self._copy.graph_key, reason=type(exc).__name__)
             )
             return
-        for one in tried:
-            self._publish(one)
-        if any(one.entry for one in tried):
+        for request in tried:
+            self._publish(request)
+        if any(request.entry for request in tried):
             await self._on_kept()
 
-    def _publish(self, one: _Request) -> None:
-        """Answer a request that was carried out, and broadcast what it did."""
-        for broadcast in one.entry.broadcasts if one.entry is not None else ():
-            self._room.send(broadcast, one.sender)
-        if not one.done.done():
-            one.done.set_result(
+    def _publish(self, request: _Request) -> None:
+        """Answers an executed request and broadcasts its messages."""
+        for broadcast in request.entry.broadcasts if request.entry is not None else ():
+            self._room.send(broadcast, request.sender)
+        if not request.done.done():
+            request.done.set_result(
                 AppliedEdit(
-                    timestamp=self._room.latest if one.entry is None else one.entry.timestamp,
+                    timestamp=self._room.latest
+                    if request.entry is None
+                    else request.entry.timestamp,
                     revision=self._copy.revision,
-                    message=one.message,
-                    messages=one.messages,
-                    size=0 if one.entry is None else len(one.entry.text),
+                    message=request.message,
+                    messages=request.messages,
+                    size=0 if request.entry is None else len(request.entry.text),
                 )
             )
 
@@ -211,48 +215,50 @@ class Writer:
         finally:
             self._watch.journalled(len(entries), time.perf_counter() - began, ok=is_stored)
 
-    def _tried(self, batch: Sequence[_Request]) -> list[_Request]:
-        """Try each request on what the ones before it leave, until they are enough for one write.
+    def _try_batch(self, batch: Sequence[_Request]) -> list[_Request]:
+        """Tries each request on the result of those before it, up to the size of one write.
 
-        Runs in a thread, while the lock is held: nothing changes the graph meanwhile.
+        Runs in a thread while the lock is held, so nothing changes the graph meanwhile.
         """
         draft = GraphDraft(self._copy.state)
-        known = self._copy.base.copied()
+        base = self._copy.base.copied()
         tried: list[_Request] = []
         size = 0
-        for one in batch:
-            tried.append(one)
+        for request in batch:
+            tried.append(request)
             try:
-                self._try(one, draft, known)
-            except Exception as exc:  # noqa: BLE001 - whatever it is goes to who asked; the others go on
-                one.error = exc
-            size += len(one.entry.text) if one.entry is not None else 0
+                self._try(request, draft, base)
+            except Exception as exc:  # noqa: BLE001 - the requester gets it; others continue
+                request.error = exc
+            size += len(request.entry.text) if request.entry is not None else 0
             if size >= BATCH_BYTES:
                 break
         return tried
 
-    def _try(self, one: _Request, draft: GraphDraft, known: PendingBase) -> None:
-        """Carry a request out on the draft. Raises: what refuses it; then the
-        draft is as before.
+    def _try(self, request: _Request, draft: GraphDraft, base: PendingBase) -> None:
+        """Executes a request on the draft. Raises the error that refuses it; the draft is then
+        unchanged.
         """
         trial = GraphDraft(draft)
-        user = one.user_id
-        edit = one.work(trial)
+        user = request.user_id
+        edit = request.work(trial)
         changes = trial.changes()
-        one.messages = tuple(self._room.stamped(message, user) for message, _ in edit.broadcasts)
-        one.message = {**(one.messages[-1] if one.messages else {}), **edit.message}
+        request.messages = tuple(
+            self._room.stamped(message, user) for message, _ in edit.broadcasts
+        )
+        request.message = {**(request.messages[-1] if request.messages else {}), **edit.message}
         if not changes:
             return
-        at = one.message["timestamp"]
+        at = request.message["timestamp"]
         broadcasts = tuple(
-            map(Broadcast.of, one.messages, (sheets for _, sheets in edit.broadcasts))
+            map(Broadcast.of, request.messages, (sheets for _, sheets in edit.broadcasts))
         )
-        one.entry = JournalEntry(
+        request.entry = JournalEntry(
             user_id=user,
             timestamp=at,
             broadcasts=broadcasts,
             changes=changes,
-            base=known.note(changes, draft),
+            base=base.note(changes, draft),
             history=tuple({**entry, "userId": user, "timestamp": at} for entry in edit.history),
         ).encoded()
         draft.add(changes)

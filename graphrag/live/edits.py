@@ -1,6 +1,6 @@
-"""What editors ask of a live graph, checked and carried out on a draft: all of a request or none.
+"""The edits of a live graph, checked and applied to a draft, each completely or not at all.
 
-Each function changes the draft it is given, or raises and the draft is thrown away.
+Each function changes the given draft, or raises an error, after which the draft is discarded.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from tools.write_tools.field_changes import json_document
 D = TypeVar("D", bound=Document)
 E = TypeVar("E", Node, Edge)
 Message = dict[str, Any]
+# The sheets that a message concerns, None for all.
 Sheets = frozenset[str] | None
-"""The sheets that a message is about; None: all."""
 
+# Maximum number of nodes and edges that one request creates or deletes.
 MAX_ELEMENTS = 5_000
-"""Nodes and edges that one request may create or delete."""
 
 MAX_ELEMENT_BYTES = 2_000_000
 MAX_SHEETS = 200
@@ -34,10 +34,10 @@ MAX_NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What was done: the message for the others, on which sheets (None: on all), and
-    the history entries.
+    """An edit: the message to the other editors, the sheets that it concerns (None: all), and the
+    history entries.
 
-    `others` are the messages for them where one cannot say it.
+    `others` are the messages to other editors if one message cannot describe the edit.
     """
 
     message: Message
@@ -51,44 +51,46 @@ class Edit:
 
 
 def new_key() -> str:
-    """Return a key that nothing has: 60 random bits, as letters and digits."""
+    """Returns a new random key: 60 bits, as letters and digits."""
     return f"n{secrets.token_hex(8)[:15]}"
 
 
 def created(sheet_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, Any]:
-    """Return the message that nodes and edges were added to a sheet."""
+    """Returns the message about nodes and edges added to a sheet."""
     documents = {"nodes": _documents(nodes), "edges": _documents(edges)}
     return {"type": "batchCreateElements", "sheetId": sheet_id, **documents}
 
 
 def deleted(sheet_id: str, nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, Any]:
-    """Return the message that nodes and edges of a sheet were deleted."""
+    """Returns the message about nodes and edges deleted from a sheet."""
     keys = {"nodeKeys": [node.key for node in nodes], "edgeKeys": [edge.key for edge in edges]}
     return {"type": "batchDeleteElements", "sheetId": sheet_id, **keys}
 
 
 def entries(
-    done: Literal["Create", "Delete"], nodes: Sequence[Node], edges: Sequence[Edge]
+    operation: Literal["Create", "Delete"], nodes: Sequence[Node], edges: Sequence[Edge]
 ) -> list[Message]:
-    """Return the entries of history of what was created or deleted: first what the other needs."""
+    """Returns the history entries of created or deleted elements, nodes before their edges on
+    creation and after them on deletion.
+    """
     parts = [("node", nodes), ("edge", edges)]
     return [
-        {"type": f"{kind}{done}", f"{kind}s": _documents(documents)}
-        for kind, documents in (parts if done == "Create" else reversed(parts))
+        {"type": f"{kind}{operation}", f"{kind}s": _documents(documents)}
+        for kind, documents in (parts if operation == "Create" else reversed(parts))
         if documents
     ]
 
 
 def of_sheet(
-    done: Literal["Create", "Rename", "Delete"], key: str, name: str, **more: str
+    operation: Literal["Create", "Rename", "Delete"], key: str, name: str, **more: str
 ) -> tuple[Message, Message]:
-    """Return the message and the entry of history of what was done to a sheet of this name."""
+    """Returns the message and the history entry of an operation on a sheet."""
     message = {
-        "type": f"{done.lower()}Sheet",
+        "type": f"{operation.lower()}Sheet",
         "key": key,
-        **({} if done == "Delete" else {"name": name}),
+        **({} if operation == "Delete" else {"name": name}),
     }
-    return message, {"type": f"sheet{done}", "key": key, "name": name, **more}
+    return message, {"type": f"sheet{operation}", "key": key, "name": name, **more}
 
 
 def create_elements(
@@ -97,7 +99,7 @@ def create_elements(
     nodes: Sequence[Mapping[str, Any]],
     edges: Sequence[Mapping[str, Any]],
 ) -> Edit:
-    """Add nodes and edges to a sheet. Raises: EditRefused."""
+    """Adds nodes and edges to a sheet. Raises: EditRefused."""
     _check_count(len(nodes) + len(edges))
     check_sheet(draft, sheet_id, "sheetId")
     new_nodes = [
@@ -123,31 +125,35 @@ def create_elements(
 def delete_elements(
     draft: GraphDraft, sheet_id: str, node_keys: Sequence[str], edge_keys: Sequence[str]
 ) -> Edit:
-    """Delete nodes of a sheet, with all their edges, and edges. Raises: EditRefused."""
+    """Deletes edges of a sheet, and nodes with all their edges. Raises: EditRefused."""
     _check_count(len(node_keys) + len(edge_keys))
     check_sheet(draft, sheet_id, "sheetId")
-    gone_nodes: list[Node] = []
-    gone_edges: list[Edge] = []
+    deleted_nodes: list[Node] = []
+    deleted_edges: list[Edge] = []
     for i, key in enumerate(edge_keys):
-        gone_edges.append(known(draft.edge(key), f"edge {key[:80]!r}", sheet_id, f"edgeKeys.{i}"))
+        deleted_edges.append(
+            element_on_sheet(draft.edge(key), f"edge {key[:80]!r}", sheet_id, f"edgeKeys.{i}")
+        )
         draft.delete_edge(key)
     for i, key in enumerate(node_keys):
-        gone_nodes.append(known(draft.node(key), f"node {key[:80]!r}", sheet_id, f"nodeKeys.{i}"))
-        gone_edges += draft.delete_node(key)
+        deleted_nodes.append(
+            element_on_sheet(draft.node(key), f"node {key[:80]!r}", sheet_id, f"nodeKeys.{i}")
+        )
+        deleted_edges += draft.delete_node(key)
     return Edit(
-        message=deleted(sheet_id, gone_nodes, gone_edges),
-        sheets=frozenset((sheet_id, *(edge.sheet for edge in gone_edges))),
-        history=tuple(entries("Delete", gone_nodes, gone_edges)),
+        message=deleted(sheet_id, deleted_nodes, deleted_edges),
+        sheets=frozenset((sheet_id, *(edge.sheet for edge in deleted_edges))),
+        history=tuple(entries("Delete", deleted_nodes, deleted_edges)),
     )
 
 
 def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
-    """Add a sheet; without a key it gets the next number. Raises: EditRefused."""
+    """Adds a sheet, under the next number if `key` is None. Raises: EditRefused."""
     sheets = _sheets_to_change(draft, name=name)
     if len(sheets) >= MAX_SHEETS:
         raise EditRefused(where="name", reason=f"a graph has at most {MAX_SHEETS} sheets")
     if key is None:
-        key = str(1 + max((int(known) for known in sheets if _is_number(known)), default=-1))
+        key = str(1 + max((int(sheet) for sheet in sheets if _is_number(sheet)), default=-1))
     elif not _is_number(key):
         raise EditRefused(where="key", reason="the key of a sheet is a small whole number, as text")
     elif key in sheets:
@@ -156,17 +162,17 @@ def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
 
 
 def rename_sheet(draft: GraphDraft, key: str, name: str) -> Edit:
-    """Raises: EditRefused."""
+    """Renames a sheet. Raises: EditRefused."""
     sheets = _sheets_to_change(draft, key=key, name=name)
     step = of_sheet("Rename", key, name, previousName=sheets[key])
     return _with_sheets(draft, {**sheets, key: name}, *step)
 
 
 def delete_sheet(draft: GraphDraft, key: str) -> Edit:
-    """Delete a sheet with all that is on it; a graph keeps at least one. Raises: EditRefused."""
+    """Deletes a sheet with its contents, unless it is the only one. Raises: EditRefused."""
     sheets = _sheets_to_change(draft, key=key)
     if len(sheets) == 1:
-        raise EditRefused(where="key", reason="a graph keeps at least one sheet")
+        raise EditRefused(where="key", reason="a graph must have at least one sheet")
     nodes = sorted(
         (node for node in draft.iter_nodes() if node.sheet == key), key=lambda node: node.key
     )
@@ -177,17 +183,17 @@ def delete_sheet(draft: GraphDraft, key: str) -> Edit:
         draft.delete_edge(edge.key)
     for node in nodes:
         edges += draft.delete_node(node.key)
-    left = {k: name for k, name in sheets.items() if k != key}
+    remaining = {k: name for k, name in sheets.items() if k != key}
     message, entry = of_sheet("Delete", key, sheets[key])
-    return _with_sheets(draft, left, message, *entries("Delete", nodes, edges), entry)
+    return _with_sheets(draft, remaining, message, *entries("Delete", nodes, edges), entry)
 
 
 def _sheets_to_change(
     draft: GraphDraft, *, key: str | None = None, name: str | None = None
 ) -> dict[str, str]:
-    """Return the graph's sheets; `key` must be one of them. Raises: EditRefused."""
+    """Returns the sheets of the graph after checking `key` and `name`. Raises: EditRefused."""
     if (draft.graph.metadata or {}).get("noMultipleSheet"):
-        raise EditRefused(where="graphKey", reason="this graph has one sheet and keeps it")
+        raise EditRefused(where="graphKey", reason="this graph is limited to one sheet")
     if key is not None:
         check_sheet(draft, key, "key")
     if name is not None and (not name.strip() or len(name) > MAX_NAME_CHARS or json_fault(name)):
@@ -204,13 +210,14 @@ def _with_sheets(
     return Edit(message=message, sheets=None, history=history)
 
 
-def known(found: E | None, named: str, sheet_id: str, where: str) -> E:
-    """Return a node or edge that was looked for; `named`, as `node 'n1'`. Raises:
-    EditRefused without one.
+def element_on_sheet(element: E | None, label: str, sheet_id: str, where: str) -> E:
+    """Returns the element if it is on the sheet. `label` names it in the error, as `node 'n1'`.
+
+    Raises: EditRefused.
     """
-    if found is None or found.sheet != sheet_id:
-        raise EditRefused(where=where, reason=f"there is no {named} on sheet {sheet_id[:80]!r}")
-    return found
+    if element is None or element.sheet != sheet_id:
+        raise EditRefused(where=where, reason=f"there is no {label} on sheet {sheet_id[:80]!r}")
+    return element
 
 
 def check_sheet(draft: GraphDraft, sheet_id: str, where: str) -> None:
@@ -219,7 +226,7 @@ def check_sheet(draft: GraphDraft, sheet_id: str, where: str) -> None:
 
 
 def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
-    """Raises: EditRefused for an edge whose ends are not both there."""
+    """Raises EditRefused unless both ends of the edge exist."""
     for end in (edge.source, edge.target):
         if draft.node(end) is None:
             raise EditRefused(
@@ -230,20 +237,18 @@ def check_ends(draft: GraphDraft, edge: Edge, where: str) -> None:
 def _read_element(
     model: type[D], raw: Mapping[str, Any], draft: GraphDraft, sheet_id: str, where: str
 ) -> D:
-    """Read a node or edge that a client sent for this graph and sheet. Raises: EditRefused."""
+    """Reads a node or edge that a client sent for this graph and sheet. Raises: EditRefused."""
     fault = json_fault(raw if isinstance(raw, dict) else dict(raw))
     if fault:
         raise EditRefused(where=where, reason=fault)
-    for name, wanted in (("graphKey", draft.graph.key), ("sheet", sheet_id)):
-        if raw.get(name) != wanted:
-            raise EditRefused(where=f"{where}.{name}", reason=f"is not {wanted!r}")
+    for name, expected in (("graphKey", draft.graph.key), ("sheet", sheet_id)):
+        if raw.get(name) != expected:
+            raise EditRefused(where=f"{where}.{name}", reason=f"is not {expected!r}")
     return check_document(model, raw, where)
 
 
 def check_document(model: type[D], raw: Mapping[str, Any], where: str) -> D:
-    """Return the document as it will be stored. Raises: EditRefused for one of the wrong
-    shape or size.
-    """
+    """Returns the document as it is stored. Raises EditRefused for a wrong structure or size."""
     try:
         document = parse_document(model, raw, "elements")
         size = len(encode_document(document, "elements", str(raw.get("_key"))))

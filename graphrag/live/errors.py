@@ -1,12 +1,12 @@
 """Errors of live editing.
 
 LiveError
-├── EditRefused       what an editor sent cannot be done on the graph as it is
-├── EditNotFound      history holds no such edit of the graph
-├── EditNotKept       the journal could not be written: nothing was done
-├── LiveElsewhere     another process holds the graph open for editing
+├── EditRefused       the request of an editor cannot be applied to the present graph
+├── EditNotFound      the history of the graph has no such edit
+├── EditNotKept       the journal could not be written: nothing was changed
+├── LiveElsewhere     another process has opened the graph for editing
 ├── LiveGraphClosed   this live graph is closed
-└── EditingStopped    the server stops, and opens no graph any more
+└── EditingStopped    the server is stopping and opens no further graphs
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from graphrag.i18n import Language, LocalizedError
 
 
 class LiveError(LocalizedError):
-    """Base of why an edit or a live graph is refused. `reason`, in English, is what its
-    text leaves out.
+    """Base class: an edit or a live graph was refused. `reason`, in English, adds details to its
+    text.
     """
 
     def __init__(self, *, reason: str = "", **facts: str) -> None:
@@ -28,9 +28,7 @@ class LiveError(LocalizedError):
 
 
 class EditRefused(LiveError):
-    """`where` is the part of the request at fault, as `instructions.2`; then nothing
-    of it was done.
-    """
+    """A request was refused and had no effect. `where` is its faulty part, as `instructions.2`."""
 
     def __init__(self, *, where: str, reason: str) -> None:
         self.where = where
@@ -53,4 +51,4 @@ class LiveGraphClosed(LiveError): ...
 
 
 class EditingStopped(LiveError):
-    """The server stops."""
+    """The server is stopping."""

@@ -1,7 +1,7 @@
-"""Entries of history: what an editor did to a graph, in the form of `nodius_graphs_history`.
+"""Entries of the history: the edits of a graph, in the form of `nodius_graphs_history`.
 
-A large new value is not stored: the graph holds it, and the entry its digest. So a series of large
-edits of one place is stored once, as the values before each.
+For a large new value the entry stores a digest, because the graph has the value itself. So a series
+of large edits at one path stores each value once, as the previous value of the next edit.
 """
 
 from __future__ import annotations
@@ -22,37 +22,46 @@ from graphrag.live.errors import EditRefused
 from tools.write_tools.field_changes import value_at
 
 Entry = Mapping[str, Any]
+# Size of JSON above which a new value is replaced by its digest.
 LARGE_BYTES = 8_000
-_DONE = {"node": ("Create", "Delete", "Update"), "edge": ("Create", "Delete", "Update")} | {
+_OPERATIONS = {"node": ("Create", "Delete", "Update"), "edge": ("Create", "Delete", "Update")} | {
     "sheet": ("Create", "Rename", "Delete")
 }
+# Types of entries, with the kind of element and the operation.
 KINDS: Mapping[str, tuple[Any, str]] = {
-    f"{of}{done}": (of, done) for of in _DONE for done in _DONE[of]
+    f"{kind}{operation}": (kind, operation)
+    for kind in _OPERATIONS
+    for operation in _OPERATIONS[kind]
 }
-"""The types of entries, each with what it is about and what was done."""
 _MODELS: Mapping[str, type[Node | Edge]] = {"node": Node, "edge": Edge}
 
 
 def update_entry(
-    target: Node | Edge, after: dict[str, Any], done: Instruction, undoing: Sequence[Instruction]
+    target: Node | Edge,
+    after: dict[str, Any],
+    applied: Instruction,
+    undoing: Sequence[Instruction],
 ) -> dict[str, Any]:
-    """Return the entry of an instruction that made `target` the document `after`."""
+    """Returns the entry of an instruction that changed `target` to the document `after`.
+
+    `undoing` are the instructions that undo it.
+    """
     kind = "node" if isinstance(target, Node) else "edge"
-    instruction = done.to_document()
+    instruction = applied.to_document()
     if "v" in instruction and len(orjson.dumps(instruction["v"])) > LARGE_BYTES:
         del instruction["v"]
-        instruction["digest"] = _digest(value_at(after, done.p))
+        instruction["digest"] = _digest(value_at(after, applied.p))
     return {
         "type": f"{kind}Update",
         "sheetId": target.sheet,
         f"{kind}Id": target.key,
         "instruction": instruction,
-        "reversedInstruction": [each.to_document() for each in undoing],
+        "reversedInstruction": [inverse.to_document() for inverse in undoing],
     }
 
 
 def document_edits(graph_key: str, entries: Sequence[Entry]) -> list[DocumentEdit]:
-    """Read what entries did. Raises: EditRefused for an entry that cannot be read."""
+    """Converts entries to document edits. Raises EditRefused for an unreadable entry."""
     edits: list[DocumentEdit] = []
     for number, entry in enumerate(entries):
         try:
@@ -68,26 +77,30 @@ def _edits_of(graph_key: str, entry: Entry) -> Iterator[DocumentEdit]:
     kind = str(entry.get("type"))
     if kind not in KINDS:
         raise TypeError(f"it is of type {kind!r}")
-    of, done = KINDS[kind]
-    if of == "sheet":
+    element, operation = KINDS[kind]
+    if element == "sheet":
         before = (
-            MISSING if done == "Create" else entry["previousName" if done == "Rename" else "name"]
+            MISSING
+            if operation == "Create"
+            else entry["previousName" if operation == "Rename" else "name"]
         )
-        name = MISSING if done == "Delete" else entry["name"]
+        name = MISSING if operation == "Delete" else entry["name"]
         change = FieldChange(path=("sheetsList", str(entry["key"])), before=before, after=name)
         yield DocumentEdit(kind="graph", key=graph_key, fields=(change,))
-    elif done == "Update":
-        yield DocumentEdit(kind=of, key=str(entry[f"{of}Id"]), fields=(InstructionEdit(entry),))
+    elif operation == "Update":
+        yield DocumentEdit(
+            kind=element, key=str(entry[f"{element}Id"]), fields=(InstructionEdit(entry),)
+        )
     else:
-        for raw in entry[f"{of}s"]:
-            document = parse_document(_MODELS[of], raw, "history")
-            before, after = (None, document) if done == "Create" else (document, None)
-            yield DocumentEdit(kind=of, key=document.key, before=before, after=after)
+        for raw in entry[f"{element}s"]:
+            document = parse_document(_MODELS[element], raw, "history")
+            before, after = (None, document) if operation == "Create" else (document, None)
+            yield DocumentEdit(kind=element, key=document.key, before=before, after=after)
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionEdit:
-    """An instruction that changed a document, with the instructions that undo it: a FieldEdit."""
+    """Implements FieldEdit by an instruction and the instructions that undo it."""
 
     entry: Entry
 
@@ -96,23 +109,24 @@ class InstructionEdit:
         return ".".join(str(part) for part in self.entry["instruction"]["p"])
 
     def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the document as it was before; None where the place was changed since."""
-        done = self.entry["instruction"]
+        """Returns the document before the edit, None if the place was changed since."""
+        applied = self.entry["instruction"]
         undone = dict(document)
         try:
             for instruction in self.entry["reversedInstruction"]:
                 undone = apply_instruction(undone, instruction, protected=IDENTITY_FIELDS)
-            # Done once more it must give what is there now; else a later change would be lost.
-            if "digest" in done:
-                is_there = _digest(value_at(document, done["p"])) == done["digest"]
+            # Applied again, the instruction must give the present document. Otherwise undoing it
+            # would also undo a later change.
+            if "digest" in applied:
+                is_unchanged = _digest(value_at(document, applied["p"])) == applied["digest"]
             else:
-                again = apply_instruction(undone, done, protected=IDENTITY_FIELDS)
-                is_there = _digest(again) == _digest(document)
+                again = apply_instruction(undone, applied, protected=IDENTITY_FIELDS)
+                is_unchanged = _digest(again) == _digest(document)
         except InstructionError:
             return None
-        return undone if is_there else None
+        return undone if is_unchanged else None
 
 
 def _digest(value: Any) -> str:
-    """Return the SHA-256 of a JSON value, whatever the order of its keys."""
+    """Returns the SHA-256 of a JSON value, independent of the order of its keys."""
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()

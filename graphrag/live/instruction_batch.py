@@ -1,4 +1,4 @@
-"""Carries out a batch of instructions on a draft: every one is checked, all take effect or none."""
+"""Applies a batch of instructions to a draft, completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,36 +26,38 @@ from tools.write_tools import Snapshot, with_references
 from tools.write_tools.field_changes import child, json_document, path_of, value_at
 
 MAX_INSTRUCTIONS = 4_000
+# Maximum number of instructions in one message to an editor, by the protocol. A request may have
+# more.
 SENT_AT_ONCE = 20
-"""Instructions in one message to an editor, as the protocol allows; one request may hold more."""
 
 
 def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> edits.Edit:
-    """Apply instructions in order, each to what the ones before left. Raises: EditRefused.
+    """Applies instructions in order. Raises: EditRefused.
 
-    A node that is renamed takes along what refers to it by its name, in the same edit.
+    If a node is renamed, references to it by name are updated in the same edit.
     """
     if not 0 < len(instructions) <= MAX_INSTRUCTIONS:
         raise EditRefused(where="instructions", reason=f"give 1 to {MAX_INSTRUCTIONS} instructions")
     done: list[GraphInstruction] = []
     history: list[dict[str, Any]] = []
-    named: dict[str, Node] = {}
+    before_rename: dict[str, Node] = {}
 
-    def carry_out(asked: GraphInstruction, where: str) -> None:
-        instruction = _with_fresh_identifiers(asked)
+    def execute(requested: GraphInstruction, where: str) -> None:
+        instruction = _with_fresh_identifiers(requested)
         try:
             history.append(_apply(draft, instruction, where))
         except InstructionError as exc:
             raise EditRefused(where=where, reason=str(exc)) from exc
         done.append(instruction)
 
-    for i, asked in enumerate(instructions):
-        node = draft.node(asked.node_id) if asked.node_id and asked.i.p in _NAME else None
+    for i, instruction in enumerate(instructions):
+        key = instruction.node_id if instruction.i.p in _NAME_PATHS else None
+        node = draft.node(key) if key else None
         if node is not None:
-            named.setdefault(node.key, node)
-        carry_out(asked, f"instructions.{i}")
-    for following in _following(draft, named):
-        carry_out(following, "instructions")
+            before_rename.setdefault(node.key, node)
+        execute(instruction, f"instructions.{i}")
+    for update in _reference_updates(draft, before_rename):
+        execute(update, "instructions")
     documents = [instruction.to_document() for instruction in done]
     return edits.Edit(
         message={"type": "applyInstructionToGraph", "instructions": documents},
@@ -65,95 +67,99 @@ def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstructio
     )
 
 
-_NAME = (("data",), ("data", "name"))
+_NAME_PATHS = (("data",), ("data", "name"))
 
 
-def _following(draft: GraphDraft, named: Mapping[str, Node]) -> list[GraphInstruction]:
-    """Return the instructions by which references follow the nodes that were `named` so before."""
+def _reference_updates(
+    draft: GraphDraft, before_rename: Mapping[str, Node]
+) -> list[GraphInstruction]:
+    """Returns the instructions that update references to renamed nodes, given the nodes before."""
     renames: list[SingleAction] = []
-    for key, before in named.items():
+    for key, before in before_rename.items():
         after = draft.node(key)
         name = name_of(after) if after is not None else None
         if name is not None and name_of(before) not in (None, name):
-            update = UpdateNode(node_key=key, changes={"data.name": name})
-            renames.append(UpdateNodeAction(payload=update))
+            rename = UpdateNode(node_key=key, changes={"data.name": name})
+            renames.append(UpdateNodeAction(payload=rename))
     if not renames:
         return []
-    nodes = {node.key: named.get(node.key, node) for node in draft.iter_nodes()}
+    nodes = {node.key: before_rename.get(node.key, node) for node in draft.iter_nodes()}
     action = BatchAction(payload=Batch.model_construct(actions=renames))
-    whole = with_references(action, Snapshot(graph=draft.graph, nodes=nodes))
-    more = [single for _, single in single_actions(whole)][len(renames) :]
-    found: list[GraphInstruction] = []
-    for single in more:
-        assert isinstance(single, UpdateNodeAction)
-        node = nodes[single.payload.node_key]
-        for name, value in single.payload.changes.items():
+    with_updates = with_references(action, Snapshot(graph=draft.graph, nodes=nodes))
+    updates = [update for _, update in single_actions(with_updates)][len(renames) :]
+    instructions: list[GraphInstruction] = []
+    for update in updates:
+        assert isinstance(update, UpdateNodeAction)
+        node = nodes[update.payload.node_key]
+        for name, value in update.payload.changes.items():
             instruction = Instruction(o=int(Op.SET), p=path_of(name), v=value)
-            found.append(GraphInstruction(i=instruction, sheet_id=node.sheet, node_id=node.key))
-    return found
+            instructions.append(
+                GraphInstruction(i=instruction, sheet_id=node.sheet, node_id=node.key)
+            )
+    return instructions
 
 
 def in_messages(
     instructions: Sequence[dict[str, Any]],
 ) -> list[tuple[dict[str, Any], frozenset[str]]]:
-    """Return the messages that carry instructions in this order, each with the sheets
-    it is about.
-    """
+    """Returns messages with these instructions in order, each with the sheets that it concerns."""
     parts = [instructions[i : i + SENT_AT_ONCE] for i in range(0, len(instructions), SENT_AT_ONCE)]
     return [
         (
             {"type": "applyInstructionToGraph", "instructions": part},
-            frozenset(str(asked["sheetId"]) for asked in part),
+            frozenset(str(instruction["sheetId"]) for instruction in part),
         )
         for part in parts
     ]
 
 
-def _apply(draft: GraphDraft, asked: GraphInstruction, where: str) -> dict[str, Any]:
-    edits.check_sheet(draft, asked.sheet_id, f"{where}.sheetId")
+def _apply(draft: GraphDraft, requested: GraphInstruction, where: str) -> dict[str, Any]:
+    edits.check_sheet(draft, requested.sheet_id, f"{where}.sheetId")
     target: Node | Edge
-    if asked.node_id is not None:
-        node = draft.node(asked.node_id)
-        named = f"node {asked.node_id[:80]!r}"
-        target = edits.known(node, named, asked.sheet_id, f"{where}.nodeId")
+    if requested.node_id is not None:
+        node = draft.node(requested.node_id)
+        label = f"node {requested.node_id[:80]!r}"
+        target = edits.element_on_sheet(node, label, requested.sheet_id, f"{where}.nodeId")
     else:
-        key = asked.edge_id or ""
-        target = edits.known(
-            draft.edge(key), f"edge {key[:80]!r}", asked.sheet_id, f"{where}.edgeId"
+        key = requested.edge_id or ""
+        target = edits.element_on_sheet(
+            draft.edge(key), f"edge {key[:80]!r}", requested.sheet_id, f"{where}.edgeId"
         )
     before = json_document(target)
-    _check_identifier(before, asked, where)
-    _check_growth(before, asked.i, where)
-    after = apply_instruction(before, asked.i, protected=IDENTITY_FIELDS)
-    undoing = inverse_of(before, asked.i)
+    _check_identifier(before, requested, where)
+    _check_growth(before, requested.i, where)
+    after = apply_instruction(before, requested.i, protected=IDENTITY_FIELDS)
+    undoing = inverse_of(before, requested.i)
     if isinstance(target, Node):
         draft.put_node(edits.check_document(Node, after, where))
     else:
         edge = edits.check_document(Edge, after, where)
         edits.check_ends(draft, edge, where)
         draft.put_edge(edge)
-    return update_entry(target, after, asked.i, undoing)
+    return update_entry(target, after, requested.i, undoing)
 
 
-def _check_identifier(document: dict[str, Any], asked: GraphInstruction, where: str) -> None:
-    """The object around the instruction's place must be the one the editor means."""
-    if asked.targeted_identifier is None:
+def _check_identifier(document: dict[str, Any], requested: GraphInstruction, where: str) -> None:
+    """Raises EditRefused unless the object that contains the path has the identifier named by the
+    editor.
+    """
+    if requested.targeted_identifier is None:
         return
-    found: dict[str, Any] = document
+    innermost: dict[str, Any] = document
     value: Any = document
-    for part in asked.i.p[:-1]:
+    for part in requested.i.p[:-1]:
         value = child(value, part)
         if isinstance(value, dict):
-            found = cast(dict[str, Any], value)
-    if found.get("identifier") != asked.targeted_identifier:
+            innermost = cast(dict[str, Any], value)
+    if innermost.get("identifier") != requested.targeted_identifier:
         raise EditRefused(
             where=f"{where}.targetedIdentifier",
-            reason="another object stands there now; read the graph again",
+            reason="another object is at this place now; read the graph again",
         )
 
 
 def _check_growth(document: dict[str, Any], instruction: Instruction, where: str) -> None:
-    """Refuse what would fill the memory before anybody could measure it."""
+    """Refuses a replacement whose result would be too large, before it is computed."""
     if instruction.op is not Op.STR_REP_ALL or not instruction.s:
         return
     value = value_at(document, instruction.p)
@@ -164,21 +170,23 @@ def _check_growth(document: dict[str, Any], instruction: Instruction, where: str
         raise EditRefused(where=where, reason=f"the text would have {size} characters")
 
 
-def _with_fresh_identifiers(asked: GraphInstruction) -> GraphInstruction:
-    """Give what is inserted identifiers of its own: a copy must not bear those of its original."""
-    name = asked.apply_uniq_identifier
-    if not name or not isinstance(asked.i.v, dict):
-        return asked
+def _with_fresh_identifiers(requested: GraphInstruction) -> GraphInstruction:
+    """Gives inserted objects new identifiers, because a copy must not have those of its
+    original.
+    """
+    name = requested.apply_uniq_identifier
+    if not name or not isinstance(requested.i.v, dict):
+        return requested
     field = name if isinstance(name, str) else "identifier"
-    value = cast(dict[str, Any], asked.i.v)
+    value = cast(dict[str, Any], requested.i.v)
     if field not in value:
-        return asked
-    fresh = asked.i.model_copy(update={"v": _renewed(value, field)})
-    return asked.model_copy(update={"i": fresh})
+        return requested
+    fresh = requested.i.model_copy(update={"v": _renewed(value, field)})
+    return requested.model_copy(update={"i": fresh})
 
 
 def _renewed(value: Any, field: str, depth: int = 0) -> Any:
-    if depth > 100:  # refused where it is applied
+    if depth > 100:  # refused when it is applied
         return value
     if isinstance(value, list):
         return [_renewed(item, field, depth + 1) for item in cast(list[Any], value)]

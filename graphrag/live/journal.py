@@ -1,15 +1,15 @@
-"""The journal of a live graph: keeps accepted changes until they are saved, so that a
-kill loses nothing.
+"""The journal of a live graph: stores accepted changes until they are saved, so that a crash loses
+none.
 
-A record holds what one write took in: documents as they became and, of those that had no unsaved
-change before, also as they were stored. Applied to the store they give the live graph again,
-whatever was stored meanwhile. Large messages to editors are not kept: an editor who missed one
-loads the graph again. A save removes the records in its own transaction.
+A record holds the changes of one write: the new versions of documents and, for those without an
+earlier unsaved change, the stored versions too. Applied to the store they give the live graph
+again, whatever was stored meanwhile. Large messages to editors are not stored: an editor who missed
+one loads the graph again. A save removes the records in its own transaction.
 
 Decision: every write of a journal is one transaction with the fence of the graph's lease, and each
-record names its holder. So no server adds to or removes from a journal after another has taken the
-graph over, whatever its clock says and however long it was paused, and the new holder has read all
-that was answered.
+record names its holder. So no server changes a journal after another has taken the graph over,
+whatever its clock says and however long it was paused, and the new holder has read every change
+that was acknowledged.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ from graphrag.stored_records import delete_record
 D = TypeVar("D", bound=Document)
 C = TypeVar("C", bound=Changes)
 KIND = "journal"
+# The number of the first record of a journal. It holds no change and shows that the journal exists.
 MARK = 0
-"""The number of a journal's first record, which holds no change: found, it says that there
-is a journal.
-"""
 
+# Limit of queries that read all records of a graph.
 _ALL = 1_000_000
+# Messages larger than this are not stored.
 _LARGE_BYTES = 50_000
 _CLOSED = "it belongs to the journal, which was damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One accepted change. `base` are the documents that were unchanged before, as they are stored.
+    """One accepted change. `base` are the stored versions of documents that had no unsaved change
+    before.
 
-    Units: `timestamp` in milliseconds since 1970, that of its last message;
-    `history_bytes` as JSON.
+    Units: `timestamp` in milliseconds since 1970, that of its last message; `history_bytes` as
+    JSON.
     """
 
     user_id: str
@@ -58,32 +59,36 @@ class JournalEntry:
     base: PendingBase
     history: tuple[dict[str, Any], ...] = ()
     history_bytes: int = 0
+    # The change as JSON, encoded once, in the thread that tried it.
     text: bytes = b""
-    """The change as JSON: encoded once, in the thread that tried it."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether its messages are all here."""
+        """Whether all its messages are stored."""
         return all(broadcast.text for broadcast in self.broadcasts)
 
     def encoded(self) -> JournalEntry:
-        """Return it with its text."""
+        """Returns the entry with its `text`."""
         history = orjson.dumps(self.history)
-        sent = [
+        broadcasts = [
             {
-                "timestamp": one.timestamp,
-                "message": orjson.Fragment(one.text) if len(one.text) <= _LARGE_BYTES else None,
-                "sheets": None if one.sheets is None else sorted(one.sheets),
+                "timestamp": sent.timestamp,
+                "message": orjson.Fragment(sent.text) if len(sent.text) <= _LARGE_BYTES else None,
+                "sheets": None if sent.sheets is None else sorted(sent.sheets),
             }
-            for one in self.broadcasts
+            for sent in self.broadcasts
         ]
-        document = {"userId": self.user_id, "broadcasts": sent, "changes": _parts(self.changes)}
+        document = {
+            "userId": self.user_id,
+            "broadcasts": broadcasts,
+            "changes": _parts(self.changes),
+        }
         document |= {"base": _parts(self.base), "history": orjson.Fragment(history)}
         return replace(self, text=orjson.dumps(document), history_bytes=len(history))
 
 
 class Journal:
-    """Appends to and reads the journal of one graph, for the holder of the graph's lease."""
+    """Appends to the journal of one graph and reads it, for the holder of the graph's lease."""
 
     def __init__(self, records: RecordStore, graph_key: str, lease: Lease) -> None:
         self._records = records
@@ -91,8 +96,8 @@ class Journal:
         self._lease = lease
         self._sequence = 0
         self._written: dict[str, str] = {}
+        # Keys of records that may or may not be stored: their write, or a save, had no answer.
         self._doubtful: set[str] = set()
-        """Keys of records that may or may not be stored: their write, or a save, had no answer."""
 
     def _key(self, sequence: int) -> str:
         return f"{self._graph_key}/{sequence:012}"
@@ -102,9 +107,9 @@ class Journal:
         return self._written.keys() <= {self._key(MARK)}
 
     async def append(self, changes: Sequence[JournalEntry]) -> None:
-        """Store changes, all or none, while the lease is held.
+        """Stores changes, all or none, while the lease is held.
 
-        Raises: what the lease raises where it is lost, SourceError; then none of them counts.
+        Raises: SourceError, the error of a lost lease; then none of them is stored.
         """
         removals = await self._resolve_doubtful()
         self._sequence += 1
@@ -125,19 +130,20 @@ class Journal:
         )
 
     async def _resolve_doubtful(self) -> list[RecordWrite]:
-        """Read the doubtful records; return the writes that remove what a failed append left.
+        """Reads the doubtful records; returns the writes that remove the changes of failed appends.
 
-        Its editors were refused. What another holder wrote is never removed: the graph is opened
-        again, which takes it in. Raises: what the lease raises, SourceError.
+        The editors of these changes got an error. Records of another holder are never removed: when
+        the graph is opened again they are recovered. Raises: SourceError, the error of a lost
+        lease.
         """
         removals: list[RecordWrite] = []
         for key in sorted(self._doubtful):
-            found = await self._records.get(KIND, key)
-            known = self._written.pop(key, None)
-            if found is None:
+            record = await self._records.get(KIND, key)
+            known_version = self._written.pop(key, None)
+            if record is None:
                 continue
-            version = str(found.version)
-            if found.data.get("holder") != self._lease.holder and version != known:
+            version = str(record.version)
+            if record.data.get("holder") != self._lease.holder and version != known_version:
                 raise self._lease.refused()
             if key == self._key(MARK):
                 self._written[key] = version
@@ -148,26 +154,26 @@ class Journal:
         return removals
 
     async def read(self) -> list[JournalEntry]:
-        """Return what is written, oldest first. Raises: SourceError, BadDocument."""
+        """Returns the stored changes, oldest first. Raises: SourceError, BadDocument."""
         where = {"graphKey": self._graph_key}
         records = await self._records.query(KIND, where, order_by="sequence", limit=_ALL)
         self._written = {record.key: str(record.version) for record in records}
-        found: list[JournalEntry] = []
+        journal_entries: list[JournalEntry] = []
         for record in records:
             try:
                 self._sequence = max(self._sequence, int(record.data["sequence"]))
-                found += [_entry(raw) for raw in record.data["changes"]]
+                journal_entries += [_entry(raw) for raw in record.data["changes"]]
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
                 raise BadDocument(
                     collection=KIND, key=record.key, field="changes", reason=_CLOSED
                 ) from exc
-        return found
+        return journal_entries
 
     async def clearing(self) -> list[RecordWrite]:
-        """Return the writes that empty the journal; they join the transaction of a save,
-        with the fence.
+        """Returns the writes that empty the journal, for the transaction of a save with the lease's
+        fence.
 
-        Raises: what the lease raises where it is lost, SourceError.
+        Raises: SourceError, the error of a lost lease.
         """
         writes = await self._resolve_doubtful()
         for key, version in self._written.items():
@@ -176,13 +182,14 @@ class Journal:
         return writes
 
     def cleared(self) -> None:
-        """Note that the writes of `clearing` took place."""
+        """Records that the writes of `clearing` were stored."""
         self._written.clear()
         self._doubtful.clear()
 
     async def discard(self) -> None:
-        """Remove what was read, while the lease is held. Raises: what the
-        lease raises, SourceError.
+        """Removes the records that were read, while the lease is held.
+
+        Raises: SourceError, the error of a lost lease.
         """
         if self._written:
             await self._lease.write(*await self.clearing())
@@ -192,51 +199,52 @@ class Journal:
 async def remove_journal_of_gone(
     records: RecordStore, source: GraphDataSource, graph_key: str
 ) -> None:
-    """Remove the journal of a graph that does not exist; one that was made again meanwhile
-    keeps its own.
+    """Removes the journal of a graph that does not exist; that of a graph created again meanwhile
+    stays.
 
-    What is removed was read before the graph was seen to be gone: nobody can have
-    edited it between.
+    The records are read before the graph is seen to be missing, so no edit can come between.
     Raises: SourceError.
     """
-    found = await records.query(KIND, {"graphKey": graph_key}, limit=_ALL)
+    journal_records = await records.query(KIND, {"graphKey": graph_key}, limit=_ALL)
     with suppress(GraphNotFound):
         await source.get_graph(graph_key)
         return
-    for record in found:
+    for record in journal_records:
         await delete_record(records, record)
 
 
 async def journalled_history(records: RecordStore, graph_key: str) -> list[Mapping[str, Any]]:
-    """Return what was done to a graph since its last save, on whichever server, oldest first.
+    """Returns the history entries of a graph since its last save on any server, oldest first.
 
-    What of a journal cannot be read is left out. Raises: SourceError.
+    Omits unreadable parts of the journal. Raises: SourceError.
     """
-    found = await records.query(KIND, {"graphKey": graph_key}, order_by="sequence", limit=_ALL)
+    journal_records = await records.query(
+        KIND, {"graphKey": graph_key}, order_by="sequence", limit=_ALL
+    )
     entries: list[Mapping[str, Any]] = []
-    for record in found:
+    for record in journal_records:
         for change in record.data.get("changes") or ():
             entries += change.get("history") or ()
     return entries
 
 
 async def journalled_graphs(records: RecordStore) -> list[str]:
-    """Return the keys of the graphs that have a journal; of each one small record is read."""
+    """Returns the keys of the graphs that have a journal. Reads one small record for each."""
     marks = await records.query(KIND, {"sequence": MARK}, limit=_ALL)
     return sorted({str(record.data.get("graphKey")) for record in marks})
 
 
 def _parts(part: Changes) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    encoded: dict[str, Any] = {}
     for name, documents in (("nodes", part.nodes), ("edges", part.edges)):
         if documents:
-            found[name] = {
+            encoded[name] = {
                 key: None if document is None else orjson.Fragment(document.to_json())
                 for key, document in documents.items()
             }
     if part.graph is not None:
-        found["graph"] = part.graph.to_document()
-    return found
+        encoded["graph"] = part.graph.to_document()
+    return encoded
 
 
 def _entry(raw: Mapping[str, Any]) -> JournalEntry:
@@ -262,8 +270,8 @@ def _entry(raw: Mapping[str, Any]) -> JournalEntry:
 def _read_parts(model: type[C], raw: Mapping[str, Any]) -> C:
     def read(kind: type[D], documents: Mapping[str, Any]) -> dict[str, D | None]:
         return {
-            k: None if one is None else parse_document(kind, one, KIND)
-            for k, one in documents.items()
+            key: None if raw_document is None else parse_document(kind, raw_document, KIND)
+            for key, raw_document in documents.items()
         }
 
     graph = raw.get("graph")

@@ -1,4 +1,6 @@
-"""A live graph: several editors change one graph at once, and it is saved in the background."""
+"""A live graph, which several editors change at the same time and which is saved in the
+background.
+"""
 
 from __future__ import annotations
 
@@ -34,17 +36,18 @@ P = ParamSpec("P")
 
 TAKEN_OVER = "another server took it over"
 DELETED = "it was deleted"
+# Edits are refused while the unsaved bytes exceed this multiple of the size at which a save is due,
+# because saving fails then.
 UNSAVED_FACTOR = 4
-"""Edits are refused when so many times the bytes are unsaved at which a save is
-due: saving fails.
-"""
 
+# The author of changes that no editor made.
 SYSTEM = "system"
-"""Who did what no editor did."""
 
 
 class LiveGraph:
-    """Made by `LiveGraphs.open`. Raises from every method: LiveGraphClosed once it is closed."""
+    """A graph open for editing, created by `LiveGraphs.open`. Every method raises LiveGraphClosed
+    once it is closed.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class LiveGraph:
         self._idle_since = clock()
 
     async def start(self) -> None:
-        """Take the lease, read the graph and what was journalled.
+        """Acquires the lease, reads the graph, and recovers the changes in its journal.
 
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
@@ -134,7 +137,7 @@ class LiveGraph:
 
     @property
     def unsaved_history(self) -> Sequence[Entry]:
-        """What was done since the last save, oldest first."""
+        """The history entries since the last save, oldest first."""
         return tuple(self._copy.history)
 
     @property
@@ -143,16 +146,18 @@ class LiveGraph:
 
     @property
     def revision(self) -> int:
-        """The stored revision; while changes are unsaved a greater number, another after each."""
+        """The stored revision or, while changes are unsaved, a larger number that grows with each
+        of them.
+        """
         return self._copy.revision
 
     @property
     def timestamp(self) -> int:
-        """The time up to which who looks now has seen everything."""
+        """The time up to which the present graph contains every edit."""
         return self._room.seen
 
     def document(self) -> Graph:
-        """Return the graph document; its revision is the live one."""
+        """Returns the graph document with the live revision."""
         return self._copy.state.graph.replace(
             revision=self.revision, last_updated_time=self._room.latest
         )
@@ -170,9 +175,9 @@ class LiveGraph:
     # Members
 
     def join(self, user_id: str, sheet: str, from_timestamp: int | None = None) -> Member:
-        """Add an editor on a sheet; what happened there since a time is in `missed`.
+        """Adds an editor on a sheet, with the messages about it since a time in `missed`.
 
-        Raises: EditRefused for a sheet that is not there.
+        Raises EditRefused if the sheet does not exist.
         """
         self._check_open()
         edits.check_sheet(GraphDraft(self._copy.state), sheet, "sheetId")
@@ -183,8 +188,10 @@ class LiveGraph:
         self._idle_since = self._clock()
 
     def show(self, member: Member, facts: Message) -> None:
-        """Send the others on a member's sheet where it is, but nobody who is behind;
-        nothing is kept.
+        """Sends a member's pointer and selection to the others on its sheet, except those with a
+        backlog.
+
+        Nothing of it is stored.
         """
         self._room.show(member, facts)
 
@@ -202,20 +209,22 @@ class LiveGraph:
         *arguments: P.args,
         **named: P.kwargs,
     ) -> AppliedEdit:
-        """Carry out a function of `edits`, or `apply_instructions`, with its arguments
-        behind the draft.
+        """Executes a function of `edits`, or `apply_instructions`, with the draft and these
+        arguments.
 
-        Raises: EditRefused, EditNotKept (try again); then nothing was done.
+        Raises: EditRefused, EditNotKept (try again); the edit then has no effect.
         """
         self._check_open()
         if self._copy.unsaved_bytes > UNSAVED_FACTOR * self._options.unsaved_bytes:
-            raise EditNotKept(graph_key=self.graph_key, reason="too much could not be saved")
+            raise EditNotKept(
+                graph_key=self.graph_key, reason="too many changes could not be saved"
+            )
         return await self._writer.ask(
             lambda draft: work(draft, *arguments, **named), user_id, sender
         )
 
     async def undo_edit(self, edit_id: str, user_id: str) -> AppliedEdit:
-        """Undo an edit, as an edit of its own. Raises also: EditNotFound."""
+        """Undoes an edit by a new edit. Raises: EditNotFound, EditRefused, EditNotKept."""
         past = await find_edit(self._records, self.graph_key, self._copy.history, edit_id)
         if past is None:
             raise EditNotFound(graph_key=self.graph_key, edit_id=edit_id[:200])
@@ -224,8 +233,9 @@ class LiveGraph:
     async def undo(
         self, user_id: str, *, redo: bool = False
     ) -> tuple[PastEdit, AppliedEdit] | None:
-        """Undo the person's latest edit, or their latest undo; return what was
-        undone, None: nothing.
+        """Undoes the person's latest edit or, with `redo`, their latest undo.
+
+        Returns the undone edit and the new one, None if there is nothing to undo.
         """
         past = await next_to_undo(
             self._records, self.graph_key, self._copy.history, user_id, redo=redo
@@ -240,8 +250,8 @@ class LiveGraph:
             raise LiveGraphClosed(graph_key=self.graph_key, reason=self._closed)
 
     async def _kept(self) -> None:
-        """Note that something became unsaved; save it if it is very much. The writer
-        holds the lock.
+        """Called after changes became unsaved; saves if their number is large. The writer holds the
+        lock.
         """
         if self._unsaved_since is None:
             self._unsaved_since = self._clock()
@@ -253,8 +263,8 @@ class LiveGraph:
     # Saving
 
     async def save(self) -> SaveStatus:
-        """Store what is unsaved, now. Raises: SourceError; then it stays journalled
-        and is tried again.
+        """Saves the unsaved changes now. Raises SourceError; the changes then stay in the journal
+        and are saved later.
         """
         self._check_open()
         async with self._lock:
@@ -262,7 +272,9 @@ class LiveGraph:
         return self.status()
 
     def set_auto_save(self, enabled: bool) -> SaveStatus:
-        """Save from time to time, or only when asked and when very much is unsaved."""
+        """Turns periodic saving on or off. Without it, the graph is saved on request or when much
+        is unsaved.
+        """
         self._check_open()
         self._auto_save = enabled
         self._send_status()
@@ -274,7 +286,7 @@ class LiveGraph:
         began = time.perf_counter()
         is_saved = False
         try:
-            keys, taken = await self._copy.save(self._room.latest, self._clock())
+            keys, remote_edits = await self._copy.save(self._room.latest, self._clock())
             is_saved = True
         except (GraphNotFound, LiveElsewhere) as exc:
             self._end(DELETED if isinstance(exc, GraphNotFound) else TAKEN_OVER)
@@ -293,7 +305,7 @@ class LiveGraph:
         finally:
             self._watch.saved(time.perf_counter() - began, ok=is_saved)
         self._error, self._failures, self._unsaved_since = None, 0, None
-        for edit in taken:
+        for edit in remote_edits:
             self._announce(edit)
         self._on_saved(self.graph_key, keys)
         log.info("saved", extra={"nodes": len(keys)})
@@ -308,10 +320,10 @@ class LiveGraph:
             {"type": "saveStatus", **self.status().to_document(), "graphKey": self.graph_key}
         )
 
-    # What others store
+    # Changes stored by others
 
     async def refresh(self) -> None:
-        """Take in what others stored. Raises: GraphNotFound, SourceError."""
+        """Merges changes that others stored. Raises: GraphNotFound, SourceError."""
         if self._closed is None and await self._copy.is_behind():
             async with self._lock:
                 if self._closed is None and await self._copy.is_behind():
@@ -324,12 +336,11 @@ class LiveGraph:
         expected_revision: int | None,
         records: Sequence[RecordWrite] = (),
     ) -> int:
-        """Store a change that comes from elsewhere than an editor, such as an approval,
-        and show it.
+        """Stores a change that no editor made, such as an approval, and shows it to the editors.
 
-        What is unsaved and has to do with it is saved first, and then counts as a change that the
-        caller did not know of; what has not stays unsaved.
-        Raises: what MutableGraphDataSource.apply raises; then nothing of it took place.
+        Unsaved edits of the same elements are saved first, and count as a conflicting revision that
+        the caller did not know. Other unsaved edits stay unsaved. Raises the errors of
+        MutableGraphDataSource.apply; the change then has no effect.
         """
         async with self._lock:
             self._check_open()
@@ -350,17 +361,16 @@ class LiveGraph:
                 self._announce(await self._copy.merge_mutation(mutation, revision))
             except GraphNotFound:
                 self._end(DELETED)
-            except (
-                SourceError
-            ) as exc:  # it is stored: `tick` shows it as soon as the store can be read
+            except SourceError as exc:
+                # The change is stored; `tick` shows it once the store can be read.
                 log.warning("not_absorbed", extra={"error": type(exc).__name__})
             return revision
 
-    # Living and closing
+    # Periodic work and closing
 
     async def tick(self) -> None:
-        """Do what is due: renew the hold, save, take in what others stored. Never raises
-        for the store.
+        """Does the due work: renews the lease, saves, merges changes of others. Raises no error of
+        the store.
         """
         try:
             if self._lease.is_due:
@@ -389,7 +399,7 @@ class LiveGraph:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has been here for a while and nothing is left to do."""
+        """Whether the graph has had no member for a while, and no request or change is pending."""
         quiet = self._clock() - self._idle_since >= self._options.idle_ms
         return (
             quiet and not self._room.members and self._writer.is_idle and not self._copy.has_unsaved
@@ -401,15 +411,17 @@ class LiveGraph:
         self._room.close(self._closed)
 
     async def abandon(self, reason: str) -> None:
-        """Close without saving: the graph is gone."""
+        """Closes without saving, because the graph was deleted."""
         self._end(reason)
         await self.close(reason)
 
     async def close(self, reason: str = "it was closed") -> None:
-        """Carry out what waits, save, give the hold back. What cannot be saved stays journalled."""
+        """Executes the waiting requests, saves, and releases the lease. Changes that cannot be
+        saved stay in the journal.
+        """
         try:
             async with self._lock:
-                await self._writer.carry_out_all()
+                await self._writer.execute_all()
                 if self._auto_save:
                     await self._save()
         except (SourceError, LiveError) as exc:

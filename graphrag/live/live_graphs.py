@@ -1,4 +1,4 @@
-"""Opens and closes the live graphs of a server, and runs what is due for them."""
+"""Opens and closes the live graphs of a server, and does their periodic work."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Name = tuple[str, str]
 
 
 class LiveGraphs:
-    """One for a server. `sources` and `records` give those of a workspace, as stored.
+    """The live graphs of a server. `sources` and `records` return the stores of a workspace.
 
-    `embed` is called with the workspace, the graph and the nodes of each save; it may not raise.
-    Use it as `async with`: leaving saves and closes all.
+    `embed` is called with the workspace, the graph and the nodes of each save, and may not raise.
+    Used as `async with`: leaving saves and closes all graphs.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class LiveGraphs:
             await self._close(name, "the server stops")
 
     def get(self, workspace: str, graph_key: str) -> LiveGraph | None:
-        """Return a graph that is open here, or nothing."""
+        """Returns a graph that is open on this server, otherwise None."""
         live = self._open.get((workspace, graph_key))
         return None if live is None or live.is_closed else live
 
@@ -74,12 +74,12 @@ class LiveGraphs:
         return [live for live in self._open.values() if not live.is_closed]
 
     async def open(self, workspace: str, graph_key: str) -> LiveGraph:
-        """Return the live graph, opened if it is not.
+        """Returns the live graph, after opening it if necessary.
 
         Raises: GraphNotFound, LiveElsewhere, SourceError.
         """
         name = (workspace, graph_key)
-        # no lock is kept for what does not exist
+        # Raises for a missing graph before a lock is stored for it.
         await self._sources(workspace).get_graph(graph_key)
         async with self._locks.setdefault(name, asyncio.Lock()):
             live = self.get(workspace, graph_key)
@@ -117,16 +117,16 @@ class LiveGraphs:
             await live.close(reason)
 
     async def forget(self, workspace: str, graph_key: str) -> None:
-        """Close a graph that was deleted, with what was journalled of it. Raises: SourceError."""
+        """Closes a deleted graph and removes its journal. Raises: SourceError."""
         live = self._open.pop((workspace, graph_key), None)
         if live is not None:
             await live.abandon("it was deleted")
         await remove_journal_of_gone(self._records(workspace), self._sources(workspace), graph_key)
 
     async def recover(self, workspace: str) -> list[str]:
-        """Save what a server that died had journalled; return the keys of these graphs.
+        """Saves the changes in journals of servers that crashed; returns the keys of their graphs.
 
-        A graph that another server holds is left to it. Call it once when a workspace is opened.
+        Skips graphs that another server has open. To be called once when a workspace is opened.
         Raises: SourceError.
         """
         recovered: list[str] = []
@@ -146,7 +146,7 @@ class LiveGraphs:
         return recovered
 
     async def tick(self) -> None:
-        """Do what is due for every open graph, once."""
+        """Does the due work of every open graph once."""
         opened = list(self._open.items())
         await asyncio.gather(*(live.tick() for _, live in opened if not live.is_closed))
         for name, live in opened:

@@ -1,5 +1,5 @@
-"""The graphs of a workspace as people see them: reads show unsaved edits, writes go
-through live graphs.
+"""The graphs of a workspace as people see them: reads include unsaved edits, writes go through live
+graphs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from graphrag.live.live_graphs import LiveGraphs
 
 @contextmanager
 def _live_errors() -> Generator[None]:
-    """Let the store be used where a live graph was closed at this moment, which saves it.
+    """Continues with the store if a live graph was closed, and so saved, at this moment.
 
-    Raises: SourceBusy, for whatever else refuses a live graph.
+    Raises: SourceBusy for any other error of a live graph.
     """
     try:
         yield
@@ -31,10 +31,10 @@ def _live_errors() -> Generator[None]:
 
 
 class LiveSource(MemoryOverlay):
-    """Implements MutableGraphDataSource. Whatever is stored through it is shown to the
-    editors at once.
+    """Implements MutableGraphDataSource. Editors see everything stored through it at once.
 
-    It is the MemoryGraphProvider of its reads: it gives the graphs that have unsaved changes here.
+    It is the MemoryGraphProvider of its own reads: it provides the graphs with unsaved changes on
+    this server.
     """
 
     def __init__(self, source: MutableGraphDataSource, graphs: LiveGraphs) -> None:
@@ -83,9 +83,9 @@ class LiveSource(MemoryOverlay):
         if live is None:
             return None
         try:
-            await live.refresh()  # what others stored must not be hidden by what is unsaved
+            await live.refresh()  # unsaved edits must not hide changes of others
         except SourceError:
-            return None  # the store itself will say what is wrong
+            return None  # reading the store will raise the error
         live = self._unsaved(graph_key)
         return None if live is None else live.document()
 
@@ -99,9 +99,9 @@ class LiveSource(MemoryOverlay):
 
 
 class SavedSource(LiveSource):
-    """A LiveSource whose graphs are saved before they are read, so that each has a stored revision.
+    """A LiveSource that saves graphs before they are read, so that each has a stored revision.
 
-    Approvals work on it: they record revisions, and review what is stored.
+    Used by approvals, which record revisions and review the stored graph.
     """
 
     async def get_graph(self, graph_key: str) -> Graph:

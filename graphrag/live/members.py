@@ -1,5 +1,5 @@
-"""The editors of one live graph: each change goes to the others, what was missed to
-who comes back.
+"""The editors of one live graph: each change is sent to the others, and missed messages to an
+editor who returns.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ from graphrag.live.errors import LiveGraphClosed
 
 Message = dict[str, Any]
 REMEMBERED = 5_000
+# Messages stored for editors who return; after a longer absence an editor loads the graph again.
 REMEMBERED_BYTES = 4_000_000
-"""Messages kept for an editor who comes back; one who was away for longer reads the graph again."""
 
+# Maximum number of messages that wait for one member.
 QUEUED = 2_000
+# A member with this many waiting messages gets no transient ones.
 PASSING = 20
-"""Who has more than so many messages waiting is not sent what need not be known later."""
 
+# Maximum size of the messages that wait for one member; beyond it the member is disconnected and
+# may join again.
 QUEUED_BYTES = 8_000_000
-"""Messages that wait for one member; one who falls further behind is let go and may come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broadcast:
-    """A message as JSON, encoded once for all who get it, and the sheets it is about (None: all).
+    """A message as JSON, encoded once for all recipients, and the sheets that it concerns (None:
+    all).
 
-    Units: `timestamp` in milliseconds since 1970; 0: the message has none.
+    Units: `timestamp` in milliseconds since 1970, 0 for a message without one.
     """
 
     timestamp: int
@@ -54,18 +57,17 @@ class Broadcast:
 
 
 class Member:
-    """One editor's connection. `next` waits for what the others do."""
+    """The connection of one editor. `next` waits for the messages of others."""
 
     def __init__(self, graph_key: str, user_id: str, sheet: str, limit: int) -> None:
         self.graph_key = graph_key
         self.user_id = user_id
         self.sheet = sheet
-        self.id = secrets.token_hex(6)
-        """What the others know this connection by."""
+        self.id = secrets.token_hex(6)  # identifies the connection to the other editors
         self.is_shown = False
         self.missed: tuple[Broadcast, ...] = ()
+        # If `missed` is not complete, the client must load the graph again.
         self.is_complete = True
-        """Whether `missed` is all; if not the graph must be read again."""
         self.timestamp = 0
         self._limit = limit
         self._queue: deque[Broadcast] = deque()
@@ -78,22 +80,22 @@ class Member:
         return self._reason is not None
 
     async def next(self) -> Broadcast:
-        """Wait for the next message. Raises: LiveGraphClosed when there will be none."""
+        """Waits for the next message. Raises LiveGraphClosed if there will be none."""
         while not self._queue:
             if self._reason is not None:
                 raise LiveGraphClosed(graph_key=self.graph_key, reason=self._reason)
             self._wake.clear()
             await self._wake.wait()
-        found = self._queue.popleft()
-        self._bytes -= len(found.text)
-        return found
+        broadcast = self._queue.popleft()
+        self._bytes -= len(broadcast.text)
+        return broadcast
 
     def waiting(self) -> list[Broadcast]:
-        """Take what has come and was not read, without waiting."""
-        found = list(self._queue)
+        """Returns and removes the waiting messages, without waiting for more."""
+        broadcasts = list(self._queue)
         self._queue.clear()
         self._bytes = 0
-        return found
+        return broadcasts
 
     def offer(self, broadcast: Broadcast) -> None:
         if self.is_gone:
@@ -108,21 +110,24 @@ class Member:
         self._wake.set()
 
     def offer_passing(self, broadcast: Broadcast) -> None:
-        """Add a message that the next of its kind replaces, unless others wait already."""
+        """Adds a transient message, which the next of its kind replaces, unless several are waiting
+        already.
+        """
         if len(self._queue) < PASSING:
             self.offer(broadcast)
 
     def close(self, reason: str) -> None:
-        """End it; what has come already can still be read."""
+        """Closes the connection; messages that are waiting can still be read."""
         self._reason = self._reason or reason
         self._wake.set()
 
 
 class Room:
-    """The members of one live graph and the latest messages, in the order of their timestamps.
+    """The members of one live graph and the latest messages, ordered by timestamp.
 
-    `since` is the time of the stored graph, which an import may have set to any. What happened
-    before the room was opened is known only in part: an earlier time is never answered as complete.
+    `since` is the time of the stored graph, which an import may set to any value. Messages from
+    before the room was opened are not all known, so a request for an earlier time is never answered
+    as complete.
     """
 
     def __init__(self, graph_key: str, clock: Callable[[], int], *, since: int) -> None:
@@ -136,20 +141,20 @@ class Room:
 
     @property
     def seen(self) -> int:
-        """The time up to which who looks now has seen everything."""
+        """The time up to which the present graph contains every edit."""
         return max(self.latest, self._opened)
 
     def stamp(self) -> int:
-        """Return a time later than every one before, also when the clock goes backwards.
+        """Returns a time later than every earlier one, even if the clock goes backwards.
 
-        It is not `seen` before its message is remembered: until then the graph does not
-        show the change.
+        It does not count as `seen` until its message is remembered, because the graph does not
+        contain the change before.
         """
         self._stamped = max(self._clock(), self._stamped + 1, self.seen + 1)
         return self._stamped
 
     def stamped(self, message: Message, user_id: str) -> Message:
-        """Return a message as it will be sent, with the next time."""
+        """Returns a message as it is sent, with the next time."""
         return {
             **message,
             "graphKey": self._graph_key,
@@ -160,7 +165,9 @@ class Room:
     def join(
         self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED
     ) -> Member:
-        """Add a member, with what happened on the sheet after a time (None: nothing was missed)."""
+        """Adds a member, with the messages about the sheet after a time. None means that it missed
+        none.
+        """
         member = Member(self._graph_key, user_id, sheet, queued)
         member.timestamp = self.seen
         if from_timestamp is not None:
@@ -179,25 +186,25 @@ class Room:
         member.close(reason)
 
     def show(self, member: Member, facts: Message) -> None:
-        """Tell the others on its sheet what a member points at and selected. Nothing
-        of it is kept.
+        """Sends a member's pointer and selection to the others on its sheet. Nothing of it is
+        stored.
         """
         member.is_shown = True
-        said = {
+        presence = {
             "type": "presence",
             "graphKey": self._graph_key,
             "sheetId": member.sheet,
             "member": member.id,
         }
         message = Broadcast.of(
-            {**said, "userId": member.user_id, **facts}, frozenset({member.sheet})
+            {**presence, "userId": member.user_id, **facts}, frozenset({member.sheet})
         )
         for other in self.members:
             if other is not member and message.concerns(other.sheet):
                 other.offer_passing(message)
 
     def remember(self, broadcast: Broadcast) -> None:
-        """Keep a message for editors who are away; the oldest are forgotten."""
+        """Stores a message for editors who return; the oldest messages are removed at the limit."""
         self.latest = max(self.latest, broadcast.timestamp)
         self._remembered.append(broadcast)
         self._bytes += len(broadcast.text)
@@ -207,21 +214,21 @@ class Room:
             self._floor = max(self._floor, oldest.timestamp)
 
     def skip(self, timestamp: int) -> None:
-        """Note a change whose message is not kept: editors away since before it load
-        the graph again.
+        """Records a change whose message is not stored: editors who left before it load the graph
+        again.
         """
         self.latest = max(self.latest, timestamp)
         self._floor = max(self._floor, timestamp)
 
     def send(self, broadcast: Broadcast, sender: Member | None = None) -> None:
-        """Send to all on the message's sheets but its sender, and keep it for editors
-        who are away.
+        """Sends a message to all members on its sheets except its sender, and stores it for those
+        who return.
         """
         self.remember(broadcast)
         self._offer(broadcast, sender)
 
     def notify(self, message: Message) -> None:
-        """Send everyone something that need not be known later."""
+        """Sends all members a message that is not stored."""
         self._offer(Broadcast.of(message), None)
 
     def _offer(self, broadcast: Broadcast, sender: Member | None) -> None:

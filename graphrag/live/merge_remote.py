@@ -1,7 +1,7 @@
-"""Merges unsaved edits with what others stored meanwhile, field by field; knows no store.
+"""Merges unsaved edits with changes that others stored, field by field. Independent of any store.
 
-Decision: where both changed one field the unsaved edit wins, for it was acknowledged last. What was
-deleted elsewhere stays deleted, unless it was made here; what was deleted here is deleted.
+Decision: where both changed one field the unsaved edit wins, for it was acknowledged last. A
+document deleted elsewhere stays deleted, unless it was created here; one deleted here is deleted.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ D = TypeVar("D", bound=Document)
 
 
 class PendingBase(Changes):
-    """The stored versions of the documents that have unsaved changes; None where
-    nothing is stored.
+    """The stored versions of the documents with unsaved changes, None for those that are not
+    stored.
     """
 
     def copied(self) -> PendingBase:
         return PendingBase(nodes=dict(self.nodes), edges=dict(self.edges), graph=self.graph)
 
     def note(self, changes: Changes, before: Readable) -> PendingBase:
-        """Add what the changes touch; return what was added."""
+        """Adds the documents touched by changes; returns the added part."""
         added = PendingBase(
             nodes={key: before.node(key) for key in changes.nodes if key not in self.nodes},
             edges={key: before.edge(key) for key in changes.edges if key not in self.edges},
@@ -43,13 +43,13 @@ class PendingBase(Changes):
         return added
 
     def add(self, older: PendingBase) -> None:
-        """Take in documents as they are stored; those that are known already stay."""
+        """Adds stored versions of documents; those present already stay."""
         self.nodes = {**older.nodes, **self.nodes}
         self.edges = {**older.edges, **self.edges}
         self.graph = self.graph or older.graph
 
     def mutation_to(self, live: LiveState, last_updated_time: int) -> Mutation:
-        """Return what brings the store to the live state."""
+        """Returns the mutation from the stored state to the live state."""
         return Changes(
             nodes=changed_documents(self.nodes, self.nodes.get, live.node),
             edges=changed_documents(self.edges, self.edges.get, live.edge),
@@ -57,21 +57,21 @@ class PendingBase(Changes):
         ).mutation(live.graph.key)
 
     def meets(self, mutation: Mutation, live: LiveState) -> bool:
-        """Say whether a mutation names, or hangs on, something that is not saved."""
+        """Returns whether a mutation touches or is connected with unsaved elements."""
         if self.graph is not None and (mutation.graph or mutation.put_nodes or mutation.put_edges):
             return True
-        cut = [live.edge(key) for key in mutation.delete_edges]
-        joined = [*mutation.put_edges, *(edge for edge in cut if edge is not None)]
-        named = (
-            {node.key for node in mutation.put_nodes} | set(mutation.delete_nodes) | _ends(joined)
+        deleted = [live.edge(key) for key in mutation.delete_edges]
+        edges = [*mutation.put_edges, *(edge for edge in deleted if edge is not None)]
+        node_keys = (
+            {node.key for node in mutation.put_nodes} | set(mutation.delete_nodes) | _ends(edges)
         )
-        if named & self.nodes.keys():
+        if node_keys & self.nodes.keys():
             return True
         edge_keys = {edge.key for edge in mutation.put_edges} | set(mutation.delete_edges)
         if edge_keys & self.edges.keys():
             return True
-        own = [*self.edges.values(), *(live.edge(key) for key in self.edges)]
-        return bool(_ends(edge for edge in own if edge is not None) & named)
+        unsaved_edges = [*self.edges.values(), *(live.edge(key) for key in self.edges)]
+        return bool(_ends(edge for edge in unsaved_edges if edge is not None) & node_keys)
 
 
 def _ends(edges: Iterable[Edge]) -> set[str]:
@@ -79,9 +79,10 @@ def _ends(edges: Iterable[Edge]) -> set[str]:
 
 
 def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase:
-    """Apply the unsaved edits of `live` to the stored graph, which becomes the live one.
+    """Applies the unsaved edits of `live` to the stored graph, which becomes the live graph.
 
-    `base` are the documents that the edits were made on. Returns the base of what is unsaved now.
+    `base` are the stored documents that the edits started from. Returns the new base of the unsaved
+    edits.
     """
     draft = GraphDraft(stored)
     if base.graph is not None:
@@ -106,14 +107,14 @@ def rebased(live: Readable, base: PendingBase, stored: LiveState) -> PendingBase
             draft.delete_edge(edge.key)
     _keep_used_sheets(draft, live.graph, stored.graph)
     changes = draft.changes()
-    now = PendingBase()
-    now.note(changes, stored)
+    new_base = PendingBase()
+    new_base.note(changes, stored)
     stored.commit(changes)
-    return now
+    return new_base
 
 
 def _keep_used_sheets(draft: GraphDraft, *graphs: Graph) -> None:
-    """A sheet that one deleted while another put something on it stays."""
+    """Keeps a sheet that one side deleted while the other added elements to it."""
     changes = draft.changes()
     ours = {d.sheet for d in (*changes.nodes.values(), *changes.edges.values()) if d is not None}
     names = {key: name for graph in graphs for key, name in graph.sheets_list.items()}
@@ -136,7 +137,7 @@ def _merged_document(model: type[D], base: D | None, ours: D, theirs: D | None) 
 
 
 def difference(old: LiveState, new: LiveState) -> Changes:
-    """Return what leads from one state to another."""
+    """Returns the changes from one state to another."""
     is_same = (old.graph.name, old.graph.sheets_list) == (new.graph.name, new.graph.sheets_list)
     return Changes(
         nodes=changed_documents(dict.fromkeys([*old.nodes, *new.nodes]), old.node, new.node),

@@ -1,4 +1,4 @@
-"""Options of live graphs, the status of their saving, and what watches it."""
+"""Options of live graphs, the status of their saves, and the observer of both."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphrag.answer_body import AnswerBody
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveOptions:
-    """Units: milliseconds. `unsaved`, `unsaved_bytes`: changes, and bytes of the journal, after
-    which a save does not wait for its time. `history_bytes` of a graph's history are stored.
+    """Options of live graphs. Units: `_ms` milliseconds, `_bytes` bytes.
 
-    `pending` are the requests that may wait for the journal, `queued` the messages that may wait
-    for one editor.
+    At `unsaved` changes, or `unsaved_bytes` of journal, a graph is saved before `autosave_ms`.
+    `history_bytes` limit the stored history of a graph. `pending` requests may wait for the
+    journal, `queued` messages for one editor. A lease is held for `held_ms`.
     """
 
     autosave_ms: int = 30_000
@@ -29,8 +29,8 @@ class LiveOptions:
 
 
 class LiveWatch:
-    """Called after each save and each write to a journal; may not raise. Units: seconds.
-    It does nothing.
+    """Observes saves and writes to journals; may not raise. This one does nothing. Units:
+    seconds.
     """
 
     def saved(self, seconds: float, *, ok: bool) -> None: ...
@@ -39,8 +39,8 @@ class LiveWatch:
 
 
 class SaveStatus(AnswerBody):
-    """Where a live graph stands. Units: milliseconds since 1970. `error` names why the
-    last save failed.
+    """The save status of a live graph. Units: milliseconds since 1970. `error` is the reason of the
+    last failed save.
 
     `revision` is the stored one: a client that knows it has missed nothing but unsaved edits.
     """

@@ -1,6 +1,4 @@
-"""The graph as it was at any revision: the present one, with what was done since taken back
-step by step.
-"""
+"""Computes an earlier state of a graph, by undoing the later revisions one after another."""
 
 from __future__ import annotations
 
@@ -22,22 +20,23 @@ from graphrag.workers import run_limited
 from tools.write_tools.field_changes import json_document
 
 E = TypeVar("E", Node, Edge)
+# Documents by key, as models or, after something was undone in them, as JSON.
 Documents = dict[str, Any]
-"""Documents by key, as objects of ours or, once something was taken back in them, as JSON."""
 
+# Maximum number of revisions that are undone.
 MOST = 5_000
-"""So many revisions are taken back at most."""
+# Number of revisions undone in one step of a worker thread.
 AT_ONCE = 100
+# Attempts to read graph and history while others store changes.
 ATTEMPTS = 3
 _GRAPH_FIELDS = ("name", "description", "category", "sheetsList")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastGraph:
-    """A graph as it was. `gaps`: changes that could not be taken back, since something
-    unknown lies between.
+    """An earlier state of a graph. `gaps` counts changes that could not be undone.
 
-    `at` is later than what was asked for where the history does not reach so far back.
+    `at` is later than the requested time if the history does not reach back to it.
     """
 
     state: LiveState
@@ -47,9 +46,9 @@ class PastGraph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """A graph at one moment, with what the history then holds besides stored records.
+    """The present state of a graph, with its unsaved history.
 
-    `until`: live edits later than this are not in it.
+    `until` is the time of the latest live edit in the state; None if the graph is not live here.
     """
 
     state: LiveState
@@ -58,6 +57,7 @@ class Present:
     until: int | None
 
     def holds(self, revision: Revision) -> bool:
+        """Returns whether the state contains a revision."""
         if revision.edit is not None:
             return self.until is None or revision.at <= self.until
         return int(revision.facts.get("revision") or 0) <= self.revision
@@ -70,14 +70,15 @@ async def present(
     *,
     only: str | None = None,
 ) -> Present:
-    """Return a graph as it is now, with unsaved edits where it is live here. Raises: GraphNotFound.
+    """Returns the present graph, with its unsaved edits if it is live here. Raises: GraphNotFound.
 
-    `only` names a node: the others, and all edges, are left out then.
+    With `only`, reads just the node of this key and no edges.
     """
     if live is None:
         state = await read_stored(source, graph_key, only=only)
         return Present(state=state, revision=state.graph.revision, unsaved=(), until=None)
-    nodes, edges = live.nodes, live.edges  # nothing is awaited until all is taken
+    # No await until everything is copied, so that all parts are of one moment.
+    nodes, edges = live.nodes, live.edges
     if only is not None:
         nodes = [node for node in nodes if node.key == only]
         edges = []
@@ -96,26 +97,26 @@ async def graph_at(
     graph_key: str,
     at: int,
 ) -> PastGraph:
-    """Return the graph as all revisions up to a time made it. Units: `at` in
-    milliseconds since 1970.
+    """Returns the graph at a time, in milliseconds since 1970.
 
-    Raises: GraphNotFound, SourceError; RevisionConflict where others store faster than can be read.
+    Raises: GraphNotFound, SourceError; RevisionConflict if others store changes faster than they
+    can be read.
     """
     now = await present(source, live, graph_key)
     expected = now.revision
     for _ in range(ATTEMPTS):
-        found = await _taken_back(records, now, at)
+        past = await _rewind(records, now, at)
         if live is not None:
-            return found
-        again = await present(source, None, graph_key)
-        if again.revision == now.revision:
-            return found
+            return past
+        reread = await present(source, None, graph_key)
+        if reread.revision == now.revision:
+            return past
         expected = now.revision
-        now = again
+        now = reread
     raise RevisionConflict(graph_key=graph_key, expected=expected, actual=now.revision)
 
 
-async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
+async def _rewind(records: RecordStore, now: Present, at: int) -> PastGraph:
     history = Revisions(records, now.state.graph.key, now.unsaved, with_undo=True)
     rewound = Rewound(now.state.graph, dict(now.state.nodes), dict(now.state.edges))
     batch: list[Revision] = []
@@ -141,9 +142,7 @@ async def _taken_back(records: RecordStore, now: Present, at: int) -> PastGraph:
 
 
 class Rewound:
-    """Documents in which revisions are taken back, the latest first; those given
-    are not changed.
-    """
+    """Undoes revisions, the latest first, in copies of documents."""
 
     def __init__(self, graph: Graph, nodes: Documents, edges: Documents) -> None:
         self._graph = graph.to_document()
@@ -157,7 +156,7 @@ class Rewound:
             self.undo(revision)
 
     def undo(self, revision: Revision, *, node: str | None = None) -> None:
-        """Take a revision back, as far as it can be; with `node` only what it did to that one."""
+        """Undoes a revision as far as possible; with `node` only its changes of that node."""
         if revision.edit is not None:
             for entry in reversed(revision.edit.entries):
                 if node is None or entry.get("nodeId", node) == node:
@@ -185,32 +184,34 @@ class Rewound:
             self._graph |= {name: inverse["graph"].get(name) for name in _GRAPH_FIELDS}
 
     def _undo_entry(self, entry: Entry) -> None:
-        of, done = KINDS.get(str(entry.get("type")), ("", ""))
-        documents = {"node": self.nodes, "edge": self._edges}.get(of, {})
+        kind, operation = KINDS.get(str(entry.get("type")), ("", ""))
+        documents = {"node": self.nodes, "edge": self._edges}.get(kind, {})
         sheets = self._graph["sheetsList"]
         try:
-            match of, done:
+            match kind, operation:
                 case "sheet", "Create":
                     sheets.pop(entry["key"], None)
                 case "sheet", _:
-                    sheets[entry["key"]] = entry["previousName" if done == "Rename" else "name"]
+                    sheets[entry["key"]] = entry[
+                        "previousName" if operation == "Rename" else "name"
+                    ]
                 case _, "Create":
-                    for raw in entry[f"{of}s"]:
+                    for raw in entry[f"{kind}s"]:
                         self.gaps += documents.pop(raw["_key"], None) is None
                 case _, "Delete":
-                    documents.update({raw["_key"]: raw for raw in entry[f"{of}s"]})
+                    documents.update({raw["_key"]: raw for raw in entry[f"{kind}s"]})
                 case _:
-                    document = plain(documents[entry[f"{of}Id"]])
+                    document = plain(documents[entry[f"{kind}Id"]])
                     for instruction in entry["reversedInstruction"]:
                         document = apply_instruction(
                             document, instruction, protected=IDENTITY_FIELDS
                         )
-                    documents[entry[f"{of}Id"]] = document
+                    documents[entry[f"{kind}Id"]] = document
         except (KeyError, TypeError, InstructionError):
             self.gaps += 1
 
     def state(self) -> LiveState:
-        """Return the graph; a document that cannot be read any more is left out and counted
+        """Returns the graph. A document that can no longer be read is omitted and counted
         as a gap.
         """
         graph = parse_document(
@@ -219,18 +220,18 @@ class Rewound:
         return LiveState(graph, self._read(Node, self.nodes), self._read(Edge, self._edges))
 
     def _read(self, model: type[E], documents: Documents) -> list[E]:
-        found: list[E] = []
+        parsed: list[E] = []
         for document in documents.values():
             try:
                 is_read = isinstance(document, model)
-                found.append(document if is_read else parse_document(model, document, "history"))
+                parsed.append(document if is_read else parse_document(model, document, "history"))
             except BadDocument:
                 self.gaps += 1
-        return found
+        return parsed
 
 
 def plain(document: Any) -> dict[str, Any]:
-    """Return a document of either form as JSON. Raises: TypeError for none."""
+    """Returns a document of either form as JSON. Raises: TypeError for None."""
     return (
         json_document(document)
         if isinstance(document, Node | Edge)

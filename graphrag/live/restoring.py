@@ -1,4 +1,4 @@
-"""Brings nodes, or a whole graph, back to what they were: as one edit by hand, or as a proposal."""
+"""Restores nodes, or a whole graph, to an earlier state: as an edit or as a proposal."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from typing import Any
 
 from datasources.types import Edge, Node
 from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable
-from graphrag.live.broadcast import described
+from graphrag.live.broadcast import edit_of_changes
 from graphrag.live.edits import MAX_ELEMENTS, Edit
 from graphrag.live.errors import EditRefused
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction
 from tools.write_tools.field_changes import json_document
 
-NOTHING = "it is as it was then"
+NOTHING = "it has not changed since then"
 
 
 def restore(draft: GraphDraft, then: LiveState, nodes: Sequence[str] | None) -> Edit:
-    """Make nodes what they were, or all of the graph: with edges and
-    sheets. Raises: EditRefused.
-    """
-    changes = restoring(draft, then, nodes)
-    edit = described(draft, changes)
+    """Restores nodes, or the whole graph with edges and sheets, on a draft. Raises: EditRefused."""
+    changes = restore_changes(draft, then, nodes)
+    edit = edit_of_changes(draft, changes)
     draft.add(changes)
     return edit
 
 
-def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Changes:
-    """Return what brings nodes, or all, back. What people must be asked for stays as it is.
+def restore_changes(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Changes:
+    """Returns the changes that restore nodes, or all if `nodes` is None. Raises: EditRefused.
 
-    A node that is gone comes back with its edges to nodes that are there. Raises: EditRefused.
+    A deleted node is restored with its edges to existing nodes.
     """
     draft = GraphDraft(now)
     wanted = (
@@ -40,7 +38,7 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
     sheets |= {
         k: name for k, name in then.graph.sheets_list.items() if nodes is None or k not in sheets
     }
-    came_back: set[str] = set()
+    restored: set[str] = set()
     for key in sorted(wanted):
         before = draft.node(key)
         after = then.node(key)
@@ -49,9 +47,9 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
         if after is None:
             draft.delete_node(key)
             continue
-        came_back |= {key} if before is None or nodes is None else set()
+        restored |= {key} if before is None or nodes is None else set()
         draft.put_node(after)
-    _restore_edges(draft, then, came_back, all_of_it=nodes is None)
+    _restore_edges(draft, then, restored, all_of_it=nodes is None)
     if nodes is not None:
         used = {then.nodes[key].sheet for key in wanted if key in then.nodes}
         sheets = {
@@ -71,14 +69,14 @@ def restoring(now: Readable, then: LiveState, nodes: Sequence[str] | None) -> Ch
 
 
 def _restore_edges(
-    draft: GraphDraft, then: LiveState, came_back: set[str], *, all_of_it: bool
+    draft: GraphDraft, then: LiveState, restored: set[str], *, all_of_it: bool
 ) -> None:
     if all_of_it:
         for edge in [edge for edge in draft.iter_edges() if then.edge(edge.key) is None]:
             draft.delete_edge(edge.key)
     for edge in then.iter_edges():
         ends = (edge.source, edge.target)
-        is_wanted = all_of_it or not came_back.isdisjoint(ends)
+        is_wanted = all_of_it or not restored.isdisjoint(ends)
         if is_wanted and all(draft.node(end) is not None for end in ends):
             draft.put_edge(edge)
 
@@ -86,16 +84,16 @@ def _restore_edges(
 def as_action(
     now: Readable, then: LiveState, nodes: Sequence[str] | None, name: str
 ) -> ImportFileAction:
-    """Return the proposal that brings nodes, or all, back; `name` says what
-    as. Raises: EditRefused.
+    """Returns the proposal that restores nodes, or all; `name` is its title. Raises:
+    EditRefused.
     """
-    changes = restoring(now, then, nodes)
+    changes = restore_changes(now, then, nodes)
 
     def parts(documents: dict[str, Node | None] | dict[str, Edge | None]) -> Any:
         put = [json_document(document) for document in documents.values() if document is not None]
         return put, sorted(key for key, document in documents.items() if document is None)
 
-    (put_nodes, gone_nodes), (put_edges, gone_edges) = (
+    (put_nodes, deleted_nodes), (put_edges, deleted_edges) = (
         parts({**changes.nodes}),
         parts({**changes.edges}),
     )
@@ -105,8 +103,8 @@ def as_action(
             file=name,
             put_nodes=put_nodes,
             put_edges=put_edges,
-            delete_nodes=gone_nodes,
-            delete_edges=gone_edges,
+            delete_nodes=deleted_nodes,
+            delete_edges=deleted_edges,
             put_graph=None if sheets is None else {"sheetsList": sheets},
         )
     )

@@ -1,9 +1,8 @@
-"""The history of a graph: edits by hand, applied proposals, imports and undos as one
-list, newest first.
+"""The history of a graph as one list, newest first: edits by hand, applied proposals, imports and
+undos.
 
-Nothing is stored for it: it joins the records of live edits with the audit log, by time. A
-revision's number is its time; the graph as it was at any time is what all revisions up to then
-made of it.
+It is not stored but joined, by time, from the records of live edits and the audit log. The number
+of a revision is its time; an earlier state of the graph is the result of all revisions up to it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from graphrag.live.edit_history import PastEdit, edits_newest_first, keys_of
 from graphrag.live.history_entries import Entry
 
 RevisionKind = Literal["edit", "change", "import", "undo", "created", "renamed", "restored"]
+# Number of audit entries read at a time, and of approvals.
 PAGE, AT_ONCE = 200, 20
-"""Audit entries that are read at a time, and approvals."""
 _KINDS: Mapping[str, RevisionKind] = {
     "applied": "change",
     "undone": "undo",
@@ -42,10 +41,10 @@ _KINDS: Mapping[str, RevisionKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """One change of a graph: a live `edit`, or what the audit log says in `facts`,
-    with its `approval`.
+    """One change of a graph: a live `edit`, or an entry of the audit log (`facts`) with its
+    `approval`.
 
-    `undone_by` is the id of what undid it. Units: `at` in milliseconds since 1970.
+    `undone_by` is the id of the change that undid it. Units: `at` in milliseconds since 1970.
     """
 
     id: str
@@ -58,7 +57,7 @@ class Revision:
     undone_by: str | None = None
 
     def touches(self, node: str) -> bool:
-        """Say whether it may have changed a node."""
+        """Returns whether it may have changed a node."""
         if self.edit is not None:
             return any(node in keys_of(entry) for entry in self.edit.entries)
         changes: Mapping[str, Sequence[str]] = self.facts.get("changes") or {}
@@ -66,11 +65,11 @@ class Revision:
 
 
 class Revisions:
-    """Reads the history of one graph. `unsaved` are edits that are journalled and not saved;
-    `with_undo` also reads what takes approvals back.
+    """Reads the history of one graph. `unsaved` are edits in the journal that are not saved;
+    `with_undo` also reads the inverse changes of approvals.
 
-    `cut_at`: the time of the oldest edit that is left, where older ones were deleted; known once
-    it is reached.
+    `cut_at` is the time of the oldest stored edit if older ones were deleted; known once the
+    reading reaches it.
     """
 
     def __init__(
@@ -90,32 +89,33 @@ class Revisions:
     async def newest_first(
         self, *, before: int | None = None, node: str | None = None, past_cut: bool = False
     ) -> AsyncGenerator[Revision]:
-        """Yield what was done before a time, and may be about a node. Reads only as much as
-        is asked for.
+        """Yields the revisions before a time that may concern a node. Reads as far as the iteration
+        goes.
 
-        With `past_cut` the list goes on with proposals where edits were
-        deleted. Raises: SourceError.
+        With `past_cut` the list continues, with proposals only, where edits were deleted.
+        Raises: SourceError.
         """
 
-        def wanted(one: Revision) -> bool:
-            return (before is None or one.at < before) and (node is None or one.touches(node))
+        def is_wanted(revision: Revision) -> bool:
+            is_earlier = before is None or revision.at < before
+            return is_earlier and (node is None or revision.touches(node))
 
         undone: dict[str, str] = {}
         edits = self._edits()
-        changes = self._changes(wanted)
+        changes = self._changes(is_wanted)
         async with aclosing(edits), aclosing(changes):
-            async for found in _merged(edits, changes):
-                if self.cut_at is not None and found.edit is None and not past_cut:
+            async for revision in _merged(edits, changes):
+                if self.cut_at is not None and revision.edit is None and not past_cut:
                     return
-                if found.edit is not None and found.edit.undoes is not None:
-                    undone.setdefault(found.edit.undoes, found.id)
-                if wanted(found):
+                if revision.edit is not None and revision.edit.undoes is not None:
+                    undone.setdefault(revision.edit.undoes, revision.id)
+                if is_wanted(revision):
                     yield (
-                        found
-                        if found.edit is None
-                        else replace(found, undone_by=undone.get(found.id))
+                        revision
+                        if revision.edit is None
+                        else replace(revision, undone_by=undone.get(revision.id))
                     )
-                if found.kind == "created":
+                if revision.kind == "created":
                     return
 
     async def _edits(self) -> AsyncGenerator[Revision]:
@@ -133,23 +133,23 @@ class Revisions:
                     id=edit.id, at=edit.at, kind=kind, by=edit.user_id, edit=edit, facts={}
                 )
 
-    async def _changes(self, wanted: Callable[[Revision], bool]) -> AsyncGenerator[Revision]:
+    async def _changes(self, is_wanted: Callable[[Revision], bool]) -> AsyncGenerator[Revision]:
         audit = Audit(self._records, now_ms)
         last = None
         restored = False
         while page := await audit.entries(graph_key=self._graph_key, before=last, limit=PAGE):
             last = page[-1].sequence
-            found: list[Revision] = []
+            changes: list[Revision] = []
             for entry in page:
                 restored = restored or entry.facts.get("event") == "graph_restored"
-                if (change := _change(entry)) is not None and wanted(change):
-                    # A restored graph begins to count at one again: what was before is in
-                    # all of them.
+                if (change := _change(entry)) is not None and is_wanted(change):
+                    # A restored graph counts revisions from one again; every one of them
+                    # contains the earlier changes.
                     facts = {**change.facts, "revision": 0} if restored else change.facts
-                    found.append(replace(change, facts=facts))
-            for i in range(0, len(found), AT_ONCE):
+                    changes.append(replace(change, facts=facts))
+            for i in range(0, len(changes), AT_ONCE):
                 for change in await asyncio.gather(
-                    *map(self._with_approval, found[i : i + AT_ONCE])
+                    *map(self._with_approval, changes[i : i + AT_ONCE])
                 ):
                     yield change
 
@@ -187,9 +187,9 @@ def _change(entry: AuditEntry) -> Revision | None:
 
 
 async def _merged(*streams: AsyncIterator[Revision]) -> AsyncIterator[Revision]:
-    """Yield what streams yield, the latest first: each is in this order itself."""
+    """Merges streams that are each ordered from latest to oldest."""
     heads = [await anext(stream, None) for stream in streams]
-    while found := [(head.at, -i, head) for i, head in enumerate(heads) if head is not None]:
-        _, place, head = max(found, key=lambda one: one[:2])
+    while present := [(head.at, -i, head) for i, head in enumerate(heads) if head is not None]:
+        _, negative_index, head = max(present, key=lambda item: item[:2])
         yield head
-        heads[-place] = await anext(streams[-place], None)
+        heads[-negative_index] = await anext(streams[-negative_index], None)

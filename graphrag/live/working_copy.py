@@ -1,11 +1,11 @@
-"""The working copy of one graph beside its store: holds and saves what is unsaved, merges
-what others stored.
+"""The working copy of one graph: holds unsaved edits, saves them, and merges changes that others
+stored.
 
-Its methods are called one at a time: its owner holds a lock.
+Its methods are called one at a time, under the lock of its owner.
 
 Decision: a revision counts stored changes, so an unsaved edit cannot have one. The live revision is
 the stored one plus the number of unsaved changes times LIVE_STEP: no two contents of a graph share
-one, and JavaScript can still count it.
+one, and JavaScript can still represent it exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from datasources.types import Document, Mutation, parse_document
 from graphrag.changes.draft import GraphDraft, LiveState
 from graphrag.leases import KIND as LEASE
 from graphrag.leases import Lease
-from graphrag.live.broadcast import described
+from graphrag.live.broadcast import edit_of_changes
 from graphrag.live.edit_history import KIND as HISTORY
 from graphrag.live.edit_history import TOTAL, history_write
 from graphrag.live.edits import Edit
@@ -35,14 +35,15 @@ log = logging.getLogger(__name__)
 
 LIVE_STEP = 2**32
 SAVE_ATTEMPTS = 5
+# Maximum number of records of other programs that the pruning of the history skips.
 FOREIGN = 50
 
 
 async def read_stored(
     source: MutableGraphDataSource, graph_key: str, *, only: str | None = None
 ) -> LiveState:
-    """Read a graph whole, or `only` one node of it, at one revision.
-    Raises: GraphNotFound, SourceError.
+    """Reads a graph, or `only` one of its nodes, at one revision. Raises: GraphNotFound,
+    SourceError.
     """
     graph = await source.get_graph(graph_key)
     while True:
@@ -54,13 +55,13 @@ async def read_stored(
             edges = []
         again = await source.get_graph(graph_key)
         if again.revision == graph.revision and again.created_time == graph.created_time:
-            # Of hundreds of thousands of edges this takes seconds: not in the event loop.
+            # In a thread: with hundreds of thousands of edges this takes seconds.
             return await asyncio.to_thread(LiveState, graph, nodes, edges)
         graph = again
 
 
 class WorkingCopy:
-    """A graph in memory with the edits that are journalled and not saved."""
+    """A graph in memory, with the edits that are in the journal and not saved."""
 
     def __init__(
         self,
@@ -99,22 +100,25 @@ class WorkingCopy:
         return self.base_revision + self.unsaved_changes * LIVE_STEP
 
     async def recover(self) -> list[JournalEntry]:
-        """Take in what an earlier owner journalled and did not save; return it.
+        """Applies the unsaved changes in the journal of an earlier owner; returns them.
 
         Raises: SourceError, LiveElsewhere.
         """
         kept = await self.journal.read()
         if not kept:
-            await self.journal.discard()  # a mark alone
+            await self.journal.discard()  # it has only its first record, without changes
             return []
-        then = LiveState(self.state.graph, self.state.nodes.values(), self.state.edges.values())
+        journalled = LiveState(
+            self.state.graph, self.state.nodes.values(), self.state.edges.values()
+        )
         base = PendingBase()
         for change in kept:
             base.add(change.base)
-            base.note(change.changes, self.state)  # what a save under way would have noted
-            then.commit(change.changes)
+            # Documents whose base is not journalled, because a save was in progress.
+            base.note(change.changes, self.state)
+            journalled.commit(change.changes)
             self._note(change)
-        self.base = rebased(then, base, self.state)
+        self.base = rebased(journalled, base, self.state)
         return kept
 
     def _note(self, change: JournalEntry) -> None:
@@ -124,9 +128,9 @@ class WorkingCopy:
         self.unsaved_bytes += len(change.text)
 
     async def keep(self, kept: Sequence[JournalEntry]) -> None:
-        """Journal changes and make them real, if the graph's lease is still held.
+        """Writes changes to the journal and applies them, if the graph's lease is still held.
 
-        Raises: SourceError, LiveElsewhere; then nothing of them is.
+        Raises: SourceError, LiveElsewhere; the changes then have no effect.
         """
         await self.journal.append(kept)
         for change in kept:
@@ -135,27 +139,28 @@ class WorkingCopy:
             self._note(change)
 
     async def save(self, latest: int, now: int) -> tuple[list[str], list[Edit]]:
-        """Store what is unsaved, in one transaction with the fence of the graph's lease.
+        """Stores the unsaved changes in one transaction with the fence of the graph's lease.
 
-        Return the keys of the nodes stored, and what others had changed.
-        Raises: SourceError; the edits stay journalled. LiveElsewhere when another took
+        Returns the keys of the stored nodes, and the edits of others that were merged.
+        Raises: SourceError (the edits stay in the journal), LiveElsewhere if another server took
         the graph over.
         """
-        taken: list[Edit] = []
+        remote_edits: list[Edit] = []
         for _ in range(SAVE_ATTEMPTS):
             try:
                 saved = await self._save(latest, now)
                 await self._prune_history()
             except RevisionConflict:
-                taken.append(await self.merge_remote())
+                remote_edits.append(await self.merge_remote())
             except RecordConflict as exc:
                 if exc.kind not in (JOURNAL, LEASE):
                     raise
-                # Another's write, unless it is our own: a renewal, or a save whose answer was lost.
+                # The cause is another server or our own write: a renewal of the lease, or a save
+                # whose answer was lost.
                 await self._lease.hold()
                 await self.journal.read()
             else:
-                return saved, taken
+                return saved, remote_edits
         raise LiveElsewhere(graph_key=self.graph_key)
 
     async def _save(self, latest: int, now: int) -> list[str]:
@@ -175,38 +180,42 @@ class WorkingCopy:
         return [node.key for node in mutation.put_nodes]
 
     async def _total(self) -> int:
-        """Return the bytes that the graph's history has taken in so far. Raises: SourceError."""
+        """Returns the size in bytes of the graph's whole history. Raises: SourceError."""
         if self._history_total is None:
-            found = await self._records.query(
+            latest = await self._records.query(
                 HISTORY,
                 {"graphKey": self.graph_key},
                 order_by="timestamp",
                 descending=True,
                 limit=1,
             )
-            self._history_total = int(found[0].data.get(TOTAL, 0)) if found else 0
+            self._history_total = int(latest[0].data.get(TOTAL, 0)) if latest else 0
         return self._history_total
 
     async def _prune_history(self) -> None:
-        """Delete the oldest records of history beyond its limit; what fails is tried after
-        the next save.
+        """Deletes the oldest history records beyond the limit. After an error the next save tries
+        again.
 
-        Records that another program wrote are left; behind more than FOREIGN of them
-        nothing is deleted.
+        Records of other programs stay. If the oldest FOREIGN records are all theirs, nothing is
+        deleted.
         """
         floor = await self._total() - self._history_limit
         limit = 1
         where = {"graphKey": self.graph_key}
         try:
             while self._oldest_total < floor:
-                found = await self._records.query(HISTORY, where, order_by="timestamp", limit=limit)
-                own = next((record for record in found if TOTAL in record.data), None)
-                if own is None and len(found) == limit < FOREIGN:
+                oldest = await self._records.query(
+                    HISTORY, where, order_by="timestamp", limit=limit
+                )
+                prunable = next((record for record in oldest if TOTAL in record.data), None)
+                if prunable is None and len(oldest) == limit < FOREIGN:
                     limit = FOREIGN
                     continue
-                self._oldest_total = floor if own is None else int(own.data[TOTAL])
-                if own is not None and self._oldest_total < floor:
-                    await self._records.delete(HISTORY, own.key, expected_version=str(own.version))
+                self._oldest_total = floor if prunable is None else int(prunable.data[TOTAL])
+                if prunable is not None and self._oldest_total < floor:
+                    await self._records.delete(
+                        HISTORY, prunable.key, expected_version=str(prunable.version)
+                    )
         except SourceError as exc:
             log.warning("history_not_pruned", extra={"error": type(exc).__name__})
 
@@ -219,27 +228,26 @@ class WorkingCopy:
         self.state.graph = self.state.graph.replace(revision=revision, last_updated_time=latest)
 
     async def is_behind(self) -> bool:
-        """Whether somebody else has changed the stored graph. Raises: GraphNotFound,
-        SourceError.
-        """
+        """Whether others have changed the stored graph. Raises: GraphNotFound, SourceError."""
         return (await self._source.get_graph(self.graph_key)).revision != self.base_revision
 
     async def merge_remote(self) -> Edit:
-        """Take in what others stored, below what is unsaved; return what that changes here.
+        """Merges changes that others stored with the unsaved edits; returns their effect on the
+        live graph.
 
         Raises: GraphNotFound, SourceError.
         """
         stored = await read_stored(self._source, self.graph_key)
         revision = stored.graph.revision
         base = rebased(self.state, self.base, stored)
-        edit = described(self.state, difference(self.state, stored))
+        edit = edit_of_changes(self.state, difference(self.state, stored))
         self.state = stored
         self.base = base
         self.base_revision = revision
         return edit
 
     async def merge_mutation(self, mutation: Mutation, revision: int) -> Edit:
-        """Take in a mutation that was stored as a revision; return what it changes here.
+        """Applies a mutation that was stored as `revision`; returns its effect on the live graph.
 
         Raises: GraphNotFound, SourceError.
         """
@@ -257,7 +265,7 @@ class WorkingCopy:
         for edge in mutation.put_edges:
             draft.put_edge(_copied(edge))
         changes = draft.changes()
-        edit = described(self.state, changes)
+        edit = edit_of_changes(self.state, changes)
         self.state.commit(changes)
         self.state.graph = self.state.graph.replace(revision=revision)
         self.base_revision = revision
@@ -265,5 +273,5 @@ class WorkingCopy:
 
 
 def _copied(document: D) -> D:
-    """Return the document as a store gives it back, apart from the caller's objects."""
+    """Returns a copy of the document as a store returns it, independent of the caller's objects."""
     return parse_document(type(document), document.to_json(), "elements")
