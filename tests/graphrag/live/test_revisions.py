@@ -198,7 +198,7 @@ async def test_two_who_edit_at_once_are_known_apart_and_a_restore_leaves_what_co
         assert it.plain() == changed
         await it.live.edit("eve", None, restore, then, ["c", "a"])
         assert it.plain()["documents"] == {**wanted, "b": it.plain()["documents"]["b"]}
-        with pytest.raises(EditRefused, match="as it was then"):
+        with pytest.raises(EditRefused, match="not changed since"):
             await it.live.edit("eve", None, restore, then, ["c"])
         with pytest.raises(EditRefused, match="no node"):
             await it.live.edit("eve", None, restore, then, ["never"])
