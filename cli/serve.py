@@ -66,7 +66,7 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
     from server.run import run_server
 
     app = create_app(settings)
-    if not is_loopback(settings.host) and not app.state.server.authenticator.is_configured:
+    if not is_loopback(settings.host) and not app.state.setup.token_keys.is_configured:
         usage_error(
             f"{settings.host} can be reached by others, and nobody has to sign in: set NODIUS_AUTH_SECRET,"
             " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1"
@@ -84,11 +84,11 @@ async def served_here(
 
     `recorded`: what answers in place of the tools of calls.
     """
-    from server.app import create_app
+    from server.app import create_app, running
     from server.run import config_of
 
     app = create_app(settings, recorded=recorded)
-    async with app.state.server, served_on(config_of(app, grace_s=1), listening):
+    async with running(app), served_on(config_of(app, grace_s=1), listening):
         yield
 
 

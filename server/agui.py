@@ -147,7 +147,7 @@ async def run_agent(
         thread = await place.effective_status(thread)
     run = AgentRun(request, place, graph_key, language, body, key, thread)
     if run.asks_model:
-        state_of(request).limiter.spend(place.person.user_id)
+        state_of(request).limits.messages.spend(place.person.user_id)
     return EventStream(run.frames(), failed=run.failed)
 
 

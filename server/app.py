@@ -1,4 +1,4 @@
-"""Puts the service together: state, middleware, endpoints."""
+"""Makes the application: state, middleware, endpoints."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from server.auth import CLIENT_HEADER
 from server.limits import BodyLimit
 from server.mcp import http_endpoint
 from server.server_state import ServerState
+from server.startup import ServerSetup, open_server
 from server.voice import media_stream, rest_call_records, webhook
 
 ROUTERS = (
@@ -71,7 +72,7 @@ ROUTERS = (
     pages,
     api_docs,
 )
-"""The modules with endpoints: a new endpoint stands in one of them, its bodies beside it."""
+"""The modules with endpoints. The bodies of requests and answers are beside their endpoint."""
 
 READ_HEADERS = (
     *("Authorization", "Content-Type", "Accept-Language", "If-Match", "X-Request-ID"),
@@ -85,9 +86,7 @@ DESCRIPTION = "Ask and change workflow graphs. Nothing changes before a person a
 
 @cache
 def _routes() -> list[BaseRoute]:
-    """Return the endpoints of every application of this process: reading their signatures
-    takes 0.7 s.
-    """
+    """Returns the endpoints, made once a process: reading their signatures takes 0.7 s."""
     joined = APIRouter()
     for module in ROUTERS:
         joined.include_router(module.router)
@@ -100,18 +99,18 @@ def create_app(
     provider: LLMProvider | None = None,
     recorded: RecordedAnswers | None = None,
 ) -> FastAPI:
-    """Return the application; its lifespan opens the database and closes it. `provider` stays open.
+    """Returns the application; `running` opens its database and closes it, as its lifespan does.
 
-    `recorded`: what answers in place of the tools of calls.
+    `provider` answers in place of the settings' model, and stays open. `recorded` replaces the
+    results of tools in calls.
 
-    Raises: SettingsError for keys of sign-in that are none.
+    Raises: SettingsError for settings of sign-in or webhooks that cannot work.
     """
-    state = ServerState(settings, provider=provider, recorded=recorded)
-    state.beside.append(http_endpoint.running_sessions)
+    setup = ServerSetup.of(settings, provider=provider, recorded=recorded)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        async with state:
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with running(app):
             yield
 
     app = FastAPI(
@@ -126,7 +125,7 @@ def create_app(
         redirect_slashes=False,
         routes=_routes(),
     )
-    app.state.server = state
+    app.state.setup = setup
     error_responses.install(app, [module.router for module in ROUTERS])
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     origins = [origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()]
@@ -138,6 +137,17 @@ def create_app(
             allow_headers=READ_HEADERS,
             expose_headers=["X-Request-ID", "Retry-After"],
         )
-    app.add_middleware(Access, metrics=state.metrics)
+    app.add_middleware(Access, metrics=setup.metrics)
     app.add_middleware(Compressed)
     return app
+
+
+@asynccontextmanager
+async def running(app: FastAPI) -> AsyncGenerator[ServerState]:
+    """Opens the state of an application, which its endpoints find as `app.state.server`.
+
+    Raises: SettingsError, and the errors of opening the database.
+    """
+    async with open_server(app.state.setup) as state:
+        app.state.server = state
+        yield state

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, cast, final
 from urllib.parse import urlsplit
 
 import jwt
@@ -79,31 +79,62 @@ class Identity:
             raise RoleNeeded(user=self.user_id, role=self.role, needed=role)
 
 
-class Authenticator:
-    """Reads tokens as the settings say. Raises: SettingsError for a key that is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenKeys:
+    """The keys of the settings that check signed tokens."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    secret: str | None = None
+    public_key: RSAPublicKey | None = None
+    key_set: KeySet | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> TokenKeys:
+        """Raises: SettingsError for an unusable key."""
         secret = settings.auth_secret
-        self._secret = secret.get_secret_value() if secret else None
-        self._public_key = (
-            _public_key(settings.auth_public_key) if settings.auth_public_key else None
+        public_key = settings.auth_public_key
+        return cls(
+            secret=secret.get_secret_value() if secret else None,
+            public_key=_public_key(public_key) if public_key else None,
+            key_set=KeySet(settings.auth_jwks) if settings.auth_jwks else None,
         )
-        self._key_set = KeySet(settings.auth_jwks) if settings.auth_jwks else None
-        self.keys: ApiKeys | None = None
-        """Those of programs, once the database is open."""
 
     @property
     def is_configured(self) -> bool:
         """Whether callers must sign in."""
-        return any(key is not None for key in (self._secret, self._public_key, self._key_set))
+        return any(key is not None for key in (self.secret, self.public_key, self.key_set))
+
+
+@final
+class Authenticator:
+    """Identifies callers by their tokens: signed ones, and the API keys of programs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        token_keys: TokenKeys | None = None,
+        api_keys: ApiKeys | None = None,
+    ) -> None:
+        """Without `token_keys`, those of the settings are used; without `api_keys`, API keys are
+        refused.
+
+        Raises: SettingsError for an unusable key.
+        """
+        self._settings = settings
+        self._token_keys = token_keys or TokenKeys.of(settings)
+        self._api_keys = api_keys
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether callers must sign in."""
+        return self._token_keys.is_configured
 
     async def authenticate(self, token: str | None, channel: Channel = "api") -> Identity:
-        """Return who carries a token, and comes by that channel. Raises: AuthError,
-        KeysUnavailable.
+        """Returns the caller with a token, who comes by `channel`.
 
-        Where nothing is configured everybody is the local admin: let `check_own_page` see to it
+        Without sign-in in the settings everybody is the local admin: `check_own_page` must check
         that they are at this computer.
+
+        Raises: AuthError, KeysUnavailable.
         """
         if token is not None and is_api_key(token):
             return await self._of_key(token, channel)
@@ -120,9 +151,9 @@ class Authenticator:
         return replace(identity_of(claims), expires=expires).through(channel)
 
     async def _of_key(self, token: str, channel: Channel) -> Identity:
-        key = (
-            await self.keys.find(token, channel) if self.keys and len(token) <= MAX_TOKEN else None
-        )
+        key = None
+        if self._api_keys is not None and len(token) <= MAX_TOKEN:
+            key = await self._api_keys.find(token, channel)
         if key is None:
             raise AuthError(code="key_refused")
         return Identity(
@@ -165,12 +196,13 @@ class Authenticator:
             raise AuthError(code="token_malformed") from exc
 
     async def _key(self, algorithm: object, key_id: object) -> Any:
-        if algorithm == "HS256" and self._secret is not None:
-            return self._secret
-        if algorithm == "RS256" and self._key_set is not None:
-            return await self._key_set.key(key_id if isinstance(key_id, str) else None)
-        if algorithm == "RS256" and self._public_key is not None:
-            return self._public_key
+        keys = self._token_keys
+        if algorithm == "HS256" and keys.secret is not None:
+            return keys.secret
+        if algorithm == "RS256" and keys.key_set is not None:
+            return await keys.key_set.key(key_id if isinstance(key_id, str) else None)
+        if algorithm == "RS256" and keys.public_key is not None:
+            return keys.public_key
         raise AuthError(code="token_algorithm")
 
 
@@ -287,7 +319,7 @@ async def sign_in(request: Request, token: str | None) -> Identity:
 
     Raises: AuthError, KeysUnavailable, ForeignPage, TooManyRequests.
     """
-    authenticator: Authenticator = request.app.state.server.authenticator
+    authenticator: Authenticator = request.app.state.server.authentication.authenticator
     if not authenticator.is_configured and not is_api_key(token):
         check_own_page(request)
     identity = await authenticator.authenticate(token, channel_of(request.url.path))

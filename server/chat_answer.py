@@ -196,14 +196,14 @@ async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[E
 async def metered(state: ServerState, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
     """Yield the events of a turn, counted."""
     began = time.perf_counter()
-    state.metrics.turn_began()
+    state.monitoring.metrics.turn_began()
     try:
         async with aclosing(events) as stream:
             async for event in stream:
-                state.metrics.event(event)
+                state.monitoring.metrics.event(event)
                 yield event
     finally:
-        state.metrics.turn_ended(time.perf_counter() - began)
+        state.monitoring.metrics.turn_ended(time.perf_counter() - began)
 
 
 def _answer(events: list[Event], language: Language) -> ChatAnswer:

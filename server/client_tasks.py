@@ -79,7 +79,7 @@ class ClientTask:
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:
         """Yields the answer. Raises: TooManyRequests, ModelError, UsageLimitReached."""
-        state_of(request).limiter.spend(self.place.person.user_id)
+        state_of(request).limits.messages.spend(self.place.person.user_id)
         agent = self.place.agent
         if agent.provider.name == OFFLINE:
             self.text = _plain_answer(self.task)

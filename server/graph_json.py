@@ -170,13 +170,13 @@ async def whole_graph(
     graph = now = place.graph
     for _ in range(ATTEMPTS):
         graph = now
-        live = state.live.get(source.workspace, graph.key)
+        live = state.backend.live.get(source.workspace, graph.key)
         if live is not None:
             # Nothing is awaited between these: the time is that of all of it.
             content = GraphPages.held(live.document(), live.nodes, live.edges)
             seen = live.timestamp
-            return await state.downloads.answer(request, steps(content, seen), headers)
-        answer = await state.downloads.answer(
+            return await state.activity.downloads.answer(request, steps(content, seen), headers)
+        answer = await state.activity.downloads.answer(
             request, steps(GraphPages.stored(source, graph), 0), headers
         )
         try:

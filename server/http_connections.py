@@ -151,7 +151,7 @@ class HttpConnection(H11Protocol):
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
-        self._open: OpenConnections = self.config.app.state.server.connections  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue, reportUnknownMemberType]
+        self._open: OpenConnections = self.config.app.state.server.activity.connections  # pyright: ignore[reportFunctionMemberAccess, reportAttributeAccessIssue, reportUnknownMemberType]
         self.app_state = {**self.app_state, "connection": self}
         self.socket: WebSocketConnection | None = None
         self.has_asked = False

@@ -7,11 +7,14 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from graphrag.config import Settings
 from server.auth import bearer_token, sign_in
 from server.error_responses import respond
 from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFull, TooManyRequests
@@ -39,6 +42,7 @@ LINGER_S, LINGERING = 2.0, 4
 """What still comes after a refusal is read for so many seconds, of so many senders at once."""
 
 
+@final
 class RateLimiter:
     """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or
     bytes, a minute.
@@ -82,6 +86,24 @@ class RateLimiter:
         return min(self._burst, left + (now - since) * self._per_minute / 60)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """The limits of a person: messages to models, trials of a model's key, bytes of edits."""
+
+    messages: RateLimiter
+    key_trials: RateLimiter
+    edit_bytes: RateLimiter
+
+    @classmethod
+    def of(cls, settings: Settings) -> RateLimits:
+        return cls(
+            messages=RateLimiter(settings.rate_limit),
+            key_trials=RateLimiter(min(settings.rate_limit, TRIALS_A_MINUTE)),
+            edit_bytes=RateLimiter(EDIT_BYTES_A_MINUTE, burst=EDIT_BURST_BYTES),
+        )
+
+
+@final
 class BodyLimit:
     """Middleware: signs the sender of a body in, then reads the whole body or refuses it.
 

@@ -350,7 +350,7 @@ class OpenAITurn:
         Raises: TooManyRequests, TurnBroken, and what `Agent.run` raises before its first event.
         """
         state = state_of(request)
-        state.limiter.spend(self.asked.place.person.user_id)
+        state.limits.messages.spend(self.asked.place.person.user_id)
         async with aclosing(metered(state, self._events())) as events:
             async for event in events:
                 for piece in self._pieces(event):

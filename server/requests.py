@@ -40,7 +40,7 @@ def _workspaces(
         text_query("One of the caller's workspaces; without it, all of them are looked through."),
     ] = None,
 ) -> WorkspaceResolver:
-    return WorkspaceResolver(state_of(request), caller, workspace)
+    return WorkspaceResolver(state_of(request).backend.workspaces, caller, workspace)
 
 
 Workspaces = Annotated[WorkspaceResolver, Depends(_workspaces)]

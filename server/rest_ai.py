@@ -71,7 +71,7 @@ async def _collected(
     request: Request, place: WorkspaceContext, body: ChatRequest | ResumeRequest, language: Language
 ) -> ChatAnswer:
     state = state_of(request)
-    state.limiter.spend(place.person.user_id)
+    state.limits.messages.spend(place.person.user_id)
     events = asked_turn(place, body, language=language, interactive=body.interactive)
     return await collect(state, request, events)
 
@@ -238,7 +238,7 @@ async def answer(
     """Answer the question that a conversation waits with, once, and let it go on."""
     place = await workspaces.with_thread(thread_id)
     state = state_of(request)
-    state.limiter.spend(place.person.user_id)
+    state.limits.messages.spend(place.person.user_id)
     events = place.agent.resume(
         thread_id,
         place.person,

@@ -108,7 +108,7 @@ async def run(
 ) -> RunStarted:
     """Start a run now. It is queued while another automation works on the graph."""
     place, _ = await workspaces.of_automation(automation_id, language)
-    state_of(request).limiter.spend(place.person.user_id)
+    state_of(request).limits.messages.spend(place.person.user_id)
     thread = await place.automations.run(automation_id, place.person, supersede=supersede)
     return RunStarted(session_id=thread.key, phase=session_of(thread).phase)
 
@@ -208,7 +208,7 @@ async def take(
     for seven days.
     """
     place = await workspaces.one()
-    state_of(request).limiter.spend(place.person.user_id)
+    state_of(request).limits.messages.spend(place.person.user_id)
     key = body.key or idempotency_key
     return await start_by_event(
         place.automations, name, body.data, place.person, key=key, language=language

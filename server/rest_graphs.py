@@ -167,7 +167,7 @@ async def import_graph(
         place.person,
         file_name=file_name,
         graph_key=graph_key,
-        is_shared=state_of(request).authenticator.is_configured,
+        is_shared=state_of(request).authentication.authenticator.is_configured,
         replaces=replace,
     )
     place.services.embedding_queue.add(done.graph_key, None)
@@ -224,7 +224,7 @@ async def meaning_of(
     node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
 ) -> NodeMeaning:
     """Returns what a node does, as it is at this moment in the live graph."""
-    live = state_of(request).live.get(place.person.workspace, place.graph.key)
+    live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
     now = await present(place.services.source, live, place.graph.key, only=node)
     if (current := now.state.node(node)) is None:
         raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
@@ -292,7 +292,7 @@ async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit
 
     following = found[limit - 1].key if len(found) > limit else None
     steps = json_steps({name: Pages(pages=pieces(), dump=Document.to_json), "next": following})
-    return await state_of(request).downloads.answer(request, steps)
+    return await state_of(request).activity.downloads.answer(request, steps)
 
 
 ExportFormat = Literal["nodius", "n8n", "node-red"]

@@ -98,7 +98,7 @@ async def editors(request: Request, place: NamedGraph) -> EditorList:
     """Return who edits a graph through this server now, and how many of its nodes are
     left to embed.
     """
-    live = state_of(request).live.get(place.person.workspace, place.graph.key)
+    live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
     windows = Counter((member.user_id, member.sheet) for member in (live.members if live else ()))
     return EditorList(
         embedding=place.services.embedding_queue.pending(place.graph.key),
@@ -136,11 +136,11 @@ async def history(request: Request, place: NamedGraph, limit: Limit = 100) -> Hi
     """Return the latest live edits of a graph, newest first, also those that are not saved yet."""
     state = state_of(request)
     name = place.person.workspace
-    live = state.live.get(name, place.graph.key)
+    live = state.backend.live.get(name, place.graph.key)
     unsaved = () if live is None else live.unsaved_history
     edits: list[PastEdit] = []
     async with aclosing(
-        edits_newest_first(state.shared.database.records(name), place.graph.key, unsaved)
+        edits_newest_first(state.backend.shared.database.records(name), place.graph.key, unsaved)
     ) as past:
         async for edit in past:
             edits.append(edit)
@@ -181,7 +181,7 @@ async def undo_edit(request: Request, place: NamedGraph, edit_id: Id) -> EditUnd
 
     Refused (422) where a later change is in the way; 503 while another server edits the graph.
     """
-    live = await state_of(request).live.open(place.person.workspace, place.graph.key)
+    live = await state_of(request).backend.live.open(place.person.workspace, place.graph.key)
     done = await live.undo_edit(edit_id, place.person.user_id)
     return EditUndone(
         id=str(done.timestamp), undone=edit_id, revision=done.revision, messages=list(done.messages)

@@ -37,7 +37,7 @@ class WhoAmI(AnswerBody):
 @router.get("/me")
 async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
     """Return who the service takes the caller for, and which model answers."""
-    provider = state_of(request).model
+    provider = state_of(request).backend.model
     return WhoAmI(
         user_id=caller.user_id,
         username=caller.username,
@@ -122,5 +122,5 @@ async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
     """Return the last calls of tools by models in this server's process, newest
     first. For admins.
     """
-    found = state_of(request).shared.call_log.of(workspaces.names)
+    found = state_of(request).backend.shared.call_log.of(workspaces.names)
     return ToolCallList(calls=[ToolCallRecord.model_validate(call) for call in found])

@@ -158,7 +158,7 @@ async def blame_of(
     """Return for each field of a node who set it, when, in which turn, by which
     approval and why.
     """
-    live = state_of(request).live.get(place.person.workspace, place.graph.key)
+    live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
     now = await present(place.services.source, live, place.graph.key, only=node)
     if (known := now.state.node(node)) is None:
         raise EditRefused(where="node", reason=f"the graph has no node {node[:80]!r}")
@@ -187,7 +187,7 @@ async def graph_as_it_was(request: Request, place: NamedGraph, revision: Moment)
         past.state.graph, [*past.state.iter_nodes()], [*past.state.iter_edges()]
     )
     steps = view_steps(content, timestamp=past.at, gaps=past.gaps)
-    return await state_of(request).downloads.answer(request, steps)
+    return await state_of(request).activity.downloads.answer(request, steps)
 
 
 @router.get("/{graph_key}/compare")
@@ -250,7 +250,7 @@ async def restore_revision(
         return await large_answer(
             Restored(approval=await _propose(place, past, body.nodes, language))
         )
-    live = await state_of(request).live.open(place.person.workspace, place.graph.key)
+    live = await state_of(request).backend.live.open(place.person.workspace, place.graph.key)
     done = await live.edit(place.person.user_id, None, restore, past.state, body.nodes)
     return await large_answer(Restored(id=str(done.timestamp)))
 
@@ -278,5 +278,5 @@ async def _propose(
 
 async def _past(request: Request, place: GraphContext, at: int) -> PastGraph:
     key = place.graph.key
-    live = state_of(request).live.get(place.person.workspace, key)
+    live = state_of(request).backend.live.get(place.person.workspace, key)
     return await graph_at(place.services.source, place.services.approvals.records, live, key, at)

@@ -109,11 +109,11 @@ async def configured(request: Request) -> SettingsView:
     """Return what is configured. Of secrets it says only whether they are set. For admins."""
     state = state_of(request)
     settings = state.settings
-    embedder = state.shared.embedder
+    embedder = state.backend.shared.embedder
     variables = setting_variables()
     return SettingsView(
-        provider=state.model.name,
-        model=state.model.model,
+        provider=state.backend.model.name,
+        model=state.backend.model.model,
         embedder=embedder.model if embedder else None,
         groups=[
             SettingGroup(
@@ -181,9 +181,9 @@ async def tried(
     where no sign-in is configured, also one of this computer.
     """
     state = state_of(request)
-    state.trials.spend(caller.user_id)
+    state.limits.key_trials.spend(caller.user_id)
     rules = rules_of(state.settings)
-    if not state.authenticator.is_configured:
+    if not state.authentication.authenticator.is_configured:
         rules = replace(rules, allow=(*rules.allow, *LOOPBACK))
     candidate = ModelCandidate(
         provider=body.provider, model=body.model, base_url=body.base_url, key=body.key
@@ -222,7 +222,7 @@ class KeyRequest(RequestBody):
 
 
 def _keys(request: Request) -> ApiKeys:
-    keys = state_of(request).authenticator.keys
+    keys = state_of(request).authentication.api_keys
     assert keys is not None, "the server is started"
     return keys
 
@@ -291,7 +291,7 @@ class WebhookList(AnswerBody):
 @router.get("/webhooks", **EXCLUDE_NONE)
 async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> WebhookList:
     """List what was sent or waits of the caller's workspaces, the latest first."""
-    hooks = state_of(request).webhooks
+    hooks = state_of(request).monitoring.webhooks
     found = await hooks.stored(caller.workspaces, limit=limit)
     shown = [WebhookDocument.model_validate(one) for one in found]
     return WebhookList(enabled=hooks.is_enabled, webhooks=shown)
@@ -308,11 +308,13 @@ async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
     """Have all sent again at once that did not arrive: refused ones, given up ones, and
     those that wait.
     """
-    return WebhooksRetried(count=await state_of(request).webhooks.retry_all(caller.workspaces))
+    return WebhooksRetried(
+        count=await state_of(request).monitoring.webhooks.retry_all(caller.workspaces)
+    )
 
 
 @router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)
 async def retry(request: Request, caller: Caller, webhook_id: Id) -> WebhookDocument:
     """Have one sent again at once that was refused, given up or waits."""
-    found = await state_of(request).webhooks.retry(webhook_id, caller.workspaces)
+    found = await state_of(request).monitoring.webhooks.retry(webhook_id, caller.workspaces)
     return WebhookDocument.model_validate(found)

@@ -20,6 +20,7 @@ from fastapi import FastAPI
 from opentelemetry import context, trace
 
 from graphrag.workers import collect_only_young
+from server.app import running
 from server.http_connections import MAX_FRAME, HttpConnection, WebSocketConnection
 from server.server_state import ServerState
 
@@ -66,17 +67,17 @@ class _StoringServer(uvicorn.Server):
         self._draining: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._draining is None and self._state.call_slots.taken:
-            log.info("calls_draining", extra={"calls": self._state.call_slots.taken})
+        if self._draining is None and self._state.activity.call_slots.taken:
+            log.info("calls_draining", extra={"calls": self._state.activity.call_slots.taken})
             self._draining = asyncio.create_task(self._drain(sig))
         else:
-            self._state.call_slots.stop_accepting()
+            self._state.activity.call_slots.stop_accepting()
             super().handle_exit(sig, frame)
 
     async def _drain(self, sig: int) -> None:
         """Let the calls end, then stop; until then everything else is answered."""
         try:
-            await self._state.call_slots.drain(self._state.settings.voice_drain_s)
+            await self._state.activity.call_slots.drain(self._state.settings.voice_drain_s)
             await asyncio.sleep(AFTER_S)
         finally:
             if not self.should_exit:
@@ -99,7 +100,7 @@ class _StoringServer(uvicorn.Server):
 
 def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
     """Return how uvicorn serves the application; the caller opens and closes its state."""
-    proxies = app.state.server.settings.forwarded_allow_ips
+    proxies = app.state.setup.settings.forwarded_allow_ips
     return uvicorn.Config(
         app,
         http=HttpConnection,
@@ -213,8 +214,8 @@ async def run_server(
     """
     limit_arenas()
     make_routes(app)
-    server = _StoringServer(config_of(app, grace_s=grace_s), app.state.server)
-    async with sent_spans(), app.state.server:
+    async with sent_spans(), running(app) as state:
+        server = _StoringServer(config_of(app, grace_s=grace_s), state)
         gc.collect()
         collect_only_young()
         sys.setswitchinterval(SWITCH_S)

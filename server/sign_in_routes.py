@@ -53,7 +53,7 @@ FAILED = Template(Path(__file__).with_name("sign_in_failed.html").read_text(enco
 
 
 def _provider(request: Request) -> IdentityProvider:
-    provider = state_of(request).identity_provider
+    provider = state_of(request).authentication.identity_provider
     if provider is None:
         raise HTTPException(404)
     return provider
@@ -125,7 +125,7 @@ async def callback(
 @router.post("/token")
 async def token(request: Request) -> Response:
     """Returns a token for the session and its lifetime in seconds; 204 without a provider."""
-    provider = state_of(request).identity_provider
+    provider = state_of(request).authentication.identity_provider
     if provider is None:
         return Response(status_code=204)
     try:

@@ -19,7 +19,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 from urllib.parse import urlencode
 
 import httpx2
@@ -85,39 +85,58 @@ class _Gathering:
     count: int = 0
 
 
-class Webhooks:
-    """Stores and sends in the background; without an address it does nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookTarget:
+    """The receiver of the requests. `page_url`: the beginning of links to the page.
 
-    `records` are those of the root workspace, once the database is open. `clock`:
-    milliseconds since 1970.
-    `page_url`: with it links begin. With `secret_before` each is signed, too: a receiver that knows
-    either secret takes it. Raises: SettingsError for a secret that is none.
+    Each request is signed with all `keys`: a receiver that knows one of them accepts it.
+    """
+
+    url: str | None
+    keys: tuple[bytes, ...] = ()
+    page_url: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> WebhookTarget:
+        """Returns the receiver of the settings. Raises: SettingsError for an unusable secret."""
+        secrets_by_name = {
+            "notify_secret": settings.notify_secret,
+            "notify_secret_before": settings.notify_secret_before,
+        }
+        keys = tuple(
+            _key(name, secret.get_secret_value())
+            for name, secret in secrets_by_name.items()
+            if secret is not None
+        )
+        return cls(url=settings.notify_url, keys=keys, page_url=page_url(settings))
+
+
+@final
+class Webhooks:
+    """Stores requests and sends them in the background; without an address it does nothing.
+
+    `records`: of the root workspace. `clock`: milliseconds since 1970.
     """
 
     def __init__(
         self,
-        url: str | None,
+        target: WebhookTarget,
+        records: RecordStore,
         *,
-        secret: str | None = None,
-        secret_before: str | None = None,
-        page_url: str = "",
         gather_s: float = GATHER_S,
         clock: Callable[[], int] = now_ms,
     ) -> None:
-        self._url = url
-        self._page_url = page_url
+        self._url = target.url
+        self._page_url = target.page_url
+        self._keys = target.keys
         self._gather_s = gather_s
         self._clock = clock
-        given = {"notify_secret": secret, "notify_secret_before": secret_before}
-        self._keys = [_key(name, each) for name, each in given.items() if each is not None]
         self._storing = 0
-        self._queue: DeliveryQueue
-        """That of the root workspace; from `open` on."""
+        self._queue = DeliveryQueue(records, KIND, since="createdTime", clock=clock)
         self._gathering: dict[tuple[object, ...], _Gathering] = {}
 
-    def open(self, records: RecordStore) -> None:
-        """Begin to send what is due, what other servers left too."""
-        self._queue = DeliveryQueue(records, KIND, since="createdTime", clock=self._clock)
+    def start(self) -> None:
+        """Begins to send due requests, also those that other servers left."""
         if self._url is not None:
             self._queue.begin("look", partial(repeat, self._look, LOOK_S, log, "webhooks_failed"))
 

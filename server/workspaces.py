@@ -31,7 +31,7 @@ from graphrag.voice.call_service import CallService
 from graphrag.voice.errors import CallNotFound
 from server.auth import Identity
 from server.errors import WorkspaceUnclear
-from server.server_state import ServerState, Workspace
+from server.open_workspaces import OpenWorkspaces, Workspace
 
 T = TypeVar("T")
 
@@ -75,9 +75,10 @@ class WorkspaceResolver:
     """The workspaces of one caller; `workspace` narrows them to one of theirs, or to none."""
 
     def __init__(
-        self, state: ServerState, identity: Identity, workspace: str | None = None
+        self, workspaces: OpenWorkspaces, identity: Identity, workspace: str | None = None
     ) -> None:
-        self._state = state
+        self._workspaces = workspaces
+        self._workspace = workspace
         self.identity = identity
         self.names = [name for name in identity.workspaces if workspace in (None, name)]
 
@@ -87,9 +88,7 @@ class WorkspaceResolver:
         """
         client = self.identity.client
         coming = self.identity.through(channel, client.name or name, client.version)
-        found = WorkspaceResolver(self._state, coming)
-        found.names = self.names
-        return found
+        return WorkspaceResolver(self._workspaces, coming, self._workspace)
 
     async def all(self) -> list[WorkspaceContext]:
         return [await self._place(name) for name in self.names]
@@ -205,7 +204,7 @@ class WorkspaceResolver:
         raise missing
 
     async def _place(self, name: str) -> WorkspaceContext:
-        workspace = await self._state.workspace(name)
+        workspace = await self._workspaces.get(name)
         person = self.identity.person(name)
         if not workspace.worker.runner.members.is_noted(person):
             await workspace.worker.runner.members.note(person)

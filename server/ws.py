@@ -73,7 +73,7 @@ async def serve(socket: WebSocket) -> None:
     of this computer.
     """
     state: ServerState = socket.app.state.server
-    if not state.authenticator.is_configured:
+    if not state.authentication.authenticator.is_configured:
         try:
             check_own_page(socket)
         except ForeignPage:
@@ -148,10 +148,12 @@ class Connection:
         """Take messages up until the client goes; return the code to close with if it has to go."""
         try:
             async with self._deadline:
-                if not self._state.authenticator.is_configured:
+                if not self._state.authentication.authenticator.is_configured:
                     try:
                         await self._signed_in(
-                            await self._state.authenticator.authenticate(None, "websocket")
+                            await self._state.authentication.authenticator.authenticate(
+                                None, "websocket"
+                            )
                         )
                     except TooManyRequests as exc:
                         return await self._refused(exc)
@@ -228,7 +230,8 @@ class Connection:
         try:
             sign_in = self._sign_in
             if message.token is not None:
-                signed = await self._state.authenticator.authenticate(message.token, "websocket")
+                authenticator = self._state.authentication.authenticator
+                signed = await authenticator.authenticate(message.token, "websocket")
                 mark_signed(self._socket, signed.user_id)
                 sign_in = SignIn(signed)
                 self._deadline.reschedule(None)
@@ -249,7 +252,7 @@ class Connection:
         if isinstance(message, ws_messages.AiInterrupt):
             thread_id = message.thread_id
             if thread_id:
-                found = self._state.turns.interrupt(identity, thread_id)
+                found = self._state.activity.turns.interrupt(identity, thread_id)
                 found = found or await self._stopped_elsewhere(identity, thread_id)
             else:
                 found = self._conversations.interrupt_asked(message.id)
@@ -257,18 +260,18 @@ class Connection:
                 text = self._say("no_turn_to_stop")
                 await self._outbox.put(error_message(message.id, "not_found", text))
             return
-        places = WorkspaceResolver(self._state, identity)
+        places = WorkspaceResolver(self._state.backend.workspaces, identity)
         if isinstance(message, ws_messages.SubscribeMessage):
             await self._subscribe(message, places, sign_in)
             return
-        self._state.limiter.spend(identity.user_id)
+        self._state.limits.messages.spend(identity.user_id)
         if isinstance(message, ws_messages.AiChat):
             place = await places.of_chat(message.graph_key, message.thread_id, message.agent_id)
             await self._conversations.take(place, message, sign_in)
         elif isinstance(message, ws_messages.AiEnd | ws_messages.AiAnswer | ws_messages.AiResume):
             place = await places.with_thread(message.thread_id)
             if isinstance(message, ws_messages.AiEnd):
-                self._state.turns.interrupt(identity, message.thread_id)
+                self._state.activity.turns.interrupt(identity, message.thread_id)
                 self._conversations.end(place, message)
             else:
                 await self._conversations.take(place, message, sign_in)
@@ -316,12 +319,16 @@ class Connection:
         place, _ = await (places.of_session if is_run else places.of_thread)(message.thread_id)
         owner = self._conversations
         look_s = self._options.ai.look_s
-        return turn_messages(place, message, sign_in, self._state.turns, owner=owner, look_s=look_s)
+        return turn_messages(
+            place, message, sign_in, self._state.activity.turns, owner=owner, look_s=look_s
+        )
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
         """Have another server stop a person's turn; say whether one runs it."""
         try:
-            place, _ = await WorkspaceResolver(self._state, identity).of_thread(thread_id)
+            place, _ = await WorkspaceResolver(self._state.backend.workspaces, identity).of_thread(
+                thread_id
+            )
         except ThreadNotFound:
             return False
         return await place.agent.stop(thread_id, place.person)
@@ -342,7 +349,9 @@ class Connection:
 
     async def _authenticate(self, message: ws_messages.Authenticate) -> int | None:
         try:
-            identity = await self._state.authenticator.authenticate(message.token, "websocket")
+            identity = await self._state.authentication.authenticator.authenticate(
+                message.token, "websocket"
+            )
             earlier = self._sign_in.last
             if earlier is not None and earlier.user_id != identity.user_id:
                 await self._outbox.put(

@@ -148,9 +148,9 @@ class Conversations:
             features=features,
         )
         wire.thread_id = thread_id
-        self._state.turns.add(turn)
+        self._state.activity.turns.add(turn)
         self._running.add(turn)
-        self._state.metrics.turn_began()
+        self._state.monitoring.metrics.turn_began()
         if self._connection is not None:
             self._connection.turn_began()
         began = time.perf_counter()
@@ -162,10 +162,10 @@ class Conversations:
         return len(running) >= self.limits.turns or any(turn.wire.id == wire.id for turn in running)
 
     def _ended(self, turn: ActiveTurn, seconds: float) -> None:
-        self._state.metrics.turn_ended(seconds)
+        self._state.monitoring.metrics.turn_ended(seconds)
         if self._connection is not None:
             self._connection.turn_ended()
-        self._state.turns.remove(turn)
+        self._state.activity.turns.remove(turn)
         self._running.discard(turn)
 
     async def _run(self, turn: ActiveTurn, events: Events) -> None:
@@ -175,7 +175,7 @@ class Conversations:
             await self._last_word(turn, turn.wire.stopped())
             return
         try:
-            await self._state.turns.until_stopped(turn)
+            await self._state.activity.turns.until_stopped(turn)
             pending = await self._send_all(turn, events)
             if pending is not None:
                 self._wait_for(turn, pending)
@@ -203,13 +203,13 @@ class Conversations:
         pending: ProposalPending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
-                self._state.metrics.event(event)
+                self._state.monitoring.metrics.event(event)
                 turn.sign_in.check(turn.place.person.workspace)
                 for message in turn.wire.messages(event):
                     turn.log.add(message)
                     await self._outbox.put(message)
                 if isinstance(event, TurnStarted):
-                    self._state.turns.begun(turn)
+                    self._state.activity.turns.begun(turn)
                 turn.ended = isinstance(event, Ending)
                 if isinstance(event, ProposalPending):
                     pending = event

@@ -97,7 +97,9 @@ class LiveEditing:
                 why = error_response(exc, self._language)
                 reply = answer(sent, message.id, problem=why.message, code=why.code)
                 timestamp = None
-            self._state.metrics.count("live_edits", message.type, reply["_response"]["status"])
+            self._state.monitoring.metrics.count(
+                "live_edits", message.type, reply["_response"]["status"]
+            )
             if self._here is not None:
                 await self._drain(self._here, timestamp)
             await self._outbox.put(reply)
@@ -135,7 +137,7 @@ class LiveEditing:
         until = time.monotonic() + EDIT_PATIENCE_S
         while True:
             try:
-                self._state.edit_bytes.spend(user_id, size)
+                self._state.limits.edit_bytes.spend(user_id, size)
             except TooManyRequests as exc:
                 if time.monotonic() + exc.retry_after_s > until:
                     raise
@@ -181,14 +183,16 @@ class LiveEditing:
             case _:
                 applied = await _edit(here, message, identity.user_id)
                 # A small edit of a large node writes the node.
-                self._state.edit_bytes.owe(identity.user_id, max(0, applied.size - size))
+                self._state.limits.edit_bytes.owe(identity.user_id, max(0, applied.size - size))
                 shown = {k: v for k, v in applied.message.items() if k != "type"}
                 return {**shown, "timestamp": applied.timestamp}, applied.timestamp
         return status.to_document(), None
 
     async def _register(self, message: ws_messages.RegisterUser, identity: Identity) -> Message:
-        place = await WorkspaceResolver(self._state, identity).of_graph(message.graph_key)
-        live = await self._state.live.open(place.person.workspace, message.graph_key)
+        place = await WorkspaceResolver(self._state.backend.workspaces, identity).of_graph(
+            message.graph_key
+        )
+        live = await self._state.backend.live.open(place.person.workspace, message.graph_key)
         member = live.join(identity.user_id, message.sheet_id, int(message.from_timestamp))
         earlier = self._here
         here = self._here = _Registered(live, member, deque())

@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import chain, zip_longest
-from typing import Final, Self
+from typing import Final, Self, final
 
 from graphrag.automations.worker import Start, Worker
 from graphrag.workers import end_tasks
@@ -27,10 +27,40 @@ _CHANCE: Final = random.Random()
 """Its own: who draws from the shared one in this process, and seeds it, is not disturbed."""
 
 
-class Scheduler:
-    """Works on runs of all workspaces, `at_once` of them side by side; 0: it starts none.
+@final
+class Wakeups:
+    """Lets a scheduler tick before its time, and passes on where proposals were decided."""
 
-    `workspaces` names those that have automations or runs; `worker` opens one of them.
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._decided: set[str] = set()
+
+    def wake(self, workspace: str | None = None) -> None:
+        """Wakes the scheduler; with a workspace, because a proposal of it was decided here."""
+        if workspace is not None:
+            self._decided.add(workspace)
+        self._event.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Returns at the next wake-up, at the latest after `timeout_s` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        self._event.clear()
+
+    def take_decided(self, workspace: str) -> bool:
+        """Returns True if a proposal of the workspace was decided since the last call."""
+        is_decided = workspace in self._decided
+        self._decided.discard(workspace)
+        return is_decided
+
+
+@final
+class Scheduler:
+    """Works on runs of all workspaces, `at_once` of them at the same time; 0: it starts none.
+
+    `workspaces` returns the names of those that have automations or runs; `worker` opens one of
+    them. `wakeups` is shared with those that wake this scheduler.
     """
 
     def __init__(
@@ -39,13 +69,13 @@ class Scheduler:
         worker: Callable[[str], Awaitable[Worker]],
         *,
         at_once: int = 2,
+        wakeups: Wakeups | None = None,
     ) -> None:
         self._workspaces = workspaces
         self._worker = worker
         self._at_once = at_once
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._decided: set[str] = set()
-        self._wake = asyncio.Event()
+        self._wakeups = wakeups or Wakeups()
         self.late = 0
         """Automations that were due at the last tick and were not begun by it."""
 
@@ -55,10 +85,8 @@ class Scheduler:
         return not self._running
 
     def wake(self, workspace: str | None = None) -> None:
-        """Tick soon; with a workspace, because a proposal of it was decided here."""
-        if workspace is not None:
-            self._decided.add(workspace)
-        self._wake.set()
+        """Ticks soon; with a workspace, because a proposal of it was decided here."""
+        self._wakeups.wake(workspace)
 
     @asynccontextmanager
     async def ticking(self) -> AsyncGenerator[Self]:
@@ -78,11 +106,7 @@ class Scheduler:
                 await self.tick()
             except Exception:
                 log.exception("tick_failed")
-            wait_s = TICK_S * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            self._wake.clear()
+            await self._wakeups.wait(TICK_S * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD))
 
     async def tick(self) -> int:
         """Look once at every workspace; return how many runs were started."""
@@ -91,8 +115,7 @@ class Scheduler:
         for name in await self._workspaces():
             try:
                 worker = await self._worker(name)
-                decided = name in self._decided
-                self._decided.discard(name)
+                decided = self._wakeups.take_decided(name)
                 running = frozenset(
                     graph for workspace, graph in self._running if workspace == name
                 )
@@ -126,7 +149,7 @@ class Scheduler:
 
     def _left(self, key: tuple[str, str]) -> None:
         self._running.pop(key, None)
-        self._wake.set()
+        self._wakeups.wake()
 
     async def run_due(self) -> int:
         """Tick, and wait for the runs, until nothing can be started; return how

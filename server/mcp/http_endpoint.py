@@ -6,91 +6,18 @@ in); RFC 6750.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import secrets
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.request_state import RequestStateSecurity
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from graphrag.config import Settings
 from server.auth import Identity, bearer_token, sign_in
 from server.error_responses import MCP_PATH, METADATA, base_address
-from server.mcp.mcp_server import Context, McpHandlers, through_mcp
-from server.mcp.open_sessions import OpenSessions
 from server.server_state import ServerState
-from server.workspaces import WorkspaceResolver
-
-MAX_SESSIONS: Final = 1_000
-IDLE_S: Final = 30 * 60.0
-
-
-def security_of(settings: Settings) -> RequestStateSecurity:
-    """Return what seals the state of a call for its person; all servers with one secret read it."""
-    secret = settings.auth_secret
-    given = b"" if secret is None else secret.get_secret_value().encode()
-    key = (
-        hashlib.sha256(b"state of MCP calls:" + given).digest()
-        if given
-        else secrets.token_bytes(32)
-    )
-    return RequestStateSecurity(keys=[key], bind_principal=_person_of)
-
-
-def _identity(ctx: Context) -> Identity:
-    assert ctx.request is not None, "each comes by HTTP"
-    return ctx.request.state.identity
-
-
-def _person_of(ctx: Context) -> str:
-    identity = _identity(ctx)
-    return json.dumps([identity.user_id, identity.workspaces, identity.client.key_id])
-
-
-@asynccontextmanager
-async def running_sessions(state: ServerState) -> AsyncGenerator[None]:
-    """Run the sessions of a started server until the block ends."""
-    ending = asyncio.Event()
-    started = asyncio.Event()
-
-    async def places(ctx: Context) -> WorkspaceResolver:
-        return WorkspaceResolver(state, through_mcp(_identity(ctx), ctx))
-
-    settings = state.settings
-    handlers = McpHandlers(places, language=settings.language, security=security_of(settings))
-    manager = StreamableHTTPSessionManager(
-        handlers.server(),
-        max_sessions=MAX_SESSIONS,
-        session_idle_timeout=IDLE_S,
-        max_request_body_size=settings.max_body_bytes,
-    )
-
-    async def run() -> (
-        None
-    ):  # in a task of its own: the package's task group must end where it began
-        async with manager.run():
-            started.set()
-            await ending.wait()
-
-    task = asyncio.create_task(run())
-    await started.wait()
-    state.mcp = OpenSessions(manager)
-    try:
-        yield
-    finally:
-        state.mcp = None
-        ending.set()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 class McpEndpoint:
@@ -101,8 +28,6 @@ class McpEndpoint:
         state: ServerState = request.app.state.server
         identity: Identity | None = getattr(request.state, "identity", None)
         identity = identity or await sign_in(request, bearer_token(request))
-        if state.mcp is None:
-            raise HTTPException(404)
         known = AccessToken(
             token="",
             client_id=identity.client.key_id or identity.user_id,
@@ -110,9 +35,10 @@ class McpEndpoint:
             subject=identity.user_id,
         )
         scope["user"] = AuthenticatedUser(known)
-        if state.mcp.opens(scope):
-            state.limiter.spend(identity.user_id)
-        await state.mcp.handle(identity.user_id, scope, receive, send)
+        sessions = state.activity.mcp_sessions
+        if sessions.opens(scope):
+            state.limits.messages.spend(identity.user_id)
+        await sessions.handle(identity.user_id, scope, receive, send)
 
 
 router = APIRouter(tags=["mcp"])
@@ -127,7 +53,7 @@ async def protected_resource(request: Request) -> JSONResponse:
     """
     state: ServerState = request.app.state.server
     settings = state.settings
-    if not state.authenticator.is_configured:
+    if not state.authentication.authenticator.is_configured:
         raise HTTPException(404)
     issuer = settings.oidc_issuer or settings.auth_issuer
     body: dict[str, Any] = {

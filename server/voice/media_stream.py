@@ -95,7 +95,7 @@ async def stream(socket: WebSocket) -> None:
     state: ServerState = socket.app.state.server
     is_signed = _let_in(state, socket)
     if is_signed is None:
-        state.metrics.counted("voice_errors", code="signature")
+        state.monitoring.metrics.counted("voice_errors", code="signature")
         await socket.close(REFUSED)  # before it is accepted: the client sees HTTP 403
         return
     await socket.accept()
@@ -103,7 +103,7 @@ async def stream(socket: WebSocket) -> None:
     try:
         await _serve(state, phone, socket, is_signed=is_signed)
     except Exception as exc:  # the database may be away, or another server has ended the call
-        state.metrics.counted("voice_errors", code="broken")
+        state.monitoring.metrics.counted("voice_errors", code="broken")
         log.exception("stream_failed", extra={"error": type(exc).__name__})
     finally:
         with suppress(TimeoutError):
@@ -133,7 +133,7 @@ async def _serve(
             start = await _start(phone)
             calls, call = await _taken(state, start, is_signed=is_signed)
     except (TimeoutError, PhoneGone, MessageRefused, CallError) as exc:
-        state.metrics.counted("voice_errors", code=_CODES.get(type(exc), "other"))
+        state.monitoring.metrics.counted("voice_errors", code=_CODES.get(type(exc), "other"))
         log.info("stream_refused", extra={"error": type(exc).__name__})
         await phone.close(exc.close_code if isinstance(exc, MessageRefused) else REFUSED)
         return
@@ -159,7 +159,7 @@ async def _taken(
     again. Raises: StreamRefused.
     """
     workspace, _ = read_token(start.token)
-    calls = await state.calls(workspace)
+    calls = await state.backend.workspaces.calls(workspace)
     if calls is None:
         raise StreamRefused
     call = await calls.take(start.token, start.call_sid)

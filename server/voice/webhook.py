@@ -55,7 +55,7 @@ async def after(
     """Tell Twilio how to go on with a call whose stream has ended."""
     state, _ = await _signed(request)
     try:
-        calls = await state.calls(workspace)
+        calls = await state.backend.workspaces.calls(workspace)
         if calls is None:
             return _xml(twiml.say(""))
         return _going_on(request, state, workspace, call_id, await calls.after(call_id))
@@ -75,7 +75,7 @@ async def dialled(
     """Tell Twilio how to go on with a caller whose transfer has ended."""
     state, form = await _signed(request)
     try:
-        calls = await state.calls(workspace)
+        calls = await state.backend.workspaces.calls(workspace)
         if calls is None:
             return _xml(twiml.say(""))
         status = dict(form).get("DialCallStatus", "")
@@ -112,7 +112,7 @@ async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
 async def _begun(
     request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
 ) -> Response:
-    calls = await state.calls(workspace)
+    calls = await state.backend.workspaces.calls(workspace)
     call_sid = form.get("CallSid", "")
     if calls is None or not _SID.fullmatch(call_sid):
         return _xml(twiml.reject())
@@ -153,7 +153,7 @@ async def _passed_on(
     the busy tone.
     """
     try:
-        calls = await state.calls(workspace)
+        calls = await state.backend.workspaces.calls(workspace)
         found = None if calls is None else await calls.passed_on(agent_id, form.get("CallSid"))
     except Exception as exc:  # the database may be away; the caller may try again
         log.exception(
@@ -186,7 +186,7 @@ async def _signed(request: Request) -> tuple[ServerState, Form]:
     try:
         TwilioSignature.of(state.settings).check(request, form)
     except ServerError:
-        state.metrics.counted("voice_errors", code="signature")
+        state.monitoring.metrics.counted("voice_errors", code="signature")
         raise
     mark_signed(request, None)
     return state, form

@@ -31,7 +31,7 @@ BEAT_S, LATE_S = 0.005, 0.02
 AFTER_S = 0.3
 """So long is watched after an answer: what it left behind is freed then."""
 _SERVE = (
-    f"import server.server_state as s, time, types; s.BEAT_S, s.LATE_S = {BEAT_S}, {LATE_S}; "
+    f"import server.housekeeping as s, time, types; s.BEAT_S, s.LATE_S = {BEAT_S}, {LATE_S}; "
     "s.time = types.SimpleNamespace(monotonic=time.process_time); "
     "from cli.main import run; run()"
 )

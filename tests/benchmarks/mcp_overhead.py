@@ -38,7 +38,7 @@ Call = Callable[[], Awaitable[Any]]
 
 def direct(running: Service) -> Call:
     """Return the call of the tool itself, guard, log and limits included."""
-    identity = running.state.authenticator
+    identity = running.state.authentication.authenticator
 
     async def call() -> None:
         who = await identity.authenticate(token("ed", "editor"), "mcp")

@@ -14,7 +14,7 @@ from graphrag.approvals import Approvals, Approve
 from graphrag.delivery_queue import CLAIMED_MS
 from graphrag.importers.exchange import export_document
 from graphrag.leases import now_ms
-from server.webhooks import KIND, Webhooks
+from server.webhooks import KIND, Webhooks, WebhookTarget
 from tests.concurrency import workers
 from tests.concurrency.import_workers import WORKSPACE, import_version
 from tests.concurrency.killing import killing, last_write
@@ -181,8 +181,9 @@ async def _sent_by_another(path: Path, api: LoopbackApi) -> list[dict[str, int]]
     """Send what is left, when it must be due; return the ids of what came, each with its saves."""
     async with SqliteDatabase(path) as database:
         records = database.records(ROOT_WORKSPACE)
-        hooks = Webhooks(f"{api.url}/hook", clock=lambda: now_ms() + CLAIMED_MS)
-        hooks.open(records)
+        target = WebhookTarget(url=f"{api.url}/hook")
+        hooks = Webhooks(target, records, clock=lambda: now_ms() + CLAIMED_MS)
+        hooks.start()
         async with asyncio.timeout(60):
             while any(each.data["status"] != "done" for each in await records.query(KIND)):
                 await hooks.send_due()

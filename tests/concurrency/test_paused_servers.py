@@ -31,7 +31,7 @@ from graphrag.live import LiveGraphs
 from graphrag.llm.base import UserMessage
 from graphrag.sessions.phases import Phase
 from server.webhooks import KIND as WEBHOOK
-from server.webhooks import Webhooks
+from server.webhooks import Webhooks, WebhookTarget
 from tests.server.test_two_servers import a_process, opened
 from tests.server.test_ws_sync import node
 from tests.support.databases import nba_file
@@ -234,8 +234,9 @@ async def lost(path: Path, api: LoopbackApi, done: Acknowledged) -> dict[str, se
 async def send_rest(database: SqliteDatabase, api: LoopbackApi) -> None:
     """Send what is owed, as a server does that comes when all of it is due."""
     records = database.records("root")
-    hooks = Webhooks(f"{api.url}/hook", clock=lambda: now_ms() + CLAIMED_MS + 3_600_000)
-    hooks.open(records)
+    target = WebhookTarget(url=f"{api.url}/hook")
+    hooks = Webhooks(target, records, clock=lambda: now_ms() + CLAIMED_MS + 3_600_000)
+    hooks.start()
     async with asyncio.timeout(120):
         while [
             one

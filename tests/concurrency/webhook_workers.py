@@ -9,7 +9,7 @@ from pathlib import Path
 
 from datasources.sqlite import SqliteDatabase
 from datasources.types import ROOT_WORKSPACE
-from server.webhooks import KIND, Webhooks
+from server.webhooks import KIND, Webhooks, WebhookTarget
 
 SAVES = 3
 GATHER_S = 1.0
@@ -23,8 +23,8 @@ async def save_and_send(path: Path, url: str) -> None:
     noted.write_text("", encoding="utf-8")
     async with SqliteDatabase(path) as database:
         records = database.records(ROOT_WORKSPACE)
-        hooks = Webhooks(url, gather_s=GATHER_S)
-        hooks.open(records)
+        hooks = Webhooks(WebhookTarget(url=url), records, gather_s=GATHER_S)
+        hooks.start()
 
         async def until(saved: int, statuses: set[str]) -> None:
             while True:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import httpx2
 import uvicorn
+from fastapi import FastAPI
 
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
@@ -41,7 +42,7 @@ class Site:
     _loop: asyncio.AbstractEventLoop | None = None
     _server: uvicorn.Server | None = None
     _thread: threading.Thread | None = None
-    _state: ServerState | None = None
+    _app: FastAPI | None = None
 
     @property
     def url(self) -> str:
@@ -49,8 +50,8 @@ class Site:
 
     @property
     def state(self) -> ServerState:
-        assert self._state is not None, "the site is stopped"
-        return self._state
+        assert self._app is not None, "the site is stopped"
+        return self._app.state.server
 
     def start(self) -> None:
         listening = socket.create_server(("127.0.0.1", self.port))
@@ -63,7 +64,7 @@ class Site:
             **self.settings,
         }
         app = create_app(Settings(**given), provider=provider)
-        self._state = app.state.server
+        self._app = app
         config = uvicorn.Config(
             app,
             log_level="error",
@@ -99,7 +100,7 @@ class Site:
         self._server.should_exit = True
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), "the server did not end"
-        self._server = self._thread = self._state = None
+        self._server = self._thread = self._app = None
 
     def run(self, work: Callable[[], Awaitable[R]]) -> R:
         """Do something in the server's own loop, and return what it returns."""

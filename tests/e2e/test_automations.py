@@ -80,7 +80,7 @@ def set_to_night(place: Site) -> dict[str, Any]:
         shift = at + 1_000 - now_ms()
         for store in (workspace.worker.automations, workspace.automations.store):
             store.clock = lambda: now_ms() + shift
-        place.state.scheduler.wake()
+        place.state.backend.scheduler.wake()
 
     place.run(move)
     deadline = time.monotonic() + PATIENCE_S

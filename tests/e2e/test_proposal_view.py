@@ -92,7 +92,7 @@ def proposed(
     said = site.rest("POST", "/api/ai/chat", json={"graphKey": GRAPH, "message": "Change it"})
 
     async def view() -> dict[str, Any]:
-        identity = await site.state.authenticator.authenticate(None, "mcp")
+        identity = await site.state.authentication.authenticator.authenticate(None, "mcp")
         place, approval = await WorkspaceResolver(site.state, identity).of_approval(
             said["approvals"][0]["id"]
         )

@@ -18,7 +18,7 @@ from graphrag.approvals import Reject
 from graphrag.config import load_settings
 from graphrag.llm.errors import ModelFailed
 from graphrag.logs import JsonLines, bind_log_context, configure_logs
-from server.server_state import ServerState
+from server.startup import ServerSetup, open_server
 from tests.docs.log_events import LOG_EVENTS
 from tests.support.agents import EDITOR, only, setting_on
 from tests.support.commands import logging_as_it_was
@@ -236,7 +236,7 @@ async def test_who_answers_and_who_embeds_is_logged_at_start(
         embeddings_model="some-embedder",
         openai_api_key="sk-of-openai",
     )
-    async with ServerState(settings):
+    async with open_server(ServerSetup.of(settings)):
         pass
     async with open_services(settings) as services, open_agent(services):
         pass

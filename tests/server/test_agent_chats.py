@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from graphrag.config import Settings
-from server.server_state import ServerState
+from server.startup import ServerSetup, open_server
 from tests.support.agent_chats import agent_document
 from tests.support.agent_life import document
 from tests.support.agents import EDITOR
@@ -160,7 +160,7 @@ async def test_a_server_keeps_on_until_an_api_takes_what_it_is_owed(tmp_path: Pa
         raw = document(base_url=api.url)
         raw["lifecycle"]["on_end"]["method"] = "POST"
         settings = Settings(db=f"sqlite:///{tmp_path}/work.db", agent_http_allow=["127.0.0.1"])
-        async with ServerState(settings) as state:
+        async with open_server(ServerSetup.of(settings)) as state:
             services = (await state.workspace("default")).services
             await services.agents.apply(raw, EDITOR)
             await services.agents.start("shop")

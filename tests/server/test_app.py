@@ -30,17 +30,26 @@ from server.app import create_app
 from server.bodies import AnswerBody, RequestBody
 from server.error_responses import ERRORS, error_response
 from server.errors import TooManyRequests
-from server.health import WriteProbe
 from server.limits import RateLimiter
 from server.requests import Workspaces
 from server.rest_ai import ChatRequest, ResumeRequest
 from server.rest_automations import AutomationChanges, AutomationDraft
 from server.rest_review import DecisionRequest
 from server.run import make_routes, run_server
+from server.write_probe import WriteProbe
 from tests.server.test_probes import described, endpoints
 from tests.support.profiles import examples as examples_of
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider
-from tests.support.service import GRAPH, Service, answered, error_of, service, settings_of, token
+from tests.support.service import (
+    GRAPH,
+    Service,
+    answered,
+    error_of,
+    replace_part,
+    service,
+    settings_of,
+    token,
+)
 
 EIGHT_THREADS = """
 import ctypes, sys, threading
@@ -174,10 +183,10 @@ async def test_other_sites_may_call_only_when_they_are_named() -> None:
 
 async def test_health_tells_whether_the_database_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with service() as running, running.client() as anyone:
-        running.app.state.write_probe = WriteProbe(every_s=0)
+        replace_part(running.app, "monitoring", write_probe=WriteProbe(every_s=0))
         assert (await anyone.get("/healthz")).json() == {"status": "ok"}
         assert (await anyone.get("/readyz")).json() == {"status": "ok"}
-        records = running.state.shared.database.records("default")
+        records = running.state.backend.shared.database.records("default")
 
         async def gone(*_: Any) -> Any:
             raise SourceUnavailable(source="it", reason="gone")

@@ -19,7 +19,7 @@ from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
-from server import server_state as states
+from server import open_workspaces as states
 from server.review_feed import decided_elsewhere
 from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
@@ -54,7 +54,7 @@ async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(
             await running.state.workspace(f"w{number}")
         gc.collect()
         assert idle() is None
-        assert len(running.state._open) <= 3 + 1
+        assert len(running.state.backend.workspaces.all_open()) <= 3 + 1
         assert await running.state.workspace("used") is used
 
 
@@ -93,8 +93,8 @@ async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embe
     None
 ):
     async with service() as running:
-        live = running.state.live
-        queue = running.state.shared.embedding_queue
+        live = running.state.backend.live
+        queue = running.state.backend.shared.embedding_queue
         recover = live.recover
         begun = asyncio.Event()
         go_on = asyncio.Event()
@@ -243,7 +243,7 @@ async def test_a_server_forgets_who_was_not_seen_for_the_term_of_history(tmp_pat
                 Person(name, "viewer", "default")
             )
     async with service(db=f"sqlite:{tmp_path / 'nodius.db'}") as running:
-        records = running.state.shared.database.records("default")
+        records = running.state.backend.shared.database.records("default")
         async with asyncio.timeout(PATIENCE_S):
             while await records.get("member", "ann") is not None:  # noqa: ASYNC110 - no event tells it
                 await asyncio.sleep(0.01)

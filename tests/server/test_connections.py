@@ -84,7 +84,7 @@ async def test_a_refusal_reaches_a_sender_who_goes_on_sending() -> None:
 
 async def test_half_a_header_is_closed_after_its_seconds_also_that_of_a_later_request() -> None:
     async with served() as running:
-        running.state.connections.limits = ConnectionLimits(header_s=0.2)
+        running.state.activity.connections.limits = ConnectionLimits(header_s=0.2)
         async with raw(running) as first, raw(running) as later:
             await first.send(b"GET /healthz HTTP/1.1\r\nX-")
             await later.send(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -92,12 +92,12 @@ async def test_half_a_header_is_closed_after_its_seconds_also_that_of_a_later_re
             await later.send(b"GET /healthz HTTP/1.1\r\nX-")
             assert await first.answered() == b""
             assert await later.answered() == b""
-        assert running.state.connections.unsigned == 0
+        assert running.state.activity.connections.unsigned == 0
 
 
 async def test_a_new_caller_is_answered_however_many_wait_with_half_a_header() -> None:
     async with served() as running, AsyncExitStack() as held:
-        running.state.connections.limits = FEW
+        running.state.activity.connections.limits = FEW
         async with client(running) as early:
             assert (await early.get("/healthz")).status_code == 200
             waiting = [await held.enter_async_context(raw(running)) for _ in range(40)]
@@ -107,21 +107,21 @@ async def test_a_new_caller_is_answered_however_many_wait_with_half_a_header() -
                 assert (await new.get("/healthz")).status_code == 200
             assert (await early.get("/healthz")).status_code == 200
         assert await waiting[0].answered() == b""
-        assert running.state.connections.unsigned <= FEW.of_address
+        assert running.state.activity.connections.unsigned <= FEW.of_address
 
 
 async def test_connections_of_all_addresses_are_bounded_and_those_of_a_proxy_are_not_one_address() -> (
     None
 ):
     async with served(forwarded_allow_ips="127.0.0.1") as running, AsyncExitStack() as held:
-        running.state.connections.limits = ConnectionLimits(of_address=2, in_all=6)
+        running.state.activity.connections.limits = ConnectionLimits(of_address=2, in_all=6)
         for _ in range(20):
             await (await held.enter_async_context(raw(running))).send(
                 b"GET /healthz HTTP/1.1\r\nX-"
             )
         async with client(running) as new:
             assert (await new.get("/healthz")).status_code == 200
-        assert 2 < running.state.connections.unsigned <= 6
+        assert 2 < running.state.activity.connections.unsigned <= 6
 
 
 async def test_a_stalled_body_is_refused_after_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
 
 async def test_sockets_without_sign_in_are_few_for_one_address_and_others_are_not_counted() -> None:
     async with served() as running, AsyncExitStack() as held:
-        running.state.connections.limits = FEW
+        running.state.activity.connections.limits = FEW
         address = running.address.replace("http", "ws") + "/ws"
         signed = await held.enter_async_context(connect(address))
         await signed.send(json.dumps({"type": "authenticate", "token": token(), "_id": 1}))
@@ -175,8 +175,8 @@ async def test_sockets_without_sign_in_are_few_for_one_address_and_others_are_no
             await sockets[0].recv()
         await signed.send('{"type": "__ping__"}')
         assert "__pong__" in str(await signed.recv())
-        assert running.state.connections.unsigned <= FEW.of_address
-    assert running.state.connections.unsigned == 0
+        assert running.state.activity.connections.unsigned <= FEW.of_address
+    assert running.state.activity.connections.unsigned == 0
 
 
 async def test_a_large_message_is_taken_only_after_sign_in() -> None:
@@ -225,7 +225,7 @@ async def ponged(socket: ClientConnection) -> bool:
 
 async def test_the_quietest_connections_of_a_person_make_room_and_others_keep_theirs() -> None:
     async with served() as running, AsyncExitStack() as held:
-        running.state.connections.limits = ConnectionLimits(of_person=4)
+        running.state.activity.connections.limits = ConnectionLimits(of_person=4)
         kept, _ = await held.enter_async_context(socket_of(running, "bob"))
         own = [(await held.enter_async_context(socket_of(running, "vera")))[0] for _ in range(4)]
         assert await ponged(own[0])  # now the second is the quietest
@@ -241,7 +241,7 @@ async def test_who_has_all_connections_answering_is_refused_and_others_are_serve
 ) -> None:
     monkeypatch.setattr("server.run.CONNECTIONS", 12)
     async with served() as running, AsyncExitStack() as held:
-        running.state.connections.limits = ConnectionLimits(of_person=4, of_address=4)
+        running.state.activity.connections.limits = ConnectionLimits(of_person=4, of_address=4)
         heads = list[bytes]()
         for number in range(16):
             each = await held.enter_async_context(raw(running))
@@ -271,7 +271,7 @@ async def test_a_connection_whose_turn_runs_without_a_word_is_kept_and_makes_roo
         return Says(text="Yes", held=held)
 
     async with served(ScriptedProvider(thinking)) as running, AsyncExitStack() as stack:
-        running.state.connections.limits = ConnectionLimits(of_person=3)
+        running.state.activity.connections.limits = ConnectionLimits(of_person=3)
         own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(3)]
         await own[0].send(
             json.dumps({"type": "ai:chat", "_id": 1, "graphKey": GRAPH, "message": "Why?"})
@@ -296,7 +296,7 @@ async def test_turns_on_all_connections_of_a_person_end_none_of_them_and_keep_no
     held = asyncio.Event()
     model = ScriptedProvider(Says(text="Yes", held=held), Says(text="Yes", held=held))
     async with served(model) as running, AsyncExitStack() as stack:
-        running.state.connections.limits = ConnectionLimits(of_person=2)
+        running.state.activity.connections.limits = ConnectionLimits(of_person=2)
         own = [(await stack.enter_async_context(socket_of(running, "vera")))[0] for _ in range(2)]
         for each in own:
             await each.send(

@@ -62,7 +62,7 @@ def a_request(user_id: str) -> Request:
 
 
 async def test_a_view_and_an_export_hold_every_node_and_edge_by_key(running: Service) -> None:
-    source = running.state.shared.database.source("default")
+    source = running.state.backend.shared.database.source("default")
     await filled(source)
     async with running.as_() as ed:
         view = (await ed.get(f"/api/graphs/{LARGE}/view")).json()
@@ -73,8 +73,8 @@ async def test_a_view_and_an_export_hold_every_node_and_edge_by_key(running: Ser
 
 
 async def test_a_view_of_a_live_graph_holds_its_unsaved_edits(running: Service) -> None:
-    await filled(running.state.shared.database.source("default"))
-    live = await running.state.live.open("default", LARGE)
+    await filled(running.state.backend.shared.database.source("default"))
+    live = await running.state.backend.live.open("default", LARGE)
     live.set_auto_save(False)
     await live.edit("ed", None, create_sheet, "Drafts")
     async with running.as_() as ed:
@@ -90,7 +90,7 @@ async def test_a_view_of_a_live_graph_holds_its_unsaved_edits(running: Service) 
 async def test_pages_of_edges_hold_each_once_and_say_where_the_next_begins(
     running: Service,
 ) -> None:
-    source = running.state.shared.database.source("default")
+    source = running.state.backend.shared.database.source("default")
     await filled(source)
     seen: list[str] = []
     query = {"limit": "700"}
@@ -154,8 +154,8 @@ async def test_one_person_has_few_large_answers_at_once_and_another_has_theirs()
 
 async def test_a_small_answer_needs_no_place(running: Service) -> None:
     for _ in range(OF_ONE):
-        running.state.downloads.take("ed")
-    await filled(running.state.shared.database.source("default"), text="x" * 1000)
+        running.state.activity.downloads.take("ed")
+    await filled(running.state.backend.shared.database.source("default"), text="x" * 1000)
     async with running.as_() as ed:
         assert (await ed.get(f"/api/graphs/{GRAPH}/view")).status_code == 200
         refused = await ed.get(f"/api/graphs/{LARGE}/view")
@@ -165,9 +165,9 @@ async def test_a_small_answer_needs_no_place(running: Service) -> None:
 
 
 async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Service) -> None:
-    source = running.state.shared.database.source("default")
+    source = running.state.backend.shared.database.source("default")
     await filled(source)
-    identity = await running.state.authenticator.authenticate(token())
+    identity = await running.state.authentication.authenticator.authenticate(token())
     place = await WorkspaceResolver(running.state, identity).of_graph(LARGE)
     changes = iter([*range(2)])
 
@@ -194,7 +194,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     changes = iter(range(9))
     with pytest.raises(RevisionConflict):
         await whole_graph(request, place, lambda content, _: changing(content))
-    assert not running.state.downloads._held
+    assert not running.state.activity.downloads._held
 
 
 async def test_building_stops_when_the_client_has_left() -> None:
@@ -214,7 +214,7 @@ async def test_building_stops_when_the_client_has_left() -> None:
         async def view(request: Request) -> object:
             request.state.user_id = "ed"
             try:
-                return await running.state.downloads.answer(request, endless())
+                return await running.state.activity.downloads.answer(request, endless())
             except BaseException as exc:
                 ended.set_result(exc)
                 raise

@@ -173,7 +173,7 @@ async def test_the_log_says_what_the_client_is_not_sent_under_the_id_of_its_requ
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with service(db=f"sqlite:{tmp_path / 'n.db'}") as running, running.as_() as ed:
-        source = running.state.shared.database.source("default")
+        source = running.state.backend.shared.database.source("default")
 
         async def gone(*_: Any) -> Any:
             raise data.SourceUnavailable(source=str(tmp_path / "n.db"), reason="disk I/O error")

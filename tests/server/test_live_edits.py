@@ -56,7 +56,7 @@ class Edited:
 @asynccontextmanager
 async def edited() -> AsyncIterator[Edited]:
     async with service() as running, running.as_() as ed:
-        yield Edited(running, await running.state.live.open("default", GRAPH), ed)
+        yield Edited(running, await running.state.backend.live.open("default", GRAPH), ed)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -116,7 +116,7 @@ async def test_a_taken_back_edit_is_stored_by_a_server_that_starts_later(tmp_pat
     async with service(db=db) as running, running.as_() as ed:
         raw = (await _sample()).encode()
         key = (await ed.post("/api/graphs/import", content=raw)).json()["graphKey"]
-        live = await running.state.live.open("default", key)
+        live = await running.state.backend.live.open("default", key)
         await live.edit("ed", None, apply_instructions, [put("root", "posX", 11)])
     async with service(db=db) as running, running.as_() as ed:
         path = f"/api/graphs/{key}/history"
@@ -181,7 +181,7 @@ async def test_a_look_holds_the_graph_its_nodes_edges_and_types() -> None:
 
 async def test_a_look_of_a_live_graph_tells_the_time_of_the_last_edit_it_holds() -> None:
     async with service() as running, running.as_() as client:
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         done = await live.edit("ed", None, create_sheet, "new")
         seen = (await client.get(f"/api/graphs/{GRAPH}/view")).json()
         assert seen["timestamp"] == done.timestamp
@@ -192,7 +192,7 @@ async def test_editors_are_listed_by_sheet_and_window_until_they_leave() -> None
     async with service() as running, running.as_() as client:
         path = f"/api/graphs/{GRAPH}/editors"
         assert (await client.get(path)).json()["editors"] == []
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         members = [
             live.join(user, sheet) for user, sheet in (("ed", "0"), ("ed", "0"), ("flo", "1"))
         ]

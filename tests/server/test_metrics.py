@@ -19,15 +19,15 @@ from datasources.base import RecordStore
 from graphrag.app.wiring import LOCAL_USER
 from graphrag.llm.base import UsageReport
 from graphrag.roles import Person
-from server.health import WriteProbe
+from server.housekeeping import BEAT_S, LATE_S
 from server.metrics import MAX_AGENTS
-from server.server_state import BEAT_S, LATE_S
+from server.write_probe import WriteProbe
 from tests.server.test_two_servers import prepared
 from tests.server.test_ws_sync import move
 from tests.support.arango import ArangoServer
 from tests.support.scripted_provider import Asked, Says, ScriptedProvider, call
 from tests.support.served import Served, served
-from tests.support.service import CHANGE, GRAPH, error_of, service, token
+from tests.support.service import CHANGE, GRAPH, error_of, replace_part, service, token
 from tests.support.waiting import drained, until
 from tests.support.ws_server import Client as Socket
 
@@ -41,7 +41,7 @@ LABELS = {
 def counted(running: Served) -> dict[tuple[str, ...], float]:
     """Return every sample by its name and the values of its labels."""
     found: dict[tuple[str, ...], float] = {}
-    for family in text_string_to_metric_families(running.state.metrics.text().decode()):
+    for family in text_string_to_metric_families(running.state.monitoring.metrics.text().decode()):
         for sample in family.samples:
             assert set(sample.labels) <= LABELS, sample
             found[(sample.name, *(v for k, v in sorted(sample.labels.items()) if k != "le"))] = (
@@ -127,7 +127,7 @@ async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() ->
     ):
         sample = (await ed.get(f"/api/graphs/{GRAPH}/export")).json()
         await ed.post("/api/graphs/import", params={"graphKey": "copy"}, json=sample)
-        await drained(running.state.shared.embedding_queue)
+        await drained(running.state.backend.shared.embedding_queue)
         text = (await ad.get("/metrics")).text
         assert 'nodius_embedded_nodes_total{outcome="embedded"} 9.0' in text
         assert "nodius_embedding_pending 0.0" in text
@@ -137,7 +137,7 @@ async def test_what_is_embedded_in_the_background_and_what_waits_is_counted() ->
 
 async def test_calls_are_counted_by_agent_and_state_under_labels_that_are_bounded() -> None:
     async with service() as running:
-        metrics = running.state.metrics
+        metrics = running.state.monitoring.metrics
         for number in range(MAX_AGENTS + 5):
             metrics.state(f"call-{number}", f"agent-{number}", "ringing")
         metrics.state("call-0", "agent-0", "active")
@@ -169,7 +169,8 @@ async def test_a_late_event_loop_is_counted() -> None:
     async with service() as running:
         await asyncio.sleep(0)
         time.sleep(LATE_S + 3 * BEAT_S)  # noqa: ASYNC251 - somebody computes in the event loop
-        await until(lambda: b"nodius_event_loop_late_total 0.0" not in running.state.metrics.text())
+        metrics = running.state.monitoring.metrics
+        await until(lambda: b"nodius_event_loop_late_total 0.0" not in metrics.text())
 
 
 @contextmanager
@@ -186,7 +187,7 @@ def full_disk(file: Path) -> Iterator[None]:
 async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
     path = tmp_path / "n.db"
     async with service(db=f"sqlite:{path}") as running, running.client() as monitor:
-        running.app.state.write_probe = WriteProbe(every_s=0)
+        replace_part(running.app, "monitoring", write_probe=WriteProbe(every_s=0))
         assert (await monitor.get("/readyz")).status_code == 200
         with full_disk(path.with_name("n.db-wal")):
             answer = await monitor.get("/readyz")
@@ -199,7 +200,7 @@ async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_
 async def test_however_often_it_is_asked_the_database_is_written_to_seldom() -> None:
     now = 0.0
     async with service() as running:
-        records = running.state.shared.database.records("default")
+        records = running.state.backend.shared.database.records("default")
         probe = WriteProbe(every_s=5, clock=lambda: now)
 
         async def version(store: RecordStore) -> str | None:

@@ -199,7 +199,7 @@ async def test_faults_have_the_form_of_the_api_before_and_within_a_stream() -> N
 
 async def test_a_key_of_a_program_asks_and_is_named_in_what_it_proposes() -> None:
     async with asking(PROPOSES) as (running, _, _):
-        keys = running.state.authenticator.keys
+        keys = running.state.authentication.api_keys
         given: dict[str, Any] = {"user": "ed", "role": "editor", "workspaces": ["default"]}
         key, text = await keys.create(**given, name="Open WebUI", channels=["openai"])
         async with client(running, text) as program:

@@ -108,7 +108,7 @@ async def case() -> AsyncIterator[Case]:
         raw = (await ed.get(f"/api/graphs/{GRAPH}/export")).text
         raw = raw.replace(MARK, "Own").replace("api.example.com", "own.example.com")
         own = (await eve.post("/api/graphs/import?graphKey=mine", content=raw)).json()["graphKey"]
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         nodes = [node("the-hidden-node"), node("hidden-node-2")]
         edges = [edge("the-hidden-edge", "the-hidden-node", "hidden-node-2")]
         await live.edit("ed", None, create_elements, "0", nodes, edges)
@@ -290,7 +290,7 @@ async def probed(count: int, caplog: pytest.LogCaptureFixture, part: int = 0) ->
         ours = [record for record in caplog.records if not record.name.startswith("httpx2")]
         assert ours
         logged = "\n".join(str(record.__dict__) for record in ours)
-        counted = it.running.state.metrics.text().decode()
+        counted = it.running.state.monitoring.metrics.text().decode()
         assert not [
             secret for secret in (MARK, "hidden-nod", "hidden-edge", GRAPH) if secret in logged
         ]

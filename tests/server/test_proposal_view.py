@@ -111,7 +111,7 @@ async def waiting(running: Service, message: str) -> tuple[Any, Approval]:
     async with running.as_() as ed:
         said = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": message})).json()
         token = ed.headers["authorization"].removeprefix("Bearer ")
-    identity = await running.state.authenticator.authenticate(token, "mcp")
+    identity = await running.state.authentication.authenticator.authenticate(token, "mcp")
     return await WorkspaceResolver(running.state, identity).of_approval(said["approvals"][0]["id"])
 
 

@@ -296,7 +296,7 @@ async def test_a_decision_reads_its_conversation_once(monkeypatch: pytest.Monkey
         asked = (
             await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": "change it"})
         ).json()
-        store = type(running.state.shared.database.records("default"))
+        store = type(running.state.backend.shared.database.records("default"))
         get = store.get
         reads = list[str]()
 

@@ -228,7 +228,7 @@ async def test_what_a_newer_program_stored_damages_itself_alone() -> None:
     async with service(automations_at_once=0) as running, running.as_() as ed:
         first = await made(ed)
         second = await made(ed, name="Second")
-        records = running.state.shared.database.records("default")
+        records = running.state.backend.shared.database.records("default")
         record = await records.get(KIND, first["id"])
         newer = type(record)(kind=KIND, key=record.key, data={**record.data, "schemaVersion": 99})
         await records.put(newer, expected_version=record.version)
@@ -243,5 +243,7 @@ async def test_a_stored_run_repeats_no_instructions() -> None:
     async with service(automations_at_once=0) as running, running.as_() as ed:
         shown = await made(ed)
         session = (await ed.post(f"/api/automations/{shown['id']}/run")).json()["sessionId"]
-        record = await running.state.shared.database.records("default").get(SESSION_KIND, session)
+        record = await running.state.backend.shared.database.records("default").get(
+            SESSION_KIND, session
+        )
         assert [message["role"] for message in record.data["conversationHistory"]] == ["user"]

@@ -116,7 +116,7 @@ async def test_tidy_says_where_nodes_would_stand_and_stores_nothing() -> None:
     async with service() as running, running.as_() as client:
         path = f"/api/graphs/{GRAPH}"
         before = (await client.get(f"{path}/nodes")).json()
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         await live.edit("ed", None, apply_instructions, [put("root", "0", "posX", 5000)])
         found = (await client.post(f"{path}/tidy", json={"sheet": "0"})).json()
         assert "root" in found["positions"], "the unsaved edit counts"

@@ -223,7 +223,7 @@ async def test_a_key_holds_for_its_channels_and_nobody_has_too_many() -> None:
 
 async def test_a_key_signs_a_program_in_over_rest_and_mcp_until_it_is_revoked() -> None:
     async with served() as running:
-        keys = running.state.authenticator.keys
+        keys = running.state.authentication.api_keys
         key, text = await keys.create(user="ed", role="editor", workspaces=["default"], name="bot")
         async with connected(running, bearer=text) as client:
             change = {"nodeKey": "fetch-api", "changes": {"data.name": "X"}, "reason": "shorter"}
@@ -280,7 +280,7 @@ async def test_admins_make_list_and_revoke_keys_of_their_workspaces_alone() -> N
 
 async def test_without_sign_in_a_key_lets_a_program_in_from_elsewhere_as_its_user() -> None:
     async with service(auth_secret=None) as running:
-        keys = running.state.authenticator.keys
+        keys = running.state.authentication.api_keys
         _, text = await keys.create(user="bot", role="viewer", workspaces=["default"], channels=())
         async with running.client(peer="203.0.113.9") as nobody:
             assert (await nobody.get("/api/me")).status_code == 403

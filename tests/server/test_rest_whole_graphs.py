@@ -33,9 +33,9 @@ async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_c
             await ed.post("/api/automations", json={**AUTOMATION, "mode": "propose"})
         ).json()["id"]
         run = (await ed.post(f"/api/automations/{automation}/run")).json()["sessionId"]
-        await running.state.scheduler.run_due()
+        await running.state.backend.scheduler.run_due()
         assert (await ed.get("/api/graphs")).json()["graphs"][0]["waiting"] == 2
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         member = live.join("olga", "0")
         await live.edit("ed", None, rename_sheet, "0", "Not saved yet")
         gone = (await ed.delete(f"/api/graphs/{GRAPH}")).json()
@@ -47,7 +47,7 @@ async def test_editors_proposals_and_automations_of_a_deleted_graph_end_and_it_c
         assert error_of(await ed.post(f"/api/automations/{automation}/run"))
         decided = (await ed.get(f"/api/approvals/{proposal}")).json()
         assert decided["status"] == "failed"
-        await running.state.scheduler.run_due()
+        await running.state.backend.scheduler.run_due()
         ended = (await ed.get(f"/api/sessions/{run}")).json()
         assert ended["phase"] == "completed"
         paused = (await ed.get(f"/api/automations/{automation}")).json()
@@ -63,7 +63,7 @@ async def test_a_new_name_is_shown_to_who_has_the_graph_open_and_stands_in_the_o
 ):
     async with service() as running, running.as_() as ed:
         path = f"/api/graphs/{GRAPH}"
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         member = live.join("olga", "0")
         await live.edit("olga", None, rename_sheet, "0", "Before")
         begin = now_ms()
@@ -209,7 +209,7 @@ async def test_nodes_to_be_added_get_names_that_are_free_in_the_graph_as_people_
             "graphKey"
         ]
         path = f"/api/graphs/{key}/free-names"
-        live = await running.state.live.open("default", key)
+        live = await running.state.backend.live.open("default", key)
         live.join("olga", "0")
         shown = {
             "_key": "set",

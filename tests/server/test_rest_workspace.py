@@ -114,7 +114,7 @@ async def _with_a_secret(running: Service, ed: httpx2.AsyncClient) -> str:
     """Type an address with secrets into a node and its code; return the key of the graph."""
     imported = await ed.post("/api/graphs/import", content=orjson.dumps(FLOW))
     key = imported.json()["graphKey"]
-    live = await running.state.live.open("default", key)
+    live = await running.state.backend.live.open("default", key)
     [node] = [node.key for node in live.nodes]
     edits = [put(node, "data.parameters.url", TYPED), put(node, "process", f"fetch('{TYPED}')")]
     await live.edit("ed", None, apply_instructions, edits)

@@ -60,7 +60,7 @@ async def with_content() -> AsyncIterator[tuple[Served, dict[str, str]]]:
             timeout=20,
         )
         changes = {"codemod_id": codemod.json()["codemodId"]}
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         edit = await live.edit("al", None, rename_sheet, "0", "first")
         yield (
             running,

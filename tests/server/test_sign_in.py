@@ -28,7 +28,7 @@ from tests.support.identity_providers import (
 )
 from tests.support.loopback_api import Arrived, loopback_api
 from tests.support.rsa_keys import FIRST, SECOND
-from tests.support.service import SECRET, Service, error_of, service, settings_of
+from tests.support.service import SECRET, Service, error_of, replace_part, service, settings_of
 from tests.support.waiting import until
 
 OWN = {"Origin": "http://127.0.0.1:8426"}
@@ -232,7 +232,8 @@ async def test_a_key_that_the_provider_added_or_withdrew_counts_at_the_next_sign
             ).status_code == 303
         assert len(provider.api.of("GET /jwks_uri")) == 2
         monkeypatch.setattr("server.oidc.FRESH_S", 0.0)
-        running.state.identity_provider = IdentityProvider(running.state.settings)
+        fresh = IdentityProvider(running.state.settings)
+        replace_part(running.app, "authentication", identity_provider=fresh)
         provider.publish(FIRST, "two")  # SECOND, that still signs, was withdrawn
         provider.key = SECOND
         answer = await returned(browser, provider.authorize(await begun(browser), "code-4"))
@@ -303,7 +304,8 @@ async def test_a_provider_that_is_down_gets_a_page_with_a_way_to_try_again(
         }  # not asked each time
         assert len(provider.api.of("GET /.well-known/openid-configuration")) == asked
         monkeypatch.setattr("server.oidc.PAUSE_S", 0.0)
-        running.state.identity_provider = IdentityProvider(running.state.settings)
+        fresh = IdentityProvider(running.state.settings)
+        replace_part(running.app, "authentication", identity_provider=fresh)
         location = provider.authorize(await begun(browser))
         provider.api.answers = {**known, "POST /token_endpoint": (502, {})}
         assert (await returned(browser, location)).status_code == 503

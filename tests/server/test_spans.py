@@ -299,7 +299,7 @@ async def test_a_turn_is_traced_over_its_wait_and_seen_by_owner_and_admins_alone
             assert group["totalTokens"] > 0
         assert (await ed.get("/api/usage?by=person")).status_code == 403
         await ed.delete(path)
-        records = running.state.shared.database.records("default")
+        records = running.state.backend.shared.database.records("default")
         assert await records.query(KIND) == []
 
 

@@ -111,7 +111,7 @@ async def test_a_turn_ends_in_an_error_when_the_service_goes() -> None:
         stream = await NodiusStream(address(server), token=token()).__aenter__()
         turn = await stream.chat(GRAPH, "hello")
         waiting = asyncio.create_task(ends(turn))
-        await until(lambda: len(server.app.state.server.turns))
+        await until(lambda: len(server.app.state.server.activity.turns))
     with pytest.raises(ServiceUnreachable, match="ended"):
         await waiting
     await stream.__aexit__(None, None, None)

@@ -27,11 +27,12 @@ from graphrag.live.edits import rename_sheet
 from graphrag.sessions.agent_session import AgentSession
 from graphrag.sessions.phases import EndReason, Phase, SessionKind
 from server import webhooks
+from server.app import create_app
 from server.metrics import Metrics
-from server.webhooks import KIND, Webhooks
+from server.webhooks import GATHER_S, KIND, Webhooks, WebhookTarget
 from tests.graphrag.approvals.helpers import a_bench
 from tests.support.databases import nba_file
-from tests.support.service import GRAPH, service
+from tests.support.service import GRAPH, service, settings_of
 from tests.support.waiting import until
 
 
@@ -90,8 +91,10 @@ class Sender:
     def __init__(self, url: str | None, records: RecordStore | None = None, **more: Any) -> None:
         self.now = 1_700_000_000_000
         self.records = records or MemoryDatabase().records(ROOT_WORKSPACE)
-        self.hooks = Webhooks(url, clock=lambda: self.now, **more)
-        self.hooks.open(self.records)
+        gather_s = more.pop("gather_s", GATHER_S)
+        target = WebhookTarget.of(settings_of(notify_url=url, **more))
+        self.hooks = Webhooks(target, self.records, gather_s=gather_s, clock=lambda: self.now)
+        self.hooks.start()
 
     async def again(self, ms: int) -> int:
         self.now += ms
@@ -144,7 +147,7 @@ async def test_what_waits_is_sent_until_it_is_taken_each_time_the_same() -> None
 async def test_what_an_answer_proposed_is_sent_once_and_signed(secret: str) -> None:
     bench = await a_bench()
     with listening(200, 200) as (url, seen):
-        sender = Sender(url, secret=secret, gather_s=0.05)
+        sender = Sender(url, notify_secret=secret, gather_s=0.05)
         made = [
             await bench.propose(
                 "update_node", thread=thread, nodeKey=node, changes={"data.name": "N"}
@@ -222,7 +225,7 @@ async def test_what_happens_at_the_end_of_a_server_is_stored(tmp_path: Path) -> 
         "notify_url": "http://127.0.0.1:9",
     }
     async with service(**given, public_url="https://nodius.example.com/") as running:
-        live = await running.state.live.open("default", GRAPH)
+        live = await running.state.backend.live.open("default", GRAPH)
         await live.edit("ed", None, rename_sheet, "0", "first")
     async with service(**given) as running, running.as_("al", "admin") as admin:
         [one] = (await admin.get("/api/webhooks")).json()["webhooks"]
@@ -246,7 +249,7 @@ async def test_a_receiver_that_is_not_set_up_yet_gets_it_later(status: int) -> N
 
 async def test_during_a_change_of_secrets_a_receiver_that_knows_either_takes_it() -> None:
     with listening(200) as (url, seen):
-        sender = Sender(url, secret="the new secret", secret_before="the old secret")
+        sender = Sender(url, notify_secret="the new secret", notify_secret_before="the old secret")
         sender.hooks.run_left("w", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
         await standing(sender, status="done")
         await sender.hooks.aclose()
@@ -304,12 +307,12 @@ async def test_a_refusal_ends_it_and_nobody_taking_it_for_a_day_does_too() -> No
     [given_up] = await sender.stored()
     assert (given_up["status"], given_up["error"]) == ("expired", "ConnectError")
     await sender.hooks.aclose()
-    Webhooks(None).paused(automation, "graph_gone")
+    Webhooks(WebhookTarget(url=None), sender.records).paused(automation, "graph_gone")
 
 
 async def test_a_secret_that_is_none_is_refused_at_the_start() -> None:
     with pytest.raises(SettingsError, match="notify_secret"):
-        Webhooks("http://127.0.0.1:9", secret="whsec_not base64")
+        create_app(settings_of(notify_url="http://127.0.0.1:9", notify_secret="whsec_not base64"))
 
 
 async def test_an_endless_answer_is_not_read_and_an_unforeseen_fault_ends_nothing(
@@ -370,7 +373,7 @@ async def test_decisions_and_changes_of_a_server_are_sent(
             asked = {"graphKey": GRAPH, "message": 'rename error-handler to "Report error"'}
             made = (await ed.post("/api/ai/chat", json=asked)).json()["approvals"][0]
             await ed.post(f"/api/approvals/{made['id']}/decision", json={"verdict": "approve"})
-            live = await running.state.live.open("default", GRAPH)
+            live = await running.state.backend.live.open("default", GRAPH)
             await live.edit("ed", None, rename_sheet, "0", "first")
             await live.save()
             wanted = {"proposal_decided", "proposals_wait", "graph_changed"}
@@ -383,7 +386,7 @@ async def test_decisions_and_changes_of_a_server_are_sent(
 async def test_admins_see_what_was_sent_and_have_it_sent_again() -> None:
     with listening(422, 200, 422, 200) as (url, seen):
         async with service(notify_url=url) as running, running.as_("al", "admin") as admin:
-            hooks = running.state.webhooks
+            hooks = running.state.monitoring.webhooks
             hooks.run_left("default", run(phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED))
 
             async def shown(status: str) -> dict[str, Any]:
@@ -418,7 +421,7 @@ async def test_an_admin_has_all_that_did_not_arrive_sent_again_at_once() -> None
                 ended = run(
                     phase=Phase.COMPLETED, end_reason=EndReason.COMPLETED, last_event_time=number
                 )
-                running.state.webhooks.run_left("default", ended)
+                running.state.monitoring.webhooks.run_left("default", ended)
 
             async def all_are(status: str) -> None:
                 async with asyncio.timeout(20):

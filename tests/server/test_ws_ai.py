@@ -196,7 +196,7 @@ async def test_the_stream_of_a_client_that_goes_is_closed_and_the_thread_stored(
         async with server.client(token()) as client:
             await client.send("ai:chat", _id=1, graphKey=GRAPH, message="one")
             await client.until("ai:token", 1)
-        await until(lambda: not len(server.app.state.server.turns))
+        await until(lambda: not len(server.app.state.server.activity.turns))
         services = await server.state.services("default")
         (thread,) = await services.threads.list(Person("ed", "editor", "default"))
     assert model.closed_early == 1

@@ -185,7 +185,7 @@ async def test_a_late_connection_receives_the_turn_from_its_beginning() -> None:
     ):
         await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await one.until("ai:token", 1)
-        (turn,) = server.app.state.server.turns.all()
+        (turn,) = server.app.state.server.activity.turns.all()
         await two.send("ai:follow", _id=3, threadId=turn.wire.thread_id)
         await two.until("ai:follow_turn", 3)
         assert (await two.read())["token"] == "So far"
@@ -198,7 +198,7 @@ async def test_a_turn_whose_client_goes_away_ends_for_who_looks_on() -> None:
         async with server.client(token()) as one:
             await one.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
             await one.until("ai:token", 1)
-            (turn,) = server.app.state.server.turns.all()
+            (turn,) = server.app.state.server.activity.turns.all()
             await two.send("ai:follow", _id=3, threadId=turn.wire.thread_id)
             await two.until("ai:token", 3)
         assert (await two.until("ai:follow_end", 3))["threadId"] == turn.wire.thread_id

@@ -196,7 +196,7 @@ async def test_a_conversation_with_interrupt_resume_and_a_client_that_leaves_is_
             ]
             await client.send("ai:resume", _id=2, threadId=thread, approved=True)
             await client.until("ai:token", 2)
-        await until(lambda: not len(server.app.state.server.turns))
+        await until(lambda: not len(server.app.state.server.activity.turns))
     began = named(log_entries, "ws_chat")  # of a new conversation, too
     session = began["sessionId"]
     assert session

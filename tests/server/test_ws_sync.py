@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from server.limits import RateLimiter
+from server.limits import EDIT_BYTES_A_MINUTE, RateLimiter
 from tests.server.test_ws_ai import propose
 from tests.support.scripted_provider import Says, call
+from tests.support.service import replace_part
 from tests.support.ws_server import GRAPH, Client, Running, answered_ws, token, ws_server
 
 LATE = 10**14
@@ -319,8 +320,10 @@ async def test_own_edits_are_undone_and_redone_by_who_comes_back() -> None:
 
 
 async def test_who_sends_more_bytes_than_allowed_is_read_more_slowly_and_loses_nothing() -> None:
-    async with ws_server() as server, server.client(token()) as client:
-        server.state.edit_bytes = RateLimiter(3_000_000, burst=1_000)
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(ws_server())
+        replace_part(server.app, "limits", edit_bytes=RateLimiter(3_000_000, burst=1_000))
+        client = await stack.enter_async_context(server.client(token()))
         await register(client)
         for number in range(10):
             await client.send(
@@ -339,8 +342,8 @@ async def test_who_would_have_to_wait_for_long_gets_the_seconds(
     monkeypatch.setattr("server.ws_sync.EDIT_PATIENCE_S", 1.0)
     async with ws_server() as server, server.client(token()) as client:
         await register(client)
-        server.state.edit_bytes = RateLimiter(60, burst=100)
         await apply(client, move("root", 1))
+        server.state.limits.edit_bytes.owe("ed", 10 * EDIT_BYTES_A_MINUTE)
         refused = await apply(client, move("root", 2))
         assert refused["_response"]["status"] is False
         assert refused["_response"]["code"] == "rate_limit"

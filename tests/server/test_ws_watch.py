@@ -381,7 +381,7 @@ async def test_a_client_that_does_not_read_is_dropped_and_its_turn_stopped() -> 
     ):
         await client.send("ai:chat", _id=1, graphKey=GRAPH, message="hello")
         await client.until("ai:token", 1)
-        await until(lambda: not len(server.app.state.server.turns))
+        await until(lambda: not len(server.app.state.server.activity.turns))
         client.connection.transport.abort()
     assert model.closed_early == 1
 

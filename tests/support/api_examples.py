@@ -143,7 +143,7 @@ class ExampleSender:
             "attempts": 28,
         }
         times = {"createdTime": TIME, "nextTime": TIME + 1, "httpStatus": 503}
-        records = self.running.state.shared.database.records(ROOT_WORKSPACE)
+        records = self.running.state.backend.shared.database.records(ROOT_WORKSPACE)
         body = {
             "event": "graph_changed",
             "workspace": "default",
@@ -165,7 +165,7 @@ class ExampleSender:
 
     async def edit(self) -> None:
         """Make a live edit."""
-        live = await self.running.state.live.open("default", GRAPH)
+        live = await self.running.state.backend.live.open("default", GRAPH)
         edit = await live.edit("al", None, rename_sheet, "0", "first")
         await live.save()
         self.learn("edit_id", edit.timestamp)

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from graphrag.llm.base import LLMProvider
-from server.app import create_app
+from server.app import create_app, running
 from server.run import config_of
 from server.server_state import ServerState
 from server.ws import WsOptions
@@ -59,5 +59,5 @@ async def served(
     if options is not None:
         app.state.ws_options = options
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        async with app.state.server as state, answering(app, listening) as port:
+        async with running(app) as state, answering(app, listening) as port:
             yield Served(port=port, app=app, state=state)

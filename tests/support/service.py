@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx2
@@ -20,7 +20,7 @@ from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from graphrag.roles import Person
 from graphrag.voice.call_records import Call
-from server.app import create_app
+from server.app import create_app, running
 from server.server_state import ServerState
 from tests.support.scripted_provider import ScriptedProvider, Step
 
@@ -67,6 +67,12 @@ class Service:
         return self.client(token(user, role, workspaces or ("default",)))
 
 
+def replace_part(app: FastAPI, group: str, **parts: Any) -> None:
+    """Replaces parts of a group of the state, for requests and connections that begin later."""
+    state = app.state.server
+    app.state.server = replace(state, **{group: replace(getattr(state, group), **parts)})
+
+
 def settings_of(**given: Any) -> Settings:
     """Return settings for tests: the sample graph in memory, no model, sign-in with SECRET."""
     return Settings(
@@ -83,7 +89,7 @@ def settings_of(**given: Any) -> Settings:
 @asynccontextmanager
 async def service(provider: LLMProvider | None = None, **given: Any) -> AsyncIterator[Service]:
     app = create_app(settings_of(**given), provider=provider)
-    async with app.state.server:
+    async with running(app):
         yield Service(app)
 
 
@@ -160,13 +166,12 @@ async def with_an_agent(state: ServerState) -> dict[str, str]:
         started_time=1_000,
     )
     await (await state.workspace("default")).calls.records.add(call)
-    keys = state.authenticator.keys
-    assert keys is not None
+    keys = state.authentication.api_keys
     key, _ = await keys.create(user="ann", role="admin", workspaces=["default"], name="hidden")
     named = {"agent_id": "hidden-agent", "name": "hidden_tool", "call_id": call.call_id}
     hook = {"event": "graph_changed", "inWorkspace": "default", "status": "done", "attempts": 1}
     data = {**hook, "createdTime": 1, "nextTime": 2**52, "body": {"graphKey": "hidden"}}
     record = Record(kind="webhook", key="msg_hidden", data=data)
-    await state.shared.database.records(ROOT_WORKSPACE).put(record, expected_version=None)
+    await state.backend.shared.database.records(ROOT_WORKSPACE).put(record, expected_version=None)
     more = {"key_id": key.id, "webhook_id": record.key}
     return {**named, "delivery_id": "hidden:on_end", **more}

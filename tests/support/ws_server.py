@@ -23,6 +23,7 @@ from websockets.exceptions import ConnectionClosed
 from graphrag.config import Settings
 from graphrag.llm.base import LLMProvider
 from server.server_state import ServerState
+from server.startup import ServerSetup, open_server
 from server.ws import WsOptions, router
 from tests.support.scripted_provider import ScriptedProvider, Step
 from tests.support.served import answering
@@ -150,9 +151,11 @@ async def ws_server(
     listening = socket.create_server(("127.0.0.1", 0))
     if send_buffer is not None:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-    async with ServerState(Settings(**given), provider=provider) as state:
+    setup = ServerSetup.of(Settings(**given), provider=provider)
+    async with open_server(setup) as state:
         app = FastAPI()
         app.include_router(router)
+        app.state.setup = setup
         app.state.server = state
         if options is not None:
             app.state.ws_options = options

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from server.mcp import http_endpoint
+from server.mcp import session_manager
 from server.run import config_of
 from tests.server.mcp.conformance_fixtures import FixtureHandlers
 from tests.support.node_packages import node, node_modules
@@ -66,7 +66,7 @@ async def test_every_scored_scenario_of_a_revision_passes(
     revision: str, signed_in: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = await asyncio.to_thread(node_modules, SUITE)
-    monkeypatch.setattr(http_endpoint, "McpHandlers", FixtureHandlers)
+    monkeypatch.setattr(session_manager, "McpHandlers", FixtureHandlers)
     given: dict[str, Any] = {} if signed_in else {"auth_secret": None}
     if signed_in:
         monkeypatch.setattr("tests.support.served.config_of", with_token)

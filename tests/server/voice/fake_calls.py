@@ -11,7 +11,7 @@ import pytest
 from graphrag.voice.call_records import Call
 from graphrag.voice.errors import StreamRefused
 from graphrag.voice.follow_up import FollowUp
-from server.server_state import ServerState
+from server.open_workspaces import OpenWorkspaces
 from tests.support.served import Served, served
 
 PUBLIC = "https://voice.example.com"
@@ -85,10 +85,10 @@ async def with_calls(
     """Serve with such calls in the workspace `default`; `signed`: as requests of Twilio's."""
     fake = FakeCalls()
 
-    async def calls(_: ServerState, name: str) -> FakeCalls | None:
+    async def calls(_: OpenWorkspaces, name: str) -> FakeCalls | None:
         return fake if name == "default" else None
 
-    patch.setattr(ServerState, "calls", calls)
+    patch.setattr(OpenWorkspaces, "calls", calls)
     given = {"public_url": PUBLIC, "twilio_auth_token": TWILIO_TOKEN} if signed else {}
     async with served(**{**given, **settings}) as running:
         yield running, fake

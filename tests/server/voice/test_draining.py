@@ -44,8 +44,8 @@ class EndingCall:
         self.over.set()
 
     async def hold(self, state: ServerState, name: str) -> None:
-        state.call_slots.reserve(name, 60, caller=name)
-        with state.call_slots.serving(name, self, caller=name):
+        state.activity.call_slots.reserve(name, 60, caller=name)
+        with state.activity.call_slots.serving(name, self, caller=name):
             await self.over.wait()
             await asyncio.sleep(0.05)
 
@@ -81,7 +81,7 @@ async def test_calls_go_on_and_the_rest_is_answered_until_they_are_over(
         async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=5) as client:
             while not held[0].done():
                 assert (await client.get("/healthz")).status_code == 200
-                assert state.call_slots.is_draining
+                assert state.activity.call_slots.is_draining
                 await asyncio.sleep(0.05)
             await asyncio.wait(held)
             assert not running.done()
@@ -98,7 +98,7 @@ async def test_a_second_signal_waits_for_no_call() -> None:
         held = asyncio.create_task(call.hold(state, "call"))
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGTERM)
-        await until(lambda: state.call_slots.is_draining)
+        await until(lambda: state.activity.call_slots.is_draining)
         assert not running.done()
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(running, 60)

@@ -111,7 +111,8 @@ async def test_a_token_opens_one_stream_of_its_own_call(answering: Answering) ->
 def forged(running: Served) -> float:
     """Return how many requests without a good signature were counted."""
     counted = re.search(
-        rb'nodius_voice_errors_total\{code="signature"\} (\S+)', running.state.metrics.text()
+        rb'nodius_voice_errors_total\{code="signature"\} (\S+)',
+        running.state.monitoring.metrics.text(),
     )
     return float(counted[1]) if counted else 0.0
 
@@ -152,7 +153,10 @@ async def test_a_stream_whose_call_breaks_is_closed_and_counted(answering: Answe
         await phone.send(start(await token_of(calls)))
         await phone.send("break")
         assert await closed(phone) == 1000
-        assert b'nodius_voice_errors_total{code="broken"} 1.0' in running.state.metrics.text()
+        assert (
+            b'nodius_voice_errors_total{code="broken"} 1.0'
+            in running.state.monitoring.metrics.text()
+        )
 
 
 async def test_without_a_token_only_pages_of_this_computer_open_streams(
@@ -179,4 +183,7 @@ async def test_a_stream_that_does_not_start_is_closed(monkeypatch: pytest.Monkey
             assert await closed(phone) == 1003
         async with opened(running):
             pass  # gone again at once
-        assert b'nodius_voice_errors_total{code="stream"} 1.0' in running.state.metrics.text()
+        assert (
+            b'nodius_voice_errors_total{code="stream"} 1.0'
+            in running.state.monitoring.metrics.text()
+        )

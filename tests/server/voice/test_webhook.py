@@ -195,7 +195,10 @@ async def test_what_twilio_did_not_sign_is_refused_and_counted(answering: Answer
         assert answer.status_code == 403
         assert answer.json()["error"]["code"] == "signature"
     assert calls.begun == []
-    assert b'nodius_voice_errors_total{code="signature"} 3.0' in running.state.metrics.text()
+    assert (
+        b'nodius_voice_errors_total{code="signature"} 3.0'
+        in running.state.monitoring.metrics.text()
+    )
 
 
 async def test_a_large_form_is_refused_before_it_is_read(answering: Answering) -> None:

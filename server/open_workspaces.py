@@ -1,0 +1,188 @@
+"""The workspaces that a server has opened, each with its services.
+
+A workspace is opened when a person who may work in it first asks. Idle workspaces stay open up to
+the KEPT most recently used ones; one in use stays open as long as something refers to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+from weakref import WeakValueDictionary
+
+from graphrag.agents.agent_worker import WorkspaceAgents
+from graphrag.agents.chats import AgentChats
+from graphrag.app import wiring
+from graphrag.app.automation_services import automation_service
+from graphrag.app.listeners import WorkspaceListeners
+from graphrag.app.models import Model
+from graphrag.app.voice_services import calls_of
+from graphrag.approvals import Approval
+from graphrag.automations.run_listeners import RunListeners
+from graphrag.automations.scheduler import Wakeups
+from graphrag.automations.service import AutomationService
+from graphrag.automations.worker import Worker
+from graphrag.live import LiveGraphs
+from graphrag.voice.call_service import CallService
+from graphrag.voice.call_slots import CallSlots
+from graphrag.voice.dependencies import RecordedAnswers
+from server.change_feed import SessionFeed
+from server.metrics import Metrics
+from server.review_feed import ReviewFeed
+from server.turns import RunningTurns
+from server.voice.call_list_feed import CallListFeed
+from server.webhooks import Webhooks
+
+KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True, eq=False)
+class Workspace:
+    """One opened workspace. It stays open while something refers to it."""
+
+    services: wiring.Services
+    agent: AgentChats
+    reviews: ReviewFeed
+    worker: Worker
+    automations: AutomationService
+    sessions: SessionFeed
+    agents: WorkspaceAgents
+    calls: CallService
+    listed_calls: CallListFeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceParts:
+    """The parts of a server that every workspace works with."""
+
+    shared: wiring.Shared
+    live: LiveGraphs
+    model: Model
+    metrics: Metrics
+    webhooks: Webhooks
+    wakeups: Wakeups
+    turns: RunningTurns
+    call_slots: CallSlots
+    recorded: RecordedAnswers | None = None
+
+
+@final
+class OpenWorkspaces:
+    """Opens workspaces and keeps them open."""
+
+    def __init__(self, parts: WorkspaceParts) -> None:
+        self._parts = parts
+        self._open: WeakValueDictionary[str, Workspace] = WeakValueDictionary()
+        self._kept: OrderedDict[str, Workspace] = OrderedDict()
+        self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._reporting: set[asyncio.Task[None]] = set()
+
+    async def get(self, name: str) -> Workspace:
+        """Returns a workspace, opened if need be.
+
+        Raises: SettingsError where the model's key or address is missing.
+        """
+        workspace = self._open.get(name)
+        if workspace is None:
+            # A lock for each workspace: the recovery of one does not delay another.
+            async with self._opening.setdefault(name, asyncio.Lock()):
+                workspace = self._open.get(name) or await self._opened(name)
+                self._open[name] = workspace
+        self._kept[name] = workspace
+        self._kept.move_to_end(name)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return workspace
+
+    def all_open(self) -> dict[str, Workspace]:
+        """Returns the workspaces that are open now, by name."""
+        return dict(self._open)
+
+    async def with_agents(self) -> list[str]:
+        """Returns the names of the workspaces that have agents, deliveries or calls."""
+        shared = self._parts.shared
+        return await wiring.workspaces_with_agents(shared.settings, shared.database)
+
+    async def calls(self, name: str) -> CallService | None:
+        """Returns the calls of a workspace.
+
+        None if it has no agents; then it is not opened: its name may be a stranger's invention.
+        """
+        if name not in self._open and name not in await self.with_agents():
+            return None
+        return (await self.get(name)).calls
+
+    async def agents(self, name: str) -> WorkspaceAgents:
+        return (await self.get(name)).agents
+
+    async def worker(self, name: str) -> Worker:
+        return (await self.get(name)).worker
+
+    async def aclose(self) -> None:
+        """Ends the work of agents here; another process, or the next start, continues it."""
+        for workspace in list(self._open.values()):
+            await wiring.close_agents(workspace.services)
+        self._kept.clear()
+
+    async def _opened(self, name: str) -> Workspace:
+        parts = self._parts
+        services = parts.shared.services(
+            name, live_graphs=parts.live, listeners=self._listeners(name)
+        )
+        await parts.live.recover(name)
+        calls = calls_of(
+            services, slots=parts.call_slots, metrics=parts.metrics, recorded=parts.recorded
+        )
+        automations = automation_service(
+            services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
+        )
+        return Workspace(
+            services=services,
+            agent=wiring.agent_of(services, parts.model),
+            reviews=ReviewFeed(services.approvals),
+            worker=wiring.worker_of(services, parts.model, listeners=self._run_listeners(name)),
+            automations=automations,
+            sessions=SessionFeed(automations.store, services.threads),
+            agents=WorkspaceAgents(
+                manager=services.agents,
+                life=services.life,
+                source=services.source,
+                calls=calls.endings.tick,
+            ),
+            calls=calls,
+            listed_calls=CallListFeed(calls.records),
+        )
+
+    def _listeners(self, name: str) -> WorkspaceListeners:
+        metrics = self._parts.metrics
+        return WorkspaceListeners(
+            retrieved=partial(metrics.observe, "retrieval"),
+            proposed=self._parts.webhooks.proposed,
+            decided=partial(self._decided, name),
+            agent_tool_ran=metrics.agent_tool,
+            delivery_tried=partial(metrics.count, "deliveries"),
+        )
+
+    def _run_listeners(self, name: str) -> RunListeners:
+        metrics = self._parts.metrics
+        webhooks = self._parts.webhooks
+        return RunListeners(
+            following=self._parts.turns.following,
+            left=partial(webhooks.run_left, name),
+            announced=metrics.run_left,
+            expiring=partial(webhooks.expiring, name),
+            paused=webhooks.paused,
+            occurred=lambda _, result: metrics.count("occurrences", result),
+        )
+
+    def _decided(self, name: str, approval: Approval) -> None:
+        self._parts.metrics.decided(approval)
+        self._parts.webhooks.decided(approval)
+        if (workspace := self._open.get(name)) is not None:  # callers on the telephone hear of it
+            task = asyncio.create_task(workspace.calls.decided(approval))
+            self._reporting.add(task)
+            task.add_done_callback(self._reporting.discard)
+        self._parts.wakeups.wake(name)
