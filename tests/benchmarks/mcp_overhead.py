@@ -43,7 +43,7 @@ def direct(running: Service) -> Call:
     async def call() -> None:
         who = await identity.authenticate(token("ed", "editor"), "mcp")
         found = await answer_call(
-            WorkspaceResolver(running.state, who),
+            WorkspaceResolver(running.state.backend.workspaces, who),
             TOOL,
             ARGUMENTS,
             default_graph=None,

@@ -93,9 +93,9 @@ def proposed(
 
     async def view() -> dict[str, Any]:
         identity = await site.state.authentication.authenticator.authenticate(None, "mcp")
-        place, approval = await WorkspaceResolver(site.state, identity).of_approval(
-            said["approvals"][0]["id"]
-        )
+        place, approval = await WorkspaceResolver(
+            site.state.backend.workspaces, identity
+        ).of_approval(said["approvals"][0]["id"])
         return await proposal_view(place, approval, "en")
 
     return {"content": [], "_meta": {RESULT_META: json.loads(json.dumps(site.run(view)))}}

@@ -19,7 +19,7 @@ from graphrag.automations.last_seen import DAY_MS, Members
 from graphrag.client.websocket import NodiusStream
 from graphrag.leases import now_ms
 from graphrag.roles import Person
-from server import open_workspaces as states
+from server import housekeeping, open_workspaces
 from server.review_feed import decided_elsewhere
 from tests.benchmarks import live_editing, streaming
 from tests.contracts.samples import a_graph, a_node
@@ -46,7 +46,7 @@ async def proposed(approvals: Approvals, number: int, thread_id: str = "") -> st
 async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(states, "KEPT", 3)
+    monkeypatch.setattr(open_workspaces, "KEPT", 3)
     async with service() as running:
         used = await running.state.workspace("used")
         idle = weakref.ref(await running.state.workspace("idle"))
@@ -61,7 +61,7 @@ async def test_of_many_workspaces_few_stay_open_and_one_in_use_stays(
 async def test_proposals_expire_without_a_request_and_a_workspace_that_fails_holds_no_other_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(states, "EXPIRY_S", 0.01)
+    monkeypatch.setattr(housekeeping, "EXPIRY_S", 0.01)
     closed = asyncio.Event()
     async with service() as running:
         first = (await running.state.workspace("broken")).services.approvals
@@ -126,8 +126,8 @@ async def test_a_workspace_that_recovers_for_long_delays_no_question_and_no_embe
 async def test_workspaces_take_turns_until_all_expired_is_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(states, "EXPIRY_S", 0.01)
-    monkeypatch.setattr(states, "EXPIRED_AT_ONCE", 2)
+    monkeypatch.setattr(housekeeping, "EXPIRY_S", 0.01)
+    monkeypatch.setattr(housekeeping, "EXPIRED_AT_ONCE", 2)
     left = {"many": 5, "few": 1}
     turns = list[str]()
     done = asyncio.Event()

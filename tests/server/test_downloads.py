@@ -168,7 +168,7 @@ async def test_a_graph_that_changes_while_it_is_read_is_read_again(running: Serv
     source = running.state.backend.shared.database.source("default")
     await filled(source)
     identity = await running.state.authentication.authenticator.authenticate(token())
-    place = await WorkspaceResolver(running.state, identity).of_graph(LARGE)
+    place = await WorkspaceResolver(running.state.backend.workspaces, identity).of_graph(LARGE)
     changes = iter([*range(2)])
 
     async def changing(content: GraphPages) -> AsyncIterator[Step]:

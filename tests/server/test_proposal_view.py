@@ -112,7 +112,9 @@ async def waiting(running: Service, message: str) -> tuple[Any, Approval]:
         said = (await ed.post("/api/ai/chat", json={"graphKey": GRAPH, "message": message})).json()
         token = ed.headers["authorization"].removeprefix("Bearer ")
     identity = await running.state.authentication.authenticator.authenticate(token, "mcp")
-    return await WorkspaceResolver(running.state, identity).of_approval(said["approvals"][0]["id"])
+    return await WorkspaceResolver(running.state.backend.workspaces, identity).of_approval(
+        said["approvals"][0]["id"]
+    )
 
 
 async def test_a_view_has_the_graph_around_and_the_address_of_the_page() -> None:
