@@ -1,4 +1,5 @@
-"""Tools that a document describes: HTTP requests made from templates, checked, bounded and run.
+"""HTTP tools described by agent documents: parses their templates, checks them, and sends their
+requests within limits.
 
-From outside: `model`, `compiled`, `executor`, `tool`.
+Public: `model`, `compiled`, `executor`, `tool`.
 """

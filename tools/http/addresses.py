@@ -1,7 +1,7 @@
-"""Decides which hosts the requests of a document may reach, and looks names up.
+"""Checks which hosts the requests of a document may connect to, and resolves names.
 
-A name is looked up once, every address it has must be allowed, and the connection is made to one of
-the addresses that were checked.
+A name is resolved once. All of its addresses must be allowed, and the connection is made to one of
+the checked addresses, so a second DNS answer cannot lead elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 
 class AddressRefused(Exception):
-    """A host may not be reached. `why` is for the log and for people who write documents."""
+    """Raised when connecting to a host is not allowed. `why` is for logs and document authors."""
 
     def __init__(self, *, host: str, why: str) -> None:
         self.host = host
@@ -28,7 +28,7 @@ class AddressRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a request goes: the scheme, the host as it is looked up, the port."""
+    """The origin of a URL: scheme, host (in its IDNA form) and port."""
 
     scheme: str
     host: str
@@ -48,7 +48,7 @@ class Origin:
 
 
 def origin_of(url: str) -> Origin:
-    """Return where a URL leads. Raises: ValueError, saying what is wrong with it."""
+    """Returns the origin of a URL. Raises: ValueError with the reason if it is not allowed."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https"):
         raise ValueError("the scheme is http or https")
@@ -73,7 +73,7 @@ def origin_of(url: str) -> Origin:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address is this computer's own."""
+    """Returns whether a host name or address is a loopback address."""
     bare = host.strip("[]").lower()
     if bare == "localhost" or bare.endswith(".localhost"):
         return True
@@ -83,7 +83,10 @@ def is_loopback(host: str) -> bool:
 
 
 def host_matches(pattern: str, host: str, port: int) -> bool:
-    """Return whether a host is meant by `name`, `name:port` or `*.name`; no port means any."""
+    """Returns whether a host matches the pattern `name`, `name:port` or `*.name`.
+
+    Without a port the pattern matches every port.
+    """
     parts = _PATTERN.match(pattern.casefold())
     name, wanted = (parts[1], parts[2]) if parts else (pattern.casefold(), None)
     if wanted and int(wanted) != port:
@@ -98,7 +101,7 @@ _PATTERN = re.compile(r"(\[[^\]]+\]|[^:]+)(?::([0-9]{1,5}))?\Z")
 
 Address = IPv4Address | IPv6Address
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a name. Raises: OSError."""
+"""Resolves a host name and port to addresses. Raises: OSError."""
 
 METADATA = frozenset(
     ip_address(text)
@@ -114,8 +117,8 @@ METADATA = frozenset(
         "fd20:ce::254",
     )
 )
-"""Where clouds tell a machine its keys; some of them are global addresses. Opened by
-exact address only.
+"""Metadata services of cloud providers, which hand out credentials. Some are global addresses.
+They are allowed only if listed by their exact address.
 """
 
 _NAT64 = ip_network("64:ff9b::/96")
@@ -127,26 +130,27 @@ _ALSO_PRIVATE = tuple(
         *("5f00::/16", "fec0::/10", "2002::/16"),
     )
 )
-"""Special addresses that `ipaddress` calls global in some versions of Python."""
+"""Special networks that `ipaddress` treats as global in some versions of Python."""
 _LOOKUPS = ThreadPoolExecutor(max_workers=8, thread_name_prefix="lookup")
-"""Threads of their own: a name server that does not answer holds up nothing else."""
+"""Separate threads, so that an unresponsive name server blocks nothing else."""
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """Look a name up as the machine does, beside the event loop."""
+    """Resolves a name with the system resolver in a thread."""
     loop = asyncio.get_running_loop()
-    look = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await loop.run_in_executor(_LOOKUPS, look)
-    return [str(address[0]) for *_, address in found]
+    resolve = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    infos = await loop.run_in_executor(_LOOKUPS, resolve)
+    return [str(address[0]) for *_, address in infos]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressRules:
-    """Which hosts may be reached: the public ones, and what the administrator lists.
+    """The hosts that may be reached: public ones, and those listed by the administrator.
 
-    `allow`: `localhost:3000`, `10.1.0.0/16`, `api.internal:8443`; opens what is not public. `only`:
-    patterns as `*.example.com`; closes all others. `own`: where the service itself listens, refused
-    always. Without a port, a listed host is open at every port.
+    `allow`: hosts or networks that are not public, as `localhost:3000`, `10.1.0.0/16`,
+    `api.internal:8443`. `only`: if not empty, patterns (as `*.example.com`) that every host must
+    match. `own`: the addresses on which the service itself listens, always refused. An entry
+    without a port applies to every port.
     """
 
     allow: tuple[str, ...] = ()
@@ -160,7 +164,7 @@ class AddressRules:
                 ip_network(entry, strict=False)
 
     def check_name(self, host: str, port: int) -> None:
-        """Check what can be said of a host without looking it up. Raises: AddressRefused."""
+        """Runs the checks that need no name resolution. Raises: AddressRefused."""
         last = host.rpartition(".")[2]
         literal = _address_of(host)
         if literal is None and (last.isdigit() or re.fullmatch(r"0[xX][0-9A-Fa-f]*", last)):
@@ -173,26 +177,26 @@ class AddressRules:
             self._check_address(host, port, literal)
 
     async def check(self, host: str, port: int) -> list[str]:
-        """Return the addresses of a host, all of them allowed, each once.
+        """Returns the distinct addresses of a host, after checking all of them.
 
-        Raises: AddressRefused; OSError where the name cannot be looked up.
+        Raises: AddressRefused; OSError if the name cannot be resolved.
         """
         self.check_name(host, port)
         literal = _address_of(host)
         if literal is not None:
             return [str(literal)]
-        found = dict.fromkeys(await self.resolver(host, port))
-        if not found:
+        addresses = dict.fromkeys(await self.resolver(host, port))
+        if not addresses:
             raise OSError(f"{host} has no address")
-        for text in found:
+        for text in addresses:
             address = _address_of(text)
             if address is None:
                 raise AddressRefused(host=host, why="its address cannot be read")
             self._check_address(host, port, address)
-        return list(found)
+        return list(addresses)
 
     def is_own_port(self, port: int) -> bool:
-        """Return whether the service listens at a port."""
+        """Returns whether the service itself listens on a port."""
         return any(port == own for _, own in self.own)
 
     def _check_address(self, host: str, port: int, address: Address) -> None:
@@ -222,7 +226,7 @@ def _address_of(host: str) -> Address | None:
 
 
 def _inner(address: Address) -> list[Address]:
-    """Return the IPv4 addresses that an IPv6 address stands for."""
+    """Returns the IPv4 addresses embedded in an IPv6 address."""
     if isinstance(address, IPv4Address):
         return []
     inner = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -233,15 +237,17 @@ def _inner(address: Address) -> list[Address]:
 
 def _is_public(address: Address) -> bool:
     if isinstance(address, IPv6Address) and address.ipv4_mapped:
-        return True  # the address inside is checked
+        return True  # the embedded IPv4 address is checked
     special = any(address in network for network in _ALSO_PRIVATE)
     return address.is_global and not address.is_multicast and not special
 
 
 def _is_own(address: Address, place: str) -> bool:
-    """Return whether the service that listens at `place` is reached at an address."""
-    listens = _address_of(place)
-    if listens is None:
+    """Returns whether `address` reaches the service that listens on `place`."""
+    listen_address = _address_of(place)
+    if listen_address is None:
         return place == "localhost" and address.is_loopback
-    everywhere = listens.is_unspecified or listens.is_loopback
-    return address == listens or (everywhere and (address.is_loopback or address.is_unspecified))
+    everywhere = listen_address.is_unspecified or listen_address.is_loopback
+    return address == listen_address or (
+        everywhere and (address.is_loopback or address.is_unspecified)
+    )

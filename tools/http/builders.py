@@ -88,7 +88,7 @@ class BodyBuilder:
             built = self.build(_copied(args), _copied(ctx), _copied(session), self.options, about)
         except BuilderFailed:
             raise
-        except Exception as error:  # the function may be anybody's
+        except Exception as error:  # the function comes from any installed package
             log.exception("builder_failed", extra={"builder": self.name})
             raise BuilderFailed(f"the builder {self.name} failed") from error
         elapsed_ms = (time.perf_counter() - start) * 1000
@@ -154,7 +154,7 @@ def parse_builder(value: Any) -> BodyBuilder:
 def _copied(value: Any) -> Any:
     try:
         return orjson.loads(orjson.dumps(value))
-    except TypeError:  # an integer over 64 bits, a text that is no Unicode
+    except TypeError:  # an integer over 64 bits, or a string with a lone surrogate
         return copy.deepcopy(value)
 
 

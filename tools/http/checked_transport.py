@@ -1,4 +1,4 @@
-"""A transport of `httpx2` that connects to addresses which the rules allow, and to no other."""
+"""A transport for `httpx2` that connects only to addresses allowed by the rules."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tools.http.addresses import AddressRules
 
 
 class CheckedTransport(httpx2.AsyncHTTPTransport):
-    """Looks each request's host up once, checks its addresses, and connects to the first of them.
+    """Resolves the host of each request once, checks its addresses and connects to the first.
 
-    Raises, for a request: AddressRefused; OSError where the name cannot be looked up.
+    Requests raise AddressRefused, or OSError if the name cannot be resolved.
     """
 
     def __init__(self, rules: AddressRules) -> None:
@@ -21,9 +21,7 @@ class CheckedTransport(httpx2.AsyncHTTPTransport):
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         address = (await self._rules.check(host, port))[0]
-        request.extensions = {
-            **request.extensions,
-            "sni_hostname": host,
-        }  # the certificate is the name's
+        # The certificate is issued for the name, not for the address.
+        request.extensions = {**request.extensions, "sni_hostname": host}
         request.url = request.url.copy_with(host=address)
         return await super().handle_async_request(request)

@@ -1,4 +1,4 @@
-"""An HTTP tool as it is run, and the rules between the parts of a tool and of a request."""
+"""An executable HTTP tool, and the rules across several fields of a tool or request."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tools.http.value_tree import ValueTree
 
 MAX_TOOL_S = 60.0
 
-_Found = Iterator[DocumentProblem]
+_Problems = Iterator[DocumentProblem]
 _NONE: Names = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledTool:
-    """An HTTP tool. `timeout_s`: of a request that names none."""
+    """An HTTP tool. `request_timeout_s` applies to requests without a timeout of their own."""
 
     name: str
     model: HttpTool
@@ -37,30 +37,29 @@ class CompiledTool:
 
     @property
     def requests(self) -> list[RequestLike]:
-        """Return the requests of its steps, and its own."""
+        """The requests of the steps, followed by the tool's own request."""
         return [*(step for step in self.model.pre_steps if step.url is not None), self.model]
 
     @property
     def effect(self) -> Effect:
-        return "read" if all(sent.method == "GET" for sent in self.requests) else "acts"
+        return "read" if all(request.method == "GET" for request in self.requests) else "acts"
 
     @property
     def timeout_s(self) -> float:
-        """Return the time of all its requests together."""
-        return min(
-            MAX_TOOL_S, sum(sent.timeout_s or self.request_timeout_s for sent in self.requests)
-        )
+        """The sum of the timeouts of all requests, at most MAX_TOOL_S."""
+        timeouts = (request.timeout_s or self.request_timeout_s for request in self.requests)
+        return min(MAX_TOOL_S, sum(timeouts))
 
 
 def compile_tool(name: str, model: HttpTool, *, timeout_s: float = 10) -> CompiledTool:
-    """Return a tool without mistakes as it is run."""
+    """Returns the executable form of a valid tool. Raises: BadText for an invalid builder."""
     return CompiledTool(
         name=name, model=model, builder=_builder(model), request_timeout_s=timeout_s
     )
 
 
 def _builder(tool: HttpTool) -> BodyBuilder | None:
-    """Raises: BadText (unknown_builder, wrong_type)."""
+    """Returns the tool's body builder, if any. Raises: BadText (unknown_builder, wrong_type)."""
     chosen = tool.body_builder
     if chosen is None:
         return None
@@ -70,7 +69,9 @@ def _builder(tool: HttpTool) -> BodyBuilder | None:
 def reads_in(
     part: Any, where: str, names: Names = _NONE
 ) -> Iterator[tuple[str, Sequence[Read], Names]]:
-    """Yield for each text of a part its place, what it reads, and what may be read there."""
+    """Yields for each template in a part its path in the document, the values it reads, and the
+    names that may be read there.
+    """
     if isinstance(part, ValueTemplate | Expression | Path | RequestUrl):
         yield where, part.reads, names
     elif isinstance(part, ValueTree):
@@ -105,8 +106,8 @@ def _members(part: dict[str, Any] | list[Any]) -> Iterable[tuple[str | int, Any]
     return part.items() if isinstance(part, dict) else enumerate(part)
 
 
-def misread(part: Any, where: str, names: Names) -> _Found:
-    """Yield what the texts of a part read and may not: `names` is what its place may."""
+def misread(part: Any, where: str, names: Names) -> _Problems:
+    """Yields a problem for each template that reads a value that is not in `names`."""
     for place, reads, readable in reads_in(part, where, names):
         bad = unreadable(reads, readable)
         if bad is not None:
@@ -115,9 +116,10 @@ def misread(part: Any, where: str, names: Names) -> _Found:
 
 def broken_request(
     request: RequestLike, where: str, base_url: str | None, secrets: Mapping[str, Sequence[str]]
-) -> _Found:
-    """Yield what is wrong with a request besides what it reads. `secrets`: the hosts of
-    each declared one.
+) -> _Problems:
+    """Yields the problems of a request, except for the values it reads.
+
+    `secrets`: the declared secrets with the hosts that they may be sent to.
     """
     assert request.url is not None
     if request.body is not None and request.method == "GET":
@@ -135,13 +137,12 @@ def broken_request(
             hosts = secrets.get(secret)
             if hosts is None:
                 what = f"the secret {secret} is not declared"
-                allowed = ", ".join(secrets)
-                allowed = allowed or "declare it in secrets"
+                allowed = ", ".join(secrets) or "declare it in secrets"
                 yield DocumentProblem(
                     where=at, code="undeclared_secret", what=what, allowed=allowed
                 )
             elif not any(host_matches(host, origin.host, origin.port) for host in hosts):
-                what = f"the secret {secret} is not for {origin.host}"
+                what = f"the secret {secret} may not be sent to {origin.host}"
                 allowed = ", ".join(hosts)
                 yield DocumentProblem(
                     where=at, code="secret_not_allowed_here", what=what, allowed=allowed
@@ -149,14 +150,12 @@ def broken_request(
 
 
 def secrets_of(header: ValueTemplate) -> list[str]:
-    """Return the names of the secrets in a header."""
+    """Returns the names of the secrets in a header."""
     return [str(path[1]) for path, _ in header.reads if path[0] == "secret" and len(path) > 1]
 
 
-def broken_tool(tool: HttpTool, where: str) -> _Found:
-    """Yield the rules between the fields of a tool that it breaks, but for those
-    of its requests.
-    """
+def broken_tool(tool: HttpTool, where: str) -> _Problems:
+    """Yields the violations of rules across the fields of a tool, except for its requests."""
     at = f"{where}.body_builder"
     what = "a GET request has no body"
     if tool.body_builder is not None and tool.body is not None:
@@ -173,15 +172,15 @@ def broken_tool(tool: HttpTool, where: str) -> _Found:
         yield from _broken_step(step, f"{where}.pre_steps.{index}")
 
 
-def _broken_step(step: PreStep, where: str) -> _Found:
+def _broken_step(step: PreStep, where: str) -> _Problems:
     if step.condition is not None and step.fail_before is not None:
-        what = "condition and fail_before are one: write one of them"
+        what = "condition and fail_before mean the same: use only one of them"
         yield DocumentProblem(where=f"{where}.fail_before", code="duplicate_name", what=what)
     if (step.stops_before or step.fail_if) is not None and step.fail_return is None:
-        what = "a step that can stop the tool says what the model gets then"
+        what = "a step that can stop the tool needs a result for the model"
         yield DocumentProblem(where=f"{where}.fail_return", code="missing_field", what=what)
     if step.url is None and (
         step.extract or step.params.source or step.headers or step.body is not None
     ):
-        what = "a step that sends or extracts has an address"
+        what = "a step that sends a request or extracts values needs an address"
         yield DocumentProblem(where=f"{where}.url", code="missing_field", what=what)

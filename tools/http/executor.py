@@ -1,4 +1,6 @@
-"""Runs an HTTP tool: its steps, its request, what is stored and what the model gets."""
+"""Runs an HTTP tool: sends the requests of its steps and its own, stores values from the answers,
+and returns the result for the model.
+"""
 
 from __future__ import annotations
 
@@ -42,14 +44,14 @@ class RequestLimits:
     stored_bytes: int = 64 * 1024
     """Size of one stored value."""
     ctx_bytes: int = 256 * 1024
-    """Size of all stored values of a conversation: they are written after each step."""
+    """Size of all stored values of a conversation, which are written after each step."""
     id_chars: int = 150
     detail_chars: int = 500
     text_chars: int = 4_000
     header_chars: int = 8_000
     url_chars: int = 8_000
     request_s: float = 10.0
-    """Timeout of a request that names none."""
+    """Timeout of requests without a timeout of their own."""
 
 
 REQUEST_LIMITS: Final = RequestLimits()
@@ -58,16 +60,17 @@ _UNSENDABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class Sentence(Protocol):
-    """Returns the sentence of an error in a language; graphrag's catalogue is passed in as this."""
+    """Returns the text of an error in a language. Implemented by the catalogue of graphrag."""
 
     def __call__(self, code: str, language: str, fact: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutcome:
-    """What a tool gave. `value` is for the model; `stored` and `flags` were set in ctx.
+    """The result of a tool. `value` is for the model; `stored` and `flags` are names set in ctx.
 
-    `status`: of the last answer. `code`: why it is no success; None where a step stopped the tool.
+    `status`: HTTP status of the last answer. `code`: reason of the failure; None on success and if
+    a step stopped the tool.
     """
 
     value: Any
@@ -81,9 +84,10 @@ class ToolOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class _ToolRun:
-    """One call of a tool: its arguments, what its steps extracted, its last answer.
+    """One call of a tool: its arguments, the values extracted by its steps (`pre`), and the last
+    answer.
 
-    `visits`: what its paths may look at, within the time of the tool.
+    `visits`: the number of values that its JSONPaths may still visit, within the tool's timeout.
     """
 
     tool: CompiledTool
@@ -108,7 +112,7 @@ class _ToolRun:
         )
 
     def key(self, step: str) -> str:
-        """Return what an API knows the request by; a server may take no long one."""
+        """Returns the idempotency key of a request, shortened because servers limit its length."""
         call_id = quote(self.call_id, safe=":")
         if len(call_id) > REQUEST_LIMITS.id_chars:
             call_id = hashlib.sha256(call_id.encode()).hexdigest()
@@ -116,11 +120,11 @@ class _ToolRun:
 
 
 OnTool = Callable[[str, str, float, bool], None]
-"""Called with agent, tool, seconds and success of each run; may not raise."""
+"""Called after each run with agent, tool, seconds and success. Must not raise."""
 
 
 class HttpExecutor:
-    """Runs the tools and the other requests of one agent. `clock`: milliseconds since 1970."""
+    """Runs the tools and other requests of one agent. `clock` returns milliseconds since 1970."""
 
     def __init__(
         self,
@@ -138,13 +142,13 @@ class HttpExecutor:
         self._sentence = sentence
 
     async def aclose(self) -> None:
-        """Close its connections."""
+        """Closes the connections."""
         await self._client.aclose()
 
     async def run(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues, call_id: str
     ) -> ToolOutcome:
-        """Return what a tool gave; sets what it stores, and its flags, in `values.ctx`."""
+        """Runs a tool and returns its outcome. Sets stored values and flags in `values.ctx`."""
         begun = time.perf_counter()
         visits = Visits(time.monotonic() + tool.timeout_s)
         run = _ToolRun(
@@ -152,11 +156,11 @@ class HttpExecutor:
         )
         try:
             async with asyncio.timeout(tool.timeout_s):
-                outcome = await self._requested(run)
-            # What was carried out counts, also where there is no time left to look
-            # through the answer.
+                outcome = await self._send_requests(run)
+            # Outside of the timeout: an action that was carried out is not reported as failed
+            # because no time is left to read its answer.
             if outcome is None:
-                outcome = await self._accepted(run)
+                outcome = await self._read_answer(run)
         except TimeoutError:
             outcome = self._failed(run, RequestFailed("timed_out", fact=f"{tool.timeout_s:g}"))
         except RequestFailed as failed:
@@ -177,8 +181,9 @@ class HttpExecutor:
     async def request(
         self, request: RequestLike, values: ConversationValues, key: str, *, retries: int = 1
     ) -> HttpAnswer:
-        """Return the answer to a request outside of a tool, whatever its
-        status. Raises: RequestFailed.
+        """Sends a request that is not part of a tool. Returns the answer with any status.
+
+        Raises: RequestFailed.
         """
         try:
             prepared = self._prepared(
@@ -191,8 +196,9 @@ class HttpExecutor:
     def dry(
         self, tool: CompiledTool, args: Mapping[str, Any], values: ConversationValues
     ) -> list[PreparedRequest]:
-        """Return the requests as they would be sent, secrets masked; what steps extract is null.
+        """Returns the requests of a tool without sending them.
 
+        Secrets are masked, and the values that steps would extract are null.
         Raises: RequestFailed.
         """
         run = _ToolRun(tool=tool, args=args, values=values, call_id="dry", clock=self._clock)
@@ -206,9 +212,10 @@ class HttpExecutor:
         except TemplateFailed as failed:
             raise _unrendered(failed) from None
 
-    async def _requested(self, run: _ToolRun) -> ToolOutcome | None:
-        """Run the steps, then the request; return what a step that stops the tool
-        gives, else None.
+    async def _send_requests(self, run: _ToolRun) -> ToolOutcome | None:
+        """Runs the steps, then sends the tool's request.
+
+        Returns the outcome if a step stops the tool, else None.
         """
         for place, step in enumerate(run.tool.model.pre_steps, 1):
             stopped = await self._step(run, step, str(place))
@@ -217,15 +224,15 @@ class HttpExecutor:
         run.answer = await self._sent(self._main(run))
         return None
 
-    async def _accepted(self, run: _ToolRun) -> ToolOutcome:
-        """Take in the answer of a tool, beside the event loop. Raises: RequestFailed."""
-        seen = replace(run, values=replace(run.values, ctx=dict(run.values.ctx)))
-        outcome = await asyncio.to_thread(self._looked_through, seen)
+    async def _read_answer(self, run: _ToolRun) -> ToolOutcome:
+        """Evaluates the answer of a tool in a thread, with a copy of ctx. Raises: RequestFailed."""
+        copy = replace(run, values=replace(run.values, ctx=dict(run.values.ctx)))
+        outcome = await asyncio.to_thread(self._evaluate_answer, copy)
         names = (*outcome.stored, *outcome.flags)
-        run.values.ctx.update({name: seen.values.ctx[name] for name in names})
+        run.values.ctx.update({name: copy.values.ctx[name] for name in names})
         return outcome
 
-    def _looked_through(self, run: _ToolRun) -> ToolOutcome:
+    def _evaluate_answer(self, run: _ToolRun) -> ToolOutcome:
         tool = run.tool.model
         answer = run.answer
         assert answer is not None
@@ -239,12 +246,13 @@ class HttpExecutor:
         value = self._returned(run, tool.on_success, answer.value)
         if run.visits.are_spent:
             log.warning("answer_not_looked_through", extra={"tool": run.tool.name})
-            if run.tool.effect == "read":  # values that are not known are not none
-                raise _not_looked_through(run)
+            if run.tool.effect == "read":  # a value that was not reached is not a missing value
+                raise _visits_spent(run)
         return ToolOutcome(value=value, ok=True, status=answer.status, stored=stored, flags=flags)
 
     async def _step(self, run: _ToolRun, step: PreStep, place: str) -> ToolOutcome | None:
-        """Return what a step that stops the tool gives the model.
+        """Runs a step. Returns the outcome if it stops the tool, else None.
+
         Raises: RequestFailed, TemplateFailed.
         """
         run.answer = None
@@ -258,13 +266,13 @@ class HttpExecutor:
                 raise RequestFailed("refused_by_server", fact=str(run.answer.status))
         if not step.extract and step.fail_if is None:
             return None
-        seen = replace(run, pre=dict(run.pre))
-        outcome = await asyncio.to_thread(_step_looked_through, seen, step)
-        run.pre.update(seen.pre)
+        copy = replace(run, pre=dict(run.pre))
+        outcome = await asyncio.to_thread(_evaluate_step, copy, step)
+        run.pre.update(copy.pre)
         return outcome
 
     def _main(self, run: _ToolRun, *, dry: bool = False) -> PreparedRequest:
-        """Return the request of a tool, its body built. Raises: RequestFailed, TemplateFailed."""
+        """Returns the tool's own request with its body. Raises: RequestFailed, TemplateFailed."""
         run.answer = None
         tool = run.tool
         values = run.values
@@ -291,7 +299,7 @@ class HttpExecutor:
         body: Any = None,
         dry: bool = False,
     ) -> PreparedRequest:
-        """Return a request of a tool as it is sent. Raises: RequestFailed, TemplateFailed."""
+        """Returns a rendered request of a tool. Raises: RequestFailed, TemplateFailed."""
         prepared = self._prepared(
             request,
             run.scope(),
@@ -314,7 +322,7 @@ class HttpExecutor:
         body: Any = None,
         dry: bool = False,
     ) -> PreparedRequest:
-        """Return a request as it is sent. Raises: RequestFailed, TemplateFailed."""
+        """Returns a rendered request. Raises: RequestFailed, TemplateFailed."""
         if request.body is not None:
             body = request.body.render(scope, drop_null=True)
         assert request.url is not None
@@ -357,7 +365,7 @@ class HttpExecutor:
         return tuple(headers)
 
     async def _sent(self, request: PreparedRequest) -> HttpAnswer:
-        """Return the answer, masked before anything reads it. Raises: RequestFailed."""
+        """Sends a request. Returns the answer with secrets masked. Raises: RequestFailed."""
         answer = await self._client.send(request)
         value = self.secrets.mask_value(answer.value)
         return replace(
@@ -365,9 +373,7 @@ class HttpExecutor:
         )
 
     def _failed(self, run: _ToolRun, failed: RequestFailed) -> ToolOutcome:
-        """Return what the model gets of a tool that failed: its own words, else
-        the standard error.
-        """
+        """Returns the outcome of a failed tool: its `on_error` result, or else a standard error."""
         error = self._sentence(failed.code, run.values.language, failed.fact)
         answer = run.answer
         standard: dict[str, Any] = {"success": False, "error": error}
@@ -378,43 +384,41 @@ class HttpExecutor:
         return ToolOutcome(value=value, ok=False, status=status, code=failed.code)
 
     def _returned(
-        self, run: _ToolRun, said: Returned | None, default: Any, error: str | None = None
+        self, run: _ToolRun, returned: Returned | None, default: Any, error: str | None = None
     ) -> Any:
-        """Return what a document says; `default` where it says nothing, or nothing that
-        can be rendered.
+        """Returns the rendered result of a document; `default` if it has none or it cannot be
+        rendered.
 
-        An act that succeeded is never reported as failed because of the words for it.
+        A call that succeeded is never reported as failed because its result cannot be rendered.
         """
-        if said is None or said.return_ is None:
+        if returned is None or returned.return_ is None:
             return default
         try:
-            return said.return_.render(run.scope(error))
+            return returned.return_.render(run.scope(error))
         except TemplateFailed:
             log.warning("return_not_rendered", extra={"tool": run.tool.name})
             return default
 
 
-def _step_looked_through(run: _ToolRun, step: PreStep) -> ToolOutcome | None:
-    """Take what a step extracts out of its answer; return what it gives where it stops the tool."""
+def _evaluate_step(run: _ToolRun, step: PreStep) -> ToolOutcome | None:
+    """Extracts the values of a step from its answer. Returns the outcome if it stops the tool."""
     response = None if run.answer is None else run.answer.value
     for name, path in step.extract.items():
         run.pre[name] = path.first(response, run.scope())
         if run.visits.are_spent:
-            raise _not_looked_through(run)
+            raise _visits_spent(run)
     return None if step.fail_if is None else _stopped_by(step.fail_if, step, run)
 
 
-def _not_looked_through(run: _ToolRun) -> RequestFailed:
-    """Returns the failure of a call whose paths ask for more than may be looked at, or had
-    no more time.
-    """
+def _visits_spent(run: _ToolRun) -> RequestFailed:
+    """Returns the error for a call whose JSONPaths visited too many values or ran out of time."""
     if time.monotonic() >= run.visits.until:
         return RequestFailed("timed_out", fact=f"{run.tool.timeout_s:g}", sent=True)
     return RequestFailed("too_large", sent=True)
 
 
 def _stopped_by(condition: Expression, step: PreStep, run: _ToolRun) -> ToolOutcome | None:
-    """Return what the model gets where a condition of a step holds. Raises: TemplateFailed."""
+    """Returns the outcome if the condition of a step is true, else None. Raises: TemplateFailed."""
     if not condition.holds(run.scope()):
         return None
     status = None if run.answer is None else run.answer.status
@@ -424,9 +428,9 @@ def _stopped_by(condition: Expression, step: PreStep, run: _ToolRun) -> ToolOutc
 def store_matches(
     ctx: dict[str, Any], store: Mapping[str, Path], response: Any, scope: Scope
 ) -> tuple[str, ...]:
-    """Put the first match of each path into ctx, null without one; return the names.
+    """Stores the first match of each path in ctx (None without a match), and returns the names.
 
-    A value that is too large, or that ctx has no room for, is left out.
+    Skips values that are too large, or that would make ctx too large.
     """
     if scope.visits is None:
         scope = Scope(scope.roots, Visits())
@@ -452,15 +456,16 @@ def _size(value: Any) -> int:
 
 
 def _unrendered(failed: TemplateFailed) -> RequestFailed:
-    """Return the error for the model: it names a value, and never says what it holds."""
+    """Returns the error for the model. It contains the name of a value, but never the value."""
     if failed.code == "missing_value":
         return RequestFailed("missing_value", fact=failed.path)
     return RequestFailed("template_error")
 
 
 def _target(url: RequestUrl, params: ValueTree, scope: Scope) -> str:
-    """Return the path and query of a request, without its literal
-    beginning. Raises: TemplateFailed.
+    """Returns the path and query of a request, without the literal start of the path.
+
+    Raises: TemplateFailed.
     """
     try:
         target = quote(url.rest.render(scope, insert="url"), safe=KEPT_IN_URL)
@@ -473,11 +478,11 @@ def _target(url: RequestUrl, params: ValueTree, scope: Scope) -> str:
 
 
 def _query(params: Any) -> str:
-    """Return the parameters of an address; a list repeats its name."""
+    """Returns the query string. A list repeats its name for each element."""
     pairs: list[tuple[str, str]] = []
     for name, value in cast(dict[str, Any], params or {}).items():
         values = cast(list[Any], value) if isinstance(value, list) else [value]
-        pairs += [(name, as_text(one)) for one in values if one is not None]
+        pairs += [(name, as_text(element)) for element in values if element is not None]
     return urlencode(pairs, quote_via=quote, safe="")
 
 

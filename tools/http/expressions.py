@@ -1,10 +1,10 @@
-"""Expressions: conditions of a document over its values, as `$.blocked == true`.
+"""Expressions: the conditions in a document, as `$.blocked == true`.
 
-The standard library's `ast` reads the text; of its tree the few nodes that are allowed become
-nested functions over a scope. No text is ever compiled to code.
+The text is parsed with the `ast` module, and the few allowed kinds of nodes are turned into nested
+functions over a scope. No text is ever compiled to Python code.
 
-Decision: `$` and member names that are Python's keywords (`$.from`) are renamed character for
-character before `ast` reads them, so that its columns are those of the text.
+Decision: `$` and member names that are keywords of Python (`$.from`) are replaced by names of the
+same length before parsing, so that the columns in errors are those of the original text.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ EXPRESSION_LIMITS: Final = ExpressionLimits()
 
 
 class Steps:
-    """Counts what one evaluation compares inside lists and objects.
+    """Counts the elements of lists and objects that one evaluation compares.
 
-    Beyond `EXPRESSION_LIMITS.steps` two of them count as different, so that no condition blocks
-    the process.
+    After `EXPRESSION_LIMITS.steps` lists and objects count as different, so that no condition
+    blocks the process.
     """
 
     __slots__ = ("left",)
@@ -54,30 +54,32 @@ class Steps:
 
 
 def same(left: Any, right: Any, steps: Steps) -> bool:
-    """Return whether both are the same JSON value."""
+    """Returns whether both are the same JSON value."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if not isinstance(left, list | dict):
         return bool(left == right)
     pending: list[tuple[Any, Any]] = [(left, right)]
     while pending:
-        one, other = pending.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            mapping = cast(dict[str, Any], one)
-            mapping2 = cast(dict[str, Any], other)
-            if mapping.keys() != mapping2.keys() or not _paid(steps, len(mapping)):
+        first, second = pending.pop()
+        if isinstance(first, dict) and isinstance(second, dict):
+            first_members = cast(dict[str, Any], first)
+            second_members = cast(dict[str, Any], second)
+            if first_members.keys() != second_members.keys() or not _paid(
+                steps, len(first_members)
+            ):
                 return False
-            pending.extend((value, mapping2[key]) for key, value in mapping.items())
-        elif isinstance(one, list) and isinstance(other, list):
-            items = cast(list[Any], one)
-            items2 = cast(list[Any], other)
-            if len(items) != len(items2) or not _paid(steps, len(items)):
+            pending.extend((value, second_members[key]) for key, value in first_members.items())
+        elif isinstance(first, list) and isinstance(second, list):
+            first_items = cast(list[Any], first)
+            second_items = cast(list[Any], second)
+            if len(first_items) != len(second_items) or not _paid(steps, len(first_items)):
                 return False
-            pending.extend(zip(items, items2, strict=True))
-        elif isinstance(one, bool) or isinstance(other, bool):
-            if one is not other:
+            pending.extend(zip(first_items, second_items, strict=True))
+        elif isinstance(first, bool) or isinstance(second, bool):
+            if first is not second:
                 return False
-        elif one != other:
+        elif first != second:
             return False
     return True
 
@@ -88,7 +90,7 @@ def _paid(steps: Steps, count: int) -> bool:
 
 
 def ordered(left: Any, right: Any) -> bool:
-    """Return whether the two have an order: two numbers or two texts."""
+    """Returns whether two values can be ordered: two numbers or two strings."""
     if isinstance(left, str):
         return isinstance(right, str)
     return _number(left) and _number(right)
@@ -99,8 +101,8 @@ def _number(value: Any) -> bool:
 
 
 def member_of(item: Any, container: Any, steps: Steps) -> bool:
-    """Return whether `item` is an element of a list (of its first 10,000), part of a text,
-    or a key.
+    """Returns whether `item` is an element of a list (one of the first 10,000), a substring of a
+    string, or a key of an object.
     """
     if isinstance(container, list):
         items = cast(list[Any], container)[: EXPRESSION_LIMITS.elements]
@@ -126,7 +128,8 @@ _TOKEN = re.compile(
 )
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ESCAPES = re.compile(r"""(?:[^\\]|\\["'\\bfnrt]|\\u[0-9a-fA-F]{4})*""")
-_RENAMED = 0x4E00  # ideographs are letters to Python, and no keyword begins with one
+# Added to a character's code: Python allows ideographs in names, and no keyword begins with one.
+_RENAMED = 0x4E00
 _RESPONSE = chr(_RENAMED + ord("$"))
 
 
@@ -139,16 +142,16 @@ class Expression:
     reads: tuple[Read, ...] = field(compare=False, repr=False)
 
     def evaluate(self, scope: Scope) -> Any:
-        """Return the value, a JSON value. Never raises."""
+        """Returns the JSON value of the expression. Never raises."""
         return self.node(scope, Steps())
 
     def holds(self, scope: Scope) -> bool:
-        """Return whether the value counts as true. Never raises."""
+        """Returns whether the value counts as true. Never raises."""
         return bool(self.evaluate(scope))
 
 
 def parse_expression(source: str) -> Expression:
-    """Return the parsed condition. Raises: BadText (bad_expression)."""
+    """Returns the parsed condition. Raises: BadText (bad_expression)."""
     if len(source) > EXPRESSION_LIMITS.chars:
         _refuse(f"longer than {EXPRESSION_LIMITS.chars} characters", None)
     indent = len(source) - len(source.lstrip())
@@ -157,7 +160,7 @@ def parse_expression(source: str) -> Expression:
 
 
 def _renamed(source: str) -> str:
-    """Return the text as `ast` can read it, of the same length."""
+    """Returns a text of the same length that `ast` can parse. Raises: BadText."""
     words: list[str] = []
     for match in _TOKEN.finditer(source):
         word = match[0]
@@ -193,7 +196,7 @@ def _refuse(what: str, column: int | None) -> NoReturn:
 
 
 class _TreeCompiler:
-    """Turns the tree of one text into functions."""
+    """Turns the syntax tree of one expression into functions."""
 
     def __init__(self, source: str, indent: int) -> None:
         self.source = source
@@ -206,17 +209,13 @@ class _TreeCompiler:
             tree = ast.parse(self.source, mode="eval")
         except SyntaxError as error:
             _refuse("this cannot be read", (error.offset or 1) + self.indent)
-        except (
-            ValueError,
-            MemoryError,
-            RecursionError,
-            SystemError,
-        ):  # by depth, some Pythons the last
+        # Too deep a nesting; some versions of Python raise SystemError.
+        except (ValueError, MemoryError, RecursionError, SystemError):
             _refuse("this cannot be read", None)
         return self.node(tree.body, 1)
 
     def column(self, node: ast.expr) -> int:
-        """Return where the node stands in the text; `ast` counts bytes."""
+        """Returns the column of a node in characters, from 1. `ast` counts bytes."""
         return (
             len(self.source.encode()[: node.col_offset].decode(errors="replace")) + 1 + self.indent
         )

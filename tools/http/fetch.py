@@ -1,10 +1,10 @@
-"""Sends one request of a document: to an allowed address, bounded in time and bytes,
-retried where safe.
+"""Sends the requests of documents: only to allowed addresses, limited in time and bytes, with
+retries where they are safe.
 
-Decision: requests are sent by httpcore2, the transport of httpx2, because it takes the
-function that opens connections. So the name stays in Host, SNI and certificate, connections
-are pooled by name, and nothing between the check of an address and its use looks a name up
-again. It keeps no cookies either.
+Decision: requests are sent with httpcore2, the transport layer of httpx2, because it accepts a
+custom network backend. The host name is still used for the Host header, SNI, certificate checks
+and connection pooling, but it is not resolved again after its addresses were checked. Also,
+httpcore2 keeps no cookies.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class FetchLimits:
     """Limits of requests to other services. Units: bytes, seconds."""
 
     answer_bytes: int = 256 * 1024
-    """Largest body of an answer."""
+    """Maximum size of a decoded response body."""
     depth: int = 100
     """Nesting of a JSON answer."""
     chunks_at_once: int = 200
-    """Pieces of a body read before other tasks run."""
+    """Chunks of a body that are read before other tasks may run."""
     connections: int = 20
     """Open connections of one client."""
     redirects: int = 3
@@ -57,13 +57,13 @@ class FetchLimits:
     """Addresses of a host that are tried."""
     connect_s: float = 3.0
     kept_open_s: float = 4.0
-    """Lifetime of an idle connection. Common servers close after five seconds: a request rarely
-    meets a closing one.
-    """
+    """Lifetime of an idle connection. Many servers close idle connections after five seconds."""
     retry_waits_s: tuple[float, ...] = (0.2, 0.8)
-    """Waits before each repetition."""
+    """Delay before each retry."""
     retry_after_s: float = 2.0
-    """Longest `Retry-After` that is waited for."""
+    """Longest `Retry-After` of an answer 429 that is waited for; after a longer one the answer is
+    returned.
+    """
 
 
 FETCH_LIMITS: Final = FetchLimits()
@@ -75,9 +75,9 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 class RequestFailed(Exception):
-    """A request gave no answer that can be used. `sent`: the server may have read it.
+    """Raised when a request has no usable answer. `sent`: the server may have received it.
 
-    `fact` is for the sentence: seconds, a status, the name of a value.
+    `fact` is a detail for the error text: seconds, a status, or the name of a value.
     """
 
     def __init__(self, code: FailCode, *, fact: str = "", sent: bool = False) -> None:
@@ -89,8 +89,8 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
-    """One request as it is sent. `target`: path and query. `secret_headers`: names of headers that
-    hold secrets. `key`: Idempotency-Key. `path_text`: the path as the document writes it, for logs.
+    """One rendered request. `target`: path and query. `secret_headers`: names of headers with
+    secrets. `key`: Idempotency-Key. `path_text`: the path in the document, for logs.
     """
 
     method: Method
@@ -109,7 +109,7 @@ class PreparedRequest:
         return f"{self.origin}{self.target}"
 
     def sent_headers(self) -> list[tuple[bytes, bytes]]:
-        """Return all headers; what a document says takes the place of a default."""
+        """Returns all headers. Those of the document replace the defaults."""
         headers = {"user-agent": _agent_name(), "accept": "application/json"}
         if self.body is not None:
             headers["content-type"] = "application/json"
@@ -123,8 +123,8 @@ class PreparedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer of any status. `value`: its JSON, None of an empty one, else
-    its text (`is_text`).
+    """An answer with any status. `value` is its JSON value, None if the body is empty, or its
+    text if it is not JSON (`is_text`).
     """
 
     status: int
@@ -138,7 +138,7 @@ class HttpAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class _RequestProgress:
-    """How far an attempt came. `retry_after_s`: how long the server asks to wait."""
+    """The state of one attempt. `retry_after_s`: the delay requested by the server."""
 
     sent: bool = False
     retry_after_s: float | None = None
@@ -162,7 +162,9 @@ class HttpClient:
         )
 
     async def send(self, request: PreparedRequest) -> HttpAnswer:
-        """Return the answer, whatever its status. Raises: RequestFailed."""
+        """Sends a request with retries. Returns an answer with any status. Raises:
+        RequestFailed.
+        """
         begun = time.perf_counter()
         facts: dict[str, Any] = {"status": None, "code": None}
         try:
@@ -187,7 +189,7 @@ class HttpClient:
             log.info("http_call", extra={**path, **facts, "ms": ms})
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         await self._pool.aclose()
 
     async def _attempts(self, request: PreparedRequest) -> HttpAnswer:
@@ -208,13 +210,13 @@ class HttpClient:
                     raise
                 await asyncio.sleep(wait_s)
                 continue
-            asked = attempt.retry_after_s
+            retry_after_s = attempt.retry_after_s
             if not repeatable:
                 return answer
-            may_wait = asked is not None and asked <= FETCH_LIMITS.retry_after_s
+            may_wait = retry_after_s is not None and retry_after_s <= FETCH_LIMITS.retry_after_s
             if answer.status == 429 and not waited and may_wait:
                 waited = True
-                wait_s = asked if next(waits, None) is not None else None
+                wait_s = retry_after_s if next(waits, None) is not None else None
             else:
                 wait_s = next(waits, None) if answer.status in _TEMPORARY else None
             if wait_s is None:
@@ -232,7 +234,7 @@ class HttpClient:
         raise RequestFailed("redirected", sent=True)
 
     async def _once(self, request: PreparedRequest, attempt: _RequestProgress) -> HttpAnswer | str:
-        """Return the answer, or where a redirect leads."""
+        """Sends the request once. Returns the answer, or the location of a redirect."""
         extensions = {"timeout": {"connect": FETCH_LIMITS.connect_s}, "trace": attempt.trace}
         url = httpcore2.URL(
             scheme=request.origin.scheme,
@@ -247,11 +249,11 @@ class HttpClient:
                 request.method, url, headers=headers, content=body, extensions=extensions
             ) as response:
                 status = response.status
-                said = _texts(response.headers)
-                if status in _REDIRECTS and "location" in said:
-                    return said["location"]
-                attempt.retry_after_s = _seconds(said.get("retry-after"))
-                read = await _bounded(response, said.get("content-encoding", ""))
+                response_headers = _texts(response.headers)
+                if status in _REDIRECTS and "location" in response_headers:
+                    return response_headers["location"]
+                attempt.retry_after_s = _seconds(response_headers.get("retry-after"))
+                data = await _bounded(response, response_headers.get("content-encoding", ""))
         except AddressRefused as refused:
             log.warning("address_refused", extra={"host": refused.host, "why": refused.why})
             raise RequestFailed("address_not_allowed", sent=attempt.sent) from None
@@ -263,11 +265,11 @@ class HttpClient:
         ) as exc:
             log.debug("request_failed", extra={"error": type(exc).__name__})
             raise RequestFailed("unreachable", sent=attempt.sent) from None
-        return _parsed(status, said.get("content-type", ""), read)
+        return _parsed(status, response_headers.get("content-type", ""), data)
 
 
 class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
-    """Opens connections to addresses that were checked, and to no other."""
+    """Opens connections only to checked addresses."""
 
     def __init__(self, rules: AddressRules) -> None:
         self._rules = rules
@@ -300,7 +302,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
     async def _first(
         self, addresses: Sequence[str], port: int, each_s: float, *more: Any
     ) -> httpcore2.AsyncNetworkStream:
-        """Return a connection to the first address that answers."""
+        """Returns a connection to the first address that accepts one."""
         for address in addresses[:-1]:
             try:
                 return await self._network.connect_tcp(address, port, each_s, *more)
@@ -310,7 +312,7 @@ class _CheckedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
-    """Return the request at its new place; secrets stay at the origin they were for."""
+    """Returns the redirected request. Removes headers with secrets if the origin changes."""
     try:
         url = urljoin(request.url, location)
         origin = origin_of(url)
@@ -331,7 +333,7 @@ def _redirected(request: PreparedRequest, location: str) -> PreparedRequest:
 
 
 async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
-    """Return the decoded body, at most FETCH_LIMITS.answer_bytes. Raises: RequestFailed."""
+    """Returns the decoded body, at most FETCH_LIMITS.answer_bytes. Raises: RequestFailed."""
     decoder = None
     if encoding.strip().lower() in ("gzip", "x-gzip", "deflate"):
         decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -359,7 +361,10 @@ async def _bounded(response: httpcore2.Response, encoding: str) -> bytes:
 
 
 def _parsed(status: int, content_type: str, body: bytes) -> HttpAnswer:
-    """Return the answer with its JSON, or its text where it is none. Raises: RequestFailed."""
+    """Returns the answer with its JSON value, or its text if it is not JSON.
+
+    Raises: RequestFailed.
+    """
     body = body.removeprefix(b"\xef\xbb\xbf")
     if status == 204 or not body.strip():
         return HttpAnswer(status=status)

@@ -1,4 +1,4 @@
-"""How a value is written into a text, and the filters that convert it first."""
+"""Converts values for templates: their text form, and the filters of placeholders."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _NUMBER = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?
 
 
 class TemplateFailed(Exception):
-    """A template cannot be rendered with these values.
+    """Raised when a template cannot be rendered with the given values.
 
-    `code`: `template_error`, or `missing_value` where nothing stands for a part of a URL's path
-    (`path` says which value).
+    `code` is `template_error`, or `missing_value` if a value in the path of a URL is empty
+    (`path` names the value).
     """
 
     def __init__(self, code: str, what: str, *, path: str = "") -> None:
@@ -27,19 +27,17 @@ class TemplateFailed(Exception):
 
 
 def as_text(value: Any) -> str:
-    """Return the value as it is written in mixed text: text as it is, null as nothing,
-    others as JSON.
-    """
+    """Returns a value as text: a string unchanged, null as "", others as JSON."""
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
 def compact(value: Any) -> str:
-    """Return compact JSON text."""
+    """Returns compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def percent_encoded(value: Any) -> str:
-    """Return the value as text with everything encoded that an address gives a meaning, `/` too.
+    """Returns a value as text with all reserved characters percent-encoded, including `/`.
 
     Raises: TemplateFailed.
     """
@@ -85,4 +83,4 @@ FILTERS: Mapping[str, Callable[[Any], Any]] = {
     "float": _float,
     "string": as_text,
 }
-"""Filters without argument. Raise: TemplateFailed."""
+"""The filters without arguments. They raise TemplateFailed."""

@@ -1,9 +1,8 @@
-"""A bound on interim answers (HTTP status 1xx, as `103`), for every client that
-connects through it.
+"""Limits the number of interim responses (HTTP status 1xx, as `103`) of a connection.
 
-A server may send any number of them before its answer. The HTTP library reads them all without a
-pause, so that one receiver that sends nothing else takes the processor from everybody until the
-request's time is over.
+A server may send any number of them before its final response. The HTTP library reads them all
+without yielding to the event loop, so a server that sends nothing else would block all other tasks
+until the request times out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import httpcore2
 import httpx2
 
 MAX_INTERIM: Final = 20
-"""Interim answers to one request. Servers send one or two."""
+"""Interim responses to one request. Servers usually send one or two."""
 MAX_HEAD_BYTES: Final = 64 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d)")
 _STATUS_BYTES: Final = len(b"HTTP/1.1 1")
@@ -27,7 +26,7 @@ _SWITCHING: Final = b"HTTP/1.1 101"
 
 
 class CountedStream(httpcore2.AsyncNetworkStream):
-    """A connection whose interim answers are counted from each request on."""
+    """A connection that counts the interim responses to each request."""
 
     def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
         self._stream = stream
@@ -35,20 +34,20 @@ class CountedStream(httpcore2.AsyncNetworkStream):
         self._count = 0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        """Raises: httpcore2.RemoteProtocolError where there are too many."""
+        """Reads data. Raises: httpcore2.RemoteProtocolError after too many interim responses."""
         data = await self._stream.read(max_bytes, timeout)
         if self._head is not None:
             self._look(data)
         return data
 
     def _look(self, data: bytes) -> None:
-        """Counts the interim answers that are whole; the answer itself is not looked at."""
+        """Counts complete interim responses. Stops at the final response."""
         assert self._head is not None
         head = self._head + data
         while head:
-            found = _STATUS.match(head)
+            status = _STATUS.match(head)
             if len(head) >= _STATUS_BYTES and (
-                found is None or found[1] != b"1" or head.startswith(_SWITCHING)
+                status is None or status[1] != b"1" or head.startswith(_SWITCHING)
             ):
                 self._head = None
                 return
@@ -83,7 +82,7 @@ class CountedStream(httpcore2.AsyncNetworkStream):
 
 
 class CountedNetwork(httpcore2.AsyncNetworkBackend):
-    """Opens connections whose interim answers are counted."""
+    """Opens connections that count interim responses."""
 
     def __init__(self, network: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._network = network or cast(httpcore2.AsyncNetworkBackend, httpcore2.AnyIOBackend())
@@ -101,8 +100,8 @@ class CountedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport of `httpx2` over a network that counts. Proxies of the environment
-    are not used.
+    """An `httpx2` transport that limits interim responses. Ignores the proxy settings of the
+    environment.
     """
 
     def __init__(self) -> None:
@@ -139,7 +138,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer."""
+    """The body of a response."""
 
     def __init__(self, answer: httpcore2.Response) -> None:
         self._answer = answer
@@ -156,7 +155,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Raises the errors of the transport as those of the same name of `httpx2`."""
+    """Translates errors of `httpcore2` into the errors of the same names of `httpx2`."""
     try:
         yield
     except (

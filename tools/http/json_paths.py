@@ -1,8 +1,8 @@
-"""JSONPaths (RFC 9535): what is taken out of a response, with templates inside as JSON literals.
+"""JSONPaths (RFC 9535) that select values of a response. Templates inside stand for JSON literals.
 
-The paths of one call look at a bounded number of values, whatever they ask: `python-jsonpath`
-asks each match for its filter context once for every value that it visits, and that is where
-they are counted.
+The number of values that the paths of one call visit is limited. They are counted in the filter
+context, because `python-jsonpath` asks each match for its filter context once for every value
+that it visits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+")
 
 
 class _TooMany(Exception):
-    """A path looked at too many values."""
+    """Raised when a path has visited too many values."""
 
 
 def _pay(context: dict[str, Visits], steps: int) -> None:
@@ -49,8 +49,8 @@ def _size(value: object) -> int:
 
 
 class _Match(JSONPathMatch):
-    """A visited value, counted: the library's work grows with its depth and its
-    number of members.
+    """A visited value that is counted. The cost in the library grows with its depth and its number
+    of members.
     """
 
     def filter_context(self) -> Any:
@@ -64,7 +64,7 @@ class _Match(JSONPathMatch):
 
 
 class _CountedPath(JSONPath):
-    """A path that counts what it visits, also where it stands inside a filter."""
+    """A path that counts the values it visits, also as part of a filter."""
 
     def finditer(self, data: Any, *, filter_context: Any = None) -> Iterable[JSONPathMatch]:
         _pay(filter_context, _size(data) // 8)
@@ -94,7 +94,7 @@ _ENVIRONMENT = _Environment(strict=True, filter_caching=False)
 class Path:
     """One parsed JSONPath.
 
-    `steps`: names and indexes of a path that has nothing else; it needs no library.
+    `steps`: the names and indexes of a simple path, which is evaluated without the library.
     """
 
     template: ValueTemplate
@@ -103,11 +103,11 @@ class Path:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Return what it reads besides the response."""
+        """The values that its templates read."""
         return self.template.reads
 
     def first(self, document: Any, scope: Scope) -> Any:
-        """Return the first match in `document`, None without one. Never raises."""
+        """Returns the first match in `document`; None if there is none. Never raises."""
         if self.steps is not None:
             return _at(self.steps, document)
         try:
@@ -117,11 +117,11 @@ class Path:
         return _first(path, document, scope.visits or Visits(most=MAX_VISITED))
 
     def render(self, scope: Scope) -> Any:
-        """Return the first match in the scope's response (`$`)."""
+        """Returns the first match in the scope's response (`$`)."""
         return self.first(scope.lookup(("$",)), scope)
 
     def _rendered(self, scope: Scope) -> str:
-        """Return the path's text. Raises: TemplateFailed, also where a value is no literal."""
+        """Returns the text of the path. Raises: TemplateFailed, also if a value is not a scalar."""
         parts = (
             part if isinstance(part, str) else _literal(part.value(scope))
             for part in self.template.parts
@@ -139,7 +139,7 @@ def _literal(value: Any) -> str:
 
 
 def parse_path(text: str) -> Path:
-    """Return the parsed path. Raises: BadText (bad_jsonpath, and those of a template)."""
+    """Returns the parsed path. Raises: BadText (bad_jsonpath, and those of a template)."""
     if len(text) > MAX_CHARS:
         raise BadText("bad_jsonpath", f"longer than {MAX_CHARS} characters", allowed=_ALLOWED)
     template = parse_template(text)
@@ -158,7 +158,7 @@ def parse_path(text: str) -> Path:
 
 
 def _compile(text: str) -> _CountedPath:
-    """Return the compiled path. Raises: BadText (bad_jsonpath)."""
+    """Returns the compiled path. Raises: BadText (bad_jsonpath)."""
     try:
         path = _ENVIRONMENT.compile(text)
     except (JSONPathError, ValueError, ArithmeticError, RecursionError) as error:
@@ -177,7 +177,10 @@ def _column(error: BaseException, text: str) -> int | None:
 
 
 def _counted(path: JSONPath) -> _CountedPath:
-    """Return the path with every path inside its filters counted too. Raises: BadText."""
+    """Returns the path in a form that counts visits, including paths in its filters.
+
+    Raises: BadText.
+    """
     for segment in path.segments:
         for selector in segment.selectors:
             if isinstance(selector, Filter):
@@ -196,7 +199,7 @@ def _count(expression: BaseExpression) -> None:
 
 
 def _at(steps: ValuePath, document: Any) -> Any:
-    """Return the value at names and indexes, None where there is none."""
+    """Returns the value at a path of names and indexes; None if there is none."""
     for step in steps:
         if isinstance(step, str):
             document = (

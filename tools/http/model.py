@@ -1,5 +1,5 @@
-"""How an agent document writes an HTTP tool, its steps and its requests; their texts are
-parsed with them.
+"""The schema of HTTP tools in an agent document: tools, steps and requests. Templates, conditions
+and paths are parsed during validation.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from tools.http.value_tree import ValueTree, parse_return, parse_tree
 RESERVED_CTX = frozenset(
     ("caller_phone", "agent_id", "call_start", "had_conversation", "should_hangup", "transcript")
 )
-"""Values of ctx that the service sets itself."""
+"""Names in ctx that the service sets itself."""
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}\Z")
 _OURS = frozenset(("host", "content-length", "transfer-encoding", "connection"))
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Says of a field that it holds what `parse` makes of what is written: a text, or of
-    the type `written`.
+    """Field annotation: the input has the type `written`, and the value is the result of `parse`.
 
-    `least` and `most` are bounds of its characters.
+    `least` and `most` limit the length of the input.
     """
 
     parse: Callable[[Any], Any]
@@ -58,7 +57,7 @@ class Parsed:
 
 def _header_name(name: str) -> str:
     if _HEADER.match(name) is None or name.casefold() in _OURS:
-        what = f"{name[:60]!r} is no header a document sets"
+        what = f"a document cannot set the header {name[:60]!r}"
         raise BadText("bad_name", what, allowed="a header's name")
     return name
 
@@ -81,7 +80,7 @@ HeaderName = Annotated[str, AfterValidator(_header_name)]
 
 
 def whole(value: Any) -> Any:
-    """Return 1.0 as 1, as JSON Schema takes it."""
+    """Returns 1.0 as 1, since JSON Schema treats it as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -89,19 +88,19 @@ Whole = Annotated[int, BeforeValidator(whole)]
 
 
 def described(about: str, default: Any = ..., **bounds: Any) -> Any:
-    """Return a document's field with its description; without a default it is needed."""
+    """Returns a field with a description. It is required if there is no default."""
     given = {} if default is ... else {"default": default}
     return Field(description=about, **given, **bounds)
 
 
 class DocumentPart(BaseModel):
-    """Base of the parts of a document: no unknown field, no silent conversion."""
+    """Base of the parts of a document: without unknown fields or type conversion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class RequestParts(DocumentPart):
-    """What every request may send besides its address."""
+    """Parameters, headers and body of a request."""
 
     params: Templates = described(
         "Query parameters; one that is null is left out, a list repeats its name.",
@@ -117,7 +116,7 @@ class RequestParts(DocumentPart):
 
 
 class RequestFields(RequestParts):
-    """One request of the lifecycle; the base of the others that a document names."""
+    """One request of the lifecycle, and base of the other requests in a document."""
 
     method: Method = described("Method of the request.", "POST")
     url: Url = described("Address; its scheme, host and port are literal or {{base_url}}.")
@@ -149,7 +148,7 @@ class PreStep(RequestParts):
 
     @property
     def stops_before(self) -> Expression | None:
-        """Return what stops the tool where it is true before the request of the step."""
+        """The condition that, if true before the step's request, stops the tool."""
         return self.fail_before if self.condition is None else self.condition
 
 
@@ -161,7 +160,7 @@ class BuilderChoice(DocumentPart):
 
 
 class Returned(DocumentPart):
-    """What the model gets after a success, or after an error."""
+    """The result for the model after a success or an error."""
 
     return_: Annotated[Any, Parsed(parse_return, Any)] = described(
         "Any JSON: a text beginning with $ is looked up in the answer, others are templates.",
@@ -215,7 +214,7 @@ class BuiltinTool(DocumentPart):
 
 
 class RequestLike(Protocol):
-    """The fields of a document that make a request."""
+    """The common fields of all requests in a document."""
 
     @property
     def method(self) -> Method: ...

@@ -1,4 +1,4 @@
-"""What is wrong with a document: one error or warning each, with where it stands."""
+"""Errors and warnings about an agent document, with their location."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 class DocumentProblem:
     """One error or warning of a document.
 
-    `where`: path in the document, as `tools.cancel_order.pre_steps.1.fail_if`. `column`: place in
-    the text there, from 1. `allowed`: what could stand there instead.
+    `where`: path in the document, as `tools.cancel_order.pre_steps.1.fail_if`. `column`: position
+    in the text at that path, from 1. `allowed`: the accepted values.
     """
 
     where: str
@@ -21,13 +21,13 @@ class DocumentProblem:
     column: int | None = None
 
     def to_document(self) -> dict[str, Any]:
-        """Return what of it is set, by name."""
+        """Returns the problem as a JSON object, without unset fields."""
         return {name: fact for name, fact in asdict(self).items() if fact is not None}
 
 
 class BadText(ValueError):
-    """Raised by the parsers of templates, expressions and JSONPaths; pydantic says where
-    in the document.
+    """Raised by the parsers of templates, expressions and JSONPaths. The location in the document
+    is added by pydantic.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class BadText(ValueError):
         super().__init__(what if column is None else f"{what} (column {column})")
 
     def at(self, where: str) -> DocumentProblem:
-        """Return this as a problem of the document's member `where`."""
+        """Returns this error as a problem at the path `where`."""
         return DocumentProblem(
             where=where, code=self.code, what=self.what, allowed=self.allowed, column=self.column
         )

@@ -1,6 +1,4 @@
-"""The address of a request in a document: its host is literal or the base URL's, the
-rest a template.
-"""
+"""The URL of a request in a document: a literal origin or the base URL, followed by a template."""
 
 from __future__ import annotations
 
@@ -21,10 +19,9 @@ _LITERAL = re.compile(r"https?://[^/?#{}\s\\]+(?=[/?]|\Z)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUrl:
-    """An address. `literal`: its beginning where it stands in the document,
-    None for `{{base_url}}`.
+    """A URL. `literal`: its literal scheme, host and port; None if it begins with `{{base_url}}`.
 
-    `rest`: the path from there on, and the query. `path_text`: the path as it is written, for logs.
+    `rest`: the template of path and query. `path_text`: the path without rendering, for logs.
     """
 
     source: str
@@ -40,7 +37,7 @@ class RequestUrl:
         return self.rest.source.partition("?")[0][:200]
 
     def beginning(self, base_url: str | None) -> tuple[Origin, str]:
-        """Return where the request goes, and the literal beginning of its path.
+        """Returns the origin of the request, and the literal start of its path.
 
         Raises: BadText (missing_base_url, host_not_literal).
         """
@@ -53,13 +50,13 @@ class RequestUrl:
 
 
 def parse_url(source: str) -> RequestUrl:
-    """Return the parsed address. Raises: BadText (host_not_literal, and those of a template)."""
+    """Returns the parsed URL. Raises: BadText (host_not_literal, and those of a template)."""
     based = _BASE_URL.match(source)
     begin = based or _LITERAL.match(source)
     if begin is None:
         what = "scheme, host and port have to be literal or {{base_url}}"
         raise BadText("host_not_literal", what, allowed="https://HOST/…, {{base_url}}/…", column=1)
-    whole = parse_template(source)  # its columns are those of the text
+    whole = parse_template(source)  # the whole text, so that columns in errors are right
     first = () if based else (str(whole.parts[0]).removeprefix(begin[0]),)
     rest = replace(
         whole,
@@ -75,7 +72,8 @@ def parse_url(source: str) -> RequestUrl:
 
 @lru_cache(maxsize=64)
 def _beginning(address: str) -> tuple[Origin, str]:
-    """Return origin and path of an address; nearly all of a document begin with
-    one. Raises: ValueError.
+    """Returns the origin and path of a URL. Cached: most URLs of a document have the same start.
+
+    Raises: ValueError.
     """
     return origin_of(address), quote(urlsplit(address).path, safe=KEPT_IN_URL)

@@ -1,7 +1,7 @@
-"""The values that templates, expressions and JSONPaths of a document can read, and where.
+"""The values that templates, expressions and JSONPaths in a document can read.
 
-`Names` are the first words that one place of a document may use. `ConversationValues` are the
-values of one conversation; a `Scope` is a snapshot of them for one rendering.
+`Names` are the root names allowed in one part of a document. `ConversationValues` are the values
+of one conversation; a `Scope` is a snapshot of them for one rendering.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ENDINGS = frozenset(("outcome", "end_reason", "transcript", "transcript_summary"
 RESPONSE = "$"
 
 Names = frozenset[str]
-"""First words that a place may use; `$` where a response can be looked at."""
+"""Root names allowed in one part of a document; `$` is the response."""
 
 ValuePath = tuple[str | int, ...]
-"""What is read, as `("ctx", "items", 0, "name")`."""
+"""The path of a value, as `("ctx", "items", 0, "name")`."""
 
 Read = tuple[ValuePath, int]
-"""What a text reads, and the column at which it says so."""
+"""The path of a value that a text reads, and its column in the text."""
 
 SESSION_REQUEST: Names = SPECIALS | {"agent", "base_url"}
 CHECK: Names = SESSION_REQUEST
@@ -56,23 +56,21 @@ READ_BESIDE: Mapping[str, Names] = {
     "success_if": frozenset((RESPONSE, "status")),
     "on_error": frozenset(("error", "status")),
 }
-"""What some fields read besides the names of their place."""
+"""Additional names that some fields may read."""
 
 KNOWN = NAMESPACES | SPECIALS | ENDINGS | {"base_url", "error", "status", RESPONSE}
-"""First words that mean something of ours; every other bare name is looked up in `pre`."""
+"""Root names with a defined meaning. Every other root name is looked up in `pre`."""
 
 _SUMMARY_ENTRIES = 6
 
 
 def with_steps(names: Names, extracted: Iterable[str]) -> Names:
-    """Return the names after pre-steps that extract `extracted`: `pre.x` and a bare `x`."""
+    """Returns the names allowed after steps that extract `extracted`: `pre.x` or just `x`."""
     return names | {"pre"} | (frozenset(extracted) - KNOWN)
 
 
 def unreadable(reads: Iterable[Read], names: Names) -> BadText | None:
-    """Return what is wrong with the first value that a place may not read; None where
-    there is none.
-    """
+    """Returns the error for the first value that is not in `names`; None if all are allowed."""
     for path, column in reads:
         word = path[0]
         if word == "secret" and word not in names:
@@ -89,9 +87,9 @@ MAX_VISITED = 30_000
 
 
 class Visits:
-    """The values that the paths of one call of a tool may look at, all together, and until when.
+    """The number of values that all JSONPaths of one tool call may visit, and their deadline.
 
-    Units: `until` in seconds of the monotonic clock.
+    `until` is in seconds of the monotonic clock.
     """
 
     __slots__ = ("left", "until")
@@ -102,11 +100,11 @@ class Visits:
 
     @property
     def are_spent(self) -> bool:
-        """Whether something was not looked at to its end."""
+        """Whether a path was stopped before its end."""
         return self.left < 0
 
     def pay(self, steps: int) -> bool:
-        """Counts some steps; returns whether more may follow. Once they are spent nothing may."""
+        """Counts `steps` visits. Returns False if the limit or the deadline has passed."""
         if self.left >= 0 and time.monotonic() >= self.until:
             self.left = 0
         self.left -= steps
@@ -114,10 +112,9 @@ class Visits:
 
 
 class Scope:
-    """Values by their first word. A callable stands for a value that is computed when it is read.
+    """Values by root name. A callable is called when its value is read.
 
-    `visits`: what paths may look at with this scope and others of the call; None: each
-    path for itself.
+    `visits`: the limit shared by all paths of a call; if None, each path has its own limit.
     """
 
     __slots__ = ("roots", "visits")
@@ -127,7 +124,7 @@ class Scope:
         self.visits = visits
 
     def lookup(self, path: Sequence[str | int]) -> Any:
-        """Return the value at `path`, None where there is none. Never raises."""
+        """Returns the value at `path`; None if there is none. Never raises."""
         first = path[0]
         if first in KNOWN:
             value: Any = self.roots.get(first)
@@ -156,7 +153,8 @@ class ConversationValues:
     """The values of one conversation. Times are milliseconds since 1970; flags are
     booleans in `ctx`.
 
-    `agent`: id, name, type, language, timezone. `speakers`: how `transcript_summary` names a role.
+    `agent`: id, name, type, language, timezone. `speakers`: names of the roles in
+    `transcript_summary`.
     """
 
     agent: Mapping[str, Any]
@@ -191,7 +189,7 @@ class ConversationValues:
         secrets: Mapping[str, str] | None = None,
         visits: Visits | None = None,
     ) -> Scope:
-        """Return what can be read at `now_ms`. `secrets`: only for the headers of a request."""
+        """Returns the values at the time `now_ms`. `secrets` are only for request headers."""
         return Scope(
             visits=visits,
             roots={
@@ -211,7 +209,7 @@ class ConversationValues:
         )
 
     def duration_s(self, now_ms: int) -> int:
-        """Return the whole seconds from the start to the end, or to now."""
+        """Returns the duration in whole seconds, until now if the conversation has not ended."""
         end = now_ms if self.ended_time is None else self.ended_time
         return max(0, end - self.started_time) // 1000
 
@@ -228,7 +226,7 @@ _FIELDS_READ = KNOWN & {field.name for field in fields(ConversationValues)}
 
 
 def iso_time(time_ms: int) -> str:
-    """Return the instant in UTC, to the second, as `2025-01-15T19:30:00Z`."""
+    """Returns a time in UTC with seconds, as `2025-01-15T19:30:00Z`."""
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

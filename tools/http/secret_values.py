@@ -1,6 +1,4 @@
-"""Secrets by name: their values leave in headers only, and are masked in every text
-that comes back.
-"""
+"""Secrets by name. Their values are sent only in headers, and masked in all answers."""
 
 from __future__ import annotations
 
@@ -12,13 +10,11 @@ from typing import Any, cast
 from urllib.parse import quote, quote_plus
 
 MASKED_FROM = 8
-"""Values shorter than this stand in texts by chance: they are not masked. Unit: characters."""
+"""Minimum length in characters of a masked value: shorter ones occur in texts by chance."""
 
 
 class Secrets:
-    """The configured secrets of a service. Values are never shown: `repr` and errors
-    hold names only.
-    """
+    """The configured secrets of a service. `repr` and errors contain only their names."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = {name: value for name, value in values.items() if value}
@@ -36,32 +32,32 @@ class Secrets:
         return f"Secrets({', '.join(self._values)})"
 
     def only_masking(self) -> Secrets:
-        """Return what masks the same texts and gives no value: for who may not send them."""
-        made = copy(self)
-        made._values = {}
-        return made
+        """Returns an object that masks the same values but does not give access to them."""
+        masking = copy(self)
+        masking._values = {}
+        return masking
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the values of some secrets, for headers."""
+        """Returns the values of the named secrets, for headers. Leaves out unknown names."""
         return {name: self._values[name] for name in names if name in self._values}
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Return the names that have no value."""
+        """Returns the names of secrets without a value."""
         return [name for name in names if name not in self._values]
 
     def present(self, text: str) -> bool:
-        """Return whether a text is the value of a secret."""
+        """Returns whether a text is the value of a secret."""
         return text in self._values.values()
 
     def mask(self, text: str) -> str:
-        """Return a text with `[secret NAME]` in place of each value, also where it is encoded."""
+        """Returns a text with each secret, also in encoded form, replaced by `[secret NAME]`."""
         for form, name in self._forms:
             if form in text:
                 text = text.replace(form, f"[secret {name}]")
         return text
 
     def mask_value(self, value: Any) -> Any:
-        """Return a JSON value with every text, name and number in it masked. Depth: that
+        """Returns a JSON value with every text, name and number in it masked. Depth: that
         of an answer.
         """
         whole = json.dumps(value, ensure_ascii=False) if self._forms else ""
@@ -82,10 +78,10 @@ class Secrets:
 
 
 def _forms(value: str) -> set[str]:
-    """Return how a value may be written by those who send it back: escaped, or inside of base64."""
+    """Returns the forms in which a server may send a value back: escaped, or as part of base64."""
     forms = {value, quote(value, safe=""), quote(value), quote_plus(value)}
     forms |= {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
-    for shift, begin in enumerate((0, 2, 3)):  # what stands before it moves its bits
+    for shift, begin in enumerate((0, 2, 3)):  # base64 depends on the number of bytes before it
         raw = b"\0" * shift + value.encode()
         inside = b64encode(raw).decode()[begin : len(raw) * 8 // 6]
         if len(inside) >= MASKED_FROM:

@@ -1,4 +1,4 @@
-"""Makes a tool that a model can call from an HTTP tool of a document."""
+"""Creates the tool that a model can call from an HTTP tool of a document."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tools.http.filters import compact
 from tools.http.scope import ConversationValues
 
 RESULT_CHARS = 16_000
-STORING_S = 5.0
-"""Seconds for storing what a tool changed, beyond its own time."""
+STORING_S = 5.0  # added to the timeout of a tool for storing its changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """How a function is declared to the model."""
+    """The declaration of a function for the model."""
 
     name: str
     description: str
@@ -34,9 +33,9 @@ def http_tool(
     values: ConversationValues,
     outcomes: dict[str, ToolOutcome] | None = None,
 ) -> Tool[DescribedArguments]:
-    """Return the tool as a model can call it in the conversation of `values`.
+    """Returns a tool that the model can call in the conversation of `values`.
 
-    `outcomes` receives what it gave, by call id.
+    Each outcome is stored in `outcomes` by call id.
     """
 
     async def run(arguments: DescribedArguments, context: ToolContext) -> ToolResult:

@@ -1,6 +1,6 @@
-"""Templates: `{{ path | filter }}` in a text.
+"""Templates: texts with placeholders, as `{{ path | filter }}`.
 
-Parsed once; rendering looks values up and writes them, and never renders what it wrote.
+A template is parsed once. Inserted values are never parsed as templates themselves.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class TemplateLimits:
 TEMPLATE_LIMITS: Final = TemplateLimits()
 
 Insert = Literal["value", "text", "url"]
-"""How a value is written: `value` keeps the type of a lone placeholder, `text` always gives text,
-`url` percent-encodes each value whole."""
+"""How values are inserted: `value` keeps the type if the text is a single placeholder, `text`
+always returns text, and `url` percent-encodes each value."""
 
 _ALLOWED = "{{ path | filter }}, as {{args.phone | default(caller_phone)}}"
 _CONSTANTS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
@@ -55,22 +55,22 @@ class Placeholder:
     filters: tuple[Callable[[Any, Scope], Any], ...]
 
     def value(self, scope: Scope) -> Any:
-        found = scope.lookup(self.path)
+        value = scope.lookup(self.path)
         for convert in self.filters:
-            found = convert(found, scope)
-        return found
+            value = convert(value, scope)
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTemplate:
-    """One parsed text."""
+    """One parsed text with placeholders."""
 
     source: str
     parts: tuple[str | Placeholder, ...] = field(compare=False, repr=False)
     reads: tuple[Read, ...] = field(default=(), compare=False, repr=False)
 
     def render(self, scope: Scope, *, insert: Insert = "value") -> Any:
-        """Return the value. Raises: TemplateFailed."""
+        """Returns the rendered value. Raises: TemplateFailed."""
         parts = self.parts
         if insert == "value" and len(parts) == 1 and isinstance(parts[0], Placeholder):
             return parts[0].value(scope)
@@ -103,7 +103,7 @@ class ValueTemplate:
 
 
 def parse_template(text: str) -> ValueTemplate:
-    """Return the parsed text. Raises: BadText (bad_template, unknown_filter)."""
+    """Returns the parsed template. Raises: BadText (bad_template, unknown_filter)."""
     if "{{" not in text:
         return ValueTemplate(source=text, parts=(text,) if text else ())
     parts: list[str | Placeholder] = []
@@ -128,7 +128,7 @@ def parse_template(text: str) -> ValueTemplate:
 
 
 class _PlaceholderReader:
-    """Reads one placeholder, from behind its `{{`."""
+    """Parses one placeholder, starting after its `{{`."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text = text
@@ -160,7 +160,7 @@ class _PlaceholderReader:
         return lambda value, _: convert(value)
 
     def default(self) -> Callable[[Any, Scope], Any]:
-        """Return the filter that puts a literal or another path's value in the place of null."""
+        """Returns a filter that replaces null by a literal or the value of another path."""
         self.token("(")
         kind, word, column = self.token("path", "text", "number")
         self.token(")")
@@ -186,8 +186,9 @@ class _PlaceholderReader:
         return path
 
     def token(self, *expected: str) -> tuple[str, str, int]:
-        """Return kind, text and column of the next token. Raises: BadText where it is
-        none of `expected`.
+        """Returns the kind, text and column of the next token.
+
+        Raises: BadText if it is not one of the `expected` kinds.
         """
         match = _TOKEN.match(self.text, self.position, self.limit)
         if match is None or match.lastgroup is None:

@@ -1,4 +1,4 @@
-"""JSON values with templates inside: the bodies, parameters and answers of a document."""
+"""JSON values with templates inside: bodies, parameters and results in a document."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _Place = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueTree:
-    """A parsed JSON value. `texts`: those of its texts that look at a response,
-    or read something.
+    """A parsed JSON value. `texts`: its templates and JSONPaths that read values, with their
+    paths.
     """
 
     source: Any
@@ -35,11 +35,11 @@ class ValueTree:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Return all that its templates read."""
+        """The values that its templates read."""
         return tuple(read for _, text in self.texts for read in text.reads)
 
     def render(self, scope: Scope, *, drop_null: bool = False) -> Any:
-        """Return the value, without members whose template gave null where `drop_null`.
+        """Returns the rendered value. With `drop_null`, leaves out templates that render to null.
 
         Raises: TemplateFailed.
         """
@@ -52,13 +52,13 @@ class ValueTree:
 
 
 def parse_tree(value: Any) -> ValueTree:
-    """Return the parsed value. Raises: ValidationError with each mistake inside, at its place."""
+    """Returns the parsed value. Raises: ValidationError with the path of each error."""
     return _parsed(value, parse_template)
 
 
 def parse_return(value: Any) -> ValueTree:
-    """Return the parsed `return` of a tool: its texts are JSONPaths (`$`, `$.a`,
-    `$[0]`) or templates.
+    """Returns the parsed `return` of a tool, whose texts are JSONPaths (`$`, `$.a`, `$[0]`) or
+    templates.
 
     Raises: ValidationError.
     """
@@ -120,6 +120,6 @@ def _rendered(part: Any, scope: Scope, drop_null: bool) -> Any:
         )
         return {key: value for key, value in pairs if value is not _OMITTED}
     if isinstance(part, list):
-        found = (_rendered(inner, scope, drop_null) for inner in cast(list[Any], part))
-        return [value for value in found if value is not _OMITTED]
+        values = (_rendered(inner, scope, drop_null) for inner in cast(list[Any], part))
+        return [value for value in values if value is not _OMITTED]
     return part
