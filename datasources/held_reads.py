@@ -167,7 +167,7 @@ class HeldGraph:
         )
         named = keys_to_name(text, name) if request.with_names else []
         names = names_by_key(self.nodes[key] for key in named)
-        return SearchHits(text=text, name=name, names=names)
+        return SearchHits(text=text, name=name, names=names, nodes=len(self.nodes))
 
     def read_with(self, types: Sequence[NodeTypeConfig]) -> Mapping[str, _Words]:
         """Returns the words of each node with these stored types."""

@@ -73,7 +73,8 @@ class SearchHits:
     """The hits of each search, best first; ties in key order.
 
     `names` and `first` (keys of the first nodes of the graph) are there if they were asked for.
-    `links` is None if the store reads edges on request only, by `get_links`.
+    `links` is None if the store reads edges on request only, by `get_links`. `nodes` is the number
+    of nodes of the graph, None for a large graph whose nodes were not counted.
     """
 
     text: Sequence[Hit] = ()
@@ -83,6 +84,7 @@ class SearchHits:
     names: Names = field(default_factory=dict[str, Sequence[str]])
     first: Sequence[str] = ()
     links: HitLinks | None = None
+    nodes: int | None = None
 
     @property
     def is_empty(self) -> bool:

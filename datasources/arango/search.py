@@ -194,6 +194,7 @@ def _hits(row: Mapping[str, Any], graph_key: str, asked: SearchRequest) -> Searc
         name_vector=name_vector if "name" in asked.fields else [],
         names={key: names_of(key, data[key]) for key in named},
         links=_links(row, graph_key, asked.links) if asked.links > 0 else None,
+        nodes=row.get("total"),
     )
     return hits.or_first(row["first"])
 

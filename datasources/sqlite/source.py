@@ -163,7 +163,9 @@ class SqliteSource:
         return [config for config in configs if wanted is None or config.type in wanted]
 
     async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
-        return await self._read(graph_key, lambda graph: search_graph(graph, request))
+        return await self._read_rows(
+            graph_key, lambda c, row: search_graph(self.engine.graph(c, row), row.nodes, request)
+        )
 
     async def get_vector_info(self, graph_key: str, keys: Sequence[str]) -> dict[str, VectorInfo]:
         return await self._read_rows(graph_key, lambda c, row: read_vector_info(c, row, keys))
@@ -251,8 +253,8 @@ class SqliteSource:
             await asyncio.shield(asyncio.wrap_future(self.engine.indexes.schedule(row, kind)))
 
 
-def search_graph(graph: GraphReads, request: SearchRequest) -> SearchHits:
-    """Answers a request from one moment of a graph."""
+def search_graph(graph: GraphReads, nodes: int, request: SearchRequest) -> SearchHits:
+    """Answers a request from one moment of a graph, which has so many `nodes`."""
     terms = tokenize(request.query)
     text, name = (
         graph.search_text(terms, request.limit, part) if request.searches_words(part) else []
@@ -265,7 +267,14 @@ def search_graph(graph: GraphReads, request: SearchRequest) -> SearchHits:
     )
     named = keys_to_name(text, name) if request.with_names else []
     names = names_by_key(graph.nodes_by_key(named) if named else ())
-    hits = SearchHits(text=text, name=name, vector=vector, name_vector=name_vector, names=names)
+    hits = SearchHits(
+        text=text,
+        name=name,
+        vector=vector,
+        name_vector=name_vector,
+        names=names,
+        nodes=nodes,
+    )
     if request.first <= 0 or not hits.is_empty:
         return hits
     return hits.or_first(node.key for node in graph.nodes(None, None, request.first))

@@ -2,5 +2,5 @@
 
 From outside: `retriever`, `retrieval_result`, `rank`, `second_look` and `workspace_search`
 (finding), `context`, `turn_context`, `context_rows`, `outline`, `always_sent` and `prepared_prompt`
-(writing), `suggestions`, `reference_links`.
+(writing), `suggestions`, `signals`.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,16 +12,19 @@ from datasources.base import GraphDataSource
 from datasources.hits import Hit, Vector
 from datasources.links import LinkTable
 from datasources.search import SearchHits, SearchRequest
-from datasources.types import Edge, NodeTypeConfig, ScoredNode, Subgraph
-from graphrag.retrieval.asked_words import AskedWords, read_question
+from datasources.types import Edge, Graph, NodeTypeConfig, ScoredNode, Subgraph
+from graphrag.retrieval.asked_words import read_question
 from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.hit_edges import MAX_DEGREE, MAX_LINKS, HitEdges
-from graphrag.retrieval.path_search import LabelVectors, find_paths
-from graphrag.retrieval.rank import Ranked, apart, frontier, fuse, rank
-from graphrag.retrieval.reference_links import ReferenceLinks
+from graphrag.retrieval.rank import Ranked, fuse, rank
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
-from graphrag.retrieval.twins import Twins, namesakes, one_place_each, twins_among
+from graphrag.retrieval.signals.edges import edges
+from graphrag.retrieval.signals.paths import LabelVectors, find_paths
+from graphrag.retrieval.signals.references import NO_REFERENCES, ReferenceIndex
+from graphrag.retrieval.signals.table import HIT_SIGNALS, Conditions, signals_for
+from graphrag.retrieval.signals.twins import Twins, namesakes, one_place_each, twins_among
 from tools.checks.checked_graph import NO_STEPS
+from tools.references import calls_by_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +45,11 @@ class Findings:
 @dataclass(slots=True)
 class GraphSearch:
     """One search in progress. `words` are those of the query that are searched, as `stems`;
-    `vector` is (model, float32[dim]); `notes` is added to; `names` are those of the best hits of
-    words.
+    `vector` is (model, float32[dim]); `notes` is added to.
     """
 
     source: GraphDataSource
-    graph_key: str
+    graph: Graph
     query: str
     words: str
     stems: str
@@ -55,8 +57,7 @@ class GraphSearch:
     options: RetrievalOptions
     notes: list[str]
     labels: LabelVectors
-    names: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    asked: AskedWords | None = None
+    references: ReferenceIndex
 
     def _request(self) -> SearchRequest:
         walks = self.options.rank.damping > 0
@@ -70,28 +71,60 @@ class GraphSearch:
             max_degree=MAX_DEGREE,
         )
 
-    async def hybrid_mode(self, references: ReferenceLinks) -> Findings:
+    async def hybrid_mode(self) -> Findings:
         options = self.options.rank
-        hits = await self.source.search(self.graph_key, self._request())
-        signals = self._signals(hits)
+        hits = await self.source.search(self.graph.key, self._request())
+        used = self._used(hits)
+        signals = {
+            name: signal(hits, options.candidates)
+            for name, signal in HIT_SIGNALS.items()
+            if name in used
+        }
         fused = fuse(signals, options.weights, options.candidates)
         if not fused:
             return await self._first_nodes(hits.first)
         fused, walked = self._walked_first(fused)
-        keys = list(fused)
-        edges = HitEdges(source=self.source, graph_key=self.graph_key, sent=hits.links)
-        paths: Mapping[str, float] = {}  # the ends of typed paths from what the question names
-        if self.asked is not None:
-            vectors = None if self.vector is None else self.labels
-            paths = await find_paths(edges, self.asked, keys[:walked], vectors)
-
-        def further(links: LinkTable) -> list[str]:
-            return frontier(links, fused, walked, options)
-
-        links = await edges.table(keys, walked, further)
+        reads = HitEdges(source=self.source, graph_key=self.graph.key, sent=hits.links)
+        paths: Mapping[str, float] = {}
+        if "paths" in used:
+            paths = await self._paths(reads, hits, list(fused)[:walked])
+        links = LinkTable.of((), fused)
+        if "edges" in used:
+            second_step = "second-step" in used
+            links = await edges(reads, fused, walked, options, second_step=second_step)
+        references = NO_REFERENCES
+        if "references" in used:
+            references = await self.references.of(self.graph)
         most = self.options.max_nodes
-        places, spare = most + min(namesakes(self.names), most // 4), self.options.asked - most
+        places, spare = most + min(namesakes(hits.names), most // 4), self.options.asked - most
         best = rank(signals, links, options, places, fused, references, paths, spare)
+        return await self._shown(signals, best, finds_twins="twins" in used)
+
+    def _used(self, hits: SearchHits) -> frozenset[str]:
+        """Returns the signals that are used, and notes if the graph has no vectors."""
+        if self.vector is not None and not hits.vector:
+            self.notes.append(NO_VECTORS)
+        return signals_for(
+            Conditions(
+                has_vector=bool(hits.vector or hits.name_vector),
+                walks=self.options.rank.damping > 0,
+                refers_by_name=calls_by_name(self.graph),
+                nodes=hits.nodes,
+            )
+        )
+
+    async def _paths(
+        self, reads: HitEdges, hits: SearchHits, near: Sequence[str]
+    ) -> Mapping[str, float]:
+        """Returns the ends of typed paths that start at what the question names."""
+        asked = read_question(self.query, hits.names)
+        labels = None if self.vector is None else self.labels
+        return await find_paths(reads, asked, near, labels)
+
+    async def _shown(
+        self, signals: Mapping[str, Sequence[Hit]], best: Sequence[Ranked], *, finds_twins: bool
+    ) -> Findings:
+        """Reads the ranked nodes, and orders them by what their documents say."""
         ranked = {one.key: one for one in best}
         compared_keys = compared(signals["text"])
         for key in compared_keys:
@@ -105,7 +138,8 @@ class GraphSearch:
             for one in (ranked[node.key],)
         ]
         nodes = lift(nodes, self.query, self.words, compared_keys)
-        return self._cut(nodes, around, searched, twins_among(nodes, around.edges))
+        twins: Twins = twins_among(nodes, around.edges) if finds_twins else frozenset()
+        return self._cut(nodes, around, searched, twins)
 
     def _is_weak(self, signals: Mapping[str, Sequence[Hit]]) -> bool:
         """Returns True if vectors were compared and none is near the question."""
@@ -114,7 +148,7 @@ class GraphSearch:
 
     async def _read(self, keys: Sequence[str], *, depth: int, limit: int) -> Subgraph:
         return await self.source.get_neighborhood(
-            self.graph_key, keys, max_depth=depth, limit=limit, with_types=True
+            self.graph.key, keys, max_depth=depth, limit=limit, with_types=True
         )
 
     async def vector_mode(self) -> Findings:
@@ -126,12 +160,12 @@ class GraphSearch:
         first: Sequence[str] = ()
         reason = "vector"
         if self.vector is not None:
-            hits = (await self.source.search(self.graph_key, near)).vector
+            hits = (await self.source.search(self.graph.key, near)).vector
         if not hits:
             if self.vector is not None:
                 self.notes.append("no-vector-match")
             words = replace(near, vector=None, query=self.stems, first=o.asked)
-            by_words = await self.source.search(self.graph_key, words)
+            by_words = await self.source.search(self.graph.key, words)
             hits = by_words.text
             first = by_words.first
             reason = "text"
@@ -153,25 +187,6 @@ class GraphSearch:
         ]
         return self._cut(nodes, around, searched)
 
-    def _signals(self, hits: SearchHits) -> Mapping[str, Sequence[Hit]]:
-        """Returns the hits to rank. Keeps the names of the best hits of words, and reads the
-        question with them.
-        """
-        count = self.options.rank.candidates
-        self.names = hits.names
-        if self.options.rank.damping > 0:
-            self.asked = read_question(self.query, self.names)
-        signals = {"text": hits.text, "name": hits.name}
-        if self.vector is None:
-            return signals
-        if not hits.vector:
-            self.notes.append(NO_VECTORS)
-        near = {
-            "vector": apart(hits.vector, count),
-            "name-vector": apart(hits.name_vector, count),
-        }
-        return signals | near
-
     def _walked_first(self, fused: dict[str, float]) -> tuple[dict[str, float], int]:
         """Returns the nodes with the best first, and the number of those whose edges are walked."""
         most = self.options.rank.candidates
@@ -192,7 +207,7 @@ class GraphSearch:
         searched = time.perf_counter()
         keys = sent
         if not keys:
-            first = await self.source.get_nodes(self.graph_key, limit=self.options.asked)
+            first = await self.source.get_nodes(self.graph.key, limit=self.options.asked)
             keys = [node.key for node in first]
         inside = await self._read(keys, depth=0, limit=len(keys))
         scored = [ScoredNode(node=node, score=0.0, reasons=("graph",)) for node in inside.nodes]

@@ -4,11 +4,11 @@ along, else from the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from datasources.base import GraphDataSource
-from datasources.links import Link, LinkTable, LinkWalk, TypedLink
+from datasources.links import Link, LinkWalk, TypedLink
 from datasources.search import HitLinks
 
 MAX_LINKS = 5_000  # edges read at the hits
@@ -31,23 +31,8 @@ class HitEdges:
     def _complete(self) -> HitLinks | None:
         return None if self.sent is None or self.sent.is_cut else self.sent
 
-    async def table(
-        self, keys: Sequence[str], walked: int, further: Callable[[LinkTable], Sequence[str]]
-    ) -> LinkTable:
-        """Returns the edges of the first `walked` nodes, and those of the nodes that `further`
-        chooses from these. `keys` lead the table; an edge may come twice.
-        """
-        links = LinkTable.of(await self._first_step(keys[:walked]), keys)
-        more = further(links)
-        if not more:
-            return links
-        if self._complete is not None:  # the store has chosen the nodes of the second step itself
-            second = self._complete.further
-        else:
-            second = await self.source.get_links(self.graph_key, more, max_degree=MAX_DEGREE)
-        return links.joined(LinkTable.of(second))
-
-    async def _first_step(self, keys: Sequence[str]) -> Sequence[Link]:
+    async def at(self, keys: Sequence[str]) -> Sequence[Link]:
+        """Returns the edges of some hits, without those of hubs if there are too many."""
         if not keys:
             return ()
         if self._complete is not None:
@@ -60,9 +45,18 @@ class HitEdges:
         links = await self.source.get_links(self.graph_key, keys, limit=self.limit + 1)
         if len(links) <= self.limit:
             return links
-        # Without hubs, which lead everywhere, so that the edges of the other nodes count.
+        # Hubs lead everywhere: without them the edges of the other nodes count.
         most = self.limit // len(keys)
         return await self.source.get_links(self.graph_key, keys, max_degree=most)
+
+    async def beyond(self, keys: Sequence[str]) -> Sequence[Link]:
+        """Returns the edges of the best nodes that the edges at the hits lead to.
+
+        A store that sent the edges along has chosen these nodes itself.
+        """
+        if self._complete is not None:
+            return self._complete.further
+        return await self.source.get_links(self.graph_key, keys, max_degree=MAX_DEGREE)
 
     async def typed(self, walk: LinkWalk) -> Sequence[TypedLink]:
         """Returns the edges of a walk; all edges at the hits if the walk names no labels."""

@@ -11,12 +11,6 @@ of words in names and in all text are of one kind, too: the information of the q
 a node has. They count in one unit, so that a name with one word of the question is less than a
 description with all of them.
 
-Of e5, bge and gte even unrelated texts have a cosine of about .75: what tells nodes apart is a
-small part of the score. Scores then count from that of an ordinary node (`apart`), only where one
-scores four fifths of the best: with e5-small it scores .89 of it or more in 99 of 100 questions,
-with the packaged model .77 or less, whose cosines lose by it. On 146 annotated questions (e5-small,
-4-bit) recall@5/recall@10/MRR of hybrid retrieval are .802/.939/.778 so, .787/.935/.762 without.
-
 Spreading is a personalised PageRank on the symmetrically normalised adjacency, so that a hub does
 not collect what its many neighbours are worth; its restart vector is the fused score raised to
 `sharpness`, so that a few good seeds lead and a long tail of weak ones does not.
@@ -26,8 +20,7 @@ A reference by name ties nodes as an edge does, at a tenth of its weight: on 805
 weight, .8084/.9309/.7993 at three tenths and .8116/.9303/.7988 without.
 
 Source: Zhou et al., "Learning with Local and Global Consistency" (NIPS 2003) for the operator;
-Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector; Mu and Viswanath,
-"All-but-the-Top" (ICLR 2018) on the mean that embeddings have in common.
+Haveliwala, "Topic-Sensitive PageRank" (WWW 2002) for the restart vector.
 """
 
 from __future__ import annotations
@@ -42,7 +35,7 @@ from numpy.typing import NDArray
 from datasources.hits import Hit
 from datasources.links import Link, LinkTable
 from datasources.search import FURTHER_SHARE
-from graphrag.retrieval.reference_links import NO_REFERENCES, ReferenceLinks
+from graphrag.retrieval.signals.references import NO_REFERENCES, ReferenceLinks
 
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -66,12 +59,6 @@ what the searches found counts by the rest of it: at least by the second.
 NEEDING, PARTNER_SHARE = 3, 5
 """What so many of the best nodes refer to is shown in any case, in one of so many
 places at most.
-"""
-
-CROWDED = 0.8
-LITTLE = 1e-3
-"""What is not above an ordinary node keeps this share of its score, and with it its place
-in the order.
 """
 
 REASON_SHARE = 0.5
@@ -103,22 +90,6 @@ class Ranked(NamedTuple):
     key: str
     score: float
     reasons: tuple[str, ...]
-
-
-def apart(hits: Sequence[Hit], limit: int) -> Sequence[Hit]:
-    """Return hits, best first, scored by how far they are above an ordinary node; `limit`
-    were asked for.
-
-    Ordinary is the last hit where a search was cut, else the median of the graph.
-    """
-    if not hits:
-        return hits
-    ordinary = hits[-1 if len(hits) >= limit else len(hits) // 2].score
-    if ordinary <= CROWDED * hits[0].score or ordinary >= 1:
-        return hits
-    return [
-        Hit(key, max((score - ordinary) / (1 - ordinary), LITTLE * score)) for key, score in hits
-    ]
 
 
 def fuse(

@@ -25,8 +25,6 @@ from graphrag.embedding.embedder import AskedText, EmbeddingError, EmbeddingProv
 from graphrag.embedding.language import is_english, sought
 from graphrag.embedding.packaged import ENGLISH_MODELS
 from graphrag.retrieval.graph_search import GraphSearch
-from graphrag.retrieval.path_search import LabelVectors
-from graphrag.retrieval.reference_links import ReferenceIndex
 from graphrag.retrieval.result_cache import ResultCache
 from graphrag.retrieval.retrieval_result import (
     EMBEDDING_FAILED,
@@ -35,6 +33,8 @@ from graphrag.retrieval.retrieval_result import (
     Retrieval,
     RetrievalOptions,
 )
+from graphrag.retrieval.signals.paths import LabelVectors
+from graphrag.retrieval.signals.references import ReferenceIndex
 
 MAX_QUERY_CHARS = 2_000
 LEAD_WORDS = 12
@@ -142,12 +142,19 @@ class Retriever:
         words = sought(query)
         stems = stemmed(words, graph.language)
         search = GraphSearch(
-            self._source, graph.key, query, words, stems, vector, options, notes, self._labels
+            self._source,
+            graph,
+            query,
+            words,
+            stems,
+            vector,
+            options,
+            notes,
+            self._labels,
+            self._references,
         )
-        if options.mode == "vector":
-            found = await search.vector_mode()
-        else:
-            found = await search.hybrid_mode(await self._references.of(graph))
+        is_near = options.mode == "vector"
+        found = await (search.vector_mode() if is_near else search.hybrid_mode())
         types = sorted({scored.node.type for scored in found.nodes})
         stored = {config.type: config for config in found.configs}
         configs = {

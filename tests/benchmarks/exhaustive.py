@@ -56,6 +56,6 @@ class ExhaustiveSource(SqliteSource):
     async def search(self, graph_key: str, request: SearchRequest) -> SearchHits:
         def search(connection: sqlite3.Connection, row: GraphRow) -> SearchHits:
             reads: Any = _ExhaustiveReads(self.engine.graph(connection, row), connection, row)
-            return search_graph(reads, request)
+            return search_graph(reads, row.nodes, request)
 
         return await self._read_rows(graph_key, search)

@@ -13,8 +13,8 @@ from graphrag.embedding.local import MultilingualEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.remote import OpenAICompatibleEmbedder
 from graphrag.importers.dispatch import import_workflow
-from graphrag.retrieval.rank import apart
 from graphrag.retrieval.retriever import ENGLISH_MODEL
+from graphrag.retrieval.signals.vectors import apart
 from tests.contracts.samples import a_graph, a_node
 from tests.support.loopback_api import loopback_api
 from tests.support.opened import open_services

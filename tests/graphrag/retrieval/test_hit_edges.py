@@ -1,14 +1,12 @@
 """The edges around hits are the same, read on request or sent along with the hits."""
 
 import random
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from datasources.base import GraphDataSource
-from datasources.links import Link, LinkTable, LinkWalk, TypedLink
+from datasources.links import Link, LinkWalk, TypedLink
 from datasources.memory_overlay import MemoryOverlay
 from datasources.search import HitLinks
 from datasources.sqlite import Limits
@@ -20,26 +18,10 @@ from tests.datasources.sqlite.helpers import NOTHING_IS_SMALL, opened
 KEYS = [f"nœud {i}" for i in range(30)]
 
 
-async def table_of(
-    source: GraphDataSource,
-    graph: str,
-    asked: Sequence[str],
-    more: Sequence[str] = (),
-    rest: Sequence[str] = (),
-    sent: HitLinks | None = None,
-    limit: int = 5_000,
-) -> LinkTable:
-    """Returns the edges of `asked`, then of `more` as well; these nodes lead, and `rest` after."""
-    keys = [*asked, *rest]
-    edges = HitEdges(source=source, graph_key=graph, sent=sent, limit=limit)
-    table = await edges.table(keys, len(asked), lambda _: more)
-    assert table.keys[: len(keys)] == keys
-    return table
-
-
-def pairs(table: LinkTable) -> Counter[Link]:
-    assert len(set(table.keys)) == len(table.keys)
-    return Counter(Link(table.keys[a], table.keys[b]) for a, b in table.ends.tolist())
+def reads_of(
+    source: GraphDataSource, graph: str = FLOW, sent: HitLinks | None = None, limit: int = 5_000
+) -> HitEdges:
+    return HitEdges(source=source, graph_key=graph, sent=sent, limit=limit)
 
 
 def a_tangle() -> Mutation:
@@ -55,33 +37,31 @@ def a_tangle() -> Mutation:
 
 @pytest.mark.parametrize("limits", [Limits(), NOTHING_IS_SMALL], ids=["held", "large"])
 @pytest.mark.parametrize("most", [9, 5_000])
-async def test_a_table_has_the_edges_of_both_steps(
+async def test_edges_are_read_on_request_without_hubs_if_there_are_too_many(
     tmp_path: Path, limits: Limits, most: int
 ) -> None:
     async with opened(tmp_path / "graphs.db", limits) as source:
         await source.create_graph(a_graph())
         await source.apply(a_tangle())
+        reads = reads_of(source, limit=most)
         for asked in ([], KEYS[:1], KEYS[:9], [*KEYS[5:15], "nobody"], KEYS):
             first = await source.get_links(FLOW, asked)
-            if len(first) > most:  # without hubs
+            if len(first) > most:
                 first = await source.get_links(FLOW, asked, max_degree=most // len(asked))
-            rest = [key for key in ("gone", *KEYS[12:22]) if key not in asked]
-            assert pairs(await table_of(source, FLOW, asked, limit=most)) == Counter(first)
-            table = await table_of(source, FLOW, asked, KEYS[3:20], rest, limit=most)
-            further = await source.get_links(FLOW, KEYS[3:20], max_degree=MAX_DEGREE)
-            assert pairs(table) == Counter(first) + Counter(further)
+            assert list(await reads.at(asked)) == first
+            further = await source.get_links(FLOW, asked, max_degree=MAX_DEGREE)
+            assert list(await reads.beyond(asked)) == further
 
 
 async def test_edges_that_came_with_the_hits_are_not_read_again(tmp_path: Path) -> None:
     async with opened(tmp_path / "graphs.db") as source:
         links = [TypedLink("a", "b", "made"), TypedLink("b", "c", "")]
         sent = HitLinks(links=links, further=[Link("c", "d")], is_cut=False)
-        # The graph does not exist: a read of it would be refused.
-        assert pairs(await table_of(source, FLOW, ["a"], sent=sent)) == Counter([Link("a", "b")])
-        both = await table_of(source, FLOW, ["a", "b"], ["c"], sent=sent)
-        assert pairs(both) == Counter([Link("a", "b"), Link("b", "c"), Link("c", "d")])
-        edges = HitEdges(source=source, graph_key=FLOW, sent=sent)
-        assert await edges.typed(LinkWalk(keys=["a"], limit=9, max_degree=9)) == links
+        reads = reads_of(source, sent=sent)  # a graph that does not exist: a read would be refused
+        assert list(await reads.at(["a"])) == [Link("a", "b")]
+        assert list(await reads.at(["c", "a"])) == [Link("a", "b"), Link("b", "c")]
+        assert list(await reads.beyond(["c"])) == [Link("c", "d")]
+        assert await reads.typed(LinkWalk(keys=["a"], limit=9, max_degree=9)) == links
 
 
 async def test_edges_that_were_cut_are_read_from_the_source(tmp_path: Path) -> None:
@@ -89,11 +69,10 @@ async def test_edges_that_were_cut_are_read_from_the_source(tmp_path: Path) -> N
         await source.create_graph(a_graph())
         await source.apply(a_tangle())
         sent = HitLinks(links=[TypedLink(KEYS[0], KEYS[1], "")], further=[], is_cut=True)
-        table = await table_of(source, FLOW, KEYS, sent=sent)
-        assert pairs(table) == Counter(await source.get_links(FLOW, KEYS))
-        edges = HitEdges(source=source, graph_key=FLOW, sent=sent)
-        walk = LinkWalk(keys=KEYS, limit=99, max_degree=99)
-        assert len(await edges.typed(walk)) > 1
+        reads = reads_of(source, sent=sent)
+        assert list(await reads.at(KEYS)) == await source.get_links(FLOW, KEYS)
+        assert len(await reads.beyond(KEYS)) > 1
+        assert len(await reads.typed(LinkWalk(keys=KEYS, limit=99, max_degree=99))) > 1
 
 
 class _Live:
@@ -124,5 +103,5 @@ async def test_a_live_graph_has_the_edges_it_has_now(tmp_path: Path) -> None:
             )
         )
         overlay = MemoryOverlay(source, _Live())
-        assert pairs(await table_of(overlay, FLOW, ["live"])) == Counter([Link("live", "other")])
-        assert pairs(await table_of(overlay, "stored", ["a"])) == Counter([Link("a", "b")])
+        assert list(await reads_of(overlay).at(["live"])) == [Link("live", "other")]
+        assert list(await reads_of(overlay, "stored").at(["a"])) == [Link("a", "b")]
