@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,12 +19,20 @@ from graphrag.llm.tokens import count_tokens, fits
 from tools.trace_context import TRACED
 
 OPENAI_URL = "https://api.openai.com/v1"
-MAX_TEXTS = 512
-MAX_TOKENS_A_TEXT = 8_000
-"""Just under the 8,192 tokens that OpenAI's models take of one input."""
 
-MAX_TOKENS_A_REQUEST = 250_000
-TIMEOUT_S = 60.0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteLimits:
+    """Limits of one request for embeddings."""
+
+    texts: int = 512
+    # Just under the 8,192 tokens that OpenAI's models take of one input.
+    text_tokens: int = 8_000
+    request_tokens: int = 250_000
+    timeout_s: float = 60.0
+
+
+REMOTE_LIMITS: Final = RemoteLimits()
 
 
 _SEARCH = "Represent this sentence for searching relevant passages: "
@@ -73,7 +82,7 @@ class OpenAICompatibleEmbedder:
         model: str,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = REMOTE_LIMITS.timeout_s,
     ) -> None:
         self.model = model
         found = (prefixes for pattern, *prefixes in PREFIXES if pattern.search(model.lower()))
@@ -175,8 +184,8 @@ def _bounded(text: str) -> str:
     hold, becomes `?`.
     """
     text = text.encode(errors="replace").decode()
-    while not fits(text, MAX_TOKENS_A_TEXT):
-        text = text[: int(len(text) * 0.95 * MAX_TOKENS_A_TEXT / count_tokens(text))]
+    while not fits(text, REMOTE_LIMITS.text_tokens):
+        text = text[: int(len(text) * 0.95 * REMOTE_LIMITS.text_tokens / count_tokens(text))]
     return text
 
 
@@ -185,12 +194,14 @@ def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
     they may matter.
     """
     sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # never fewer than its tokens
-    if sum(sizes.values()) > MAX_TOKENS_A_REQUEST:
+    if sum(sizes.values()) > REMOTE_LIMITS.request_tokens:
         sizes = {row: count_tokens(texts[row]) for row in rows}
     batch: list[int] = []
     tokens = 0
     for row in rows:
-        if batch and (len(batch) == MAX_TEXTS or tokens + sizes[row] > MAX_TOKENS_A_REQUEST):
+        if batch and (
+            len(batch) == REMOTE_LIMITS.texts or tokens + sizes[row] > REMOTE_LIMITS.request_tokens
+        ):
             yield batch
             batch = []
             tokens = 0

@@ -15,6 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +35,22 @@ from graphrag.workers import end_tasks
 log = logging.getLogger(__name__)
 
 KIND, KEY = "embedding", "model"
-LOOK_S = 30.0
-"""So often the record is read again, for another process may have renewed the vectors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderTimes:
+    """Intervals of the embedder of a workspace. Units: seconds."""
+
+    # Interval of reading the record: another process may have renewed the vectors.
+    look_s: float = 30.0
+    # Wait of a question for its vector.
+    wait_s: float = 2.0
+    # Pause after a failure.
+    rest_s: float = 30.0
+
+
+EMBEDDER_TIMES: Final = EmbedderTimes()
+
 
 MAX_GRAPHS = 500
 """Graphs of a database without a record that are looked at."""
@@ -119,7 +135,7 @@ class WorkspaceEmbedder:
         """Find out which model the workspace's vectors are of: the recorded one, while vectors of
         it are stored, else the one that most of them name. Raises: SourceError.
         """
-        if time.monotonic() - self._looked_at < LOOK_S:
+        if time.monotonic() - self._looked_at < EMBEDDER_TIMES.look_s:
             return
         self._record = await self._records.get(KIND, KEY)
         stored = str(self._record.data.get("model")) if self._record else None
@@ -193,10 +209,6 @@ async def vector_models(source: MutableGraphDataSource) -> Counter[str]:
     return counts
 
 
-WAIT_S = 2.0
-REST_S = 30.0
-
-
 class QueryEmbedder:
     """Implements EmbeddingProvider for texts that a person waits for.
 
@@ -208,8 +220,8 @@ class QueryEmbedder:
         self,
         inner: EmbeddingProvider,
         *,
-        wait_s: float = WAIT_S,
-        rest_s: float = REST_S,
+        wait_s: float = EMBEDDER_TIMES.wait_s,
+        rest_s: float = EMBEDDER_TIMES.rest_s,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner

@@ -17,8 +17,8 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, BinaryIO
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Final
 
 import orjson
 from pydantic import BaseModel, TypeAdapter
@@ -27,20 +27,29 @@ from datasources.types import Edge, Graph, Node, NodeTypeConfig, parse_document
 from graphrag.importers import ImportReport, ImportResult, UnreadableWorkflow, import_workflow
 from graphrag.workers import Workers, resident
 
-# Files up to this size are read in this process; their size bounds the time well enough.
-SMALL_BYTES = 256 * 1024
 
-CPU_LIMIT_S, TIME_LIMIT_S = 60, 180
-MEMORY_LIMIT_BYTES = 2 << 30
-AT_ONCE, WAITING = 2, 8
-# An idle reader process ends after this time.
-IDLE_S = 300
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderLimits:
+    """Limits of the processes that read files. Units: bytes, seconds."""
 
-# A reader process that holds more memory after a file ends at once.
-MAX_IDLE_BYTES = 400 << 20
+    # Files up to this size are read in this process: their size bounds the time.
+    small_bytes: int = 256 * 1024
+    cpu_s: int = 60
+    time_s: int = 180
+    memory_bytes: int = 2 << 30
+    # Processes that read at the same time.
+    at_once: int = 2
+    # Files that wait for a process.
+    waiting: int = 8
+    # Time after which an idle process ends.
+    idle_s: int = 300
+    # A process that holds more memory after a file ends at once.
+    idle_bytes: int = 400 << 20
+    # Documents sent, and read, in one line.
+    part: int = 200
 
-# Number of documents that are sent, and read, in one line.
-_PART = 200
+
+READER_LIMITS: Final = ReaderLimits()
 
 # Exit codes of SIGKILL and SIGXCPU, with which a system ends a process that exceeded its CPU time.
 _OUT_OF_TIME = (-9, -24)
@@ -63,9 +72,9 @@ class FileReaders:
         self,
         program: str = _START,
         *,
-        time_limit_s: float = TIME_LIMIT_S,
-        at_once: int = AT_ONCE,
-        waiting: int = WAITING,
+        time_limit_s: float = READER_LIMITS.time_s,
+        at_once: int = READER_LIMITS.at_once,
+        waiting: int = READER_LIMITS.waiting,
     ) -> None:
         self._command = [sys.executable, "-c", program, *sys.path]
         self._time_limit_s = time_limit_s
@@ -76,7 +85,7 @@ class FileReaders:
         self, raw: bytes, *, file_name: str, workspace: str, graph_key: str | None = None
     ) -> ImportResult:
         """Reads a workflow of any known format. Raises: UnreadableWorkflow, WorkersBusy."""
-        if len(raw) <= SMALL_BYTES:
+        if len(raw) <= READER_LIMITS.small_bytes:
             return await self._workers.run(
                 import_workflow, raw, file_name=file_name, workspace=workspace, graph_key=graph_key
             )
@@ -163,8 +172,9 @@ class FileReaders:
         if is_late:
             return f"reading it takes longer than {self._time_limit_s} s; split the workflow"
         if code in _OUT_OF_TIME:
-            return f"reading it takes more than {CPU_LIMIT_S} s of CPU time; split the workflow"
-        return f"reading it takes more than {MEMORY_LIMIT_BYTES >> 30} GiB of memory; split the workflow"
+            return f"reading it takes more than {READER_LIMITS.cpu_s} s of CPU time; split the workflow"
+        gib = READER_LIMITS.memory_bytes >> 30
+        return f"reading it takes more than {gib} GiB of memory; split the workflow"
 
 
 def _end(process: subprocess.Popen[bytes]) -> int:
@@ -222,8 +232,13 @@ def _encoded(result: ImportResult) -> Iterator[dict[str, Any]]:
         "kept": base64.b64encode(result.kept).decode(),
     }
     for name, documents in (("nodes", result.nodes), ("edges", result.edges)):
-        for start in range(0, len(documents), _PART):
-            yield {name: [document.to_document() for document in documents[start : start + _PART]]}
+        for start in range(0, len(documents), READER_LIMITS.part):
+            yield {
+                name: [
+                    document.to_document()
+                    for document in documents[start : start + READER_LIMITS.part]
+                ]
+            }
 
 
 def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffer) -> None:
@@ -232,7 +247,7 @@ def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffe
     """
     _bound_memory()
     gc.disable()  # the objects made from a file are needed until it is answered
-    while resident() < MAX_IDLE_BYTES and (head := _next_line(stdin)):
+    while resident() < READER_LIMITS.idle_bytes and (head := _next_line(stdin)):
         request = orjson.loads(head)
         raw = stdin.read(request.pop("bytes"))
         _bound_computing()
@@ -244,8 +259,8 @@ def main(stdin: BinaryIO = sys.stdin.buffer, stdout: BinaryIO = sys.stdout.buffe
 
 
 def _next_line(stdin: BinaryIO) -> bytes:
-    """Returns the next line. Ends the process if none arrives within IDLE_S."""
-    timer = threading.Timer(IDLE_S, os._exit, (0,))
+    """Returns the next line. Ends the process if none arrives within READER_LIMITS.idle_s."""
+    timer = threading.Timer(READER_LIMITS.idle_s, os._exit, (0,))
     timer.start()
     line = stdin.readline()
     timer.cancel()
@@ -266,14 +281,16 @@ def _bound_memory() -> None:
         import resource
 
         os.nice(5)
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (READER_LIMITS.memory_bytes, READER_LIMITS.memory_bytes)
+        )
 
 
 def _bound_computing() -> None:
-    """Allows the process CPU_LIMIT_S more of CPU time, for the next file."""
+    """Allows the process READER_LIMITS.cpu_s more of CPU time, for the next file."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         spent = resource.getrusage(resource.RUSAGE_SELF)
-        limit = int(spent.ru_utime + spent.ru_stime) + 1 + CPU_LIMIT_S
+        limit = int(spent.ru_utime + spent.ru_stime) + 1 + READER_LIMITS.cpu_s
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))

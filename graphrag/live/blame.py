@@ -16,7 +16,7 @@ from typing import Any, cast
 from datasources.base import RecordStore
 from datasources.types import Node
 from graphrag.changes.field_diff import field_changes
-from graphrag.live.past_graph import AT_ONCE, MOST, Present, Rewound, plain
+from graphrag.live.past_graph import PAST_LIMITS, Present, Rewound, plain
 from graphrag.live.revisions import Revision, Revisions
 from graphrag.workers import run_limited
 from tools.write_tools.field_changes import value_at
@@ -52,11 +52,11 @@ async def blame(
     async with aclosing(history.newest_first(node=node.key)) as revisions:
         async for revision in revisions:
             count += 1
-            if count > MOST or not origins.remaining:
+            if count > PAST_LIMITS.revisions or not origins.remaining:
                 break
             if now.holds(revision):
                 batch.append(revision)
-            if len(batch) == AT_ONCE:
+            if len(batch) == PAST_LIMITS.at_once:
                 await run_limited(origins.undo, batch)
                 batch = []
     await run_limited(origins.undo, batch)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, repeat
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -26,17 +26,26 @@ from tools.write_tools.field_changes import json_document
 
 KIND = "history"
 TOTAL = "totalBytes"
-# Maximum number of history records searched for a person's next undo.
-SEARCHED = 200
-# Number of records read at once; a record may be large.
-PAGE = 32
-MAX_ID_CHARS = 16
-# Allowed difference, for each entry, between the bytes counted at its creation and those in its
-# record.
-SLACK_BYTES = 2
 
-# Maximum number of conflicts in a message.
-MAX_SHOWN = 5
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryLimits:
+    """Limits of undoing and redoing edits."""
+
+    # Records in which the next undo of a person is searched.
+    searched: int = 200
+    # Records read at once: one may be large.
+    page: int = 32
+    id_chars: int = 16
+    # Difference between the counted and the stored size of an entry.
+    slack_bytes: int = 2
+    # Conflicts named in an answer.
+    shown: int = 5
+
+
+HISTORY_LIMITS: Final = HistoryLimits()
+
+
 # The field with the id of the undone edit.
 TAKES_BACK = "takesBack"
 UNDO, REDO = "undo", "redo"
@@ -95,7 +104,7 @@ def undo(draft: GraphDraft, past: PastEdit, *, by: str | None = None) -> Edit:
     trial = GraphDraft(draft)
     conflicts = invert(document_edits(draft.graph.key, past.entries), trial)
     if conflicts:
-        shown = "; ".join(conflicts[:MAX_SHOWN])
+        shown = "; ".join(conflicts[: HISTORY_LIMITS.shown])
         raise EditRefused(where="history", reason=f"it was changed since: {shown}")
     changes = trial.changes()
     for model, documents in ((Node, changes.nodes), (Edge, changes.edges)):
@@ -112,7 +121,7 @@ async def find_edit(
     records: RecordStore, graph_key: str, unsaved: Sequence[Entry], edit_id: str
 ) -> PastEdit | None:
     """Returns the edit with an id, None if there is none. Raises: SourceError."""
-    if not (edit_id.isascii() and edit_id.isdigit() and len(edit_id) < MAX_ID_CHARS):
+    if not (edit_id.isascii() and edit_id.isdigit() and len(edit_id) < HISTORY_LIMITS.id_chars):
         return None
     stored = await records.query(
         KIND, {"graphKey": graph_key}, order_by="timestamp", at_least=int(edit_id), limit=1
@@ -133,7 +142,7 @@ async def next_to_undo(
     Raises: SourceError.
     """
     undone: set[str] = set()
-    async for edit in edits_newest_first(records, graph_key, unsaved, most=SEARCHED):
+    async for edit in edits_newest_first(records, graph_key, unsaved, most=HISTORY_LIMITS.searched):
         is_effective = edit.id not in undone
         is_own = edit.user_id == user_id
         if is_effective and edit.undoes is not None:
@@ -166,7 +175,7 @@ async def edits_newest_first(
         yield edit
     end: int | None = None
     read, last = 0, None
-    for limit in chain((1, 8), repeat(PAGE)):
+    for limit in chain((1, 8), repeat(HISTORY_LIMITS.page)):
         page = await records.query(
             KIND,
             {"graphKey": graph_key},
@@ -188,7 +197,7 @@ async def edits_newest_first(
     if on_end is not None:
         # If the total at the oldest record exceeds its own size, earlier records were deleted.
         history = last.data["history"] if last else ()
-        size = len(orjson.dumps(history)) + SLACK_BYTES * len(history)
+        size = len(orjson.dumps(history)) + HISTORY_LIMITS.slack_bytes * len(history)
         on_end(last is not None and int(last.data.get(TOTAL, 0)) > size)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from datasources.errors import SourceError
 from graphrag.changes.draft import GraphDraft
-from graphrag.live.edits import Edit
+from graphrag.live.edits import EDIT_LIMITS, Edit
 from graphrag.live.errors import EditNotKept, LiveElsewhere
 from graphrag.live.journal import JournalEntry
 from graphrag.live.members import Broadcast, Member, Room
@@ -27,11 +27,6 @@ from graphrag.live.working_copy import WorkingCopy
 from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
-
-# Maximum number of requests in one write to the journal.
-BATCH = 200
-# A write to the journal takes no further request beyond this size.
-BATCH_BYTES = 8_000_000
 
 _THREADS = ThreadPoolExecutor(2, thread_name_prefix="live-edit")
 
@@ -138,8 +133,8 @@ class Writer:
         delay it.
         """
         while self._queue:
-            batch = self._queue[:BATCH]
-            self._queue = self._queue[BATCH:]
+            batch = self._queue[: EDIT_LIMITS.batch]
+            self._queue = self._queue[EDIT_LIMITS.batch :]
             try:
                 await self._execute(batch)
             except Exception as exc:  # an unexpected error must not stop the writer
@@ -231,7 +226,7 @@ class Writer:
             except Exception as exc:  # noqa: BLE001 - the requester gets it; others continue
                 request.error = exc
             size += len(request.entry.text) if request.entry is not None else 0
-            if size >= BATCH_BYTES:
+            if size >= EDIT_LIMITS.batch_bytes:
                 break
         return tried
 

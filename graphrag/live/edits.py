@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from datasources.errors import BadDocument
 from datasources.instructions import json_fault
@@ -24,12 +24,27 @@ Message = dict[str, Any]
 # The sheets that a message concerns, None for all.
 Sheets = frozenset[str] | None
 
-# Maximum number of nodes and edges that one request creates or deletes.
-MAX_ELEMENTS = 5_000
 
-MAX_ELEMENT_BYTES = 2_000_000
-MAX_SHEETS = 200
-MAX_NAME_CHARS = 200
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditLimits:
+    """Limits of the edits of one request. Units: bytes, characters."""
+
+    # Nodes and edges that are created or deleted.
+    elements: int = 5_000
+    element_bytes: int = 2_000_000
+    sheets: int = 200
+    # Length of the name of a sheet.
+    name_chars: int = 200
+    instructions: int = 4_000
+    # Instructions in one message to an editor, as the protocol allows.
+    sent_at_once: int = 20
+    # Requests written to the journal together.
+    batch: int = 200
+    # Size after which no further request is added to a write.
+    batch_bytes: int = 8_000_000
+
+
+EDIT_LIMITS: Final = EditLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +165,8 @@ def delete_elements(
 def create_sheet(draft: GraphDraft, name: str, key: str | None = None) -> Edit:
     """Adds a sheet, under the next number if `key` is None. Raises: EditRefused."""
     sheets = _sheets_to_change(draft, name=name)
-    if len(sheets) >= MAX_SHEETS:
-        raise EditRefused(where="name", reason=f"a graph has at most {MAX_SHEETS} sheets")
+    if len(sheets) >= EDIT_LIMITS.sheets:
+        raise EditRefused(where="name", reason=f"a graph has at most {EDIT_LIMITS.sheets} sheets")
     if key is None:
         key = str(1 + max((int(sheet) for sheet in sheets if _is_number(sheet)), default=-1))
     elif not _is_number(key):
@@ -196,9 +211,11 @@ def _sheets_to_change(
         raise EditRefused(where="graphKey", reason="this graph is limited to one sheet")
     if key is not None:
         check_sheet(draft, key, "key")
-    if name is not None and (not name.strip() or len(name) > MAX_NAME_CHARS or json_fault(name)):
+    if name is not None and (
+        not name.strip() or len(name) > EDIT_LIMITS.name_chars or json_fault(name)
+    ):
         raise EditRefused(
-            where="name", reason=f"the name must have 1 to {MAX_NAME_CHARS} characters"
+            where="name", reason=f"the name must have 1 to {EDIT_LIMITS.name_chars} characters"
         )
     return draft.graph.sheets_list
 
@@ -254,17 +271,17 @@ def check_document(model: type[D], raw: Mapping[str, Any], where: str) -> D:
         size = len(encode_document(document, "elements", str(raw.get("_key"))))
     except BadDocument as exc:
         raise EditRefused(where=f"{where}.{exc.field}", reason=exc.reason) from exc
-    if size > MAX_ELEMENT_BYTES:
+    if size > EDIT_LIMITS.element_bytes:
         raise EditRefused(
-            where=where, reason=f"it would have {size} bytes, more than {MAX_ELEMENT_BYTES}"
+            where=where, reason=f"it would have {size} bytes, more than {EDIT_LIMITS.element_bytes}"
         )
     return document
 
 
 def _check_count(count: int) -> None:
-    if not 0 < count <= MAX_ELEMENTS:
+    if not 0 < count <= EDIT_LIMITS.elements:
         raise EditRefused(
-            where="nodes", reason=f"a request names 1 to {MAX_ELEMENTS} nodes and edges"
+            where="nodes", reason=f"a request names 1 to {EDIT_LIMITS.elements} nodes and edges"
         )
 
 

@@ -17,6 +17,7 @@ from datasources.instructions import (
 from datasources.types import Edge, Node
 from graphrag.changes.draft import GraphDraft
 from graphrag.live import edits
+from graphrag.live.edits import EDIT_LIMITS
 from graphrag.live.errors import EditRefused
 from graphrag.live.history_entries import update_entry
 from tools.proposal_parts import UpdateNode
@@ -25,19 +26,16 @@ from tools.references import name_of
 from tools.write_tools import Snapshot, with_references
 from tools.write_tools.field_changes import child, json_document, path_of, value_at
 
-MAX_INSTRUCTIONS = 4_000
-# Maximum number of instructions in one message to an editor, by the protocol. A request may have
-# more.
-SENT_AT_ONCE = 20
-
 
 def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> edits.Edit:
     """Applies instructions in order. Raises: EditRefused.
 
     If a node is renamed, references to it by name are updated in the same edit.
     """
-    if not 0 < len(instructions) <= MAX_INSTRUCTIONS:
-        raise EditRefused(where="instructions", reason=f"give 1 to {MAX_INSTRUCTIONS} instructions")
+    if not 0 < len(instructions) <= EDIT_LIMITS.instructions:
+        raise EditRefused(
+            where="instructions", reason=f"give 1 to {EDIT_LIMITS.instructions} instructions"
+        )
     done: list[GraphInstruction] = []
     history: list[dict[str, Any]] = []
     before_rename: dict[str, Node] = {}
@@ -103,7 +101,10 @@ def in_messages(
     instructions: Sequence[dict[str, Any]],
 ) -> list[tuple[dict[str, Any], frozenset[str]]]:
     """Returns messages with these instructions in order, each with the sheets that it concerns."""
-    parts = [instructions[i : i + SENT_AT_ONCE] for i in range(0, len(instructions), SENT_AT_ONCE)]
+    parts = [
+        instructions[i : i + EDIT_LIMITS.sent_at_once]
+        for i in range(0, len(instructions), EDIT_LIMITS.sent_at_once)
+    ]
     return [
         (
             {"type": "applyInstructionToGraph", "instructions": part},
@@ -166,7 +167,7 @@ def _check_growth(document: dict[str, Any], instruction: Instruction, where: str
     if not isinstance(value, str):
         return
     size = len(value) + value.count(instruction.s) * len(instruction.r or "")
-    if size > edits.MAX_ELEMENT_BYTES:
+    if size > edits.EDIT_LIMITS.element_bytes:
         raise EditRefused(where=where, reason=f"the text would have {size} characters")
 
 

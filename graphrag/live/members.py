@@ -9,25 +9,31 @@ import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from graphrag.live.errors import LiveGraphClosed
 
 Message = dict[str, Any]
-REMEMBERED = 5_000
-# Messages stored for editors who return; after a longer absence an editor loads the graph again.
-REMEMBERED_BYTES = 4_000_000
 
-# Maximum number of messages that wait for one member.
-QUEUED = 2_000
-# A member with this many waiting messages gets no transient ones.
-PASSING = 20
 
-# Maximum size of the messages that wait for one member; beyond it the member is disconnected and
-# may join again.
-QUEUED_BYTES = 8_000_000
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberLimits:
+    """Limits of the messages kept for the members of a live graph."""
+
+    # Messages kept for an editor who reconnects; one who was away longer reads the graph
+    # again.
+    remembered: int = 5_000
+    remembered_bytes: int = 4_000_000
+    # Messages queued for one member; one who falls further behind is disconnected.
+    queued: int = 2_000
+    queued_bytes: int = 8_000_000
+    # A member with more queued messages gets no transient ones, such as cursor positions.
+    passing: int = 20
+
+
+MEMBER_LIMITS: Final = MemberLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +107,9 @@ class Member:
         if self.is_gone:
             return
         size = len(broadcast.text)
-        if len(self._queue) >= self._limit or (self._queue and self._bytes + size > QUEUED_BYTES):
+        if len(self._queue) >= self._limit or (
+            self._queue and self._bytes + size > MEMBER_LIMITS.queued_bytes
+        ):
             self._queue.clear()
             self.close("it did not keep up with the others")
             return
@@ -113,7 +121,7 @@ class Member:
         """Adds a transient message, which the next of its kind replaces, unless several are waiting
         already.
         """
-        if len(self._queue) < PASSING:
+        if len(self._queue) < MEMBER_LIMITS.passing:
             self.offer(broadcast)
 
     def close(self, reason: str) -> None:
@@ -163,7 +171,12 @@ class Room:
         }
 
     def join(
-        self, user_id: str, sheet: str, from_timestamp: int | None, *, queued: int = QUEUED
+        self,
+        user_id: str,
+        sheet: str,
+        from_timestamp: int | None,
+        *,
+        queued: int = MEMBER_LIMITS.queued,
     ) -> Member:
         """Adds a member, with the messages about the sheet after a time. None means that it missed
         none.
@@ -208,7 +221,10 @@ class Room:
         self.latest = max(self.latest, broadcast.timestamp)
         self._remembered.append(broadcast)
         self._bytes += len(broadcast.text)
-        while len(self._remembered) > REMEMBERED or self._bytes > REMEMBERED_BYTES:
+        while (
+            len(self._remembered) > MEMBER_LIMITS.remembered
+            or self._bytes > MEMBER_LIMITS.remembered_bytes
+        ):
             oldest = self._remembered.popleft()
             self._bytes -= len(oldest.text)
             self._floor = max(self._floor, oldest.timestamp)

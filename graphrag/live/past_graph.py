@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from datasources.base import MutableGraphDataSource, RecordStore
 from datasources.errors import BadDocument, InstructionError, RevisionConflict
@@ -23,12 +23,21 @@ E = TypeVar("E", Node, Edge)
 # Documents by key, as models or, after something was undone in them, as JSON.
 Documents = dict[str, Any]
 
-# Maximum number of revisions that are undone.
-MOST = 5_000
-# Number of revisions undone in one step of a worker thread.
-AT_ONCE = 100
-# Attempts to read graph and history while others store changes.
-ATTEMPTS = 3
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastLimits:
+    """Limits of restoring an earlier state of a graph."""
+
+    # Revisions that are taken back.
+    revisions: int = 5_000
+    # Revisions undone in one step of a worker thread.
+    at_once: int = 100
+    # Attempts to read graph and history while others store changes.
+    attempts: int = 3
+
+
+PAST_LIMITS: Final = PastLimits()
+
 _GRAPH_FIELDS = ("name", "description", "category", "sheetsList")
 
 
@@ -104,7 +113,7 @@ async def graph_at(
     """
     now = await present(source, live, graph_key)
     expected = now.revision
-    for _ in range(ATTEMPTS):
+    for _ in range(PAST_LIMITS.attempts):
         past = await _rewind(records, now, at)
         if live is not None:
             return past
@@ -126,13 +135,13 @@ async def _rewind(records: RecordStore, now: Present, at: int) -> PastGraph:
         async for revision in revisions:
             if revision.at <= at:
                 break
-            if count == MOST or revision.kind == "created":
+            if count == PAST_LIMITS.revisions or revision.kind == "created":
                 reached = revision.at
                 break
             if now.holds(revision):
                 batch.append(revision)
                 count += 1
-            if len(batch) == AT_ONCE:
+            if len(batch) == PAST_LIMITS.at_once:
                 await run_limited(rewound.undo_all, batch)
                 batch = []
         else:

@@ -8,7 +8,7 @@ from typing import Any
 from datasources.types import Edge, Node
 from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable
 from graphrag.live.broadcast import edit_of_changes
-from graphrag.live.edits import MAX_ELEMENTS, Edit
+from graphrag.live.edits import EDIT_LIMITS, Edit
 from graphrag.live.errors import EditRefused
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction
@@ -61,9 +61,10 @@ def restore_changes(now: Readable, then: LiveState, nodes: Sequence[str] | None)
     count = len(changes.nodes) + len(changes.edges)
     if not changes:
         raise EditRefused(where="revision", reason=NOTHING)
-    if count > MAX_ELEMENTS:
+    if count > EDIT_LIMITS.elements:
         raise EditRefused(
-            where="revision", reason=f"{count} nodes and edges differ, more than {MAX_ELEMENTS}"
+            where="revision",
+            reason=f"{count} nodes and edges differ, more than {EDIT_LIMITS.elements}",
         )
     return changes
 

@@ -4,6 +4,7 @@ against a scripted server.
 
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,7 @@ from graphrag.embedding.embedder import (
     EmbeddingUnauthorized,
     EmbeddingUnreachable,
 )
-from graphrag.embedding.remote import (
-    MAX_TOKENS_A_REQUEST,
-    MAX_TOKENS_A_TEXT,
-    OpenAICompatibleEmbedder,
-)
+from graphrag.embedding.remote import REMOTE_LIMITS, OpenAICompatibleEmbedder
 from graphrag.llm.tokens import count_tokens
 from tests.support.scripted_http import Answer, Request, ScriptedServer
 
@@ -114,8 +111,8 @@ async def test_blank_texts_are_zero_vectors_and_are_not_sent(
 def test_batches_keep_order_and_both_bounds(texts: list[str], budget: int, most: int) -> None:
     rows = list(range(len(texts)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote, "MAX_TOKENS_A_REQUEST", budget)
-        patch.setattr(remote, "MAX_TEXTS", most)
+        patch.setattr(remote, "REMOTE_LIMITS", replace(remote.REMOTE_LIMITS, request_tokens=budget))
+        patch.setattr(remote, "REMOTE_LIMITS", replace(remote.REMOTE_LIMITS, texts=most))
         batches = list(remote._batches(rows, texts))
     assert [row for batch in batches for row in batch] == rows
     for batch in batches:
@@ -127,12 +124,15 @@ async def test_a_text_too_long_for_the_model_is_cut_even_when_each_letter_is_man
     server: ScriptedServer, make: Make
 ) -> None:
     server.play(embedded)
-    rare = "𒀀" * MAX_TOKENS_A_TEXT
+    rare = "𒀀" * REMOTE_LIMITS.text_tokens
     await make().embed(["word " * 20_000, rare])
     sent = server.requests[0].json["input"]
-    assert all(MAX_TOKENS_A_TEXT * 0.8 < count_tokens(text) <= MAX_TOKENS_A_TEXT for text in sent)
+    assert all(
+        REMOTE_LIMITS.text_tokens * 0.8 < count_tokens(text) <= REMOTE_LIMITS.text_tokens
+        for text in sent
+    )
     assert rare.startswith(sent[1])
-    assert sum(count_tokens(text) for text in sent) <= MAX_TOKENS_A_REQUEST
+    assert sum(count_tokens(text) for text in sent) <= REMOTE_LIMITS.request_tokens
 
 
 @pytest.mark.parametrize(

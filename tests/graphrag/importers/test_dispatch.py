@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphrag.importers import UnreadableWorkflow, dispatch, import_workflow, workflow_format
-from graphrag.importers.reading_files import SMALL_BYTES, FileReaders, read_file
+from graphrag.importers.reading_files import READER_LIMITS, FileReaders, read_file
 from graphrag.workers import WorkersBusy
 from mock_data import load_json
 from tests.graphrag.importers.helpers import (
@@ -281,7 +281,9 @@ def _damage(document: Any, data: st.DataObject) -> None:
 
 
 def _file(**fields: Any) -> bytes:
-    filled = n8n_node("A", parameters={"jsCode": "x" * SMALL_BYTES, "password": "hush"})
+    filled = n8n_node(
+        "A", parameters={"jsCode": "x" * READER_LIMITS.small_bytes, "password": "hush"}
+    )
     return orjson.dumps(n8n([filled, n8n_node("B")], {"A": {"main": [[to("B")]]}}, **fields))
 
 
@@ -307,7 +309,7 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
         ),
         (b"[" + b"[]," * 9 + b"[]]", "10 values, at most 8 "),
         (
-            b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * SMALL_BYTES + b"}",
+            b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * READER_LIMITS.small_bytes + b"}",
             "nested more than 100 levels",
         ),
         (
@@ -392,7 +394,7 @@ async def test_files_are_read_by_one_process_one_after_the_other_also_after_a_re
     ]
     assert (first.name, second.name) == ("One", "Two")
     with pytest.raises(UnreadableWorkflow, match="not JSON"):
-        await readers.read(b"[" * SMALL_BYTES * 2, **_ASKED)
+        await readers.read(b"[" * READER_LIMITS.small_bytes * 2, **_ASKED)
     process = (await readers.read(_file(), **_ASKED)).graph.workspace
     assert first.workspace == second.workspace == process
     os.kill(int(process), signal.SIGKILL)
@@ -414,5 +416,5 @@ async def test_searching_for_cycles_goes_on_after_the_last_of_several_large_impo
     await asyncio.gather(*(bench.take(_file(), graph_key=key) for key in "ab"))
     assert gc.isenabled()
     with pytest.raises(UnreadableWorkflow):
-        await bench.take(b"[" * SMALL_BYTES * 2)
+        await bench.take(b"[" * READER_LIMITS.small_bytes * 2)
     assert gc.isenabled()

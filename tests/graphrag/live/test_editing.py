@@ -4,12 +4,13 @@ the editors concerned.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from datasources.types import Mutation
-from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions
+from graphrag.live import EditRefused, LiveGraphClosed, LiveOptions, members
 from graphrag.live.edits import (
     create_elements,
     create_sheet,
@@ -240,7 +241,7 @@ async def test_who_comes_back_gets_what_was_missed_also_when_the_clock_went_back
 
 
 async def test_who_was_away_for_too_long_has_to_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphrag.live.members.REMEMBERED", 3)
+    monkeypatch.setattr(members, "MEMBER_LIMITS", replace(members.MEMBER_LIMITS, remembered=3))
     async with a_bench() as bench:
         assert bench.live.join("bob", "0", bench.live.join("ann", "0").timestamp).is_complete
         done = [await bench.rename("b", str(i)) for i in range(6)]

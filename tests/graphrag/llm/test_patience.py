@@ -3,12 +3,13 @@
 import asyncio
 import threading
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from graphrag.agent.events import classify
-from graphrag.llm import errors
+from graphrag.llm import errors, sdk
 from graphrag.llm.base import Finished, LLMProvider, PromptRead, TextDelta
 from graphrag.llm.registry import AnswerTimeouts, RetryPolicy
 from tests.graphrag.llm.wire import (
@@ -70,7 +71,7 @@ async def test_an_answer_may_take_only_so_long_in_all() -> None:
 async def test_a_connection_left_open_after_the_end_does_not_hold_the_answer(
     api: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphrag.llm.sdk.TAIL_S", 0.1)
+    monkeypatch.setattr(sdk, "SDK_TIMEOUTS", replace(sdk.SDK_TIMEOUTS, tail_s=0.1))
     whole = (
         sse(delta(content="Hello"), delta("stop"), done=False)
         if api == "openai"
