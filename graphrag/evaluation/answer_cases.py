@@ -1,8 +1,8 @@
-"""Cases for measuring answers: questions with the facts of a right answer, and changes
-with their result.
+"""Cases for measuring answers: questions with the facts of a right answer, and changes with their
+expected result.
 
 A file of cases is TOML or JSON: a list `workflows`, each with a `file`, its `questions` and its
-`changes`. Nodes are named as in their workflow; see docs/retrieval.md for the fields.
+`changes`. Nodes are referred to by their names in the workflow; docs/retrieval.md lists the fields.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from graphrag.evaluation.workflows import NOTE_TYPE, node_name
 from graphrag.importers import UnreadableWorkflow, import_workflow
 from mock_data import load_text
 
-SAMPLE = "sample:"  # begins the name of a workflow that is packaged, in place of a file's
-STORED = "graph:"  # begins the key of a graph in the database of the settings
+SAMPLE = "sample:"  # prefix of the name of a packaged workflow
+STORED = "graph:"  # prefix of the key of a graph in the configured database
 
 Text = Annotated[str, Field(min_length=1)]
+# A text that the answer must contain; for a tuple, one of its texts.
 Fact = Text | tuple[Text, ...]
-"""A text that the answer must contain; of several, one."""
+# The names of the source and the target node of an edge.
 Pair = tuple[Text, Text]
-"""The names of the nodes that an edge leads from and to."""
 
 
 class _CaseModel(BaseModel):
@@ -44,9 +44,9 @@ class _CaseModel(BaseModel):
 class AskedQuestion(_CaseModel):
     """A question with the facts that its answer must, and must not, contain.
 
-    `counted` are the nodes whose number is asked for; that number is then a fact, too.
-    `connected` names two nodes of which the question asks whether an edge connects them: the
-    graph has the right answer.
+    `counted` are the nodes whose number the question asks for; the number is then a fact, too.
+    `connected` names two nodes if the question asks whether an edge connects them; the graph gives
+    the right answer.
     """
 
     ask: Text
@@ -67,18 +67,18 @@ class AskedQuestion(_CaseModel):
 
 
 class NewNode(_CaseModel):
-    """A node that a change should add. `name`: None where any will do."""
+    """A node that a change should add. A `name` of None means any name."""
 
     type: Text
     name: str | None = None
 
 
 class AskedChange(_CaseModel):
-    """A request for a change with what holds afterwards; all else stays as it was.
+    """A request for a change with its expected result; everything else must stay unchanged.
 
-    `set`: values by the names of nodes and the paths of fields (`data.name` renames).
-    `gone`: deleted nodes.
-    `edges` and `no_edges`: edges that exist or do not; `new`: nodes that are added.
+    `set`: values by the names of nodes and the paths of fields (`data.name` renames). `gone`:
+    deleted nodes. `edges` and `no_edges`: edges that must exist or not exist; `new`: nodes that are
+    added.
     """
 
     ask: Text
@@ -90,8 +90,8 @@ class AskedChange(_CaseModel):
 
 
 class WorkflowCases(_CaseModel):
-    """What is asked about one workflow: a `file` of the folder, a packaged one (`sample:nba.json`)
-    or a graph of the database (`graph:KEY`).
+    """The cases of one workflow: a `file` of the folder, a packaged one (`sample:nba.json`), or a
+    graph of the database (`graph:KEY`).
     """
 
     file: Text
@@ -105,8 +105,8 @@ class _CaseFile(_CaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A question or a change about a workflow. `id` is unique in its file, `digest` that
-    of its content.
+    """A question or a change about a workflow. `id` is unique in its file; `digest` is a hash of
+    the content.
     """
 
     id: str
@@ -125,8 +125,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGraph:
-    """The graph of a workflow, with its nodes by key and by name. A name may
-    stand for several nodes.
+    """The graph of a workflow, with nodes and edges by key. Several nodes may have the same
+    name.
     """
 
     graph: Graph
@@ -136,7 +136,7 @@ class CaseGraph:
 
     @property
     def content(self) -> Mutation:
-        """All of it, to be stored."""
+        """The whole graph as a mutation."""
         return Mutation(
             graph_key=self.graph.key,
             put_nodes=list(self.nodes.values()),
@@ -146,12 +146,12 @@ class CaseGraph:
 
     @property
     def named(self) -> NamedGraph:
-        """The graph as answers refer to it."""
+        """The graph by the names that answers use."""
         return NamedGraph.of(self.nodes.values(), self.edges.values())
 
     def keys(self, name: str) -> set[str]:
-        """Returns the keys of the nodes with this name or key; notes only where no other
-        node has it.
+        """Returns the keys of the nodes with this name or key; those of notes only if no other node
+        has it.
         """
         wanted = name.strip().casefold()
         keys = {
@@ -188,19 +188,20 @@ def read_cases(path: Path) -> list[Case]:
     if len({case.id for case in cases}) < len(cases):
         raise QueryFileError(file=str(path), reason="a workflow is listed twice")
     if not cases:
-        raise QueryFileError(file=str(path), reason="it holds neither a question nor a change")
+        raise QueryFileError(file=str(path), reason="it contains neither a question nor a change")
     return cases
 
 
 def _of_workflow(workflow: WorkflowCases) -> list[Case]:
+    """Returns the cases of a workflow, numbered by kind."""
     numbered: list[tuple[str, Sequence[AskedQuestion | AskedChange]]] = [
         ("q", workflow.questions),
         ("c", workflow.changes),
     ]
     return [
         Case(id=f"{workflow.file}#{letter}{number}", file=workflow.file, asked=asked)
-        for letter, of_kind in numbered
-        for number, asked in enumerate(of_kind, start=1)
+        for letter, requests in numbered
+        for number, asked in enumerate(requests, start=1)
     ]
 
 
@@ -217,7 +218,7 @@ async def load_stored(source: GraphDataSource, key: str) -> CaseGraph:
 
 
 def copy_graph(graph: CaseGraph, key: str, *, workspace: str | None = None) -> CaseGraph:
-    """Returns a graph under another key, and in another workspace where one is given."""
+    """Returns a copy of a graph under another key and, if given, in another workspace."""
     workspace = workspace or graph.graph.workspace
     return CaseGraph(
         graph=graph.graph.replace(key=key, workspace=workspace),
@@ -243,7 +244,7 @@ async def store_graph(
 
 
 def read_graph(file: str, folder: Path | None, *, workspace: str, graph_key: str) -> CaseGraph:
-    """Returns the graph of a workflow, read from the folder or from the packaged samples.
+    """Returns the graph of a workflow file in the folder, or of a packaged sample.
 
     Raises: QueryFileError.
     """

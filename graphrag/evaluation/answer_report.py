@@ -1,4 +1,4 @@
-"""Sums the results of cases up, reads and writes files of results, and compares two of them."""
+"""Summarises the results of cases, reads and writes files of results, and compares two of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MEASURES = ("rounds", "tool_calls", "malformed", "prompt", "completion", "second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSummary:
-    """The results of one way for questions or for changes: shares from 0 to 1,
-    means, and total cost.
+    """Summary of the results of one way (agent or baseline) for questions or changes: shares from 0
+    to 1, means, and total cost.
 
-    `invented_marked`: of the invented ones, those that people were told of.
+    `invented_marked` counts the invented answers that were marked as such to people.
     """
 
     way: Way
@@ -36,7 +36,7 @@ class AnswerSummary:
     invented_marked: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for a script."""
+        """Returns the summary as JSON for scripts."""
         low, high = self.right_interval
         return {
             "cases": self.cases,
@@ -51,7 +51,9 @@ class AnswerSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The agent's share of right results minus that of an earlier run, over the cases of both."""
+    """The difference of the agent's share of right results to an earlier run, over the cases of
+    both.
+    """
 
     cases: int
     difference: float
@@ -60,7 +62,7 @@ class Comparison:
     worse: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns it for a script."""
+        """Returns the comparison as JSON for scripts."""
         return {
             "cases": self.cases,
             "difference": round(self.difference, 4),
@@ -71,7 +73,7 @@ class Comparison:
 
 
 def summarize(rows: Sequence[AnswerRow]) -> list[AnswerSummary]:
-    """Returns the summaries of questions and changes, in each way that has results."""
+    """Returns the summaries of questions and changes for each way with results."""
     groups: list[tuple[Way, str, list[AnswerRow]]] = [
         (way, kind, [row for row in rows if row.way == way and row.kind == kind])
         for kind in ("question", "change")
@@ -98,12 +100,14 @@ def _summary(way: Way, kind: str, rows: Sequence[AnswerRow]) -> AnswerSummary:
 
 
 def compare(rows: Iterable[AnswerRow], earlier: Iterable[AnswerRow]) -> Comparison | None:
-    """Returns how the agent did against an earlier run; None where no case is in both."""
-    now, then = (_of_agent(run) for run in (rows, earlier))
-    both = sorted(now.keys() & then.keys())
+    """Compares the agent's results with an earlier run. Returns None if no case is in both."""
+    current, previous = (_of_agent(run) for run in (rows, earlier))
+    both = sorted(current.keys() & previous.keys())
     if not both:
         return None
-    changes = [(now[case].verdict == "right") - (then[case].verdict == "right") for case in both]
+    changes = [
+        (current[case].verdict == "right") - (previous[case].verdict == "right") for case in both
+    ]
     names = [case for case, _ in both]
     return Comparison(
         cases=len(both),
@@ -119,10 +123,10 @@ def _of_agent(rows: Iterable[AnswerRow]) -> dict[tuple[str, str], AnswerRow]:
 
 
 def read_rows(path: Path) -> list[AnswerRow]:
-    """Returns the results in a file of JSON lines, of each identity the last; none where there
-    is no file.
+    """Returns the results in a file of JSON lines, the last one of each identity; empty without a
+    file.
 
-    A last line that was not written to its end is left out. Raises: QueryFileError.
+    An incomplete last line is ignored. Raises: QueryFileError.
     """
     try:
         lines = path.read_bytes().split(b"\n")
@@ -146,16 +150,14 @@ def read_rows(path: Path) -> list[AnswerRow]:
 
 
 def append_row(path: Path, row: AnswerRow) -> None:
-    """Adds a result to a file; a line that was cut off before is removed
-    first. Raises: QueryFileError.
-    """
+    """Adds a result to a file, after removing an incomplete last line. Raises: QueryFileError."""
     try:
         with path.open("a+b") as file:
             file.seek(0)
-            held = file.read()
-            whole = held.rfind(b"\n") + 1
-            if whole < len(held):
-                file.truncate(whole)
+            content = file.read()
+            complete_bytes = content.rfind(b"\n") + 1
+            if complete_bytes < len(content):
+                file.truncate(complete_bytes)
             file.write(row.model_dump_json().encode() + b"\n")
     except OSError as exc:
         raise QueryFileError(file=str(path), reason=exc.strerror or str(exc)) from exc

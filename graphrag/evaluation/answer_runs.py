@@ -1,8 +1,8 @@
-"""Runs the agent, and a baseline, on cases: their answers are scored and what they cost is counted.
+"""Runs the agent and a baseline on cases, scores their answers, and measures their cost.
 
-The baseline is one call of the same model with the whole graph as JSON, and the write
-tools for a change. Every change runs on a copy of its graph; what is proposed is approved
-and the result compared.
+The baseline is one call of the same model with the whole graph as JSON and, for a change, the write
+tools. Every change runs on a copy of its graph; its proposals are approved and the resulting graph
+is compared.
 """
 
 from __future__ import annotations
@@ -45,12 +45,10 @@ from tools.write_tools.field_changes import json_document
 
 Way = Literal["agent", "baseline"]
 WAYS: Final[tuple[Way, ...]] = ("agent", "baseline")
-MAX_DECISIONS = 20  # proposals that are approved in one case
-MAX_ANSWER_CHARS = 8_000  # of an answer that is stored
+MAX_DECISIONS = 20  # approved proposals in one case
+MAX_ANSWER_CHARS = 8_000  # characters stored of an answer
+# Errors that would occur again and therefore count as results. Cases with other errors run again.
 FINAL_ERRORS = frozenset(("context_length", "content_filter", "request_refused"))
-"""Failures that a second try would meet again: they are results. Other cases that
-failed run again.
-"""
 
 _NOT_SENT = frozenset(("graphKey", "posX", "posY", "size", "handles", "typeVersion"))
 _QUESTION_PROMPT = "Answer the question from the workflow below alone, in a few sentences.\n\n"
@@ -60,11 +58,11 @@ _CHANGE_PROMPT = (
 
 
 class AnswerRow(BaseModel):
-    """The result of one case in one way. `malformed`: calls that could not be run as
-    they were written;
-    `marked`: the person was told that the answer claims what the graph does not have.
+    """The result of one case in one way.
 
-    Units: tokens; `cost_usd` None where nobody knows the price; seconds.
+    `malformed` counts calls refused because of their arguments. `marked`: the person was told that
+    the answer claims something that is not in the graph. Units: tokens; seconds; `cost_usd` is None
+    if the price is unknown.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -92,18 +90,20 @@ class AnswerRow(BaseModel):
 
     @property
     def is_final(self) -> bool:
-        """Whether the case has its result and does not run again."""
+        """Whether the case has a result and does not run again."""
         return self.error is None or self.error in FINAL_ERRORS
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What it is the result of: the same case, asked in the same way of the same model."""
+        """Identifies the case, the way and the model of a result."""
         return (self.case, self.digest, self.way, self.provider, self.model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSetting:
-    """What cases run with: a scratch database, the agent, and the same model for the baseline."""
+    """The environment of cases: a scratch database, the agent, and the same model for the
+    baseline.
+    """
 
     source: MutableGraphDataSource
     approvals: Approvals
@@ -119,13 +119,13 @@ class AnswerSetting:
     call_place: Callable[..., CallPlace]
 
     def identity(self, case: Case, way: Way) -> tuple[str, ...]:
-        """Returns the identity of the row that a case will have."""
+        """Returns the identity of the row of a case."""
         return (case.id, case.digest, way, self.provider.name, self.provider.model)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """What has come of a case so far."""
+    """The intermediate result of a case."""
 
     text: str = ""
     rounds: int = 0
@@ -146,10 +146,9 @@ async def run_cases(
     done: frozenset[tuple[str, ...]] = frozenset(),
     ways: Sequence[Way] = WAYS,
 ) -> AsyncGenerator[AnswerRow]:
-    """Yields the result of each case in each way, one after the other, but for those
-    that are `done`.
+    """Yields the result of each case in each way in order, except those with identities in `done`.
 
-    `graphs` are those of the cases' files. Raises: ValueError for a case that does not
+    `graphs` are the graphs of the files of the cases. Raises: ValueError for a case that does not
     fit its graph.
     """
     stored: set[str] = set()
@@ -171,7 +170,7 @@ async def _result(setting: AnswerSetting, case: Case, graph: CaseGraph, way: Way
     run = await (_ask_agent if way == "agent" else _ask_once)(setting, case, graph)
     seconds = time.monotonic() - began
     scored = await _scored(setting, case.asked, graph, run)
-    used = run.usage or llm.UsageReport()
+    usage = run.usage or llm.UsageReport()
     costs = [cost for cost in run.costs if cost is not None]
     return AnswerRow(
         case=case.id,
@@ -188,8 +187,8 @@ async def _result(setting: AnswerSetting, case: Case, graph: CaseGraph, way: Way
         tool_calls=run.calls,
         malformed=run.malformed,
         proposals=run.proposals,
-        prompt=used.prompt,
-        completion=used.completion,
+        prompt=usage.prompt,
+        completion=usage.completion,
         cost_usd=sum(costs) if len(costs) == len(run.costs) else None,
         seconds=round(seconds, 3),
         error=run.error,
@@ -213,7 +212,7 @@ async def _scored(
 
 
 async def _ask_agent(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
-    """Puts a case to the agent in a new conversation; what it proposes for a change is approved."""
+    """Asks the agent in a new conversation, and approves its proposals for a change."""
     run = _Run()
     key = graph.graph.key
     turn = setting.agent.run(None, key, case.asked.ask, setting.person, interactive=False)
@@ -226,7 +225,7 @@ async def _ask_agent(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _R
                 run.error = ending.fault.code
             if not isinstance(ending, events.ProposalPending):
                 break
-            if case.kind == "question":  # nothing is changed that nobody asked for
+            if case.kind == "question":  # proposals for a question are not approved
                 run.proposals += len(ending.approvals)
                 break
             run.proposals += 1
@@ -266,13 +265,13 @@ def _tokens(report: llm.UsageReport) -> llm.UsageReport:
 
 
 def _malformed(setting: AnswerSetting, thread_id: str) -> int:
-    """Returns how many calls of a conversation were refused as they were written."""
+    """Returns the number of tool calls refused because of their arguments."""
     calls = setting.call_log.of((setting.person.workspace,))
     return sum(call.thread_id == thread_id and call.refused is not None for call in calls)
 
 
 async def _ask_once(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Run:
-    """Puts a case to the model in one call, with the whole graph as JSON."""
+    """Asks the model in one call, with the whole graph as JSON."""
     run = _Run(rounds=1)
     key = graph.graph.key
     is_change = case.kind == "change"
@@ -302,19 +301,19 @@ async def _ask_once(setting: AnswerSetting, case: Case, graph: CaseGraph) -> _Ru
                     run.malformed += 1
     except ModelError as exc:
         run.error = events.classify(exc).code
-    for one in used:
-        run.usage = llm.add_usage(run.usage, one.tokens)
-        run.costs.append(one.cost_usd)
+    for call_usage in used:
+        run.usage = llm.add_usage(run.usage, call_usage.tokens)
+        run.costs.append(call_usage.cost_usd)
     run.calls = len(calls) + run.malformed
     if calls and is_change and run.error is None:
-        await _carry_out(setting, key, calls, run)
+        await _run_calls(setting, key, calls, run)
     return run
 
 
-async def _carry_out(
+async def _run_calls(
     setting: AnswerSetting, key: str, calls: Sequence[llm.ToolCall], run: _Run
 ) -> None:
-    """Runs the calls of the baseline and approves what they propose."""
+    """Runs the calls of the baseline and approves their proposals."""
     thread_id = f"baseline-{key}"
     place = setting.call_place(
         key,
@@ -325,9 +324,9 @@ async def _carry_out(
         model=setting.provider.model,
     )
     running = ToolCalls(setting.box, setting.approvals, log=setting.call_log)
-    answered = [one async for one in running.run(Requested(calls=calls), place)]
+    results = [result async for result in running.run(Requested(calls=calls), place)]
     run.malformed += _malformed(setting, thread_id)
-    approvals = [one.approval for one in answered if one.approval is not None]
+    approvals = [result.approval for result in results if result.approval is not None]
     run.proposals = len(approvals)
     await setting.approvals.decide_all(approvals, Approve(), setting.person)
 
@@ -338,7 +337,7 @@ def _write_tools(setting: AnswerSetting) -> list[llm.ToolSchema]:
 
 
 def graph_as_json(graph: CaseGraph) -> str:
-    """Returns a graph as JSON: its nodes without places and handles, and its edges."""
+    """Returns a graph as JSON: its nodes without positions and handles, and its edges."""
     return compact_json(
         {
             "name": graph.graph.name,
@@ -346,12 +345,12 @@ def graph_as_json(graph: CaseGraph) -> str:
                 kind: [
                     {
                         name: value
-                        for name, value in json_document(one).items()
+                        for name, value in json_document(document).items()
                         if name not in _NOT_SENT
                     }
-                    for one in of_kind.values()
+                    for document in documents.values()
                 ]
-                for kind, of_kind in (("nodes", graph.nodes), ("edges", graph.edges))
+                for kind, documents in (("nodes", graph.nodes), ("edges", graph.edges))
             },
         }
     )

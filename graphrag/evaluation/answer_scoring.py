@@ -1,7 +1,7 @@
-"""Scores the text of an answer against the facts of its case and the graph. Asks no model.
+"""Scores the text of an answer against the facts of its case and the graph, without a model.
 
-An answer is invented where it contains a fact that it must not, or claims an edge that the graph
-lacks: an arrow between two nodes, or "X leads to Y" where no path does.
+An answer counts as invented if it contains a forbidden fact, or claims an edge that the graph does
+not have: an arrow between two nodes, or "X leads to Y" without a path from X to Y.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AFFIRMS = re.compile(rf"^\W*{_YES}\b|\b{alternatives('connections', 'affirms')}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredAnswer:
-    """How good an answer is: `missing` facts, and what it `invented`."""
+    """The verdict on an answer, with its `missing` facts and its `invented` claims."""
 
     verdict: Verdict
     missing: tuple[str, ...] = ()
@@ -37,38 +37,40 @@ class ScoredAnswer:
 
 
 def score_answer(text: str, question: AskedQuestion, graph: CaseGraph) -> ScoredAnswer:
-    """Returns the verdict on an answer: right with all facts, partly with some, wrong with none
-    or without a text."""
+    """Returns the verdict on an answer: right with all facts, partly with some, wrong with none or
+    without text.
+    """
     plain = normalize(text)
     missing = [_shown(fact) for fact in question.facts if not has_fact(plain, fact, graph)]
     invented = [fact for fact in question.must_not if has_fact(plain, fact, graph)]
     invented += [f"{source} → {target}" for source, target in false_edges(text, graph.named)]
-    asked = len(question.facts)
+    expected = len(question.facts)
     if question.connected is not None:
-        asked += 1
-        says = _says_connected(text, question.connected, graph)
+        expected += 1
+        claim = _says_connected(text, question.connected, graph)
         pair = " → ".join(question.connected)
-        if says and not graph.has_edge(question.connected):
+        if claim and not graph.has_edge(question.connected):
             invented.append(pair)
-        elif says != graph.has_edge(question.connected):
+        elif claim != graph.has_edge(question.connected):
             missing.append(pair)
     if not plain:
         return ScoredAnswer(verdict="wrong", missing=tuple(missing))
     if invented:
         return ScoredAnswer(verdict="invented", missing=tuple(missing), invented=tuple(invented))
-    verdict = "right" if not missing else "partly" if len(missing) < asked else "wrong"
+    verdict = "right" if not missing else "partly" if len(missing) < expected else "wrong"
     return ScoredAnswer(verdict=verdict, missing=tuple(missing))
 
 
 def normalize(text: str) -> str:
-    """Returns a text in one case and one line, without quotes, emphasis, escapes and the braces of
-    references to nodes."""
+    """Returns a text in lower case and on one line, without quotes, emphasis, escapes and the
+    braces of node references.
+    """
     return _SPACE.sub(" ", _MARKUP.sub("", _REFERENCE.sub(r"\1", text))).casefold().strip()
 
 
 def has_fact(plain: str, fact: Fact, graph: CaseGraph | None = None) -> bool:
-    """Returns whether a normalized text contains a fact as whole words; a node's key stands
-    for its name.
+    """Returns whether a normalized text contains a fact as whole words. A node's key counts as its
+    name.
     """
     texts = [fact] if isinstance(fact, str) else list(fact)
     if graph is not None:
@@ -88,19 +90,21 @@ def _contains(plain: str, fact: str) -> bool:
 
 
 def _says_connected(text: str, pair: Pair, graph: CaseGraph) -> bool | None:
-    """Returns what an answer says of two nodes; an arrow from the first to the second is a yes."""
-    said = says_connected(text)
+    """Returns whether an answer says that two nodes are connected; None if it does not say. An
+    arrow from the first to the second counts as yes.
+    """
+    claim = says_connected(text)
     ends = [graph.keys(name) for name in pair]
     named = graph.named
-    drawn = ([named.keys[name] for name in arrow] for arrow in arrows(text, named))
-    is_drawn = any(source & ends[0] and target & ends[1] for source, target in drawn)
-    return True if said is None and is_drawn else said
+    drawn_arrows = ([named.keys[name] for name in arrow] for arrow in arrows(text, named))
+    is_drawn = any(source & ends[0] and target & ends[1] for source, target in drawn_arrows)
+    return True if claim is None and is_drawn else claim
 
 
 def says_connected(text: str) -> bool | None:
-    """Returns whether an answer says yes or no; None where it says neither.
+    """Returns whether an answer says yes (True) or no (False); None if it says neither.
 
-    The first sentence that says either decides.
+    The first sentence with either decides.
     """
     for sentence in re.split(r"[.!?](?:\s|$)|\n", fold(normalize_lines(text))):
         if _DENIES.search(sentence):

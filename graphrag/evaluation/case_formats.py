@@ -1,4 +1,4 @@
-"""Questions of a file of cases in the formats of other tools that measure answers.
+"""Writes questions of a file of cases in the formats of other evaluation tools.
 
 Sources: a test case of promptfoo has `description`, `vars`, `assert` (each with `type` and `value`)
 and `metadata` (https://promptfoo.dev/config-schema.json); a sample of Inspect has `input`,
@@ -19,9 +19,9 @@ _TEMPLATE = re.compile(r"\{[{%#]")
 
 
 def exportable(cases: Sequence[Case]) -> list[tuple[Case, AskedQuestion]]:
-    """Returns the questions whose answers texts alone can judge.
+    """Returns the questions whose answers can be judged by their text alone.
 
-    A change, and whether two nodes are connected, are judged by the graph.
+    Changes, and questions whether two nodes are connected, need the graph.
     """
     return [
         (case, case.asked)
@@ -33,7 +33,7 @@ def exportable(cases: Sequence[Case]) -> list[tuple[Case, AskedQuestion]]:
 
 
 def promptfoo_test(case: Case, question: AskedQuestion) -> dict[str, Any]:
-    """Returns a question as a test case of promptfoo: an assertion for each fact."""
+    """Returns a question as a promptfoo test case, with an assertion for each fact."""
     return {
         "description": case.id,
         "vars": {"question": question.ask},
@@ -48,16 +48,16 @@ def promptfoo_test(case: Case, question: AskedQuestion) -> dict[str, Any]:
 def inspect_sample(case: Case, question: AskedQuestion) -> dict[str, Any]:
     """Returns a question as a sample of Inspect.
 
-    The target of one fact is its alternatives, for the scorer `includes`; of several it is a text
-    for a grader.
+    With a single fact, the target is the list of its alternatives, for the scorer `includes`. With
+    several, it is a text for a grader.
     """
     facts = [_alternatives(fact) for fact in question.facts]
-    said = "; ".join(" or ".join(fact) for fact in facts)
+    required = "; ".join(" or ".join(fact) for fact in facts)
     forbidden = (
         f" It does not mention: {'; '.join(question.must_not)}." if question.must_not else ""
     )
     is_single = len(facts) == 1 and not question.must_not
-    mentions = f"The answer mentions all of: {said}." if facts else ""
+    mentions = f"The answer mentions all of: {required}." if facts else ""
     return {
         "id": case.id,
         "input": question.ask,
@@ -76,7 +76,7 @@ def _assertion(fact: Fact, *, negated: bool = False) -> dict[str, Any]:
     texts = _alternatives(fact)
     kind = "icontains-any"
     value = [_escaped(text) for text in texts]
-    if all(text.isdigit() for text in texts):  # 3 is not in 13
+    if all(text.isdigit() for text in texts):  # 3 must not match in 13
         kind = "regex"
         value = rf"\b({'|'.join(texts)})\b"
     return {"type": f"not-{kind}" if negated else kind, "value": value}
@@ -87,5 +87,5 @@ def _alternatives(fact: Fact) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Returns a text that promptfoo's templates leave as it is."""
+    """Returns a text that promptfoo's templates leave unchanged."""
     return f"{{% raw %}}{text}{{% endraw %}}" if _TEMPLATE.search(text) else text

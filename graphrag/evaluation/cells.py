@@ -1,8 +1,8 @@
-"""Measures how many of a node's values the text about it shows, by family of node types.
+"""Measures how many of a node's values appear in its text in contexts, by family of node types.
 
-The values are found apart from `tools.node_meaning`: every text and number in a node's data, but
-for what an editor stores for itself (ids, versions, copies of schemas) and the names of operators
-and types. A long value counts as shown where its beginning is.
+The values are collected independently of `tools.node_meaning`: every text and number in a node's
+data, except an editor's own data (ids, versions, copies of schemas) and the names of operators and
+types. A long value counts as shown if its beginning is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from graphrag.retrieval.context_rows import DATA_CHARS
 from tools.checks.checked_graph import NO_STEPS
 from tools.node_meaning import facts_of, write_facts
 
+# Characters of a value that are compared.
 BEGINNING_CHARS = 60
 
+# Families by the last part of a type's name; other types form the family `others`.
 FAMILIES: Final[Mapping[str, frozenset[str]]] = {
     "conditions": frozenset(("if", "filter", "switch")),
     "assignments": frozenset(("set", "change")),
@@ -89,8 +91,9 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = {
         )
     ),
 }
-"""Families by the last part of a type's name; other types are the family `others`."""
 
+# Names of fields that no question asks about, or whose values are written as words (units, kinds of
+# comparison).
 _STORED_BY_EDITOR: Final = frozenset(
     (
         *(
@@ -145,16 +148,15 @@ _STORED_BY_EDITOR: Final = frozenset(
         *("timeoutUnits", "pauseType", "field", "halt_if_compare", "forType", "forUnits", "queue"),
     )
 )
-"""Names of fields that no question is about, or that are written in words (units,
-kinds of comparison).
-"""
 
 _NO_LETTERS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellScores:
-    """Of one family: its nodes with values, their values, those shown, and nodes that show none."""
+    """The scores of one family: its nodes with values, their values, the values shown, and the
+    nodes without any value shown.
+    """
 
     family: str
     nodes: int
@@ -174,12 +176,12 @@ def family_of(node_type: str) -> str:
 
 
 def values_in(data: Any, name: str = "") -> Iterator[str]:
-    """Yields the texts and numbers of a node's data that a question may be about."""
+    """Yields the texts and numbers in a node's data that a question may ask for."""
     if isinstance(data, Mapping):
         pairs = cast(Mapping[str, Any], data)
-        compared = "value1" in pairs or "value2" in pairs
+        is_comparison = "value1" in pairs or "value2" in pairs
         for key, value in pairs.items():
-            if key not in _STORED_BY_EDITOR and not (compared and key == "operation"):
+            if key not in _STORED_BY_EDITOR and not (is_comparison and key == "operation"):
                 yield from values_in(value, key)
     elif isinstance(data, list | tuple):
         for item in cast(Sequence[Any], data):
@@ -189,8 +191,8 @@ def values_in(data: Any, name: str = "") -> Iterator[str]:
 
 
 def score_cells(nodes: Iterable[Node]) -> list[CellScores]:
-    """Returns how many values the contexts' cell of each node shows, by family, the
-    largest family first.
+    """Returns the number of values shown by the nodes' texts in contexts, by family, the largest
+    first.
     """
     counts: dict[str, list[int]] = {}
     for node in nodes:
@@ -198,25 +200,27 @@ def score_cells(nodes: Iterable[Node]) -> list[CellScores]:
             continue
         pairs = cast(Mapping[str, Any], node.data)
         data = {key: value for key, value in pairs.items() if key != "name"}
-        wanted = [
+        beginnings = [
             begin for value in values_in(data) if (begin := _letters(value)[:BEGINNING_CHARS])
         ]
-        if not wanted:
+        if not beginnings:
             continue
         cell = _letters(write_facts(facts_of(node), DATA_CHARS) or "")
-        shown = sum(value in cell for value in wanted)
+        shown = sum(value in cell for value in beginnings)
         count = counts.setdefault(family_of(node.type), [0, 0, 0, 0])
-        for place, number in enumerate((1, len(wanted), shown, shown == 0)):
+        for place, number in enumerate((1, len(beginnings), shown, shown == 0)):
             count[place] += number
     rows = [
-        CellScores(family=family, nodes=found[0], values=found[1], shown=found[2], silent=found[3])
-        for family, found in counts.items()
+        CellScores(family=family, nodes=count[0], values=count[1], shown=count[2], silent=count[3])
+        for family, count in counts.items()
     ]
     return sorted(rows, key=lambda row: -row.values)
 
 
 def read_workflow_nodes(folder: Path) -> tuple[list[Node], list[str]]:
-    """Returns the nodes of every workflow file in a folder, and why some files were left out."""
+    """Returns the nodes of every workflow file in a folder, and the reasons why files were
+    skipped.
+    """
     nodes: list[Node] = []
     left_out: list[str] = []
     for file in sorted(folder.glob("*.json")):

@@ -1,4 +1,6 @@
-"""Measures which facts of right answers the contexts of the questions show. Asks no model."""
+"""Measures which facts of right answers appear in the contexts of the questions, without a
+model.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tools.base import Role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextFacts:
-    """The facts of one question that its context shows. Units: tokens."""
+    """The facts of one question in its context. Units: tokens. `whole`: the context is the whole
+    graph.
+    """
 
     case: str
     facts: int
@@ -38,8 +42,8 @@ async def context_facts(
     role: Role,
     options: ContextOptions,
 ) -> AsyncGenerator[ContextFacts]:
-    """Yields the result of each question that has facts; the graphs are
-    stored. Raises: GraphNotFound.
+    """Yields the result of each question with facts. The graphs must be stored. Raises:
+    GraphNotFound.
     """
     for case in cases:
         facts = case.asked.shown_facts if isinstance(case.asked, AskedQuestion) else ()

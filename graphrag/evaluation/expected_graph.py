@@ -1,4 +1,4 @@
-"""Compares a graph after a change with the one that was asked for."""
+"""Compares a graph after a change with the expected one."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from graphrag.evaluation.answer_scoring import ScoredAnswer
 from graphrag.evaluation.workflows import node_name
 from tools.write_tools.field_changes import json_document, path_of, value_at
 
-_PLACES = frozenset(("posX", "posY", "size", "sheet"))  # where a node stands is not compared
+_PLACES = frozenset(("posX", "posY", "size", "sheet"))  # positions are not compared
 
 
 def check_change(graph: CaseGraph, change: AskedChange) -> None:
-    """Raises: ValueError for a change of a node that is not there, or that holds already."""
+    """Raises ValueError if a change names a missing node, or is fulfilled before it is made."""
     if not list(_expectations(graph, graph, change)):
         raise ValueError("it expects nothing")
 
 
 def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> ScoredAnswer:
-    """Returns the verdict on a change: right where the graph is as expected, partly where some
-    of it is.
+    """Returns the verdict on a change: right if the graph is as expected, partly if some of it is,
+    `invented` if other things changed too.
 
-    Where something else was changed too, it is `invented`. Raises: as `check_change`.
+    Raises: ValueError as `check_change`.
     """
     failed: list[str] = []
     count = 0
@@ -34,9 +34,11 @@ def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Sc
         count += 1
         if not holds:
             failed.append(what)
-    others = list(_other_changes(before, after, change))
-    if others:
-        return ScoredAnswer(verdict="invented", missing=tuple(failed), invented=tuple(others))
+    other_changes = list(_other_changes(before, after, change))
+    if other_changes:
+        return ScoredAnswer(
+            verdict="invented", missing=tuple(failed), invented=tuple(other_changes)
+        )
     verdict = "right" if not failed else "partly" if len(failed) < count else "wrong"
     return ScoredAnswer(verdict=verdict, missing=tuple(failed))
 
@@ -44,8 +46,9 @@ def score_change(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Sc
 def _expectations(
     before: CaseGraph, after: CaseGraph, change: AskedChange
 ) -> Iterator[tuple[str, bool]]:
-    """Yields each expectation in words and whether it holds. Raises: ValueError for one
-    that held before.
+    """Yields each expectation in words and whether it is fulfilled.
+
+    Raises: ValueError for one that was fulfilled before.
     """
     for what, was, holds in _states(before, after, change):
         if was:
@@ -56,7 +59,7 @@ def _expectations(
 def _states(
     before: CaseGraph, after: CaseGraph, change: AskedChange
 ) -> Iterator[tuple[str, bool, bool]]:
-    """Yields each expectation in words, whether it held before, and whether it holds now."""
+    """Yields each expectation in words, whether it was fulfilled before, and whether it is now."""
     for name, values in change.set.items():
         key = _key_of(before, name)
         for path, value in values.items():
@@ -85,8 +88,8 @@ def _key_of(graph: CaseGraph, name: str) -> str:
 
 
 def _has_edge(before: CaseGraph, after: CaseGraph, pair: Pair) -> bool:
-    """Returns whether the edge is there now; nodes are known by their names from before,
-    or new ones.
+    """Returns whether the edge exists now. Nodes are identified by their earlier name, new ones by
+    theirs.
     """
     sources, targets = ((before.keys(name) or after.keys(name)) for name in pair)
     return any(edge.source in sources and edge.target in targets for edge in after.edges.values())
@@ -96,15 +99,19 @@ def _value(node: Node | None, path: str) -> Any:
     return None if node is None else value_at(json_document(node), path_of(path))
 
 
-def _same(value: Any, wanted: Any) -> bool:
-    """Returns whether two values are the same; editors write many numbers and switches as texts."""
-    if isinstance(value, str | int | float) and isinstance(wanted, str | int | float):
-        return str(value).casefold().removeprefix("=") == str(wanted).casefold().removeprefix("=")
-    return value == wanted
+def _same(value: Any, expected: Any) -> bool:
+    """Returns whether two values are equal; numbers and booleans that editors write as texts are,
+    too.
+    """
+    if isinstance(value, str | int | float) and isinstance(expected, str | int | float):
+        return str(value).casefold().removeprefix("=") == str(expected).casefold().removeprefix("=")
+    return value == expected
 
 
 def _other_changes(before: CaseGraph, after: CaseGraph, change: AskedChange) -> Iterator[str]:
-    """Yields what is different and was not asked for. References to a renamed node follow it."""
+    """Yields the changes that were not requested. Updated references to a renamed node do not
+    count.
+    """
     gone = {_key_of(before, name) for name in change.gone}
     fields = {_key_of(before, name): values for name, values in change.set.items()}
     renames = {
@@ -127,8 +134,8 @@ def _other_changes(before: CaseGraph, after: CaseGraph, change: AskedChange) -> 
 def _is_as_expected(
     old: Node, new: Node, fields: Mapping[str, Any], renames: Mapping[str, str], gone: set[str]
 ) -> bool:
-    """Returns whether a node is as it was, but for the fields to set, references, and
-    where it stands.
+    """Returns whether a node is unchanged except for the fields to set, references and its
+    position.
     """
     documents = [json_document(node) for node in (old, new)]
     for document in documents:
@@ -142,14 +149,14 @@ def _is_as_expected(
             elif isinstance(holder, list) and last.isdigit() and int(last) < len(holder):  # pyright: ignore[reportUnknownArgumentType]
                 holder[int(last)] = None
         members = value_at(document, ("data", "members"))
-        if isinstance(members, list):  # a deleted node leaves its group
+        if isinstance(members, list):  # a deleted node is removed from its group
             document["data"]["members"] = [key for key in members if key not in gone]  # pyright: ignore[reportUnknownVariableType]
     before, after = (
         orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode() for document in documents
     )
-    for name, other in renames.items():
-        before = before.replace(name, other)
-        after = after.replace(name, other)
+    for old_name, new_name in renames.items():
+        before = before.replace(old_name, new_name)
+        after = after.replace(old_name, new_name)
     return before == after
 
 
@@ -159,7 +166,7 @@ def _other_edges(
     expected = [*change.edges, *change.no_edges]
     ends = [
         tuple(before.keys(name) or after.keys(name) for name in pair) for pair in expected
-    ]  # of each expected edge, the keys of its source and of its target
+    ]  # the keys of source and target, for each expected edge
     for key in before.edges.keys() ^ after.edges.keys():
         edge = before.edges.get(key) or after.edges[key]
         if {edge.source, edge.target} & gone and key in before.edges:

@@ -1,7 +1,7 @@
-"""Scores retrieval on knowledge graphs: recall of gold nodes, hits and reciprocal rank.
+"""Scores retrieval on knowledge graphs by recall of gold nodes, hits, and reciprocal rank.
 
-Only nodes that could answer are ranked: passages where a question wants passages, entities where
-it wants entities, and never those that the question itself gives.
+Only possible answers are ranked: passages if a question wants passages, entities if it wants
+entities, and never the topics of the question.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retrieves
 
 CUTS = Cuts(recall=(2, 5, 10), hits=(1, 5, 10), deep=(20, 50, 200), whole=(2, 5, 8, 10))
+# Number of nodes or edges in one write.
 BATCH = 5_000
 
 DENSE = "dense (vectors)"
@@ -27,16 +28,16 @@ HYBRID = "hybrid (fused)"
 HYBRID_PAGERANK = "hybrid + PageRank"
 ALONE = ", passages alone"
 
+# From single searches to the default: all searches fused, then PageRank over the edges.
 ABLATION: Mapping[str, RetrievalOptions] = {
     DENSE: RetrievalOptions(rank=RankOptions(weights={"vector": 1.0}, damping=0.0)),
     TEXT: RetrievalOptions(mode="text", rank=RankOptions(damping=0.0)),
     HYBRID: RetrievalOptions(rank=RankOptions(damping=0.0)),
     HYBRID_PAGERANK: RetrievalOptions(),
 }
-"""From one search alone to the default: all searches fused, then spread over the edges."""
 
+# The ways that are also scored on passages alone, if there are passages and a graph.
 WITHOUT_GRAPH = (DENSE, TEXT, HYBRID)
-"""The ways that are also scored on the passages alone, where there are passages and a graph."""
 
 
 async def load_knowledge(
@@ -46,18 +47,18 @@ async def load_knowledge(
     graph_key: str,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Mutation:
-    """Store and embed the graph of the knowledge; return what was stored."""
-    made = knowledge_graph.build_mutation(knowledge, graph_key)
+    """Stores and embeds the graph of the knowledge; returns its nodes and edges."""
+    mutation = knowledge_graph.build_mutation(knowledge, graph_key)
     await source.create_graph(Graph(key=graph_key, name="Knowledge", workspace=source.workspace))
-    for start in range(0, len(made.put_nodes), BATCH):
-        nodes: Sequence[Node] = made.put_nodes[start : start + BATCH]
+    for start in range(0, len(mutation.put_nodes), BATCH):
+        nodes: Sequence[Node] = mutation.put_nodes[start : start + BATCH]
         await source.apply(Mutation(graph_key=graph_key, put_nodes=nodes))
-    for start in range(0, len(made.put_edges), BATCH):
-        edges = made.put_edges[start : start + BATCH]
+    for start in range(0, len(mutation.put_edges), BATCH):
+        edges = mutation.put_edges[start : start + BATCH]
         await source.apply(Mutation(graph_key=graph_key, put_edges=edges))
     if embedder is not None:
         await embed_nodes(source, embedder, graph_keys=[graph_key], progress=progress)
-    return made
+    return mutation
 
 
 async def score_knowledge(
@@ -68,23 +69,23 @@ async def score_knowledge(
     *,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """Score one way of retrieving. Raises: QueryFileError when no question can be asked."""
-    asked = [_asked(question, graph_key) for question in questions]
-    wanted = sorted({key for one in asked for key in one.gold})
-    nodes = await retriever.source.get_nodes_by_key(graph_key, wanted)
+    """Scores one way of retrieving. Raises QueryFileError if no question can be asked."""
+    scored_questions = [_scored_question(question, graph_key) for question in questions]
+    gold_keys = sorted({key for question in scored_questions for key in question.gold})
+    nodes = await retriever.source.get_nodes_by_key(graph_key, gold_keys)
     return await score(
         retriever,
-        asked,
+        scored_questions,
         options,
         name_of=lambda node: node.key,
-        there={graph_key: {node.key for node in nodes}},
+        existing={graph_key: {node.key for node in nodes}},
         cuts=CUTS,
         nodes=(await retriever.source.get_stats(graph_key)).nodes,
         on_question=on_question,
     )
 
 
-def _asked(question: knowledge_graph.Question, graph_key: str) -> ScoredQuestion:
+def _scored_question(question: knowledge_graph.Question, graph_key: str) -> ScoredQuestion:
     if question.passages:
         gold = {knowledge_graph.passage_key(identity) for identity in question.passages}
     else:

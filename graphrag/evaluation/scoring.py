@@ -1,10 +1,8 @@
-"""Scores rankings: recall of what was wanted, hits, reciprocal rank, tokens of contexts;
-knows no file.
+"""Scores rankings by recall, hits, reciprocal rank, and tokens of contexts. Independent of files.
 
-How sure mean scores are is said by intervals of the bootstrap: the questions drawn again and again,
-with the same seed each time; and for which questions they hold by splits of them.
-Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), percentile intervals
-of 95 %.
+The uncertainty of a mean is a bootstrap interval over the questions, always with the same seed. How
+a mean depends on the kind of question is shown by splits. Source: Efron and Tibshirani, "An
+Introduction to the Bootstrap" (1993), percentile intervals of 95 %.
 """
 
 from __future__ import annotations
@@ -22,15 +20,17 @@ from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retrieves
 from graphrag.retrieval.turn_context import context_for
 
+# Minimum number of nodes in a scored ranking; a context has fewer.
 RANKED = 60
-"""Nodes asked for when a whole ranking is scored (a context holds fewer)."""
+# Resamples of a bootstrap interval.
 DRAWS = 1_000
+# Upper bounds, in nodes, of the groups of graphs in a split.
 SIZES = (20, 60, 1_000, 10_000)
 MAX_RELEVANT = 4
 
 
 class QueryFileError(Exception):
-    """The file of questions cannot be used; `reason` says what is wrong and where."""
+    """The file of questions cannot be used; `reason` gives the error and its place."""
 
     def __init__(self, *, file: str, reason: str) -> None:
         self.file = file
@@ -40,8 +40,10 @@ class QueryFileError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredQuestion:
-    """A question and the names of the nodes that answer it. Nodes of the type `beside` and the
-    `given` ones are not ranked. `lost` says why it is left out where none of these nodes exists.
+    """A question and the names of the nodes that answer it.
+
+    Nodes of type `beside` and `given` nodes are not ranked. `lost` is the reason for skipping the
+    question if no answer exists.
     """
 
     graph_key: str
@@ -54,8 +56,10 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """How many places count. `deep` are more cuts of recall, `whole` those at which all answers
-    must be found; both stand in the rows of `Scores` alone.
+    """The positions of a ranking up to which measures count answers.
+
+    `deep` are further cuts of recall, `whole` those at which all answers must be found; both are
+    only in the rows of `Scores`.
     """
 
     recall: Sequence[int]
@@ -65,12 +69,12 @@ class Cuts:
 
     @property
     def most(self) -> int:
-        """How many places have to be known."""
+        """The number of positions needed of a ranking."""
         return max(RANKED, *self.deep, *self.whole, 0)
 
     @property
     def shown(self) -> set[str]:
-        """The measures of a table."""
+        """The measures shown in tables."""
         return {
             *(f"recall@{cut}" for cut in self.recall),
             *(f"hits@{cut}" for cut in self.hits),
@@ -78,8 +82,9 @@ class Cuts:
         }
 
     def measures(self, ranking: Sequence[str], gold: Set[str]) -> dict[str, float]:
-        """Return recall, whether one was hit and whether all were found, each at its cuts, and the
-        first one's reciprocal rank."""
+        """Returns recall, hits and whether all answers were found, each at its cuts, and the
+        reciprocal rank of the first answer.
+        """
         first = next((i for i, name in enumerate(ranking, start=1) if name in gold), None)
         recall = (*self.recall, *self.deep)
         return {
@@ -92,8 +97,8 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredRow:
-    """What one question scored, by measure; how many nodes its graph has, and how
-    many answer it.
+    """The measures of one question, with the number of nodes in its graph and of nodes that answer
+    it.
     """
 
     measures: Mapping[str, float]
@@ -104,10 +109,10 @@ class ScoredRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """`means` over the questions, each from 0 to 1, by measure (`recall@5`, `mrr`).
+    """The `means` over the questions by measure (`recall@5`, `mrr`), each from 0 to 1.
 
-    `tokens` is the mean size of a context; `left_out` says what was not asked, and why. `rows` have
-    more measures than are shown.
+    `tokens` is the mean size of a context; `left_out` lists skipped questions with reasons. `rows`
+    have more measures than are shown.
     """
 
     means: Mapping[str, float]
@@ -120,7 +125,7 @@ class Scores:
         return len(self.rows)
 
     def certainty(self) -> dict[str, Any]:
-        """Return each measure with its interval, and all measures for parts of the questions."""
+        """Returns each measure with its interval, and all measures for groups of questions."""
         parts = splits(self.rows)
         every = _means(self.rows)
         return {
@@ -139,15 +144,15 @@ class Scores:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return between what the mean lies in 95 of 100 draws of as many values."""
-    found = np.asarray(values, dtype=np.float64)
-    draws = np.random.default_rng(0).integers(len(found), size=(DRAWS, len(found)))
-    low, high = np.percentile(found[draws].mean(axis=1), [2.5, 97.5]).tolist()
+    """Returns the 95 % bootstrap interval of the mean."""
+    samples = np.asarray(values, dtype=np.float64)
+    draws = np.random.default_rng(0).integers(len(samples), size=(DRAWS, len(samples)))
+    low, high = np.percentile(samples[draws].mean(axis=1), [2.5, 97.5]).tolist()
     return low, high
 
 
 def intervals(rows: Sequence[ScoredRow]) -> dict[str, tuple[float, float]]:
-    """Return the interval of each measure."""
+    """Returns the interval of each measure."""
     return (
         {name: interval([row.measures[name] for row in rows]) for name in rows[0].measures}
         if rows
@@ -156,18 +161,19 @@ def intervals(rows: Sequence[ScoredRow]) -> dict[str, tuple[float, float]]:
 
 
 def splits(rows: Sequence[ScoredRow]) -> dict[str, list[ScoredRow]]:
-    """Return the questions by size of graph, number of relevant nodes, language; none
-    of one group.
+    """Returns the questions by size of graph, number of relevant nodes, and language.
+
+    Omits a criterion by which all questions are in one group.
     """
     groups: dict[str, dict[str, list[ScoredRow]]] = {"graph": {}, "relevant": {}, "language": {}}
     for row in sorted(rows, key=lambda row: (row.nodes, row.relevant, row.language)):
-        most = next((size for size in SIZES if row.nodes <= size), None)
-        size = f"> {SIZES[-1]:,} nodes" if most is None else f"≤ {most:,} nodes"
-        many = row.relevant >= MAX_RELEVANT
+        bound = next((size for size in SIZES if row.nodes <= size), None)
+        size = f"> {SIZES[-1]:,} nodes" if bound is None else f"≤ {bound:,} nodes"
+        is_capped = row.relevant >= MAX_RELEVANT
         groups["graph"].setdefault(size, []).append(row)
-        groups["relevant"].setdefault(f"{min(row.relevant, MAX_RELEVANT)}{'+' * many}", []).append(
-            row
-        )
+        groups["relevant"].setdefault(
+            f"{min(row.relevant, MAX_RELEVANT)}{'+' * is_capped}", []
+        ).append(row)
         groups["language"].setdefault(row.language, []).append(row)
     return {
         f"{kind} {name}": group
@@ -193,43 +199,43 @@ async def score(
     options: RetrievalOptions,
     *,
     name_of: Callable[[Node], str],
-    there: Mapping[str, Set[str]],
+    existing: Mapping[str, Set[str]],
     cuts: Cuts,
     nodes: int | None = None,
     with_tokens: bool = False,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """Score one way of retrieving; `there` are the names of the nodes of each graph.
+    """Scores one way of retrieving. `there` are the names of the nodes of each graph, or some of
+    them; then `nodes` is their full number.
 
-    `nodes` is how many nodes the graph has, where `there` does not say all.
-
-    A question none of whose answers is there is left out; one that is missing beside others
-    was not found.
-    Raises: QueryFileError when no question is left.
+    A question without any existing answer is skipped. An answer that does not exist beside others
+    counts as not found. Raises QueryFileError if no question is left.
     """
     rows: list[ScoredRow] = []
     tokens: list[int] = []
     left_out: list[str] = []
-    for asked in questions:
+    for question in questions:
         on_question()
-        if there[asked.graph_key].isdisjoint(asked.gold):
-            left_out.append(asked.lost)
+        if existing[question.graph_key].isdisjoint(question.gold):
+            left_out.append(question.lost)
             continue
-        ranked = replace(options, max_nodes=cuts.most, exclude_types=(asked.beside,))
-        found = await retriever.retrieve(asked.graph_key, asked.text, ranked)
-        names = [name_of(scored.node) for scored in found.nodes]
-        measures = cuts.measures([name for name in names if name not in asked.given], asked.gold)
-        size = nodes or len(there[asked.graph_key])
-        language = language_of(asked.text)
+        ranked = replace(options, max_nodes=cuts.most, exclude_types=(question.beside,))
+        retrieved = await retriever.retrieve(question.graph_key, question.text, ranked)
+        names = [name_of(scored.node) for scored in retrieved.nodes]
+        measures = cuts.measures(
+            [name for name in names if name not in question.given], question.gold
+        )
+        size = nodes or len(existing[question.graph_key])
+        language = language_of(question.text)
         rows.append(
-            ScoredRow(measures=measures, nodes=size, relevant=len(asked.gold), language=language)
+            ScoredRow(measures=measures, nodes=size, relevant=len(question.gold), language=language)
         )
         if with_tokens:
-            shown = await retriever.retrieve(asked.graph_key, asked.text, options)
-            context = await context_for(retriever.source, shown, ContextOptions())
+            default_retrieval = await retriever.retrieve(question.graph_key, question.text, options)
+            context = await context_for(retriever.source, default_retrieval, ContextOptions())
             tokens.append(context.tokens)
     if not rows:
-        reason = left_out[0] if left_out else "there is none about what could be read"
+        reason = left_out[0] if left_out else "there is none about a workflow that could be read"
         raise QueryFileError(file="questions", reason=reason)
     return Scores(
         means={name: mean for name, mean in _means(rows).items() if name in cuts.shown},

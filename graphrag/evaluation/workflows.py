@@ -1,4 +1,6 @@
-"""Scores retrieval against annotated questions: recall, reciprocal rank, tokens per context."""
+"""Scores retrieval against annotated questions about workflows: recall, reciprocal rank, tokens per
+context.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,7 @@ CUTS = Cuts(recall=(5, 10))
 
 
 class AnnotatedQuery(BaseModel):
-    """One question, the file of the workflow it is about, and the names of the nodes
-    that answer it.
-    """
+    """A question, the file of its workflow, and the names of the nodes that answer it."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -35,12 +35,13 @@ class AnnotatedQuery(BaseModel):
     relevant: tuple[str, ...] = Field(min_length=1)
 
 
-def _weights(**used: float) -> RankOptions:
+def _weights(**weights: float) -> RankOptions:
     return RankOptions(
-        weights={name.replace("_", "-"): weight for name, weight in used.items()}, damping=0.0
+        weights={name.replace("_", "-"): weight for name, weight in weights.items()}, damping=0.0
     )
 
 
+# From single searches to full hybrid retrieval, to show the value of each part.
 ABLATION: Mapping[str, RetrievalOptions] = {
     "text (BM25, all words)": RetrievalOptions(mode="text", rank=_weights(text=1)),
     "text (BM25, names)": RetrievalOptions(mode="text", rank=_weights(name=1)),
@@ -51,11 +52,10 @@ ABLATION: Mapping[str, RetrievalOptions] = {
     "fused, not spread": RetrievalOptions(rank=RankOptions(damping=0.0)),
     "hybrid (default)": RetrievalOptions(),
 }
-"""What each part of hybrid retrieval is worth, from one search alone to all of it."""
 
 
 def read_queries(path: Path) -> list[AnnotatedQuery]:
-    """Read a JSON list of {workflow, query, relevant}. Raises: QueryFileError."""
+    """Reads a JSON list of {workflow, query, relevant}. Raises: QueryFileError."""
     try:
         queries = TypeAdapter(list[AnnotatedQuery]).validate_json(path.read_bytes())
     except ValidationError as exc:
@@ -67,7 +67,7 @@ def read_queries(path: Path) -> list[AnnotatedQuery]:
     except OSError as exc:
         raise QueryFileError(file=str(path), reason=exc.strerror or str(exc)) from exc
     if not queries:
-        raise QueryFileError(file=str(path), reason="it holds no question")
+        raise QueryFileError(file=str(path), reason="it contains no question")
     return queries
 
 
@@ -78,10 +78,10 @@ async def load_workflows(
     workflows: Path,
     on_graph: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, str], list[str]]:
-    """Import and embed every workflow that is asked about, without its notes.
+    """Imports and embeds every workflow in the questions, without its notes.
 
-    Returns the graph key of each workflow file, and why some were left out. A note beside nodes
-    is what the questions were made of, so it must not be among the answers.
+    Returns the graph key of each workflow file, and the reasons for skipped ones. The questions
+    were written from the notes beside nodes, so notes must not be among the answers.
     """
     graph_keys: dict[str, str] = {}
     left_out: list[str] = []
@@ -120,15 +120,15 @@ async def evaluate(
     *,
     on_question: Callable[[], None] = lambda: None,
 ) -> Scores:
-    """Score one way of retrieving; nodes are known by what they were called in their workflow.
+    """Scores one way of retrieving; nodes are identified by their names in the workflow.
 
-    Raises: QueryFileError when no question can be asked.
+    Raises QueryFileError if no question can be asked.
     """
     if not graph_keys:
         raise QueryFileError(
             file="questions", reason="none of the workflows they name could be imported"
         )
-    asked = [
+    questions = [
         ScoredQuestion(
             graph_key=graph_keys[query.workflow],
             text=query.query,
@@ -142,10 +142,10 @@ async def evaluate(
     nodes = {key: await retriever.source.get_nodes(key) for key in set(graph_keys.values())}
     return await score(
         retriever,
-        asked,
+        questions,
         options,
         name_of=node_name,
-        there={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
+        existing={key: {node_name(node) for node in of_graph} for key, of_graph in nodes.items()},
         cuts=CUTS,
         with_tokens=True,
         on_question=on_question,
@@ -153,7 +153,7 @@ async def evaluate(
 
 
 def node_name(node: Node) -> str:
-    """Return the name a node had where it came from, else its key."""
+    """Returns the name of a node in its data, otherwise its key."""
     name = (
         cast(Mapping[str, Any], node.data).get("name") if isinstance(node.data, Mapping) else None
     )

@@ -1,7 +1,7 @@
 """Reads knowledge graphs (passages, entities, facts) and questions about them. No I/O.
 
-A new format is a module with a reader, and one entry in `FORMATS`. From
-outside: `knowledge_graph`, too.
+A new format is a module with a reader, and one entry in `FORMATS`. Other packages also import
+`knowledge_graph`.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from graphrag.evaluation.formats.knowledge_graph import Knowledge, UnreadableKno
 from graphrag.evaluation.formats.openie import read_openie
 from graphrag.evaluation.formats.triples import read_triples
 
+# The format whose files may contain the questions; other formats have a separate file of questions.
 NATIVE = "knowledge"
-"""The format whose files may hold their questions; those of others are in a file of their own."""
 
+# Readers: `read(raw, file, questions, questions_file)` raises UnreadableKnowledge.
 FORMATS: Mapping[str, Callable[[bytes, str, bytes, str], Knowledge]] = {
     NATIVE: read_native,
     "openie": read_openie,
     "triples": read_triples,
 }
-"""Readers: `read(raw, file, questions, questions_file)` raises UnreadableKnowledge."""
 
 
 def read_knowledge(
     form: str, raw: bytes, file: str, questions: bytes | None = None, questions_file: str = ""
 ) -> Knowledge:
-    """Return the knowledge with at least one question about it. Raises: UnreadableKnowledge."""
+    """Returns knowledge with at least one question. Raises: UnreadableKnowledge."""
     if questions is None and form != NATIVE:
         raise UnreadableKnowledge(
-            file=file, where="", reason="its questions are in a file of their own"
+            file=file, where="", reason="this format needs a separate file of questions"
         )
-    read = FORMATS[form](raw, file, b"[]" if questions is None else questions, questions_file)
-    if not read.questions:
+    knowledge = FORMATS[form](raw, file, b"[]" if questions is None else questions, questions_file)
+    if not knowledge.questions:
         raise UnreadableKnowledge(
-            file=questions_file or file, where="", reason="it holds no question"
+            file=questions_file or file, where="", reason="it contains no question"
         )
-    return read
+    return knowledge

@@ -1,9 +1,7 @@
-"""Knowledge as every reader returns it (passages, entities, facts, questions), and the graph
-made of it.
+"""The result of every reader (passages, entities, facts, questions), and the graph built from it.
 
-Passages and entities are nodes, mentions and facts are edges. The constraints of the fields are
-checked where this project's own format is read, one JSON document: other readers make these objects
-of what they checked themselves.
+Passages and entities become nodes, mentions and facts become edges. The constraints of the fields
+are checked only when this project's own format is read; other readers check their input themselves.
 """
 
 from __future__ import annotations
@@ -21,12 +19,13 @@ T = TypeVar("T")
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 PASSAGE, ENTITY = "passage", "entity"
 MENTIONS = "mentions"
+# A title shared by more passages than this identifies none of them.
 MAX_NAMESAKES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A text, and the names of the entities it mentions. `id` is unique among passages."""
+    """A text with the names of the entities that it mentions. `id` is unique among passages."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -38,7 +37,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity:
-    """A thing that facts are about; its name is its identity."""
+    """A subject or object of facts, identified by its name."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -56,9 +55,9 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A question and the nodes that answer it: passages by id, or entities by name, never both.
+    """A question and the nodes that answer it: either passages by id, or entities by name.
 
-    `topics` are entities that the question gives away, so that they are no answer.
+    `topics` are entities named in the question, which are no answers.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -71,9 +70,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """A knowledge graph. An entity that only a fact or a passage names needs no entry of its own.
+    """A knowledge graph. Entities named by facts or passages need no entry in `entities`.
 
-    `left_out` says what of the files was not used, and why.
+    `left_out` lists the parts of the files that were not used, with reasons.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -85,16 +84,17 @@ class Knowledge:
     left_out: tuple[str, ...] = ()
 
     def passages_alone(self) -> Self:
-        """Return what is left without a graph: what walking it is measured against."""
+        """Returns the passages without the graph, the baseline for graph walking."""
         texts = tuple(replace(passage, mentions=()) for passage in self.passages)
         return replace(self, passages=texts, entities=(), facts=())
 
 
 def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
-    """Return the nodes and edges; equal facts are one edge, a fact about itself is none.
+    """Returns the nodes and edges. Equal facts become one edge; a fact of an entity about itself
+    none.
 
-    A passage that mentions the title of another is joined to it as well: an entity in between would
-    be one step more.
+    A passage that mentions the title of another passage is connected to it directly, too: over an
+    entity it would be one step further.
     """
     nodes: dict[str, Node] = {}
     edges: dict[str, Edge] = {}
@@ -117,14 +117,14 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
         key = passage_key(passage.id)
         data = {"name": passage.title, "text": passage.text}
         nodes[key] = Node(key=key, graph_key=graph_key, type=PASSAGE, data=data)
-    for described in knowledge.entities:
-        entity(described.name, described.text)
-    titled = _by_title(knowledge.passages)
+    for declared in knowledge.entities:
+        entity(declared.name, declared.text)
+    passages_by_title = _by_title(knowledge.passages)
     for passage in knowledge.passages:
         key = passage_key(passage.id)
         for name in passage.mentions:
             join(key, entity(name), MENTIONS)
-            for other in titled.get(folded(name), ()):
+            for other in passages_by_title.get(folded(name), ()):
                 join(key, other, MENTIONS)
     for fact in knowledge.facts:
         join(entity(fact.subject), entity(fact.object), fact.relation)
@@ -134,16 +134,16 @@ def build_mutation(knowledge: Knowledge, graph_key: str) -> Mutation:
 
 
 def _by_title(passages: Sequence[Passage]) -> dict[str, list[str]]:
-    """Return the keys of passages by their titles; a title that many share names none of them."""
-    found: dict[str, list[str]] = {}
+    """Returns the keys of passages by title, without titles of more than MAX_NAMESAKES passages."""
+    by_title: dict[str, list[str]] = {}
     for passage in passages:
         if title := folded(passage.title):
-            found.setdefault(title, []).append(passage_key(passage.id))
-    return {title: keys for title, keys in found.items() if len(keys) <= MAX_NAMESAKES}
+            by_title.setdefault(title, []).append(passage_key(passage.id))
+    return {title: keys for title, keys in by_title.items() if len(keys) <= MAX_NAMESAKES}
 
 
 def folded(name: str) -> str:
-    """Return a name without case and punctuation, as two spellings of it share it."""
+    """Returns a name without case and punctuation, equal for different spellings of it."""
     return " ".join("".join(c if c.isalnum() else " " for c in name.casefold()).split())
 
 
@@ -162,7 +162,7 @@ def _digest(*parts: str) -> str:
 
 
 class UnreadableKnowledge(Exception):
-    """A file of knowledge or questions cannot be used; `where` is a line or a place in its JSON."""
+    """A file of knowledge or questions cannot be used; `where` is a line or a path in its JSON."""
 
     def __init__(self, *, file: str, where: str, reason: str) -> None:
         self.file = file
@@ -172,7 +172,7 @@ class UnreadableKnowledge(Exception):
 
 
 def decode(raw: bytes, file: str) -> str:
-    """Return a file's text. Raises: UnreadableKnowledge naming the line that is not UTF-8."""
+    """Returns the text of a file. Raises UnreadableKnowledge with the line that is not UTF-8."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
@@ -183,9 +183,7 @@ def decode(raw: bytes, file: str) -> str:
 
 
 def parse_json(text: str, shape: TypeAdapter[T], file: str, where: str = "") -> T:
-    """Return a document of the shape. Raises: UnreadableKnowledge naming the first thing
-    that is wrong.
-    """
+    """Returns a parsed document. Raises UnreadableKnowledge with the first error."""
     try:
         return shape.validate_json(text)
     except ValidationError as exc:
@@ -196,8 +194,8 @@ def parse_json(text: str, shape: TypeAdapter[T], file: str, where: str = "") -> 
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that hold something, with their numbers from 1."""
-    # Not splitlines(): a name may hold a separator of Unicode, which is no line's end here.
+    """Yields the lines that are not blank, with their numbers from 1."""
+    # Not splitlines(): a name may contain a Unicode line separator, which ends no line here.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             yield number, line.rstrip("\r")
@@ -208,7 +206,7 @@ _QUESTIONS = TypeAdapter(tuple[Question, ...])
 
 
 def read_native(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
-    """Read a document; questions may stand in it, in a file of their own, or in both.
+    """Reads a document. Questions may be in it, in a separate file, or in both.
 
     Raises: UnreadableKnowledge.
     """
@@ -224,7 +222,7 @@ def read_native(raw: bytes, file: str, questions: bytes, questions_file: str) ->
 def _check_questions(questions: Iterable[Question], file: str, prefix: str) -> None:
     for i, question in enumerate(questions):
         if bool(question.passages) == bool(question.answers):
-            reason = "a question names either the passages or the answers that it wants"
+            reason = "a question must have either passages or answers"
             raise UnreadableKnowledge(file=file, where=f"{prefix}{i}", reason=reason)
 
 
@@ -232,6 +230,6 @@ def _check_unique(names: Iterable[str], file: str, section: str, field: str) -> 
     seen: dict[str, int] = {}
     for i, name in enumerate(names):
         if name in seen:
-            reason = f"the {field} {name!r} is that of {section}.{seen[name]} already"
+            reason = f"the {field} {name!r} is already used by {section}.{seen[name]}"
             raise UnreadableKnowledge(file=file, where=f"{section}.{i}", reason=reason)
         seen[name] = i

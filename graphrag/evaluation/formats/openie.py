@@ -1,9 +1,9 @@
-"""OpenIE outputs: passages with the entities and triples that a model read in them.
+"""OpenIE outputs: passages with the entities and triples that a model extracted from them.
 
 The layout is that of HippoRAG's `openie_results_*.json`: `docs` of `passage` (or `title` and
-`text`), `extracted_entities` and `extracted_triples`. A model writes one name in several ways, so
-spellings that differ in case and punctuation alone are one entity, called as it was first.
-Source: Gutiérrez et al., "HippoRAG" (NeurIPS 2024) and its repository.
+`text`), `extracted_entities` and `extracted_triples`. Models spell names inconsistently, so names
+that differ only in case and punctuation are one entity, under its first spelling. Source: Gutiérrez
+et al., "HippoRAG" (NeurIPS 2024) and its repository.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _QUESTIONS = TypeAdapter(tuple[_OpenieQuestion, ...])
 
 
 def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
-    """Read the outputs, and questions with the numbers (from 0) or titles of their gold passages.
+    """Reads the outputs, and questions with the numbers (from 0) or titles of their gold passages.
 
-    Triples that have not three parts are left out and counted: models write such.
+    Models write some triples without three parts, which are skipped and counted.
     Raises: UnreadableKnowledge.
     """
     documents = parse_json(decode(raw, file), _FILE, file).docs
@@ -65,25 +65,25 @@ def read_openie(raw: bytes, file: str, questions: bytes, questions_file: str) ->
     for number, document in enumerate(documents):
         title, text = _texts(document)
         triples = [_triple(value) for value in document.extracted_triples]
-        whole = [triple for triple in triples if triple is not None]
-        broken += len(triples) - len(whole)
-        named = [
+        valid = [triple for triple in triples if triple is not None]
+        broken += len(triples) - len(valid)
+        names = [
             *_names(document.extracted_entities),
-            *(end for s, _, o in whole for end in (s, o)),
+            *(end for s, _, o in valid for end in (s, o)),
         ]
-        mentions = _spelled((title, *named) if named else (), spellings)
+        mentions = _spelled((title, *names) if names else (), spellings)
         passages.append(Passage(id=str(number), title=title, text=text, mentions=mentions))
         facts += [
             Fact(subject=spellings[folded(s)], relation=r, object=spellings[folded(o)])
-            for s, r, o in whole
+            for s, r, o in valid
             if folded(s) and folded(o)
         ]
-    asked = parse_json(decode(questions, questions_file), _QUESTIONS, questions_file)
+    question_rows = parse_json(decode(questions, questions_file), _QUESTIONS, questions_file)
     left_out = (f"{file}: {broken:,} triples that have not three parts",) if broken else ()
     return Knowledge(
         passages=tuple(passages),
         facts=tuple(facts),
-        questions=_questions(asked, passages, questions_file),
+        questions=_questions(question_rows, passages, questions_file),
         left_out=left_out,
     )
 
@@ -107,34 +107,34 @@ def _names(values: Iterable[object]) -> list[str]:
 
 
 def _spelled(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]:
-    """Return each entity once, as it was first spelled; names without a letter or
-    digit are none.
+    """Returns each entity once, in its first spelling, without names that have no letter or
+    digit.
     """
-    found: dict[str, None] = {}
+    entities: dict[str, None] = {}
     for name in names:
         spelling = folded(name)
         if spelling:
-            found[spellings.setdefault(spelling, name)] = None
-    return tuple(found)
+            entities[spellings.setdefault(spelling, name)] = None
+    return tuple(entities)
 
 
 def _questions(
-    asked: Sequence[_OpenieQuestion], passages: Sequence[Passage], file: str
+    rows: Sequence[_OpenieQuestion], passages: Sequence[Passage], file: str
 ) -> tuple[Question, ...]:
-    titled: dict[str, list[str]] = {}
+    ids_by_title: dict[str, list[str]] = {}
     for passage in passages:
-        titled.setdefault(passage.title, []).append(passage.id)
-    made: list[Question] = []
-    for i, row in enumerate(asked):
+        ids_by_title.setdefault(passage.title, []).append(passage.id)
+    questions: list[Question] = []
+    for i, row in enumerate(rows):
         gold: list[str] = []
-        for wanted in row.gold_passages:
-            if isinstance(wanted, int):
-                ids = [str(wanted)] if 0 <= wanted < len(passages) else []
+        for reference in row.gold_passages:
+            if isinstance(reference, int):
+                ids = [str(reference)] if 0 <= reference < len(passages) else []
             else:
-                ids = titled.get(wanted.strip(), [])
+                ids = ids_by_title.get(reference.strip(), [])
             if not ids:
-                reason = f"there is no passage {wanted!r} among the {len(passages):,}"
+                reason = f"there is no passage {reference!r} among the {len(passages):,}"
                 raise UnreadableKnowledge(file=file, where=f"{i}.gold_passages", reason=reason)
             gold += ids
-        made.append(Question(text=row.question, passages=tuple(dict.fromkeys(gold))))
-    return tuple(made)
+        questions.append(Question(text=row.question, passages=tuple(dict.fromkeys(gold))))
+    return tuple(questions)

@@ -1,13 +1,12 @@
-"""Triple files: `subject|relation|object` lines (or tabs), and questions whose
-answers are entities.
+"""Triple files: lines of `subject|relation|object` (or with tabs), and questions whose answers are
+entities.
 
-Questions are written in three ways, recognised line by line: `question with
-[topic]<tab>answer|answer` (MetaQA); `question<tab>answer(answer/answer)<tab>topic#relation#entity…`
-(PathQuestion); and JSON, a list or one object a line, of `question`, `answers` and perhaps `topics`
-(`entities`), each a name or an object with `kb_id` and `text` (WebQSP).
-Source: Zhang et al., "Variational Reasoning for Question Answering with Knowledge Graph" (AAAI
-2018); Zhou et al., "An Interpretable Reasoning Network" (COLING 2018); Yih et al., "The Value of
-Semantic Parse Labeling" (ACL 2016).
+Three forms of questions are recognised, line by line: `question with [topic]<tab>answer|answer`
+(MetaQA); `question<tab>answer(answer/answer)<tab>topic#relation#entity…` (PathQuestion); and JSON,
+as a list or one object a line, with `question`, `answers` and optional `topics` (`entities`), each
+a name or an object with `kb_id` and `text` (WebQSP). Source: Zhang et al., "Variational Reasoning
+for Question Answering with Knowledge Graph" (AAAI 2018); Zhou et al., "An Interpretable Reasoning
+Network" (COLING 2018); Yih et al., "The Value of Semantic Parse Labeling" (ACL 2016).
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ from graphrag.evaluation.formats.knowledge_graph import (
     parse_json,
 )
 
+# Maximum number of facts in an entity's text. The text of a hub with thousands would no longer
+# describe it.
 MAX_ENTITY_FACTS = 50
-"""Facts written into an entity's text; a hub with thousands would say nothing of
-itself any more.
-"""
 
 _TOPIC = re.compile(r"\[([^\[\]]+)\]")
 _JSON_LIST = re.compile(r"\s*\[\s*\{")
@@ -60,27 +58,32 @@ _QUESTIONS = TypeAdapter(tuple[_EntityQuestion, ...])
 
 
 def read_triples(raw: bytes, file: str, questions: bytes, questions_file: str) -> Knowledge:
-    """Read facts and questions. An entity's text says the facts about it, so that a search
-    can find them.
+    """Reads facts and questions. The text of an entity lists its facts, so that searches find them.
 
-    Raises: UnreadableKnowledge naming the line.
+    Raises: UnreadableKnowledge with the line.
     """
     facts = tuple(_fact(number, line, file) for number, line in numbered_lines(decode(raw, file)))
     if not facts:
-        raise UnreadableKnowledge(file=file, where="", reason="it holds no subject|relation|object")
+        raise UnreadableKnowledge(
+            file=file, where="", reason="it contains no subject|relation|object"
+        )
     entities = _entities(facts)
     names = {entity.name for entity in entities}
     text = decode(questions, questions_file)
     file = questions_file
     if _JSON_LIST.match(text):
-        asked = [_of_json(question, names) for question in parse_json(text, _QUESTIONS, file)]
+        question_list = [
+            _of_json(question, names) for question in parse_json(text, _QUESTIONS, file)
+        ]
     else:
-        asked = [_of_line(number, line, file, names) for number, line in numbered_lines(text)]
-    return Knowledge(entities=entities, facts=facts, questions=tuple(asked))
+        question_list = [
+            _of_line(number, line, file, names) for number, line in numbered_lines(text)
+        ]
+    return Knowledge(entities=entities, facts=facts, questions=tuple(question_list))
 
 
 def _fact(number: int, line: str, file: str) -> Fact:
-    # Tabs may come in rows, to line columns up; a bar with nothing after it is a mistake.
+    # Several tabs may align columns; an empty part after a bar is an error.
     raw = re.split(r"\t+", line.strip()) if "\t" in line else line.split("|")
     parts = [part.strip() for part in raw]
     if len(parts) != 3 or not all(parts):
@@ -92,9 +95,9 @@ def _fact(number: int, line: str, file: str) -> Fact:
 def _entities(facts: Iterable[Fact]) -> tuple[Entity, ...]:
     lines: dict[str, list[str]] = {}
     for fact in facts:
-        of_subject = lines.setdefault(fact.subject, [])
-        if len(of_subject) < MAX_ENTITY_FACTS:
-            of_subject.append(f"{fact.relation} {fact.object}")
+        subject_lines = lines.setdefault(fact.subject, [])
+        if len(subject_lines) < MAX_ENTITY_FACTS:
+            subject_lines.append(f"{fact.relation} {fact.object}")
         lines.setdefault(fact.object, [])
     return tuple(Entity(name=name, text="\n".join(texts)) for name, texts in lines.items())
 
@@ -112,17 +115,17 @@ def _of_line(number: int, line: str, file: str, names: Set[str]) -> Question:
     topics = tuple(_TOPIC.findall(question))
     if len(parts) == 3:  # the path to the answer starts at the topic
         topics = (parts[2].partition("#")[0],)
-        found = _in_brackets(answers)
+        answer_names = _in_brackets(answers)
     else:
         question = _TOPIC.sub(r"\1", question)
-        found = tuple(name.strip() for name in answers.split("|") if name.strip())
-    if not found:
+        answer_names = tuple(name.strip() for name in answers.split("|") if name.strip())
+    if not answer_names:
         raise UnreadableKnowledge(file=file, where=where, reason="it names no answer")
-    return Question(text=question, answers=found, topics=topics)
+    return Question(text=question, answers=answer_names, topics=topics)
 
 
 def _in_brackets(answers: str) -> tuple[str, ...]:
-    """Return the names of `name(name/name/)`. A name may hold brackets itself."""
+    """Returns the names in `name(name/name/)`. A name may contain brackets itself."""
     for cut in (i for i, c in enumerate(answers) if c == "("):
         name = answers[:cut]
         inside = answers[cut + 1 :]
@@ -131,20 +134,20 @@ def _in_brackets(answers: str) -> tuple[str, ...]:
     return (answers,)
 
 
-def _of_json(asked: _EntityQuestion, names: Set[str]) -> Question:
+def _of_json(parsed: _EntityQuestion, names: Set[str]) -> Question:
     return Question(
-        text=asked.question,
-        answers=_known(asked.answers, names),
-        topics=_known(asked.topics, names),
+        text=parsed.question,
+        answers=_fact_names(parsed.answers, names),
+        topics=_fact_names(parsed.topics, names),
     )
 
 
-def _known(values: tuple[str | _NamedEntity, ...], names: Set[str]) -> tuple[str, ...]:
-    """Return each entity by the name that a fact has for it: its id in the base, else its text."""
-    found: list[str] = []
+def _fact_names(values: tuple[str | _NamedEntity, ...], names: Set[str]) -> tuple[str, ...]:
+    """Returns the name of each entity in the facts: its id if a fact has it, otherwise its text."""
+    entity_names: list[str] = []
     for value in values:
         if isinstance(value, str):
-            found.append(value)
+            entity_names.append(value)
         else:
-            found.append(value.kb_id if value.kb_id in names else value.text or value.kb_id)
-    return tuple(dict.fromkeys(found))
+            entity_names.append(value.kb_id if value.kb_id in names else value.text or value.kb_id)
+    return tuple(dict.fromkeys(entity_names))

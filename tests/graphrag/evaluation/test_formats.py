@@ -229,7 +229,7 @@ def test_our_format_takes_questions_inside_and_beside() -> None:
         (b"a||c\n", b"q\ta", "kb.txt: line 1"),
         (b"a\tb\n", b"q\ta", "kb.txt: line 1"),
         (b"a|b|c\n\n\xff|b|c\n", b"q\ta", "kb.txt: line 3: it is not UTF-8"),
-        (b"\n \n", b"q\ta", "kb.txt: it holds no subject"),
+        (b"\n \n", b"q\ta", "kb.txt: it contains no subject"),
         (FACTS, b"q\tArlon\nno tab here\n", "q.txt: line 2: expected a question, a tab"),
         (FACTS, b"q\t|\n", "q.txt: line 1: it names no answer"),
         (FACTS, b'{"question": "q", "answers": []}', "q.txt: line 1, answers"),
@@ -239,7 +239,7 @@ def test_our_format_takes_questions_inside_and_beside() -> None:
             b'[{"question": "q", "answers": ["Arlon"]},\n {"answers": ["Arlon"]}]',
             "q.txt: 1.question",
         ),
-        (FACTS, b"", "q.txt: it holds no question"),
+        (FACTS, b"", "q.txt: it contains no question"),
     ],
 )
 def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None:
@@ -259,10 +259,10 @@ def test_a_bad_line_is_named(facts: bytes, questions: bytes, named: str) -> None
             {"questions": [{"question": "q", "passages": ["p1"], "answers": ["Arlon"]}]},
             "k.json: questions.0",
         ),
-        ({"questions": []}, "k.json: it holds no question"),
+        ({"questions": []}, "k.json: it contains no question"),
         (
             {"passages": DOCUMENT["passages"] * 2},
-            "k.json: passages.1: the id 'p1' is that of passages.0",
+            "k.json: passages.1: the id 'p1' is already used by passages.0",
         ),
         ({"entities": DOCUMENT["entities"] * 2}, "k.json: entities.1: the name 'Arlon'"),
     ],
@@ -287,7 +287,7 @@ def test_json_nested_too_deep_is_refused() -> None:
 
 @pytest.mark.parametrize("form", ["openie", "triples"])
 def test_formats_without_questions_of_their_own_need_some(form: Any) -> None:
-    with pytest.raises(UnreadableKnowledge, match="questions are in a file of their own"):
+    with pytest.raises(UnreadableKnowledge, match="needs a separate file of questions"):
         read_knowledge(form, FACTS, "kb.txt")
 
 

@@ -122,7 +122,7 @@ def test_questions_are_read_and_fields_nobody_needs_ignored(tmp_path: Path) -> N
         (b"", "Invalid JSON"),
         (b"\xff", "Invalid JSON"),
         (b"{}", "valid array"),
-        (b"[]", "it holds no question"),
+        (b"[]", "it contains no question"),
         (b'[{"workflow": "w", "query": "q"}]', "0.relevant: Field required"),
         (b'[{"workflow": "w", "query": "q", "relevant": []}]', "0.relevant"),
         (b'[{"workflow": "w", "query": "", "relevant": ["a"]}]', "0.query"),
