@@ -1,4 +1,4 @@
-"""Changes of a graph in memory: drafts, differences of fields, merging, and taking changes back.
+"""Changes of a graph in memory: drafts, differences of fields, merging, and undoing changes.
 
-From outside: every name of `field_diff`, `draft` and `change_set`. Nothing here knows a store.
+Independent of any store. Other packages import the names of `field_diff`, `draft` and `change_set`.
 """

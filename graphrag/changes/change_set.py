@@ -1,8 +1,7 @@
-"""Undoes what was done in one step: puts back what documents were before, over what they
-have become since.
+"""Undoes a change: restores the earlier values of documents on top of their later changes.
 
-A field that the change did not touch keeps its value. A later change that rests on what would be
-undone is a conflict; then nothing is undone.
+Fields that the change did not touch keep their values. A later change that depends on the undone
+one is a conflict; then nothing is undone.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ _MODELS: Mapping[Kind, type[Document]] = {
     "graph": Graph,
 }
 _POSITION = ("posX", "posY")
+# Fields of a graph that every save writes.
 _OF_THE_STORE = ("revision", "lastUpdatedTime")
-"""Fields of a graph that every save writes."""
 
 
 class FieldEdit(Protocol):
-    """A change within one document."""
+    """A change in one document."""
 
     @property
     def name(self) -> str:
-        """What it changed, as `data.name`."""
+        """The path of the changed field, as `data.name`."""
         ...
 
     def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the document without the change; None where the place was changed since."""
+        """Returns the document without the change, None if the field was changed since."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentEdit:
-    """One document before and after a change, None where it was not there; or the
-    `fields` that changed.
+    """One document before and after a change, None if it did not exist; or only the changed
+    `fields`.
     """
 
     kind: Kind
@@ -60,7 +59,7 @@ class DocumentEdit:
 
 
 def edits_of(applied: Mutation, inverse: Mutation) -> list[DocumentEdit]:
-    """Return the changes of a mutation, given the mutation that took it back right after it."""
+    """Returns the changes of a mutation, given the inverse mutation made with it."""
     parts: list[tuple[Kind, Sequence[Any], Sequence[Any], Sequence[str]]] = [
         ("node", inverse.put_nodes, applied.put_nodes, inverse.delete_nodes),
         ("edge", inverse.put_edges, applied.put_edges, inverse.delete_edges),
@@ -68,12 +67,15 @@ def edits_of(applied: Mutation, inverse: Mutation) -> list[DocumentEdit]:
     ]
     edits: list[DocumentEdit] = []
     for kind, before, after, created in parts:
-        left = {document.key: document for document in after}
+        documents_after = {document.key: document for document in after}
         edits += [
-            DocumentEdit(kind=kind, key=d.key, before=d, after=left.get(d.key)) for d in before
+            DocumentEdit(kind=kind, key=d.key, before=d, after=documents_after.get(d.key))
+            for d in before
         ]
         edits += [
-            DocumentEdit(kind=kind, key=key, after=left[key]) for key in created if key in left
+            DocumentEdit(kind=kind, key=key, after=documents_after[key])
+            for key in created
+            if key in documents_after
         ]
     if inverse.graph is not None and applied.graph is not None:
         key = applied.graph.key
@@ -88,12 +90,11 @@ def invert(
     *,
     allow_moved: bool = False,
 ) -> list[str]:
-    """Undo on a draft what was done in one step; return the conflicts, as `node/KEY: data.name`.
+    """Undoes a change on a draft; returns the conflicts, as `node/KEY: data.name`.
 
-    With conflicts the draft is of no use any more. `types` are the workspace's own node types
-    by key, which are changed too. With `allow_moved` a created node that was only moved since
-    is deleted all the same. The draft must hold every document that is named, with all edges
-    of its nodes.
+    After a conflict the draft must be discarded. `types` are the workspace's own node types by key,
+    which are changed too. With `allow_moved` a created node is deleted even if it was moved since.
+    The draft must contain every document of the change, with all edges of its nodes.
     """
     documents = _Trial(draft, {} if types is None else types)
     sheets = draft.graph.sheets_list.keys()
@@ -104,7 +105,7 @@ def invert(
 
 
 class _Trial:
-    """How documents of each kind are read, put and deleted by key."""
+    """Functions that read, store and delete documents of each kind by key."""
 
     def __init__(self, draft: GraphDraft, types: MutableMapping[str, NodeTypeConfig]) -> None:
         self.edges_of = draft.edges_of
@@ -128,7 +129,7 @@ class _Trial:
 
 
 def _undo(edit: DocumentEdit, documents: _Trial, *, allow_moved: bool) -> Iterator[str]:
-    """Take back the change of one document; yield what is in the way."""
+    """Undoes the change of one document; yields conflicts."""
     now = documents.get[edit.kind](edit.key)
     before = edit.before
     after = edit.after
@@ -155,8 +156,12 @@ def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterat
     changes = edit.fields
     document = json_document(now)
     if edit.before is not None and edit.after is not None:
-        found = field_changes(json_document(edit.before), json_document(edit.after))
-        changes = [one for one in found if edit.kind != "graph" or one.path[0] not in _OF_THE_STORE]
+        differences = field_changes(json_document(edit.before), json_document(edit.after))
+        changes = [
+            change
+            for change in differences
+            if edit.kind != "graph" or change.path[0] not in _OF_THE_STORE
+        ]
     for change in changes:
         undone = change.undone(document)
         if undone is None:
@@ -170,7 +175,7 @@ def _undo_fields(edit: DocumentEdit, now: Document, documents: _Trial) -> Iterat
 
 
 def _misfits(draft: GraphDraft, sheets_before: Set[str]) -> Iterator[str]:
-    """Name the documents that do not fit the graph as the draft leaves it."""
+    """Yields the documents that are inconsistent with the changed graph."""
     changes = draft.changes()
     sheets = draft.graph.sheets_list
     for kind, documents in (("node", changes.nodes), ("edge", changes.edges)):

@@ -1,4 +1,4 @@
-"""Holds a graph in memory, and drafts of changes to it that nobody has seen yet."""
+"""A graph in memory, and drafts with changes that are not applied yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ D = TypeVar("D", bound=Document)
 
 @dataclass(slots=True, kw_only=True)
 class Changes:
-    """Documents as they become, by key; None: deleted. `graph` None: as it was."""
+    """The new versions of documents by key, None for a deletion. `graph` is None if it is
+    unchanged.
+    """
 
     nodes: dict[str, Node | None] = field(default_factory=dict[str, Node | None])
     edges: dict[str, Edge | None] = field(default_factory=dict[str, Edge | None])
@@ -24,7 +26,7 @@ class Changes:
         return bool(self.nodes or self.edges or self.graph is not None)
 
     def mutation(self, graph_key: str) -> Mutation:
-        """Return the batch of changes that a store takes."""
+        """Returns the changes as a mutation for a store."""
         return Mutation(
             graph_key=graph_key,
             put_nodes=[node for node in self.nodes.values() if node is not None],
@@ -35,26 +37,26 @@ class Changes:
         )
 
 
-def same_document(one: Document | None, other: Document | None) -> bool:
-    """Say whether two documents are stored alike: to Python 1 is True, and a default
-    equals no value.
+def same_document(first: Document | None, second: Document | None) -> bool:
+    """Returns whether two documents have the same stored form. Python's == does not tell 1 from
+    True, and a default value from a missing one.
     """
-    if one is other:
+    if first is second:
         return True
-    if one is None or other is None or one != other:
+    if first is None or second is None or first != second:
         return False
-    return one.to_json() == other.to_json()
+    return first.to_json() == second.to_json()
 
 
 def changed_documents(
     keys: Iterable[str], before: Callable[[str], D | None], after: Callable[[str], D | None]
 ) -> dict[str, D | None]:
-    """Return the documents of these keys that differ, as they are after."""
+    """Returns the new versions of those documents that differ."""
     return {key: after(key) for key in keys if not same_document(after(key), before(key))}
 
 
 class Readable(Protocol):
-    """A graph at one moment: the working copy or a draft upon it."""
+    """A graph at one moment: a working copy or a draft."""
 
     @property
     def graph(self) -> Graph: ...
@@ -64,7 +66,7 @@ class Readable(Protocol):
     def edge(self, key: str) -> Edge | None: ...
 
     def edges_of(self, node_key: str) -> list[Edge]:
-        """Return the edges that start or end at a node, by key."""
+        """Returns the edges from or to a node, ordered by key."""
         ...
 
     def iter_nodes(self) -> Iterator[Node]: ...
@@ -73,7 +75,7 @@ class Readable(Protocol):
 
 
 class LiveState:
-    """The nodes and edges of one graph, with which edges hang on which node."""
+    """The nodes and edges of one graph, with an index of edges by node."""
 
     __slots__ = ("_around", "edges", "graph", "nodes")
 
@@ -104,7 +106,7 @@ class LiveState:
         return iter(self.edges.values())
 
     def commit(self, changes: Changes) -> None:
-        """Carry the changes out."""
+        """Applies the changes."""
         if changes.graph is not None:
             self.graph = changes.graph
         for key, edge in changes.edges.items():
@@ -132,7 +134,7 @@ class LiveState:
 
 
 class GraphDraft:
-    """A graph with changes upon it that are not made yet; the graph below stays as it is."""
+    """A graph with changes that are not applied yet; the graph below stays unchanged."""
 
     __slots__ = ("_below", "_edges", "_graph", "_nodes")
 
@@ -153,13 +155,13 @@ class GraphDraft:
         return self._edges[key] if key in self._edges else self._below.edge(key)
 
     def edges_of(self, node_key: str) -> list[Edge]:
-        found = {
+        by_key = {
             edge.key: edge for edge in self._below.edges_of(node_key) if edge.key not in self._edges
         }
         for edge in self._edges.values():
             if edge is not None and node_key in (edge.source, edge.target):
-                found[edge.key] = edge
-        return [found[key] for key in sorted(found)]
+                by_key[edge.key] = edge
+        return [by_key[key] for key in sorted(by_key)]
 
     def iter_nodes(self) -> Iterator[Node]:
         yield from (node for node in self._below.iter_nodes() if node.key not in self._nodes)
@@ -176,12 +178,12 @@ class GraphDraft:
         self._edges[edge.key] = edge
 
     def delete_node(self, key: str) -> list[Edge]:
-        """Delete a node with its edges; return these."""
-        gone = self.edges_of(key)
-        for edge in gone:
+        """Deletes a node with its edges; returns the deleted edges."""
+        edges = self.edges_of(key)
+        for edge in edges:
             self._edges[edge.key] = None
         self._nodes[key] = None
-        return gone
+        return edges
 
     def delete_edge(self, key: str) -> None:
         self._edges[key] = None
@@ -190,15 +192,13 @@ class GraphDraft:
         self._graph = graph
 
     def add(self, changes: Changes) -> None:
-        """Lay further changes upon the draft."""
+        """Adds further changes to the draft."""
         self._nodes |= changes.nodes
         self._edges |= changes.edges
         self._graph = changes.graph or self._graph
 
     def changes(self) -> Changes:
-        """Return what differs from the graph below: what came and went within the
-        draft is left out.
-        """
+        """Returns the differences from the graph below."""
         return Changes(
             nodes=changed_documents(self._nodes, self._below.node, self.node),
             edges=changed_documents(self._edges, self._below.edge, self.edge),

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+# The value of a field that does not exist.
 MISSING: Final = object()
-"""Stands for the value of a field that is not there."""
 
 _DEPTH = 6
+# Levels of nesting; deeper fields are compared as a whole.
 _DEPTH_WITH_LISTS = 16
-"""Fields nested deeper are compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One field before and after; `MISSING` where it is not there."""
+    """One field before and after a change, `MISSING` where it does not exist."""
 
     path: tuple[str, ...]
     before: Any
@@ -27,9 +27,7 @@ class FieldChange:
         return ".".join(self.path)
 
     def undone(self, document: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the document with the value before; None where the value after is not
-        there any more.
-        """
+        """Returns the document with the old value, None if it no longer has the new value."""
         holder = _value(document, self.path[:-1])
         if not isinstance(holder, Mapping) or not same(_value(document, self.path), self.after):
             return None
@@ -39,9 +37,9 @@ class FieldChange:
 def field_changes(
     before: Mapping[str, Any], after: Mapping[str, Any], *, in_lists: bool = False
 ) -> tuple[FieldChange, ...]:
-    """Return every field in which two documents differ, in the order of their fields.
+    """Returns the fields in which two documents differ, in order.
 
-    With `in_lists` also lists of one length are compared item by item, each under its number.
+    With `in_lists`, lists of equal length are compared item by item, under their indexes.
     """
     return tuple(_differences(before, after, (), in_lists=in_lists))
 
@@ -62,29 +60,29 @@ def _differences(
         if len(items[0]) == len(items[1]):
             pairs = [(str(number), *pair) for number, pair in enumerate(zip(*items, strict=True))]
     if pairs is not None and len(path) < (_DEPTH_WITH_LISTS if in_lists else _DEPTH):
-        for key, one, other in pairs:
-            yield from _differences(one, other, (*path, key), in_lists=in_lists)
+        for key, old_value, new_value in pairs:
+            yield from _differences(old_value, new_value, (*path, key), in_lists=in_lists)
     elif not same(before, after):
         yield FieldChange(path=path, before=before, after=after)
 
 
-def same(one: Any, other: Any) -> bool:
-    """Say whether two JSON values are equal; unlike Python, true is not 1."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        left = cast(Mapping[str, Any], one)
-        right = cast(Mapping[str, Any], other)
+def same(first: Any, second: Any) -> bool:
+    """Returns whether two JSON values are equal; unlike in Python, true does not equal 1."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        left = cast(Mapping[str, Any], first)
+        right = cast(Mapping[str, Any], second)
         return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        mine = cast(Sequence[Any], one)
-        theirs = cast(Sequence[Any], other)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        mine = cast(Sequence[Any], first)
+        theirs = cast(Sequence[Any], second)
         return len(mine) == len(theirs) and all(map(same, mine, theirs))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    return isinstance(first, bool) == isinstance(second, bool) and first == second
 
 
 def merge(base: Any, ours: Any, theirs: Any) -> Any:
-    """Return a JSON value with the changes of both, ours where both changed it.
+    """Returns a JSON value with the changes of both sides; `ours` wins where both changed it.
 
-    `MISSING` stands for none, also in what is returned.
+    `MISSING` stands for a missing value, also as the result.
     """
     if same(theirs, base) or same(ours, theirs):
         return ours
@@ -95,11 +93,11 @@ def merge(base: Any, ours: Any, theirs: Any) -> Any:
     mine = cast(dict[str, Any], ours)
     other = cast(dict[str, Any], theirs)
     old = cast(dict[str, Any], base) if isinstance(base, dict) else {}
-    found = {
+    merged = {
         key: merge(old.get(key, MISSING), mine.get(key, MISSING), other.get(key, MISSING))
         for key in {**other, **mine}
     }
-    return {key: value for key, value in found.items() if value is not MISSING}
+    return {key: value for key, value in merged.items() if value is not MISSING}
 
 
 def _value(document: Any, path: tuple[str, ...]) -> Any:
@@ -111,7 +109,7 @@ def _value(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _with(document: Mapping[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """Return a copy with one field set, or removed when the value is MISSING."""
+    """Returns a copy with one field set, or removed if the value is MISSING."""
     head, *rest = path
     copy = dict(document)
     if rest:
