@@ -1,10 +1,10 @@
-"""Places of nodes on a canvas: whole graphs arranged, new nodes put in, crossings counted.
+"""Arranges the nodes of a graph on a canvas, places new nodes, and counts crossing edges.
 
-Pure: documents in, boxes out; knows no store and no server. A note or group is a box that holds the
-nodes inside it, and what serves a node from below (an agent's tools and models) stands under it.
-Units: the editor's pixels.
+Pure: takes documents and returns boxes; independent of stores and servers. A note or group is a box
+around the nodes inside it, and nodes that serve another from below (an agent's tools and models)
+are placed under it. Units: the editor's pixels.
 
-From outside: the names of `__all__`.
+Other packages import the names of `__all__`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The areas that nodes take, which note or group holds which node, and the edges between
-them that cross.
+"""The areas of nodes, the note or group that contains each node, and the number of crossing
+edges.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from datasources.types import Edge, Node
 from tools.checks.checked_graph import data_of
 
+# Distance between a node and the one before it; nodes side by side have half of it.
 GAP = 80
-"""Between a node and the one before it; nodes side by side keep half of it."""
 
+# Coordinates and sizes are clamped to this.
 LIMIT = 10_000_000
+# The types of nodes that may contain others.
 FRAMES = ("note", "group")
-"""The types of nodes that may hold others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An area: its left upper corner and its size."""
+    """An area: its top-left corner and its size."""
 
     x: float
     y: float
@@ -32,7 +33,7 @@ class Box:
 
     @classmethod
     def of(cls, node: Node) -> Box:
-        """Return a node's area. One stored out of all bounds must not overflow."""
+        """Returns a node's area, clamped so that extreme stored values do not overflow."""
         x, y = (min(max(float(value), -LIMIT / 2), LIMIT / 2) for value in (node.pos_x, node.pos_y))
         width, height = (min(max(float(v), 1), LIMIT) for v in (node.size.width, node.size.height))
         return cls(x, y, width, height)
@@ -50,17 +51,17 @@ class Box:
         return self.x + self.width / 2, self.y + self.height / 2
 
     def at(self, x: float, y: float) -> Box:
-        """Return an area of this size elsewhere."""
+        """Returns an area of the same size at another place."""
         return Box(x, y, self.width, self.height)
 
     def rounded(self) -> Box:
-        """Return this area in whole pixels, within bounds."""
+        """Returns the area in whole pixels, clamped."""
         x, y = (round(min(max(value, -LIMIT), LIMIT)) for value in (self.x, self.y))
         return Box(x, y, round(self.width), round(self.height))
 
     def around(self, others: Iterable[Box], pad: float) -> Box:
-        """Return this area, grown to the right and below until it holds the others with
-        room beside them.
+        """Returns the area, extended to the right and below until it contains the others with a
+        margin.
         """
         listed = list(others)
         right = max([self.right, *(other.right + pad for other in listed)])
@@ -69,7 +70,7 @@ class Box:
 
 
 class Boxes:
-    """The areas that are taken on one sheet; says whether another one still fits."""
+    """The occupied areas of one sheet."""
 
     def __init__(self, boxes: Iterable[Box] = ()) -> None:
         rows = [(box.x, box.y, box.right, box.bottom) for box in boxes]
@@ -82,66 +83,66 @@ class Boxes:
         return not bool(meets.any())
 
     def below(self) -> tuple[float, float]:
-        """Return where a row under everything begins."""
+        """Returns the start of a row below everything."""
         if not len(self._rows):
             return 0.0, 0.0
         return float(self._rows[:, 0].min()), float(self._rows[:, 3].max()) + GAP
 
 
 def is_frame(node: Node) -> bool:
-    """Say whether a node may hold others."""
+    """Returns whether a node may contain others."""
     return node.type in FRAMES
 
 
 def holders(nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Return the note or group that holds each node: its own group, else the smallest
+    """Returns the note or group that contains each node: its own group, or else the smallest frame
     around its middle.
 
-    A frame is held by a larger one that holds all of it.
+    A frame is contained in a larger one that surrounds it completely.
     """
-    found: dict[str, str] = {}
+    frame_of: dict[str, str] = {}
     for sheet in {node.sheet for node in nodes.values() if is_frame(node)}:
-        own = {key: node for key, node in nodes.items() if node.sheet == sheet}
-        found |= _held_on_sheet(own)
-    return {key: frame for key, frame in found.items() if key not in ancestors(frame, found)}
+        sheet_nodes = {key: node for key, node in nodes.items() if node.sheet == sheet}
+        frame_of |= _frames_on_sheet(sheet_nodes)
+    return {key: frame for key, frame in frame_of.items() if key not in ancestors(frame, frame_of)}
 
 
-def _held_on_sheet(nodes: Mapping[str, Node]) -> dict[str, str]:
+def _frames_on_sheet(nodes: Mapping[str, Node]) -> dict[str, str]:
     boxes = {key: Box.of(node) for key, node in nodes.items()}
     frames = [key for key, node in nodes.items() if is_frame(node)]
     frames.sort(key=lambda key: (boxes[key].width * boxes[key].height, key))
     order = {frame: number for number, frame in enumerate(frames)}
     rows = [(boxes[key].x, boxes[key].y, boxes[key].right, boxes[key].bottom) for key in frames]
     left, top, right, bottom = np.array(rows, dtype=np.float64).T
-    found: dict[str, str] = {}
+    frame_of: dict[str, str] = {}
     for key, node in nodes.items():
         group = data_of(node).get("group")
         box = boxes[key]
         if isinstance(group, str) and group in order and group != key:
-            found[key] = group
+            frame_of[key] = group
             continue
-        # a frame is held by a larger one, whole; a node by its middle
+        # a frame must lie completely in a larger one; of a node only the middle
         first = order.get(key, -1) + 1
         low, high = ((box.x, box.y), (box.right, box.bottom)) if first else (box.middle, box.middle)
         holds = (left <= low[0]) & (right >= high[0]) & (top <= low[1]) & (bottom >= high[1])
-        if (held := np.flatnonzero(holds[first:])).size:
-            found[key] = frames[first + int(held[0])]
-    return found
+        if (containing := np.flatnonzero(holds[first:])).size:
+            frame_of[key] = frames[first + int(containing[0])]
+    return frame_of
 
 
-def ancestors(key: str, held: Mapping[str, str]) -> Iterator[str]:
-    """Yield what holds a node, from inside to outside, after itself; a ring ends."""
+def ancestors(key: str, frame_of: Mapping[str, str]) -> Iterator[str]:
+    """Yields a node and then its frames from inside to outside. Ends at a cycle."""
     seen: set[str] = set()
     current: str | None = key
     while current is not None and current not in seen:
         seen.add(current)
         yield current
-        current = held.get(current)
+        current = frame_of.get(current)
 
 
 def crossings(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> int:
-    """Count the pairs of edges, drawn straight, that cross; those that share a
-    node do not count.
+    """Returns the number of pairs of edges that cross as straight lines; edges of a common node do
+    not count.
     """
     places = {key: number for number, key in enumerate(nodes)}
     lines: list[tuple[float, ...]] = []
@@ -164,7 +165,9 @@ def crossings(nodes: Mapping[str, Node], edges: Iterable[Edge]) -> int:
 
 
 def rises(source: Node, edge: Edge) -> bool:
-    """Say whether an edge leaves its source upwards: the source serves what stands above it."""
+    """Returns whether an edge leaves its source at the top, because the source serves the node
+    above it.
+    """
     group = source.handles.get("T")
     return group is not None and any(
         p.type == "out" and p.id == edge.source_handle for p in group.point
@@ -188,7 +191,7 @@ def _crossing_pairs(
     sheets = sheets[order]
     left = left[order]
     right = right[order]
-    # what begins further right is not met
+    # lines that begin further right cannot cross
     met: NDArray[np.int64] = left.searchsorted(right, side="right")
     count = 0
     for number in range(len(lines) - 1):
@@ -209,7 +212,7 @@ def _crossing_pairs(
 def _turn(
     a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return on which side of the line from a to b the point c lies, by its sign."""
+    """Returns the side of the line from a to b on which c lies, as a sign."""
     along = b - a
     aside = c - a
     return along[..., 0] * aside[..., 1] - along[..., 1] * aside[..., 0]

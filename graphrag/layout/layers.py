@@ -1,8 +1,8 @@
 """Puts connected items in layers along their edges, and orders each layer so that few edges cross.
 
-Layers are longest paths, once the edges that close a cycle are turned round; an edge over several
-layers keeps a lane free in each. Layers are ordered by the barycentre of their neighbours, back and
-forth, and the best order met is kept. Source: Sugiyama, Tagawa, Toda, "Methods for Visual
+Layers are longest paths, after edges that close a cycle were reversed. An edge over several layers
+has a free lane in each. Layers are ordered by the barycentre of their neighbours in alternating
+sweeps, and the best order is used. Source: Sugiyama, Tagawa, Toda, "Methods for Visual
 Understanding of Hierarchical System Structures", IEEE Trans. SMC 11(2), 1981.
 """
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 LAYER_GAP, ROW_GAP, LANE_GAP, ROW_LENGTH = 120, 60, 20, 1200
 _SWEEPS, _PULLS = 12, 4
+# With more lanes than this edges get none, because ordering them takes too long.
 _MAX_LANES = 20_000
-"""Where so many edges would need lanes, they get none: the order costs too much."""
 
 Link = tuple[str, str]
 Place = tuple[float, float]
@@ -28,10 +28,10 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """What is put in a layer: its size along and across the layers, and at what height
-    edges meet it.
+    """An item of a layer: its size along and across the layers, and the height at which edges meet
+    it.
 
-    `place` is where it stands now, along and across: the order people gave is kept where it can be.
+    `place` is its present position, along and across: the present order is kept where possible.
     """
 
     along: float
@@ -46,8 +46,8 @@ _LANE = Item(along=0, across=0, anchor=0, place=(0, 0))
 def in_layers(
     items: Mapping[str, Item], links: Collection[Link], row_length: float
 ) -> dict[str, Place]:
-    """Return where each item begins, along and across, from 0; parts that nothing joins
-    stand in rows.
+    """Returns the start of each item, along and across, from 0. Unconnected parts are placed in
+    rows.
     """
     import networkx as nx  # slow to import
 
@@ -55,28 +55,28 @@ def in_layers(
     ordered = sorted(items, key=lambda key: (items[key].place[::-1], key))
     graph.add_nodes_from(ordered)
     graph.add_edges_from(links)
-    found: dict[str, Place] = {}
+    starts: dict[str, Place] = {}
     start = row = bottom = 0.0
     parts = list(nx.weakly_connected_components(graph))
     part_of = {key: number for number, part in enumerate(parts) for key in part}
     links_of: list[list[Link]] = [[] for _ in parts]
     for link in sorted(links):
         links_of[part_of[link[0]]].append(link)
-    for part, own_links in zip(parts, links_of, strict=True):
-        own = {key: items[key] for key in sorted(part)}
-        spots = _laid_out(own, own_links)
+    for part, part_links in zip(parts, links_of, strict=True):
+        part_items = {key: items[key] for key in sorted(part)}
+        spots = _lay_out(part_items, part_links)
         length = max(along + items[key].along for key, (along, _) in spots.items())
         if start and start + length > row_length:
             start = 0.0
             row = bottom + LAYER_GAP
         top = min(across for _, across in spots.values()) - row
-        found |= {key: (along + start, across - top) for key, (along, across) in spots.items()}
+        starts |= {key: (along + start, across - top) for key, (along, across) in spots.items()}
         start += length + ROW_GAP
-        bottom = max([bottom, *(found[key][1] + items[key].across for key in part)])
-    return found
+        bottom = max([bottom, *(starts[key][1] + items[key].across for key in part)])
+    return starts
 
 
-def _laid_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Place]:
+def _lay_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Place]:
     import networkx as nx
 
     forward = _without_cycles(items, links)
@@ -86,20 +86,20 @@ def _laid_out(items: Mapping[str, Item], links: Sequence[Link]) -> dict[str, Pla
     before = nx.to_dict_of_lists(joined.reverse())
     behind = nx.to_dict_of_lists(joined)
     layers = _untangled(layers, before, behind)
-    every = {**items, **dict.fromkeys(lanes, _LANE)}
-    centres = _centres(layers, every, before, behind)
-    found: dict[str, Place] = {}
+    all_items = {**items, **dict.fromkeys(lanes, _LANE)}
+    centres = _centres(layers, all_items, before, behind)
+    starts: dict[str, Place] = {}
     along = 0.0
     for layer in layers:
-        own = [key for key in layer if key in items]
-        found |= {key: (along, centres[key] - items[key].anchor) for key in own}
-        along += max((items[key].along for key in own), default=0) + LAYER_GAP
-    return found
+        layer_items = [key for key in layer if key in items]
+        starts |= {key: (along, centres[key] - items[key].anchor) for key in layer_items}
+        along += max((items[key].along for key in layer_items), default=0) + LAYER_GAP
+    return starts
 
 
 def _without_cycles(items: Mapping[str, Item], links: Sequence[Link]) -> nx.DiGraph[str]:
-    """Turn round each edge that leads back to an item which a walk from the starts has
-    not left yet.
+    """Returns the graph with edges reversed that lead back to an item whose depth-first search is
+    not finished.
     """
     import networkx as nx
 
@@ -108,21 +108,21 @@ def _without_cycles(items: Mapping[str, Item], links: Sequence[Link]) -> nx.DiGr
     starts = sorted(items, key=lambda key: (key in entered, items[key].place[0], key))
     graph.add_nodes_from(starts)
     graph.add_edges_from(links)
-    done: set[str] = set()
+    finished: set[str] = set()
     forward: nx.DiGraph[str] = nx.DiGraph()
     forward.add_nodes_from(items)
-    for source, target, how in nx.dfs_labeled_edges(graph):
-        if how == "reverse":
-            done.add(target)
+    for source, target, kind in nx.dfs_labeled_edges(graph):
+        if kind == "reverse":
+            finished.add(target)
         elif source != target:
-            is_back = how == "nontree" and target not in done
+            is_back = kind == "nontree" and target not in finished
             forward.add_edge(*((target, source) if is_back else (source, target)))
     return forward
 
 
 def _levels(graph: nx.DiGraph[str]) -> dict[str, int]:
-    """Return each item's layer: behind all its sources; what begins stands right before what
-    it leads to.
+    """Returns the layer of each item: after all its sources. An item without sources is put
+    directly before its first target.
     """
     import networkx as nx
 
@@ -134,9 +134,7 @@ def _levels(graph: nx.DiGraph[str]) -> dict[str, int]:
 def _with_lanes(
     items: Mapping[str, Item], links: Sequence[Link], level: Mapping[str, int]
 ) -> tuple[list[list[str]], list[Link], list[str]]:
-    """Return the layers, the edges from each layer to the next, and what stands
-    in for long edges.
-    """
+    """Returns the layers, the edges between adjacent layers, and the placeholders of long edges."""
     layers: list[list[str]] = [[] for _ in range(max(level.values()) + 1)]
     for key in sorted(items, key=lambda key: (items[key].place[1], key)):
         layers[level[key]].append(key)
@@ -156,8 +154,8 @@ def _with_lanes(
 def _untangled(
     layers: list[list[str]], before: Mapping[str, list[str]], behind: Mapping[str, list[str]]
 ) -> list[list[str]]:
-    """Order each layer by where its neighbours stand: those before it, then those behind
-    it, in turn.
+    """Orders each layer by the positions of its neighbours, in the layers before and after
+    in turn.
     """
     rank = {key: float(place) for layer in layers for place, key in enumerate(layer)}
     best = [list(layer) for layer in layers]
@@ -186,8 +184,8 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 def _crossings(
     layers: Sequence[Sequence[str]], behind: Mapping[str, list[str]], rank: Mapping[str, float]
 ) -> int:
-    """Count the crossings of edges from each layer to the next: pairs that end in
-    the other order.
+    """Returns the number of crossings of edges between adjacent layers: pairs whose ends are in
+    reverse order.
     """
     count = 0
     for layer in layers:
@@ -206,8 +204,8 @@ def _centres(
     before: Mapping[str, list[str]],
     behind: Mapping[str, list[str]],
 ) -> dict[str, float]:
-    """Return the height at which edges meet each item: near its neighbours', in the order
-    of its layer.
+    """Returns the height at which edges meet each item: near its neighbours, in the order of its
+    layer.
     """
     centres: dict[str, float] = {}
     for layer in layers:
@@ -228,10 +226,10 @@ def _align_layer(
     centres: dict[str, float],
     around: Mapping[str, list[str]],
 ) -> None:
-    """Move a layer's items to the mean of their neighbours; those that would meet
-    share the difference.
+    """Moves the items of a layer to the mean of their neighbours; items that would overlap share
+    the difference.
 
-    The least sum of squared moves that keeps the order: pool adjacent violators.
+    Minimises the sum of squared moves in the given order: pool adjacent violators.
     """
     offsets = [0.0]
     for previous, key in pairwise(layer):
@@ -244,6 +242,6 @@ def _align_layer(
         while len(pools) > 1 and pools[-2][0] >= pools[-1][0]:
             (one, n), (other, m) = pools[-2:]
             pools[-2:] = [((one * n + other * m) / (n + m), n + m)]
-    wanted = [mean for mean, count in pools for _ in range(count)]
-    for key, shift, mean in zip(layer, offsets, wanted, strict=True):
+    positions = [mean for mean, count in pools for _ in range(count)]
+    for key, shift, mean in zip(layer, offsets, positions, strict=True):
         centres[key] = mean + shift

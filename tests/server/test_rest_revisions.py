@@ -174,5 +174,5 @@ async def test_what_would_take_many_seconds_is_refused_also_as_a_proposal_and_a_
         assert (await client.post("/api/graphs/many/tidy", json={"sheet": "0"})).status_code == 200
         action = {"type": "reorganize_layout", "payload": {"nodeKeys": ["a", "b"]}}
         asker = Person("ed", "editor", "default")
-        with pytest.raises(ProposalRefused, match="not arranged at once"):
+        with pytest.raises(ProposalRefused, match="cannot be arranged at once"):
             await approvals.propose(action, an_ask("many", asker))
