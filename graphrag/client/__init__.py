@@ -1,4 +1,4 @@
 """Clients of a running service.
 
-From outside: `rest`, `websocket`, `errors`.
+Other packages import `rest`, `websocket` and `errors`.
 """

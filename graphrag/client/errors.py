@@ -1,5 +1,5 @@
-"""What goes wrong between a client and the service; apart, so that naming it
-loads no HTTP client.
+"""Errors of clients of the service. In a module of their own, so that importing them loads no HTTP
+client.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from typing import Any
 
 
 class ServiceError(Exception):
-    """The service refused or failed. `code` and `retryable` are its own; `status` is HTTP's.
+    """The service refused a request or failed. `status` is the HTTP status; `code` and `retryable`
+    are those of the service.
 
-    `retry_after_s` is the pause that it asked for.
+    `retry_after_s` is the pause that the service requested.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class ServiceError(Exception):
 
 
 class ServiceUnreachable(Exception):
-    """Nothing answered at the address."""
+    """No service answers at the address."""
 
     def __init__(self, *, address: str, reason: str) -> None:
         self.address = address

@@ -1,6 +1,6 @@
-"""A client of the REST service: its JSON as dictionaries, typed errors, no retries.
+"""A client of the REST service, with JSON as dictionaries, typed errors, and no retries.
 
-What an answer holds is described in docs/openapi.json.
+docs/openapi.json describes the answers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from graphrag.client.errors import ServiceError, ServiceUnreachable
 __all__ = ["NodiusClient", "ServiceError", "ServiceUnreachable"]
 
 Json = dict[str, Any]
+# A turn may take as long as the service's own limit for a model's answer.
 TIMEOUT_S = 330.0
-"""A turn may take as long as the service lets a model answer."""
 
 
 class NodiusClient:
-    """One person's access to a service. Raises (every method): ServiceError, ServiceUnreachable.
+    """One person's access to a service. Every method raises ServiceError or ServiceUnreachable.
 
-    `workspace` narrows everything to one of the person's workspaces. A method takes the parts of an
-    endpoint's path behind `/api` (`get("graphs", key, "view")`), which may hold any characters, and
-    its query and body by their names on the wire; a field that is None is not sent.
+    `workspace` limits all requests to one of the person's workspaces. Methods take the parts of an
+    endpoint's path after `/api` (`get("graphs", key, "view")`), which may contain any characters,
+    and the query and body by their names in the API. Fields that are None are not sent.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class NodiusClient:
     async def send(
         self, method: str, *path: str, body: Json | bytes | None = None, **query: Any
     ) -> httpx2.Response:
-        """Return the answer as it is: of files, which are bytes both ways."""
-        raw = orjson.dumps(_given(body)) if isinstance(body, dict) else body
+        """Returns the raw response. The body may be bytes, for files."""
+        raw = orjson.dumps(_without_none(body)) if isinstance(body, dict) else body
         headers = {} if raw is None else {"Content-Type": "application/json"}
         address = "/".join(("/api", *(quote(part, safe="") for part in path)))
-        given = _given({"workspace": self._workspace, **query})
+        parameters = _without_none({"workspace": self._workspace, **query})
         try:
             answer = await self._http.request(
-                method, address, params=given, content=raw, headers=headers
+                method, address, params=parameters, content=raw, headers=headers
             )
         except httpx2.HTTPError as exc:
             raise ServiceUnreachable(
@@ -85,12 +85,12 @@ class NodiusClient:
         raise _refusal(answer)
 
 
-def _given(values: Mapping[str, Any]) -> Json:
+def _without_none(values: Mapping[str, Any]) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _document(answer: httpx2.Response) -> Json:
-    """Return the object of an answer. Raises: ServiceError (`malformed`) where it is none."""
+    """Returns the JSON object of a response. Raises: ServiceError (`malformed`)."""
     try:
         loaded: Any = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
@@ -115,7 +115,7 @@ def _refusal(answer: httpx2.Response) -> ServiceError:
             details=facts.get("details"),
             retry_after_s=retry_after_s,
         )
-    except (ServiceError, KeyError, TypeError):  # a proxy between the service and us answered
+    except (ServiceError, KeyError, TypeError):  # the answer came from a proxy
         return ServiceError(
             status=answer.status_code,
             code="unknown",

@@ -1,6 +1,6 @@
-"""A client of the service's WebSocket: turns as they happen, several at once on one connection.
+"""A client of the service's WebSocket: streams turns, several at once on one connection.
 
-Messages come as the protocol writes them; what is read here is only to which turn one belongs.
+Yields the messages of the protocol unchanged; only their `_id` is read, to assign them to a turn.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from graphrag.client.rest import ServiceError, ServiceUnreachable
 Message = dict[str, Any]
 ENDS = ("ai:complete", "ai:error")
 OPEN_S = 15.0
+# Maximum size of a message in bytes; a preview may contain much code.
 MAX_MESSAGE = 64 * 1024 * 1024
-"""Longest message that is taken: a preview may show much code. Units: bytes."""
 
 
 class StreamedTurn:
-    """A turn under way. Iterate over it up to its end; again for what
-    follows a decision elsewhere.
+    """A running turn. Iterate over it until its end, and again for its continuation after a
+    decision made elsewhere.
     """
 
     def __init__(self, stream: NodiusStream, id_: int) -> None:
@@ -36,9 +36,7 @@ class StreamedTurn:
         self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
 
     async def __aiter__(self) -> AsyncIterator[Message]:
-        """Yield messages; the last one is `ai:complete` or `ai:error`. Raises:
-        ServiceUnreachable.
-        """
+        """Yields messages; the last is `ai:complete` or `ai:error`. Raises: ServiceUnreachable."""
         while True:
             message = await self._messages.get()
             if message is None:
@@ -49,33 +47,32 @@ class StreamedTurn:
                 return
 
     async def interrupt(self) -> None:
-        """Have the turn stopped; it ends with `ai:complete`."""
+        """Stops the turn, which then ends with `ai:complete`."""
         await self._stream.send({"type": "ai:interrupt", "_id": self.id, "threadId": ""})
 
     def take(self, message: Message | None) -> None:
-        """Take a message of the turn; None: there will be none."""
+        """Adds a message of the turn; None if the connection ended."""
         self._messages.put_nowait(message)
 
 
 class NodiusStream:
-    """One connection. Use it as `async with`; with a token it signs in.
+    """One connection, used as `async with`. With a token it signs in.
 
-    Raises, on entering: ServiceUnreachable, ServiceError (`auth_error`) for a token
-    that is refused.
+    Raises ServiceUnreachable on entering, or ServiceError (`auth_error`) if the token is refused.
     """
 
     def __init__(self, address: str = "http://127.0.0.1:8426", *, token: str | None = None) -> None:
         self.address = websocket_address(address)
         self._token = token
         self._ids = itertools.count(1)
-        # A turn that nobody holds any more is read by nobody.
+        # Weak: messages of a turn that the caller dropped are ignored.
         self._turns: WeakValueDictionary[int, StreamedTurn] = WeakValueDictionary()
         self._connection: ClientConnection | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         try:
-            # A proxy of the environment would be asked for this computer's own addresses too.
+            # A proxy configured in the environment would be used for local addresses, too.
             self._connection = await connect(
                 self.address, proxy=None, open_timeout=OPEN_S, max_size=MAX_MESSAGE
             )
@@ -105,14 +102,17 @@ class NodiusStream:
         features: Sequence[str] | None = None,
         blocks: Sequence[Message] | None = None,
     ) -> StreamedTurn:
-        """Ask about a graph, in a new thread or an old one. `features`: what the caller can show
-        (`questions`); `blocks`: what the message points at, uses, creates or configures."""
+        """Asks about a graph, in a new thread or an existing one.
+
+        `features` are the optional messages that the caller can show (`questions`); `blocks` are
+        what the message refers to, uses, creates or configures.
+        """
         fields: Message = {"graphKey": graph_key, "message": message}
         fields |= {"threadId": thread_id, "features": features, "blocks": blocks}
         return await self._begin("ai:chat", {k: v for k, v in fields.items() if v is not None})
 
     async def answer(self, thread_id: str, response: str | bool) -> StreamedTurn:
-        """Answer the question that a thread waits with, and let it go on."""
+        """Answers the question that a thread is waiting for, and continues the thread."""
         return await self._begin("ai:answer", {"threadId": thread_id, "response": response})
 
     async def resume(
@@ -124,7 +124,9 @@ class NodiusStream:
         approval_id: str | None = None,
         edited_action: Mapping[str, Any] | None = None,
     ) -> StreamedTurn:
-        """Decide what a thread waits for, by default its oldest proposal, and let it go on."""
+        """Decides a proposal that a thread is waiting for, by default the oldest, and continues the
+        thread.
+        """
         fields: Message = {
             "threadId": thread_id,
             "approved": approved,
@@ -135,14 +137,14 @@ class NodiusStream:
         return await self._begin("ai:resume", {k: v for k, v in fields.items() if v is not None})
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message as it is. Raises: ServiceUnreachable."""
+        """Sends a message unchanged. Raises: ServiceUnreachable."""
         try:
             await self._open.send(orjson.dumps(message).decode())
         except ConnectionClosed:
             raise self.lost() from None
 
     def lost(self) -> ServiceUnreachable:
-        """Return the error that says how the connection ended."""
+        """Returns the error that describes how the connection ended."""
         code = self._open.close_code
         reason = self._open.close_reason
         return ServiceUnreachable(
@@ -175,7 +177,7 @@ class NodiusStream:
         return turn
 
     async def _read(self) -> None:
-        """Give each message to its turn until the connection ends."""
+        """Passes each message to its turn until the connection ends."""
         try:
             async for frame in self._open:
                 message = _message(frame)
@@ -192,9 +194,7 @@ class NodiusStream:
 
 
 def websocket_address(address: str) -> str:
-    """Return the WebSocket's address at a service: `http://host:port` becomes
-    `ws://host:port/ws`.
-    """
+    """Returns the WebSocket address of a service: `ws://host:port/ws` for `http://host:port`."""
     parts = urlsplit(address)
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path.rstrip("/")
