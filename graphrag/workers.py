@@ -152,15 +152,17 @@ def resident() -> int:
 class CollectionLimits:
     """When a process looks for cycles among all its objects.
 
-    Units: `every_s`, `check_s` and `latest_s` in seconds; `growth` in bytes; `passing_blocks` in
-    blocks of memory that Python has given out.
+    Units: `every_s`, `check_s` and `latest_s` in seconds; the others in blocks of memory that
+    Python has given out, of about 100 bytes each.
     """
 
     every_s: float = 3600.0
     check_s: float = 5.0
-    growth: int = 256 * 1024 * 1024
-    """By so much a process may grow before it looks."""
-    passing_blocks: int = 100_000
+    growth: int = 1_000_000
+    """By so many blocks a process may grow before it looks. The resident set would not do:
+    garbage leaves holes that the system does not get back, so each collection would wait for
+    more garbage than the last one."""
+    passing: int = 100_000
     """A process with so many blocks more than at the least of its last checks works on a
     whole graph."""
     checks_compared: int = 60
@@ -170,28 +172,31 @@ class CollectionLimits:
 
 
 async def collect_all_rarely(
-    limits: CollectionLimits = CollectionLimits(), memory: Callable[[], int] = resident
+    limits: CollectionLimits = CollectionLimits(),
+    given_out: Callable[[], int] = sys.getallocatedblocks,
 ) -> None:
-    """Collect garbage of all ages each hour, and sooner when the process has grown; until
-    cancelled.
+    """Collects garbage of all ages each hour, and sooner when the process has grown; until
+    cancelled. `given_out` returns the blocks of memory in use.
 
     A collection stops every thread for about .4 s a million objects, so it waits while a whole
     graph is worked on, but never for longer than `latest_s`.
     """
-    held = memory()
+    held = given_out()
     since = time.monotonic()
     due_since: float | None = None
     blocks = deque[int](maxlen=limits.checks_compared)
     while True:
         await asyncio.sleep(limits.check_s)
         now = time.monotonic()
-        blocks.append(sys.getallocatedblocks())
-        if due_since is None and (memory() - held > limits.growth or now - since > limits.every_s):
+        blocks.append(given_out())
+        has_grown = blocks[-1] - held > limits.growth
+        if due_since is None and (has_grown or now - since > limits.every_s):
             due_since = now
-        is_at_rest = blocks[-1] - min(blocks) < limits.passing_blocks
+        is_at_rest = blocks[-1] - min(blocks) < limits.passing
         if due_since is not None and (is_at_rest or now - due_since > limits.latest_s):
             gc.collect()
-            held = memory()
+            held = given_out()
+            blocks.clear()
             since = now
             due_since = None
 
