@@ -52,6 +52,26 @@ COMMANDS = {
         "import_files",
         "Import workflows; importing a file again merges it into its graph.",
     ),
+    "connect": ListedCommand(
+        "cli.connections",
+        "connect",
+        "Connect with a running n8n or Node-RED server and read its workflows; it is not written to.",
+    ),
+    "connections": ListedCommand(
+        "cli.connections",
+        "list_connections",
+        "List the connections with workflow servers, and how each graph stands.",
+    ),
+    "sync": ListedCommand(
+        "cli.connections",
+        "sync",
+        "Read what changed on connected servers into their graphs.",
+    ),
+    "disconnect": ListedCommand(
+        "cli.connections",
+        "disconnect",
+        "Remove a connection. Its graphs stay.",
+    ),
     "export": ListedCommand(
         "cli.export",
         "export",

@@ -48,6 +48,8 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "deleted_graph": ("graphKey", "deletedTime"),
     "trace": ("threadId", "graphKey", "time"),
     "deleted_content": (),
+    "connection": (),
+    "connection_link": ("connection", "graphKey"),
     "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""

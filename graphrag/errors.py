@@ -89,7 +89,8 @@ CODES, MEANINGS = _table(
         "busy",
         503,
         _LATER,
-        "DatabaseBusy SourceBusy ApprovalBusy ThreadBusy EditNotKept LiveElsewhere WorkersBusy ServerFull",
+        "DatabaseBusy SourceBusy ApprovalBusy ThreadBusy EditNotKept LiveElsewhere WorkersBusy ServerFull "
+        "ConnectionBusy",
     ),
     ("call_not_found", 404, _NONE_THERE, "CallNotFound"),
     ("capacity", 503, _LATER, "CallsFull"),
@@ -101,7 +102,7 @@ CODES, MEANINGS = _table(
         "ProposalWaits DiscussionFull NothingToResume NoQuestion AlreadyAnswered AutomationChanged "
         "AutomationRefused SessionRefused SessionPast TurnUnwanted AgentChanged ThreadOfOtherAgent "
         "ThreadWithoutAgent ThreadEnded DeliveryRefused CallEnded CallOpen LiveGraphClosed WebhookBusy "
-        "TooManyKeys",
+        "TooManyKeys ConnectionExists",
     ),
     ("content_filter", 422, {}, "ModelContentFiltered"),
     ("context_length", 413, {}, "ModelContextTooLong WindowTooSmall"),
@@ -111,7 +112,7 @@ CODES, MEANINGS = _table(
         403,
         {},
         "NotAllowed AutomationForbidden AgentBlocked CallerForbidden CallForbidden CallBlocked "
-        "ForeignPage RoleNeeded",
+        "ForeignPage RoleNeeded ConnectionForbidden",
     ),
     ("host_not_allowed", 422, {}, ""),
     (
@@ -127,7 +128,8 @@ CODES, MEANINGS = _table(
         "InvalidMutation BadUseValue InstructionError ProposalRefused CodemodRefused EmptyMessage "
         "ThreadOfOtherGraph AutomationInvalid AgentTryFailed AgentGraphUnknown CallerTooLate BlockRefused "
         "EditRefused TooMuchToArrange NotExportable PeriodError ScheduleError WrongResponse "
-        "MalformedArguments MalformedProposal KeyNotMade NodeTypesNotLive",
+        "MalformedArguments MalformedProposal KeyNotMade NodeTypesNotLive ConnectionRefused "
+        "EditorFault",
     ),
     ("invalid_agent", 422, _WRONG_USE, "InvalidAgent"),
     ("invalid_message", 422, {}, "WorkspaceUnclear"),
@@ -136,7 +138,7 @@ CODES, MEANINGS = _table(
         "network",
         502,
         _LATER,
-        "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable NotTried",
+        "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable NotTried EditorUnreachable",
     ),
     ("no_credit", 502, {}, "ModelNoCredit"),
     (
@@ -144,6 +146,7 @@ CODES, MEANINGS = _table(
         404,
         _NONE_THERE,
         "GraphNotFound ApprovalNotFound TypeNotFound NothingToUndo ThreadNotFound AutomationNotFound "
+        "ConnectionNotFound "
         "SessionNotFound AgentToolNotFound DeliveryNotFound EditNotFound ModelNotFound WebhookNotFound "
         "KeyNotFound",
     ),

@@ -1,0 +1,77 @@
+"""Errors of connections; the catalogues hold their sentences.
+
+WorkflowServerError
+├── ConnectionNotFound   no connection of this name in the workspace (name)
+├── ConnectionExists     the name is taken (name)
+├── ConnectionForbidden  the person's role does not allow it
+├── ConnectionBusy       another process synchronises it at this moment (name)
+├── ConnectionRefused    it cannot be made or used as it is; `code` names the sentence
+└── EditorFault          the server did not give what was asked; `code` names the sentence
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from graphrag.i18n import LocalizedError
+
+FaultCode = Literal[
+    "editor_unreachable",
+    "editor_timed_out",
+    "editor_certificate",
+    "editor_redirects",
+    "editor_private",
+    "editor_sign_in_page",
+    "editor_not_there",
+    "editor_key_refused",
+    "editor_right_missing",
+    "editor_locked_out",
+    "editor_needs_browser",
+    "editor_needs_key",
+    "editor_too_large",
+    "editor_unreadable",
+    "editor_status",
+]
+
+
+class WorkflowServerError(LocalizedError, fact_chars=500):
+    """Base of the errors that connections raise on purpose."""
+
+
+class ConnectionNotFound(WorkflowServerError): ...
+
+
+class ConnectionExists(WorkflowServerError): ...
+
+
+class ConnectionForbidden(WorkflowServerError): ...
+
+
+class ConnectionBusy(WorkflowServerError): ...
+
+
+class ConnectionRefused(WorkflowServerError):
+    """Raised with the code of a sentence and its facts."""
+
+    def __init__(self, code: str, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.code = code
+
+
+class EditorFault(WorkflowServerError):
+    """Raised where a server cannot be used, with the code of a sentence and its facts.
+
+    No fact and no message holds a key or a text that the server answered.
+    """
+
+    def __init__(self, code: FaultCode, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.code: FaultCode = code
+
+    @property
+    def is_about_key(self) -> bool:
+        """True where a second try with the same key could lock its owner out."""
+        return self.code in ("editor_key_refused", "editor_locked_out")
+
+
+class EditorUnreachable(EditorFault): ...

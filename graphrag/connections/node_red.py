@@ -1,0 +1,148 @@
+"""Reads the flows of a Node-RED server by its admin API.
+
+A server has one file of flows, which is one workflow here: its tabs become the sheets of one graph.
+Source: nodered.org/docs/api/admin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from graphrag.connections.editor import Discovery, RemoteDocument, RemoteWorkflow
+from graphrag.connections.errors import EditorFault
+from graphrag.connections.server_http import ServerAnswer, ServerHttp
+from graphrag.importers.json_values import Json, as_dict, as_list, as_text
+
+VERSION = {"Node-RED-API-Version": "v2"}
+"""Header by which the server adds the revision to its flows."""
+FLOWS = "flows"
+"""The id of a server's only workflow."""
+CLIENT_ID = "node-red-admin"
+LOCKED_OUT = "Too many login attempts"
+
+
+class NodeRedEditor:
+    """A Node-RED server. `key` is a token, or `NAME:PASSWORD` of a user; empty for an open server.
+
+    `name` is what the flows are called; `tabs` are patterns of the tabs that are read, none
+    means all.
+    """
+
+    def __init__(self, http: ServerHttp, key: str, *, name: str, tabs: Sequence[str] = ()) -> None:
+        self._http = http
+        self._key = key
+        self._name = name
+        self._tabs = tabs
+        self._token: str | None = None
+
+    async def discover(self) -> Discovery:
+        await self._flows()
+        answer = await self._get("/settings")
+        if answer.status in (401, 403):  # a token that may read the flows, and nothing else
+            return Discovery(version="", rights=("flows.read",), missing=("read",))
+        facts = as_dict(self._value(answer)) or {}
+        return Discovery(version=as_text(facts.get("version")) or "", rights=("read",))
+
+    async def workflows(self) -> list[RemoteWorkflow]:
+        """Returns the server's flows, none where it has not one tab or node yet."""
+        flows = await self._flows()
+        return [flows.workflow] if flows.document else []
+
+    async def read(self, workflow_id: str) -> RemoteDocument | None:
+        flows = await self._flows()
+        return flows if workflow_id == FLOWS and flows.document else None
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _flows(self) -> RemoteDocument:
+        content = as_dict(self._value(await self._get("/flows"))) or {}
+        entries = as_list(content.get("flows"))
+        if entries is None:
+            raise EditorFault("editor_not_there", address=self._http.address, server="Node-RED")
+        flows = [entry for each in entries if (entry := as_dict(each)) is not None]
+        chosen = _of_tabs(flows, self._tabs) if self._tabs else flows
+        labels = [as_text(each.get("label")) for each in chosen if each.get("type") == "tab"]
+        workflow = RemoteWorkflow(
+            workflow_id=FLOWS,
+            name=self._name,
+            tokens={"rev": as_text(content.get("rev")) or ""},
+            labels=tuple(filter(None, labels)),
+        )
+        return RemoteDocument(workflow=workflow, document=chosen)
+
+    async def _get(self, path: str) -> ServerAnswer:
+        if self._token is None:
+            self._token = await self._signed_in()
+        headers = {**VERSION, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
+        return await self._http.get(path, headers=headers)
+
+    async def _signed_in(self) -> str:
+        """Returns a token, "" for an open server. One try: the server locks out who repeats it."""
+        address = self._http.address
+        answer = await self._http.get("/auth/login")
+        if answer.is_html:
+            raise EditorFault("editor_sign_in_page", address=address)
+        if answer.status == 404:
+            raise EditorFault("editor_not_there", address=address, server="Node-RED")
+        way = as_dict(answer.value) or {}
+        user, colon, password = self._key.partition(":")
+        if not way:
+            return ""
+        if not self._key:
+            raise EditorFault("editor_needs_key", address=address)
+        if not colon:
+            return self._key
+        if way.get("type") != "credentials":
+            raise EditorFault("editor_needs_browser", address=address)
+        form = {"client_id": CLIENT_ID, "grant_type": "password", "scope": ""}
+        sent = await self._http.post_form(
+            "/auth/token", {**form, "username": user, "password": password}
+        )
+        token = as_text((as_dict(sent.value) or {}).get("access_token"))
+        if sent.status == 200 and token:
+            return token
+        said = as_text((as_dict(sent.value) or {}).get("error_description")) or sent.text
+        is_locked = LOCKED_OUT in said
+        code = "editor_locked_out" if is_locked else "editor_key_refused"
+        raise EditorFault(code, address=address)
+
+    def _value(self, answer: ServerAnswer) -> Any:
+        """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
+        address = self._http.address
+        if answer.status == 401:
+            code = "editor_key_refused" if self._key else "editor_needs_key"
+            raise EditorFault(code, address=address)
+        if answer.status == 403:
+            raise EditorFault("editor_right_missing", address=address, right="flows.read")
+        if answer.is_html:
+            raise EditorFault("editor_sign_in_page", address=address)
+        if answer.status == 404:
+            raise EditorFault("editor_not_there", address=address, server="Node-RED")
+        if answer.status != 200:
+            raise EditorFault("editor_status", address=address, status=str(answer.status))
+        if answer.value is None:
+            raise EditorFault("editor_unreadable", address=address)
+        return answer.value
+
+
+def _of_tabs(flows: Sequence[Json], patterns: Sequence[str]) -> list[Json]:
+    """Returns the entries of the tabs whose label matches, with the subflows and settings nodes,
+    which belong to no tab.
+    """
+    tabs = {
+        entry.get("id")
+        for entry in flows
+        if entry.get("type") == "tab"
+        and any(fnmatchcase(as_text(entry.get("label")) or "", pattern) for pattern in patterns)
+    }
+    subflows = {entry.get("id") for entry in flows if entry.get("type") == "subflow"}
+    kept = tabs | subflows
+    return [
+        entry
+        for entry in flows
+        if (entry.get("type") == "tab" and entry.get("id") in tabs)
+        or (entry.get("type") != "tab" and ("z" not in entry or entry.get("z") in kept))
+    ]

@@ -1,0 +1,140 @@
+"""Requests to a workflow server: one host, no redirects, bounded in time and bytes.
+
+Each way in which an address can be the wrong one has an error of its own, because a person who
+connects a server for the first time has to learn from it what to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import orjson
+
+from graphrag.connections.errors import EditorFault, EditorUnreachable
+from tools.http.addresses import AddressRefused, AddressRules
+from tools.http.checked_transport import CheckedTransport
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+REQUEST_S = 60.0
+CONNECT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAnswer:
+    """An answer of any status but a redirect. `value` is its JSON, None where it has none."""
+
+    status: int
+    value: Any = None
+    is_html: bool = False
+    text: str = ""
+
+
+def server_rules(address: str, *, allow_private: bool) -> AddressRules:
+    """Returns rules by which only the server itself is reached.
+
+    A private address, such as one of this computer, is reached where `allow_private`.
+    """
+    parts = urlsplit(address)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    host = parts.hostname or ""
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return AddressRules(only=(place,), allow=(place,) if allow_private else ())
+
+
+class ServerHttp:
+    """Sends the requests of one connection to the server at `address`."""
+
+    def __init__(
+        self,
+        address: str,
+        rules: AddressRules,
+        *,
+        headers: Mapping[str, str] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.address = address.rstrip("/")
+        self._client = httpx2.AsyncClient(
+            transport=CheckedTransport(rules, ssl_context=ssl_context),
+            headers={"accept": "application/json", **(headers or {})},
+            timeout=httpx2.Timeout(REQUEST_S, connect=CONNECT_S),
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    async def get(
+        self,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> ServerAnswer:
+        """Returns the answer to a GET. Raises: EditorFault."""
+        return await self._send("GET", path, headers=headers, params=params)
+
+    async def post_form(self, path: str, form: Mapping[str, str]) -> ServerAnswer:
+        """Returns the answer to a form; used to sign in only. Raises: EditorFault."""
+        return await self._send("POST", path, data=form)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _send(self, method: str, path: str, **parts: Any) -> ServerAnswer:
+        url = f"{self.address}{path}"
+        try:
+            async with (
+                asyncio.timeout(REQUEST_S),
+                self._client.stream(method, url, **parts) as response,
+            ):
+                if response.is_redirect:
+                    raise EditorFault("editor_redirects", address=self.address)
+                body = await self._bounded(response)
+        except AddressRefused:
+            raise EditorFault("editor_private", address=self.address) from None
+        except (TimeoutError, httpx2.TimeoutException):
+            raise EditorUnreachable(
+                "editor_timed_out", address=self.address, seconds=f"{REQUEST_S:g}"
+            ) from None
+        except (httpx2.TransportError, OSError) as exc:
+            if _is_certificate_fault(exc):
+                raise EditorFault("editor_certificate", address=self.address) from None
+            raise EditorUnreachable("editor_unreachable", address=self.address) from None
+        return await asyncio.to_thread(_parsed, response.status_code, body)
+
+    async def _bounded(self, response: httpx2.Response) -> bytes:
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ANSWER_BYTES:
+                raise EditorFault(
+                    "editor_too_large", address=self.address, limit=str(MAX_ANSWER_BYTES >> 20)
+                )
+        return bytes(body)
+
+
+def _is_certificate_fault(exc: BaseException) -> bool:
+    """Returns whether an error, or one that it came from, is about a certificate."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _parsed(status: int, body: bytes) -> ServerAnswer:
+    beginning = body.lstrip()[:200].lower()
+    try:
+        value = orjson.loads(body) if beginning else None
+    except orjson.JSONDecodeError:
+        return ServerAnswer(
+            status=status,
+            is_html=beginning.startswith((b"<!doctype", b"<html", b"<")),
+            text=body.decode(errors="replace"),
+        )
+    return ServerAnswer(status=status, value=value)

@@ -1,0 +1,266 @@
+"""Makes, lists, synchronises and removes the connections of one workspace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from datasources.base import Record, RecordStore
+from datasources.errors import BadDocument, RecordConflict
+from datasources.types import parse_document
+from graphrag.agent.thread_store import ThreadBusy
+from graphrag.agent.turn_lease import TurnLeases
+from graphrag.approvals import Approvals, Person
+from graphrag.connections.connection import (
+    CONNECTION_KIND,
+    Connection,
+    ConnectionLink,
+    EditorKind,
+)
+from graphrag.connections.editor import Editor
+from graphrag.connections.editors import OpenEditor, open_editor
+from graphrag.connections.errors import (
+    ConnectionBusy,
+    ConnectionExists,
+    ConnectionForbidden,
+    ConnectionNotFound,
+    ConnectionRefused,
+    EditorFault,
+)
+from graphrag.connections.key_store import KeyStore
+from graphrag.connections.pull import Links, Pull, PulledWorkflow
+from graphrag.leases import now_ms
+from graphrag.stored_records import change_record, delete_record, readable
+from tools.http.addresses import origin_of
+
+LEASE_PREFIX = "connection"
+MAX_CONNECTIONS = 100
+MAX_PATTERNS = 50
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewConnection:
+    """What a person says of a new connection. The key is in `key_variable` or `key`, or there is
+    none.
+    """
+
+    name: str
+    kind: EditorKind
+    address: str
+    key_variable: str | None = None
+    key: str | None = None
+    workflows: tuple[str, ...] = ()
+    allow_private: bool = False
+    certificate_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReport:
+    """The outcome of one synchronisation, one entry for each workflow."""
+
+    connection: Connection
+    workflows: tuple[PulledWorkflow, ...]
+
+
+def no_progress(_done: int, _total: int) -> None:
+    """Shows no progress."""
+
+
+class Connections:
+    """The connections of one workspace. `clock` gives milliseconds since 1970."""
+
+    def __init__(
+        self,
+        records: RecordStore,
+        approvals: Approvals,
+        keys: KeyStore,
+        *,
+        clock: Callable[[], int] = now_ms,
+        opens: OpenEditor = open_editor,
+    ) -> None:
+        self._records = records
+        self._approvals = approvals
+        self._keys = keys
+        self._clock = clock
+        self._opens = opens
+        self._leases = TurnLeases(records, prefix=LEASE_PREFIX)
+
+    async def list(self) -> list[Connection]:
+        """Returns the connections by name."""
+        records = await self._records.query(CONNECTION_KIND, {}, limit=MAX_CONNECTIONS)
+        return sorted(readable(records, _read), key=lambda connection: connection.key)
+
+    async def get(self, name: str) -> Connection:
+        """Raises: ConnectionNotFound, BadDocument."""
+        record = await self._records.get(CONNECTION_KIND, name)
+        if record is None:
+            raise ConnectionNotFound(name=name)
+        return _read(record)
+
+    async def links(self, connection: Connection) -> list[ConnectionLink]:
+        """Returns the links from the connection's workflows to graphs, by the workflow's name."""
+        links = await Links(self._records, connection).all()
+        return sorted(links.values(), key=lambda link: (link.name, link.workflow_id))
+
+    async def add(self, new: NewConnection, by: Person) -> Connection:
+        """Stores a connection once its server has answered with what the key allows.
+
+        One of the same name to the same server gets the new key and the new choice of workflows;
+        its links stay.
+
+        Raises: ConnectionForbidden, ConnectionRefused, ConnectionExists, EditorFault.
+        """
+        _require_admin(by)
+        _check(new)
+        stored = await self._records.get(CONNECTION_KIND, new.name)
+        if stored is not None and _server_of(_read(stored)) != (new.kind, _normal(new.address)):
+            raise ConnectionExists(name=new.name)
+        if len(await self.list()) >= MAX_CONNECTIONS:
+            raise ConnectionRefused("connections_full", limit=str(MAX_CONNECTIONS))
+        connection = Connection(
+            key=new.name,
+            workspace=by.workspace,
+            kind=new.kind,
+            address=_normal(new.address),
+            allow_private=new.allow_private,
+            key_variable=new.key_variable,
+            sealed_key=self._keys.seal(new.key) if new.key else None,
+            certificate_file=new.certificate_file,
+            workflows=new.workflows,
+            user_id=by.user_id,
+            role=by.role,
+            created_time=self._clock(),
+        )
+        async with self._opened(connection) as editor:
+            facts = await editor.discover()
+        connection = connection.model_copy(
+            update={
+                "server_version": facts.version,
+                "rights": facts.rights,
+                "missing_rights": facts.missing,
+            }
+        )
+        record = Record(kind=CONNECTION_KIND, key=connection.key, data=connection.to_document())
+        try:
+            await self._records.put(record, expected_version=stored.version if stored else None)
+        except RecordConflict:
+            raise ConnectionExists(name=new.name) from None
+        return connection
+
+    async def sync(
+        self, name: str, by: Person, progress: Callable[[int, int], None] = no_progress
+    ) -> SyncReport:
+        """Reads what changed on the server since the last time. `progress` is called with the
+        number of workflows done and the number of all.
+
+        Raises: ConnectionForbidden, ConnectionNotFound, ConnectionBusy, ConnectionRefused,
+        EditorFault.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        connection = await self.get(name)
+        if connection.is_key_refused:
+            raise EditorFault("editor_key_refused", address=connection.address)
+        try:
+            async with self._leases.held(name):
+                workflows = await self._pulled(connection, by, progress)
+        except ThreadBusy:
+            raise ConnectionBusy(name=name) from None
+        except EditorFault as fault:
+            await self._note(name, error=str(fault), is_key_refused=fault.is_about_key)
+            raise
+        connection = await self._note(name, error=None, is_key_refused=False)
+        return SyncReport(connection=connection, workflows=tuple(workflows))
+
+    async def remove(self, name: str, by: Person) -> None:
+        """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,
+        ConnectionNotFound.
+        """
+        _require_admin(by)
+        connection = await self.get(name)
+        await Links(self._records, connection).remove()
+        record = await self._records.get(CONNECTION_KIND, name)
+        if record is not None:
+            await delete_record(self._records, record)
+
+    async def _pulled(
+        self, connection: Connection, by: Person, progress: Callable[[int, int], None]
+    ) -> list[PulledWorkflow]:
+        async with self._opened(connection) as editor:
+            pull = Pull(
+                connection,
+                editor,
+                self._approvals,
+                Links(self._records, connection),
+                by,
+                now=self._clock(),
+                progress=progress,
+            )
+            return await pull.run()
+
+    @asynccontextmanager
+    async def _opened(self, connection: Connection) -> AsyncGenerator[Editor]:
+        async with aclosing(self._opens(connection, self._keys.key_of(connection))) as editor:
+            yield editor
+
+    async def _note(self, name: str, *, error: str | None, is_key_refused: bool) -> Connection:
+        """Stores when a connection was synchronised, or why it failed."""
+        now = self._clock()
+
+        def noted(record: Record | None) -> dict[str, object] | None:
+            if record is None:  # removed meanwhile
+                return None
+            times = {} if error else {"lastSyncedTime": now}
+            return {**record.data, **times, "lastError": error, "isKeyRefused": is_key_refused}
+
+        stored = await change_record(self._records, CONNECTION_KIND, name, noted)
+        if stored is None:
+            raise ConnectionNotFound(name=name)
+        return _read(stored)
+
+
+def _require_admin(by: Person) -> None:
+    if not by.at_least("admin"):
+        raise ConnectionForbidden()
+
+
+def _check(new: NewConnection) -> None:
+    """Raises: ConnectionRefused for a name, an address or a variable that cannot be used."""
+    if not _NAME.match(new.name):
+        raise ConnectionRefused("connection_name", name=new.name)
+    try:
+        origin_of(new.address)
+    except ValueError as exc:
+        raise ConnectionRefused(
+            "connection_address", address=new.address, reason=str(exc)
+        ) from None
+    if new.key_variable is not None and not _VARIABLE.match(new.key_variable):
+        raise ConnectionRefused("connection_variable", variable=new.key_variable)
+    if len(new.workflows) > MAX_PATTERNS:
+        raise ConnectionRefused("connection_patterns", limit=str(MAX_PATTERNS))
+
+
+def _normal(address: str) -> str:
+    """Returns an address without what people paste with it: a page of the editor, a query."""
+    parts = urlsplit(address.strip())
+    path = re.sub(r"/(?:home|workflows?|projects|signin|setup|api/v1)(?:/.*)?\Z", "", parts.path)
+    return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), "", ""))
+
+
+def _server_of(connection: Connection) -> tuple[EditorKind, str]:
+    return connection.kind, connection.address
+
+
+def _read(record: Record) -> Connection:
+    """Raises: BadDocument."""
+    data = dict(record.data)
+    if not isinstance(data.get("kind"), str):
+        raise BadDocument(
+            collection=CONNECTION_KIND, key=record.key, field="kind", reason="it is missing"
+        )
+    return parse_document(Connection, data, CONNECTION_KIND)

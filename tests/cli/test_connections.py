@@ -1,0 +1,84 @@
+"""The commands `connect`, `connections`, `sync` and `disconnect`."""
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Env, invoke, printed
+from tests.graphrag.connections.conftest import workflow
+from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
+
+
+@contextmanager
+def a_server() -> Generator[N8nDouble]:
+    """Runs a double of n8n in a thread of its own, as a command blocks this one."""
+    ready: list[N8nDouble] = []
+    is_ready, is_over = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with n8n_double() as double:
+            ready.append(double)
+            is_ready.set()
+            await asyncio.to_thread(is_over.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert is_ready.wait(30)
+        yield ready[0]
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@pytest.fixture
+def n8n() -> Generator[N8nDouble]:
+    with a_server() as double:
+        yield double
+
+
+def test_a_server_is_connected_read_listed_and_left(folder: Path, n8n: N8nDouble, env: Env) -> None:
+    env(SHOP_KEY=N8N_KEY, NODIUS_EMBEDDINGS="none")
+    n8n.put(workflow("Order", "Check"))
+    connect = ("connect", "n8n", n8n.address, "--name", "shop", "--key-env", "SHOP_KEY")
+    refused = invoke(*connect, exits=1)
+    assert "--private" in refused.stderr
+    result = invoke(*connect, "--private", exits=0)
+    assert "Order: created → graph order" in result.stdout
+    (row,) = printed(invoke("connections", "--json"))
+    assert row["workflows"][0]["state"] == "in step"
+    assert N8N_KEY not in str(row)
+    (report,) = printed(invoke("sync", "--json"))
+    assert [each["change"] for each in report["workflows"]] == ["unchanged"]
+    invoke("graphs", "rename", "order", "Orders", exits=0)
+    (row,) = printed(invoke("connections", "--json"))
+    assert row["workflows"][0]["state"] == "changed here"
+    invoke("disconnect", "shop", exits=0)
+    assert "No connection yet" in invoke("connections", exits=3).stderr
+    assert len(printed(invoke("graphs", "--json"))) == 1
+
+
+def test_one_server_that_is_away_does_not_keep_another_from_being_read(
+    folder: Path, n8n: N8nDouble, env: Env
+) -> None:
+    env(SHOP_KEY=N8N_KEY, NODIUS_EMBEDDINGS="none")
+    options = ("--key-env", "SHOP_KEY", "--private")
+    with a_server() as away:
+        invoke("connect", "n8n", away.address, "--name", "away", *options, exits=0)
+    invoke("connect", "n8n", n8n.address, "--name", "shop", *options, exits=0)
+    n8n.put(workflow("Order", "Check"))
+    result = invoke("sync", "--json", exits=1)
+    documents = {each["name"]: each for each in printed(result)}
+    assert "error" in documents["away"]
+    assert [each["change"] for each in documents["shop"]["workflows"]] == ["created"]
+    assert "Nothing answers" in result.stderr
+
+
+def test_a_sync_without_a_connection_says_how_to_make_one(folder: Path) -> None:
+    assert "nodius connect" in invoke("sync", exits=2).stderr
+    assert "Not found" in invoke("sync", "shop", exits=3).stderr
+    assert "Not found" in invoke("disconnect", "shop", exits=3).stderr
