@@ -138,7 +138,8 @@ CODES, MEANINGS = _table(
         "network",
         502,
         _LATER,
-        "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable NotTried EditorUnreachable",
+        "EmbeddingUnreachable ModelUnreachable ModelStreamBroken ServiceUnreachable NotTried "
+        "EditorUnreachable",
     ),
     ("no_credit", 502, {}, "ModelNoCredit"),
     (

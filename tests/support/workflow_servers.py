@@ -166,7 +166,11 @@ class N8nDouble:
         return None
 
     def _discover(self, request: Arrived) -> Any:
-        data: dict[str, Any] = {"scopes": list(self.scopes), "resources": {}, "specUrl": "/api/v1/openapi.yml"}
+        data: dict[str, Any] = {
+            "scopes": list(self.scopes),
+            "resources": {},
+            "specUrl": "/api/v1/openapi.yml",
+        }
         return self._refused(request, None) or {"data": data}
 
     def _list(self, request: Arrived) -> Any:

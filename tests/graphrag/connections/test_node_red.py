@@ -24,7 +24,12 @@ async def server(tmp_path: Path) -> AsyncGenerator[NodeRed]:
 
 
 def to(server: NodeRed, **more: Any) -> NewConnection:
-    usual: dict[str, Any] = {"name": "shop", "kind": "node-red", "address": server.address, "allow_private": True}
+    usual: dict[str, Any] = {
+        "name": "shop",
+        "kind": "node-red",
+        "address": server.address,
+        "allow_private": True,
+    }
     return NewConnection(**{**usual, **more})
 
 
