@@ -242,9 +242,9 @@ def _as_json(written: str) -> str:
 
 
 def encoded(event: ag.BaseEvent) -> str:
-    """Return an event as JSON, with the time at which it is sent."""
-    event.timestamp = time.time_ns() // 1_000_000
-    return event.model_dump_json(by_alias=True)
+    """Returns an event as JSON, with the time at which it is sent."""
+    sent = event.model_copy(update={"timestamp": time.time_ns() // 1_000_000})
+    return sent.model_dump_json(by_alias=True)
 
 
 def snapshot(history: Sequence[Any]) -> ag.MessagesSnapshotEvent:

@@ -188,8 +188,13 @@ class HttpConnection(H11Protocol):
         if self.socket is not None:
             self.socket.conn.max_message_size = MAX_FRAME
 
+    def upgraded(self, socket: WebSocketConnection) -> int:
+        """Records the WebSocket; returns the largest message before sign-in, in bytes."""
+        self.socket = socket
+        return self._open.limits.unsigned_frame
+
     def abort(self) -> None:
-        """Close at once; what was not sent yet is lost."""
+        """Closes at once; data that was not sent yet is lost."""
         self.transport.abort()
 
     def ended(self) -> None:
@@ -246,8 +251,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self._http: HttpConnection = self.app_state["connection"]
-        self._http.socket = self
-        self.conn.max_message_size = self._http._open.limits.unsigned_frame  # pyright: ignore[reportPrivateUsage]
+        self.conn.max_message_size = self._http.upgraded(self)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

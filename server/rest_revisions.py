@@ -8,6 +8,7 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
@@ -209,8 +210,7 @@ async def compare(
 
 def _compared(one: PastGraph, other: PastGraph, types: Any) -> bytes:
     old = one.state
-    changes = difference(one.state, other.state)
-    changes.graph = other.state.graph
+    changes = replace(difference(one.state, other.state), graph=other.state.graph)
     mutation = changes.mutation(old.graph.key)
     before = Snapshot(graph=old.graph, nodes=old.nodes, edges=old.edges, types=types)
     shown = preview_of(before, mutation)

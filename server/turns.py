@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphrag.agent.events import Event, TurnStarted
 from graphrag.agent.thread_store import Thread
@@ -120,6 +120,19 @@ class ActiveTurn:
     @property
     def thread_id(self) -> str | None:
         return self.wire.thread_id
+
+    def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs the turn in a task, which it returns."""
+        self.task = asyncio.create_task(work)
+        return self.task
+
+    def start(self) -> None:
+        """Records that the task has begun to work: from now on it can be cancelled."""
+        self.started = True
+
+    def end(self) -> None:
+        """Records that the client has the turn's end."""
+        self.ended = True
 
     def is_of(self, identity: Identity) -> bool:
         person = self.place.person

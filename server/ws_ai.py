@@ -133,7 +133,7 @@ class Conversations:
         question: str | None = None,
         features: frozenset[str] = NO_FEATURES,
     ) -> None:
-        wire = WireTurn(id_, self._language)
+        wire = WireTurn(id_, self._language, thread_id)
         if self._is_full(wire):
             await events.aclose()
             text = text_of("turns_at_once", self._language, turns=self.limits.turns)
@@ -147,15 +147,14 @@ class Conversations:
             question=question,
             features=features,
         )
-        wire.thread_id = thread_id
         self._state.activity.turns.add(turn)
         self._running.add(turn)
         self._state.monitoring.metrics.turn_began()
         if self._connection is not None:
             self._connection.turn_began()
         began = time.perf_counter()
-        turn.task = asyncio.create_task(self._run(turn, events))
-        turn.task.add_done_callback(lambda _: self._ended(turn, time.perf_counter() - began))
+        task = turn.run(self._run(turn, events))
+        task.add_done_callback(lambda _: self._ended(turn, time.perf_counter() - began))
 
     def _is_full(self, wire: WireTurn) -> bool:
         running = [turn for turn in self._running if not turn.ended]
@@ -170,7 +169,7 @@ class Conversations:
 
     async def _run(self, turn: ActiveTurn, events: Events) -> None:
         """Send a turn to its end, whatever that is."""
-        turn.started = True
+        turn.start()
         if turn.interrupted:
             await self._last_word(turn, turn.wire.stopped())
             return
@@ -210,7 +209,8 @@ class Conversations:
                     await self._outbox.put(message)
                 if isinstance(event, TurnStarted):
                     self._state.activity.turns.begun(turn)
-                turn.ended = isinstance(event, Ending)
+                if isinstance(event, Ending):
+                    turn.end()
                 if isinstance(event, ProposalPending):
                     pending = event
         return pending
@@ -221,7 +221,7 @@ class Conversations:
             await self._outbox.put(message)
         except ClientGone:
             log.debug("client_gone", extra={"thread_id": turn.wire.thread_id})
-        turn.ended = True
+        turn.end()
 
     def _wait_for(self, turn: ActiveTurn, pending: ProposalPending) -> None:
         """Have decisions that are made elsewhere reach this client."""

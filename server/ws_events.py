@@ -48,10 +48,10 @@ class WireTurn:
     the turn's `_id`.
     """
 
-    def __init__(self, id: float, language: Language) -> None:
+    def __init__(self, id: float, language: Language, thread_id: str | None = None) -> None:
         self.id = id
         self.language: Language = language
-        self.thread_id: str | None = None
+        self.thread_id = thread_id
         self.retrieved: tuple[str, ...] = ()
         self.words_only = False
         self.text: list[str] = []

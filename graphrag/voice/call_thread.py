@@ -74,10 +74,8 @@ class CallThread:
 
     def update_transcript(self) -> None:
         """Makes the current transcript available to tools."""
-        self.values.transcript = transcript_of(
-            with_part(self._stored.thread, transcript=self._transcript())
-        )
-        self.values.ctx["transcript"] = self.values.transcript
+        thread = with_part(self._stored.thread, transcript=self._transcript())
+        self.values.set_transcript(transcript_of(thread))
 
     async def save(self) -> None:
         """Stores the thread. Raises: ThreadBusy if another process has the lease, SourceError."""

@@ -53,8 +53,9 @@ def dial(
     """
     answer = Element("Response")
     after = {} if action is None else {"action": action, "method": "POST"}
-    dialling = SubElement(answer, "Dial", {"timeout": str(timeout_s), **after})
-    SubElement(dialling, "Sip" if destination.startswith("sip:") else "Number").text = destination
+    calling = SubElement(answer, "Dial", {"timeout": str(timeout_s), **after})
+    dial = SubElement(calling, "Sip" if destination.startswith("sip:") else "Number")
+    dial.text = destination
     if action is None:
         _say(answer, text, voice, language)
     return _written(answer)
@@ -63,7 +64,8 @@ def dial(
 def _say(answer: Element, text: str, voice: str | None, language: str | None) -> None:
     if text.strip():
         options = {"voice": voice, "language": language}
-        SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None}).text = text
+        say = SubElement(answer, "Say", {n: v for n, v in options.items() if v is not None})
+        say.text = text
     SubElement(answer, "Hangup")
 
 

@@ -177,6 +177,11 @@ class ConversationValues:
         default_factory=lambda: {"user": "Caller", "assistant": "Assistant"}
     )
 
+    def set_transcript(self, transcript: list[dict[str, Any]]) -> None:
+        """Makes a transcript available to templates, also as `ctx.transcript`."""
+        self.transcript = transcript
+        self.ctx["transcript"] = transcript
+
     def scope(
         self,
         now_ms: int,
