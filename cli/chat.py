@@ -27,8 +27,9 @@ from graphrag.agent.events import (
     ToolLimit,
     TurnStarted,
 )
+from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import NothingToResume
-from graphrag.agents.chats import AgentChats
+from graphrag.agents.life import Endings
 from graphrag.app.wiring import Services, open_agent
 from graphrag.approvals import Approval, ApprovalError, Approve, ApproveEdited, Decision, Reject
 from graphrag.errors import describe
@@ -81,7 +82,9 @@ async def chat(
         await services.source.get_graph(about)
     async with open_agent(services) as chats:
         view = TurnView(services.settings.language)
-        await Chat(chats, person, about, view, thread, agent_id=agent, caller=caller).run()
+        endings = services.life.endings
+        talk = Chat(chats, endings, person, about, view, thread, agent_id=agent, caller=caller)
+        await talk.run()
 
 
 async def _graph_of(
@@ -103,7 +106,8 @@ class Chat:
 
     def __init__(
         self,
-        agent: AgentChats,
+        agent: Agent,
+        endings: Endings,
         person: Person,
         graph: str,
         view: TurnView,
@@ -113,6 +117,7 @@ class Chat:
         caller: str | None = None,
     ) -> None:
         self._agent = agent
+        self._endings = endings
         self._person = person
         self._graph = graph
         self._view = view
@@ -165,7 +170,7 @@ class Chat:
         if self._thread is None:
             render.note("There is no conversation yet.")
             return
-        thread = await self._or_fault(self._agent.end(self._thread, self._person))
+        thread = await self._or_fault(self._endings.end_by_person(self._thread, self._person))
         if thread is not None:
             ended = thread.agent
             self._over(ended.end_reason if ended else None, ended.outcome if ended else None)

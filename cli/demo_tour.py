@@ -22,7 +22,7 @@ from cli.diff import print_preview
 from cli.turn_display import TurnView, show_proposal
 from datasources.types import Mutation
 from graphrag.agent.events import Event, ProposalPending, TurnStarted
-from graphrag.agents.chats import AgentChats
+from graphrag.agent.loop import Agent
 from graphrag.agents.errors import AgentNotFound, AgentStateRefused
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import open_model, rules_provider
@@ -75,7 +75,7 @@ class Tour:
     def _part(self, title: str) -> None:
         render.heading(f"{next(self._numbers)}. {title}")
 
-    async def _talk(self, chats: AgentChats) -> None:
+    async def _talk(self, chats: Agent) -> None:
         """Ask, have a change proposed, approve it and undo it."""
         talk = _TourConversation(self._services, chats, self._graph)
         language = self._language
@@ -96,7 +96,7 @@ class Tour:
             await talk.say(text("demo_again", language))
         await talk.delete()
 
-    async def _check(self, chats: AgentChats) -> None:
+    async def _check(self, chats: Agent) -> None:
         """Make a mistake that the prepared check finds, and make an
         automation of that conversation.
         """
@@ -121,7 +121,7 @@ class Tour:
             )
         await talk.delete()
 
-    async def _helpdesk(self, chats: AgentChats) -> None:
+    async def _helpdesk(self, chats: Agent) -> None:
         """Store and start the sample agent, ask it, end the conversation; then it is as before."""
         services = self._services
         person = self._person
@@ -139,7 +139,7 @@ class Tour:
                 await talk.say(text("demo_question", self._language))
                 render.line("> /end", "bold")
                 thread = str(talk.thread)
-                await chats.end(thread, person)
+                await services.life.endings.end_by_person(thread, person)
                 await services.life.deliveries.wait_until_sent([thread], timeout_s=SENT_S)
                 for request in api.requests:
                     body = json.dumps(request["body"], ensure_ascii=False)
@@ -153,7 +153,7 @@ class _TourConversation:
     """A conversation of the tour, shown as it goes on."""
 
     def __init__(
-        self, services: Services, chats: AgentChats, graph: str, agent_id: str | None = None
+        self, services: Services, chats: Agent, graph: str, agent_id: str | None = None
     ) -> None:
         self._services = services
         self._chats = chats

@@ -13,8 +13,8 @@ from functools import partial
 from typing import final
 from weakref import WeakValueDictionary
 
+from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
-from graphrag.agents.chats import AgentChats
 from graphrag.app import wiring
 from graphrag.app.automation_services import automation_service
 from graphrag.app.listeners import WorkspaceListeners
@@ -44,7 +44,7 @@ class Workspace:
     """One opened workspace. It stays open while something refers to it."""
 
     services: wiring.Services
-    agent: AgentChats
+    agent: Agent
     reviews: ReviewFeed
     worker: Worker
     automations: AutomationService

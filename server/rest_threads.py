@@ -176,7 +176,8 @@ async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
     at its end.
     """
     place, _ = await workspaces.of_thread(thread_id)
-    shown = ThreadAgentView.of(await place.agent.end(thread_id, place.person))
+    endings = place.services.life.endings
+    shown = ThreadAgentView.of(await endings.end_by_person(thread_id, place.person))
     assert shown is not None
     return shown
 

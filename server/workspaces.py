@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from datasources.errors import GraphNotFound
 from datasources.types import Graph
+from graphrag.agent.loop import Agent
 from graphrag.agent.thread_store import Thread, ThreadNotFound
 from graphrag.agent.turn_lease import effective_status
 from graphrag.agents.agent_store import StoredAgent
-from graphrag.agents.chats import AgentChats
 from graphrag.agents.errors import AgentNotFound
 from graphrag.app.wiring import Services
 from graphrag.approvals import Approval, ApprovalNotFound
@@ -48,7 +48,7 @@ class WorkspaceContext:
         return self.workspace.services
 
     @property
-    def agent(self) -> AgentChats:
+    def agent(self) -> Agent:
         return self.workspace.agent
 
     @property

@@ -104,7 +104,8 @@ class Conversations:
     async def _end(self, place: WorkspaceContext, asked: AiEnd) -> None:
         """Say how a conversation ended, or why it cannot be ended."""
         try:
-            thread = await place.agent.end(asked.thread_id, place.person)
+            endings = place.services.life.endings
+            thread = await endings.end_by_person(asked.thread_id, place.person)
             ended = {"threadId": thread.key, **ended_document(thread)}
             await self._outbox.put({"type": "ai:ended", "_id": asked.id, **ended})
         except ClientGone:

@@ -16,7 +16,7 @@ from graphrag.agent.claimed_part import read_claimed
 from graphrag.agent.claims import NamedGraph, may_claim, not_in_graph
 from graphrag.agent.history import calls_of
 from graphrag.agent.reply import Reply
-from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.turn import Turn
 from graphrag.llm.base import SystemMessage, ToolMessage
 
 WHOLE_NODES = 2_000  # a larger graph is not read whole; what the answer names is looked up
@@ -25,7 +25,7 @@ CHECK_S = 3.0  # an answer that cannot be compared within this time is not marke
 log = logging.getLogger(__name__)
 
 
-async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) -> None:
+async def mark_claims(source: GraphDataSource, turn: Turn, reply: Reply) -> None:
     """Keeps with an answer what it claims that the graph does not have; nothing where that
     is not known.
     """
@@ -40,7 +40,7 @@ async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) 
                 answer,
                 named,
                 held=held,
-                asked=turn.asked,
+                asked=turn.conversation.asked,
                 proposed=[
                     call.arguments
                     for call in calls_of(turn.messages)
@@ -52,7 +52,7 @@ async def mark_claims(source: GraphDataSource, turn: RunningTurn, reply: Reply) 
         log.warning("answer_not_checked", extra={"error": type(exc).__name__})
         return
     if claims:
-        turn.mark_answer(claims)
+        turn.conversation.mark_claims(claims)
         log.debug("answer_marked", extra={"nodes": len(claims.nodes), "edges": len(claims.edges)})
 
 
@@ -80,12 +80,12 @@ async def _read(
     return answer, named, (graph, *nodes, *edges, *configs.values())
 
 
-def _held(turn: RunningTurn, shown: Sequence[Document]) -> str:
+def _held(turn: Turn, shown: Sequence[Document]) -> str:
     """Returns all text that an answer may have names from."""
     return "\n".join((*(document.to_json().decode() for document in shown), *_given(turn)))
 
 
-def _given(turn: RunningTurn) -> list[str]:
+def _given(turn: Turn) -> list[str]:
     """Returns what the model was given to read besides the graph; an error repeats what
     the model wrote.
     """

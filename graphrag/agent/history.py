@@ -10,7 +10,6 @@ answer without a call; no call id twice. Calls and answers are only ever kept or
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -326,80 +325,3 @@ def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
         return True
     asked = [message.content for message in messages if isinstance(message, UserMessage)]
     return any(asks_for_change(text) for text in asked[-RECENT:])
-
-
-class ConversationView:
-    """Reads the messages of a turn; who has them gives `messages`, and whether outcomes
-    were just added.
-    """
-
-    __slots__ = ()
-    messages: list[Message]
-    has_outcomes: bool
-
-    @property
-    def opening(self) -> list[Message]:
-        """The context and message that the turn began with."""
-        last = max(
-            (i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0
-        )
-        return [
-            m
-            for m in self.messages[max(0, last - 1) : last + 1]
-            if is_context(m) or not isinstance(m, SystemMessage)
-        ]
-
-    @property
-    def sees_whole_graph(self) -> bool:
-        """Whether the context that the turn began with shows all of the graph."""
-        return any(isinstance(m, SystemMessage) and m.whole_graph for m in self.opening)
-
-    @property
-    def last_step(self) -> list[ToolMessage]:
-        """The answers to the calls of the last step, if nothing was said since."""
-        after = itertools.takewhile(
-            lambda m: not isinstance(m, UserMessage | AssistantMessage), reversed(self.messages)
-        )
-        return [message for message in after if isinstance(message, ToolMessage)]
-
-    @property
-    def proposed(self) -> bool:
-        """Whether a change was proposed, or its outcome added, since the person's last message."""
-        last = max(
-            (i for i, m in enumerate(self.messages) if isinstance(m, UserMessage)), default=0
-        )
-        return self.has_outcomes or any(
-            isinstance(message, ToolMessage)
-            and message.name.startswith("propose_")
-            and not message.is_error
-            for message in self.messages[last:]
-        )
-
-    @property
-    def asked(self) -> str:
-        """The person's last message."""
-        said = (
-            message.content
-            for message in reversed(self.messages)
-            if isinstance(message, UserMessage)
-        )
-        return next(said, "")
-
-    @property
-    def asks_for_change(self) -> bool:
-        """Whether the person may want the graph changed."""
-        return conversation_asks_for_change(self.messages)
-
-    def was_read(self, written: str) -> bool:
-        """Returns whether a JSON text stands in what the model was given of the
-        graph, however quoted.
-        """
-        bare = _QUOTING.sub("", written)
-        given = (m.content for m in self.messages if isinstance(m, ToolMessage | SystemMessage))
-        return any(bare in _QUOTING.sub("", text) for text in given)
-
-    @property
-    def retrieved(self) -> tuple[str, ...]:
-        """Keys of the nodes that were retrieved for the person's last message."""
-        asked = (message for message in reversed(self.messages) if isinstance(message, UserMessage))
-        return next((message.retrieved for message in asked), ())

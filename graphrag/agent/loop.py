@@ -1,12 +1,12 @@
 """The agent: one loop of events from a person's message to an answer, for every channel.
 
-Retrieve → ask the model → run what it calls → ask again, until it answers. What would change the
-graph becomes a proposal and the turn waits; `resume` tells the model what people decided and goes
-on. The thread is stored after every step, so a turn can be taken up wherever it stopped.
+Retrieve → ask the model → run its calls → ask again, until it answers. A change of the graph
+becomes a proposal, and the turn waits; `resume` gives the decision to the model and goes on. The
+thread is stored after every step, so that any process can take the turn up.
 
-Decision: a process holds a thread while it runs a turn of it; to all others the thread is busy.
-What a call does is stored before it is done, so nothing is done twice. Calls of a conversation that
-only read are stored with their answers: killed before that, the model is asked again.
+Decision: a process leases a thread while it runs a turn of it; for others the thread is busy. Calls
+with effects are stored before they run, so that none runs twice. Reads of a conversation are
+stored with their answers: after a kill before that, the model is asked again.
 """
 
 from __future__ import annotations
@@ -17,79 +17,96 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import final
 
-from datasources.errors import SourceError
+from graphrag.agent.assistant import Assistants, TurnSetup
 from graphrag.agent.events import (
     AlreadyAnswered,
-    Completed,
-    Ending,
     Event,
-    Failed,
     PendingQuestion,
-    TurnFault,
-    classify,
+    UsageReported,
     standing_answer,
 )
-from graphrag.agent.history import unanswered
-from graphrag.agent.requested_calls import Requested
-from graphrag.agent.running_turn import RunningTurn
+from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.thread_store import (
     EmptyMessage,
     NothingToResume,
     StoredThread,
     Thread,
     ThreadBusy,
-    ThreadError,
     ThreadOfOtherGraph,
+    Threads,
 )
-from graphrag.agent.turn_lease import TurnLease, TurnUnwanted, take_over
-from graphrag.agent.turn_steps import Start, TurnSteps
-from graphrag.agent.turn_trace import TurnTrace
-from graphrag.approvals import Approval, Decision, Person
-from graphrag.commands import SentBlock
+from graphrag.agent.turn import Turn
+from graphrag.agent.turn_events import opening, turn_events
+from graphrag.agent.turn_lease import TurnLease, TurnLeases, take_over
+from graphrag.agent.turn_outcomes import collect_outcomes, decide_by_policy
+from graphrag.agent.turn_steps import AgentLimits
+from graphrag.agent.turn_trace import Traces, TurnTrace
+from graphrag.approvals import Approval, Approvals, Decision, Person
+from graphrag.commands import BlockReader, SentBlock
 from graphrag.i18n import Language
-from graphrag.llm.base import clean
-from graphrag.llm.errors import ModelError
+from graphrag.llm.base import LLMProvider, Message, clean
+from graphrag.llm.usage_meter import Payer
 from graphrag.logs import bind_log_context
 from tools.base import NO_FEATURES
 from tools.session_tools import QUESTIONS, Response
 
 log = logging.getLogger(__name__)
 
-FEATURES = frozenset({QUESTIONS})
-"""What a client may be able to show beyond what every client can."""
-
+FEATURES = frozenset({QUESTIONS})  # optional abilities that a client may declare
 
 Answer = Callable[[Thread], Awaitable[tuple[Decision | None, bool | None]]]
-"""What a person answered to a waiting thread: a decision, and whether they grant more
-rounds of tools.
-"""
+"""Returns a person's decision for a waiting thread, and whether they grant more rounds of tools."""
+OnTurn = Callable[[str], Awaitable[None]]
+"""Called with the graph's key when a turn begins, beside the turn; it may not raise."""
 
 
-def _logged(turn: RunningTurn, exc: Exception) -> TurnFault:
-    """Log what a turn broke off of, and return what it means."""
-    fault = classify(exc)
-    if isinstance(exc, ModelError):
-        said = {"provider": exc.provider, "model": turn.stored.thread.model, "code": fault.code}
-        log.log(logging.ERROR, "llm_error", extra=said | {"statusCode": exc.status})
-    facts = {"thread_id": turn.thread_id, "code": fault.code, "error": type(exc).__name__}
-    log.warning("turn_failed", extra=facts, exc_info=exc if fault.code == "internal" else None)
-    return fault
-
-
-async def _stored(turn: RunningTurn, leaving: Awaitable[None]) -> bool:
-    try:
-        await leaving
-    except (ThreadError, SourceError) as exc:
-        log.warning(
-            "turn_not_stored", extra={"thread_id": turn.thread_id, "error": type(exc).__name__}
-        )
-        return False
-    return True
-
-
-class Agent(TurnSteps):
+@final
+class Agent:
     """Answers the messages of people about the graphs of one workspace."""
+
+    def __init__(
+        self,
+        assistants: Assistants,
+        *,
+        caller: ModelCaller,
+        threads: Threads,
+        leases: TurnLeases,
+        approvals: Approvals,
+        blocks: BlockReader,
+        language: Language,
+        limits: AgentLimits | None = None,
+        traces: Traces | None = None,
+        on_turn: OnTurn | None = None,
+    ) -> None:
+        """`language` is the default; `caller` is the model outside of conversations."""
+        self._assistants = assistants
+        self._caller = caller
+        self._threads = threads
+        self.leases = leases
+        self._approvals = approvals
+        self.blocks = blocks
+        self._language: Language = language
+        self.limits = limits or AgentLimits()
+        self._traces = traces
+        self._on_turn = on_turn
+        self._calling = set[asyncio.Future[None]]()
+
+    @property
+    def provider(self) -> LLMProvider:
+        """The provider of the model."""
+        return self._caller.provider
+
+    async def answer_alone(
+        self, messages: Sequence[Message], by: Person
+    ) -> tuple[str, UsageReported]:
+        """Returns the model's answer to messages outside of any conversation, and its usage.
+
+        Raises: ModelError, UsageLimitReached.
+        """
+        payer = Payer(workspace=by.workspace, person=by.user_id)
+        return await self._caller.answer_alone(messages, payer)
 
     async def run(
         self,
@@ -108,53 +125,50 @@ class Agent(TurnSteps):
         new_key: str | None = None,
         message_key: str | None = None,
     ) -> AsyncGenerator[Event]:
-        """Answer a message in a thread (None: a new one). Close the generator to stop the turn.
+        """Answers a message in a thread (None: a new one). Close the generator to stop the turn.
 
-        `agent_id`: with that declarative agent; `caller_phone`: on whose behalf, only with the
-        first message. Without `interactive` nobody is asked for more rounds of tools: an answer
-        without tools follows.
-        `features`: what else the person's client can show (`questions`); `blocks`: those
-        of the message.
-        `new_key`, `message_key`: of a new thread, and of the message, where the
-        channel chooses them.
+        `agent_id`: the declarative agent of a new thread; `caller_phone`: the number on whose
+        behalf, only with the first message. Without `interactive` nobody is asked for more rounds
+        of tools: an answer without tools follows. `features`: optional abilities of the client
+        (`questions`). `blocks`: blocks of the message. `new_key`, `message_key`: keys of a new
+        thread and of the message, if the channel chooses them.
 
-        Raises, before the first event: EmptyMessage, ThreadNotFound,
-        ThreadOfOtherGraph, ThreadBusy, GraphNotFound, TooManyBlocks, BlockRefused,
-        AgentError. Later failures are `Failed`.
+        Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph,
+        ThreadBusy, GraphNotFound, TooManyBlocks, BlockRefused, AgentError. Later failures are
+        `Failed`.
         """
         if not (message := clean(message)).strip():
             raise EmptyMessage
-        language = language or self._context_options.language
-        known = None if thread_id is None else await self._threads.get(thread_id, person)
-        if known is not None and (about := known.thread.graph_key) != graph_key:
-            raise ThreadOfOtherGraph(thread_id=known.thread.key, graph_key=about, asked=graph_key)
-        said = await self.blocks.checker.checked(graph_key, message, blocks, language)
+        language = language or self._language
+        thread = None if thread_id is None else await self._threads.get(thread_id, person)
+        if thread is not None and (about := thread.thread.graph_key) != graph_key:
+            raise ThreadOfOtherGraph(thread_id=thread.thread.key, graph_key=about, asked=graph_key)
+        question = await self.blocks.checker.checked(graph_key, message, blocks, language)
         if message_key is not None:
-            said = replace(said, id=message_key, time=self._threads.clock())
-        stored = known or self._threads.begin(
+            question = replace(question, id=message_key, time=self._threads.clock())
+        stored = thread or self._threads.begin(
             graph_key, person, title=message, context_type=context_type, key=new_key
         )
-        agent, stored = await self._agent_of(stored, person, agent_id, caller_phone)
+        stored = await self._assistants.admit(stored, person, agent_id, caller_phone)
         bind_log_context(threadId=(thread_id := stored.thread.key))
         facts = {"graphKey": graph_key, "threadId": thread_id, "messageLen": len(message)}
         log.debug("agent_chat_start", extra=facts | {"role": person.role})
         async with self.leases.held(thread_id, facts={"graphKey": graph_key}) as hold:
-            self._turn_begins(graph_key)
+            self._announce_turn(graph_key)
             if stored.version is not None:
                 stored = await take_over(self._threads, thread_id, person)
-            turn = agent._taken(
-                agent._turn_of(stored, person, language, hold), interactive, features
-            )
+            setup = await self._assistants.set_up(stored, person)
+            turn = self._turn(setup, stored, person, language, hold, interactive, features)
             turn.close_question()
-            events, _ = await turn.collect_outcomes(self._approvals, keep_waiting=False)
-            async with agent._beginning(turn):
-                await agent._caller.prepare()
-                await agent._open(turn, said)
+            events, _ = await collect_outcomes(turn, self._approvals, keep_waiting=False)
+            async with opening(turn):
+                await setup.steps.caller.prepare()
+                await setup.assistant.open(turn, question)
                 await turn.save("running")
-            async with aclosing(agent._events(turn, agent._loop(turn), events)) as shown:
+            async with aclosing(turn_events(turn, setup.steps.run(turn), events)) as shown:
                 async for event in shown:
                     yield event
-        yield await agent.finished(turn.ending)
+        yield await setup.assistant.finish(turn, turn.ending)
 
     async def resume(
         self,
@@ -170,244 +184,148 @@ class Agent(TurnSteps):
         interactive: bool = True,
         features: frozenset[str] = NO_FEATURES,
     ) -> AsyncGenerator[Event]:
-        """Take a thread up where it waits or broke off: with a decision of one of its proposals (by
+        """Takes a thread up that waits or broke off: with a decision of one of its proposals (by
         default the oldest), with more rounds granted or not, with the response to a question, or
-        with none of these, to look and go on.
+        with none of these.
 
-        `answer` returns decision and grant, where they depend on how the thread stands.
-        The thread is read once, when its lease is held; another person's lease ends at once.
+        `answer` returns decision and grant for the thread as it is read. The thread is read once
+        its lease is held; the lease of an ended process is taken over at once.
 
-        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, what
-        `Approvals.decide` raises, and for a response NoQuestion, AlreadyAnswered and WrongResponse;
-        the turn then waits as it did.
+        Raises, before the first event: ThreadNotFound, ThreadBusy, NothingToResume, the errors of
+        `Approvals.decide`, and for a response NoQuestion, AlreadyAnswered and WrongResponse; the
+        turn then waits as before.
         """
         bind_log_context(threadId=thread_id)
-        language = language or self._context_options.language
+        language = language or self._language
         async with self._held(thread_id, person, is_answering=response is not None) as hold:
             stored = await take_over(self._threads, thread_id, person)
-            self._turn_begins(stored.thread.graph_key)
+            self._announce_turn(stored.thread.graph_key)
             if answer is not None:
                 decision, grant_rounds = await answer(stored.thread)
-            agent, stored = await self._agent_of(stored, person)
-            turn = agent._taken(
-                agent._turn_of(stored, person, language, hold), interactive, features
-            )
-            turn.answer.append(turn.state.text)
-            await agent._instruct(turn)
-            events, waiting = await agent._decide(turn, response, decision, approval_id)
-            going_on = agent._loop(turn, partial(agent._take_up, turn, waiting, grant_rounds))
-            async with aclosing(agent._events(turn, going_on, events)) as shown:
+            setup = await self._assistants.set_up(stored, person)
+            turn = self._turn(setup, stored, person, language, hold, interactive, features)
+            turn.continue_text()
+            await _add_instructions(setup, turn)
+            events, waiting = await self._decide(setup, turn, response, decision, approval_id)
+            take_up = partial(setup.steps.take_up, turn, waiting, grant_rounds)
+            async with aclosing(turn_events(turn, setup.steps.run(turn, take_up), events)) as shown:
                 async for event in shown:
                     yield event
-        yield await agent.finished(turn.ending)
+        yield await setup.assistant.finish(turn, turn.ending)
 
-    async def _events(
-        self, turn: RunningTurn, steps: AsyncGenerator[Event], first: Sequence[Event] = ()
-    ) -> AsyncGenerator[Event]:
-        """Yield the events of a turn that is held and begun, but for the last,
-        which is `turn.ending`.
+    async def stop(self, thread_id: str, person: Person) -> bool:
+        """Asks the process that runs a turn of a person's thread to stop it soon.
 
-        Closed or cancelled, it stores the turn as stopped, as it does when a person stops it from
-        elsewhere; a failure is stored and becomes `Failed`. How it came about is kept with the
-        turn: nothing stays of one that cannot be stored, as its thread was deleted meanwhile.
+        Returns whether a turn is under way. Raises: ThreadNotFound.
         """
-        is_stored = True
-        try:
-            async with aclosing(steps):
-                for event in (turn.started, *first):
-                    yield event
-                while True:
-                    with turn.hold.step(), turn.trace.within():
-                        step = await anext(steps, None)
-                    if step is None:
-                        break
-                    if isinstance(step, Ending):
-                        turn.ending = step
-                    else:
-                        yield step
-        except (asyncio.CancelledError, GeneratorExit):
-            if turn.state.status == "running":
-                is_stored = await asyncio.shield(_stored(turn, turn.abandon()))
-            raise
-        except TurnUnwanted as exc:
-            is_stored = await _stored(turn, turn.stop(exc.reason))
-            turn.ending = Completed(thread_id=turn.thread_id, text=turn.text, stopped=True)
-        except Exception as exc:  # noqa: BLE001 - whatever it was, a person is shown what they may know of it
-            turn.ending = Failed(thread_id=turn.thread_id, fault=(fault := _logged(turn, exc)))
-            is_stored = not isinstance(exc, ThreadBusy) and await _stored(turn, turn.fail(fault))
-        finally:
-            facts = turn.trace.close(turn, is_stored=is_stored)
-            if facts is not None and turn.trace.traces is not None:
-                await asyncio.shield(turn.trace.traces.keep(facts, turn.trace))
+        await self._threads.get(thread_id, person)
+        return await self.leases.ask_to_stop(thread_id)
+
+    async def propose_waiting(self, thread_id: str, person: Person) -> Thread:
+        """Makes the proposals that a conversation of the editor waits with, so that they can be
+        decided. Asks no model.
+
+        Returns the thread. Raises: ThreadNotFound, ThreadBusy.
+        """
+        async with self.leases.held(thread_id) as hold:
+            stored = await take_over(self._threads, thread_id, person)
+            setup = await self._assistants.set_up(stored, person)
+            turn = self._turn(setup, stored, person, self._language, hold, True, NO_FEATURES)
+            await _add_instructions(setup, turn)
+            await setup.steps.propose_pending(turn)
+            return turn.stored.thread
+
+    def _turn(
+        self,
+        setup: TurnSetup,
+        stored: StoredThread,
+        person: Person,
+        language: Language,
+        hold: TurnLease,
+        interactive: bool,
+        features: frozenset[str],
+    ) -> Turn:
+        """Returns the turn of a leased thread, with an answer for each act that broke off."""
+        turn = Turn(
+            self._threads,
+            stored,
+            person,
+            language,
+            hold,
+            setup.kind,
+            setup.role,
+            interactive=interactive,
+            features=features & FEATURES,
+            trace=TurnTrace(self._traces),
+        )
+        turn.answer_started()
+        return turn
 
     @asynccontextmanager
     async def _held(
         self, thread_id: str, person: Person, *, is_answering: bool
     ) -> AsyncGenerator[TurnLease]:
-        """Hold a thread that was not read yet. Raises: ThreadBusy, or AlreadyAnswered where
-        somebody was faster; ThreadNotFound to all but its owner.
+        """Leases a thread that was not read yet.
+
+        Raises: ThreadBusy; AlreadyAnswered if somebody else answered its question first;
+        ThreadNotFound to everybody but its owner.
         """
         async with AsyncExitStack() as stack:
             try:
                 hold = await stack.enter_async_context(self.leases.held(thread_id))
             except ThreadBusy:
                 thread = (await self._threads.get(thread_id, person)).thread
-                standing = standing_answer(thread.messages) if is_answering else None
-                if standing is not None and PendingQuestion.of(thread) is None:
-                    raise AlreadyAnswered(thread_id=thread_id, answer=standing) from None
+                earlier = standing_answer(thread.messages) if is_answering else None
+                if earlier is not None and PendingQuestion.of(thread) is None:
+                    raise AlreadyAnswered(thread_id=thread_id, answer=earlier) from None
                 raise
             yield hold
 
-    async def _agent_of(
-        self,
-        stored: StoredThread,
-        person: Person,  # noqa: ARG002 - who has declarative agents looks at these
-        agent_id: str | None = None,  # noqa: ARG002
-        caller_phone: str | None = None,  # noqa: ARG002
-    ) -> tuple[Agent, StoredThread]:
-        """Return who takes up a turn of a thread, and the thread: a new one as it begins
-        with its agent.
-        """
-        return self, stored
-
-    async def finished(self, last: Ending) -> Ending:
-        """Return the last event of a turn, once its thread is free again."""
-        return last
-
-    def _turn_of(
-        self, stored: StoredThread, person: Person, language: Language, hold: TurnLease
-    ) -> RunningTurn:
-        """Return the turn of a held thread."""
-        return RunningTurn(self._threads, stored, stored.thread.messages, person, language, hold)
-
-    def _taken(self, turn: RunningTurn, interactive: bool, features: frozenset[str]) -> RunningTurn:
-        """Return a turn that is taken up: traced, with an answer for each call that
-        began to act.
-        """
-        turn.trace = TurnTrace(self._traces)
-        turn.interactive = interactive
-        turn.features = features & FEATURES
-        turn.answer_started()
-        return turn
-
-    @asynccontextmanager
-    async def _beginning(self, turn: RunningTurn) -> AsyncGenerator[None]:
-        """Let a turn begin in the block; cancelled once its message is taken in, it is
-        stored as stopped.
-        """
-        before = turn.state.number
-        try:
-            with turn.trace.within():
-                yield
-        except BaseException as exc:
-            turn.trace.end(failed=True)
-            if turn.state.number > before and isinstance(exc, asyncio.CancelledError):
-                await asyncio.shield(_stored(turn, turn.abandon()))
-            raise
-
     async def _decide(
         self,
-        turn: RunningTurn,
+        setup: TurnSetup,
+        turn: Turn,
         response: Response | None,
         decision: Decision | None,
         approval_id: str | None,
     ) -> tuple[list[Event], list[Approval]]:
-        """Take in what a person answered; return the events of that, and what the turn
-        still waits for.
+        """Takes in a person's response or decision. Returns its events, and the proposals that
+        still wait.
 
-        Raises: NothingToResume, and what `resume` says of decisions and responses.
+        Raises: NothingToResume, and the errors of `resume` for decisions and responses.
         """
         if response is None and turn.question is not None and QUESTIONS not in turn.features:
             raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
         answered = [] if response is None else [turn.answer_question(response)]
-        if not answered and await self._propose_pending(turn):
-            decision = None  # there is nothing to decide: the model is given the reason
+        if not answered and await setup.steps.propose_pending(turn):
+            decision = None  # every proposal was refused: the model is given the reasons
         if decision is not None:
             chosen = approval_id or await self._oldest(turn)
             await self._approvals.decide(chosen, decision, turn.person, thread_id=turn.thread_id)
-        events, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
-        decided, waiting = await turn.decide_by_policy(self._approvals, waiting)
-        if answered:  # what else is open does not hold up a turn whose question is answered
+        events, waiting = await collect_outcomes(turn, self._approvals, keep_waiting=True)
+        decided, waiting = await decide_by_policy(turn, self._approvals, waiting)
+        if answered:  # other open proposals do not hold up a turn whose question is answered
             waiting = []
         status = turn.state.status
         if status in ("idle", "stopped") and not turn.has_outcomes and not waiting:
             raise NothingToResume(thread_id=turn.thread_id, status=status)
         return [*answered, *events, *decided], waiting
 
-    def _turn_begins(self, graph_key: str) -> None:
-        if self.on_turn is not None and graph_key:
-            calling = asyncio.ensure_future(self.on_turn(graph_key))
-            self._calling.add(calling)
-            calling.add_done_callback(self._calling.discard)
-
-    async def stop(self, thread_id: str, person: Person) -> bool:
-        """Have whichever process runs a turn of a person's thread stop it soon; say
-        whether one does.
-
-        Raises: ThreadNotFound.
-        """
-        await self._threads.get(thread_id, person)
-        return await self.leases.ask_to_stop(thread_id)
-
-    async def _propose_pending(self, turn: RunningTurn) -> bool:
-        """Make the proposal that another program's turn waits for; return whether
-        it was refused.
-        """
-        calls = unanswered(turn.messages)
-        if turn.state.status != "waiting" or turn.state.open or turn.question or not calls:
-            return False
-        made: list[Approval] = []
-        async with aclosing(self._round(turn, Requested(calls=calls))) as answers:
-            async for answered in answers:
-                self._take_in(turn, answered, made)
-        if made:
-            await turn.wait(made)
-        else:
-            await turn.save("running")
-        return not made
-
-    async def propose_waiting(self, thread_id: str, person: Person) -> Thread:
-        """Makes the proposals that a conversation of the editor waits with, so that they
-        can be decided.
-
-        Asks no model. Returns the thread as it is then. Raises: ThreadNotFound, ThreadBusy.
-        """
-        async with self.leases.held(thread_id) as hold:
-            stored = await take_over(self._threads, thread_id, person)
-            agent, stored = await self._agent_of(stored, person)
-            language = self._context_options.language
-            turn = agent._taken(agent._turn_of(stored, person, language, hold), True, NO_FEATURES)
-            await agent._instruct(turn)
-            await agent._propose_pending(turn)
-            return turn.stored.thread
-
-    async def _oldest(self, turn: RunningTurn) -> str:
-        _, waiting = await turn.collect_outcomes(self._approvals, keep_waiting=True)
+    async def _oldest(self, turn: Turn) -> str:
+        """Returns the id of the oldest proposal that waits."""
+        _, waiting = await collect_outcomes(turn, self._approvals, keep_waiting=True)
         if not waiting:
             raise NothingToResume(thread_id=turn.thread_id, status=turn.state.status)
         return waiting[0].id
 
-    async def _take_up(
-        self, turn: RunningTurn, waiting: list[Approval], grant_rounds: bool | None
-    ) -> Start:
-        """Return how a resumed turn goes on, and store that it does."""
-        requested, final = None, False
-        if (asked := turn.question) is not None:
-            return await turn.ask_person(asked)
-        if turn.state.status == "limit":
-            if grant_rounds is None:
-                return await turn.at_limit(self.limits.max_rounds)
-            if grant_rounds:
-                turn.change(rounds_allowed=self.limits.max_rounds)
-                calls = unanswered(turn.messages)
-                requested = Requested(calls=calls) if calls else None
-            else:
-                turn.answer_rest("limit_refused")
-                final = True
-        elif waiting:
-            turn.answer_rest("interrupted")
-            return await turn.wait(waiting)
-        if requested is None:
-            turn.repair_history()
-        await turn.save("running")
-        return requested, final
+    def _announce_turn(self, graph_key: str) -> None:
+        if self._on_turn is not None and graph_key:
+            calling = asyncio.ensure_future(self._on_turn(graph_key))
+            self._calling.add(calling)
+            calling.add_done_callback(self._calling.discard)
+
+
+async def _add_instructions(setup: TurnSetup, turn: Turn) -> None:
+    """Adds the instructions to a conversation of another program, which has none."""
+    if turn.conversation.instructions is None:
+        turn.conversation.insert_instructions(await setup.assistant.write_instructions(turn))

@@ -1,289 +1,215 @@
-"""The steps of a turn: the model is asked, and what it calls is run, until there is an answer
-or a wait.
-"""
+"""The steps of a turn: asks the model and runs its tool calls, until an answer or a wait."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import final
 
 from datasources.base import GraphDataSource
 from graphrag.agent.answer_check import mark_claims
-from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished, UsageReported
+from graphrag.agent.events import Ending, Event, PendingQuestion, ToolFinished
+from graphrag.agent.history import unanswered
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import Answered, Requested
-from graphrag.agent.running_turn import RunningTurn
-from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
-from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agent.turn_trace import Traces
-from graphrag.approvals import Approval, Approvals, Person
+from graphrag.agent.turn import Turn
+from graphrag.approvals import Approval, Approvals
 from graphrag.commands import BlockReader
-from graphrag.llm.base import LLMProvider, Message, SystemMessage, UserMessage
-from graphrag.llm.usage_meter import Payer
 from graphrag.logs import bind_log_context
-from graphrag.retrieval.context import ContextOptions
-from graphrag.retrieval.prepared_prompt import prepare_prompt, write_instructions
 from graphrag.retrieval.retriever import Retriever
 from graphrag.retrieval.workspace_search import WorkspaceSearch
 from tools.base import ToolContext
 
 Start = Ending | tuple[Requested | None, bool]
-"""How a resumed turn ends at once, or the calls that are run first and whether the
-answer is final.
-"""
+"""The last event of a turn, or the calls to run first and whether the answer is final."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentLimits:
-    """Rounds of tools of a turn: at first, and at most once a person grants more."""
+    """Rounds of tools of a turn: at first, and at most when a person grants more."""
 
     rounds: int = 5
     max_rounds: int = 10
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnSteps:
-    """What an agent works with, and how it goes from step to step."""
+    """A model with its tools, and the loop of the turns that it answers."""
 
-    def __init__(
-        self,
-        *,
-        source: GraphDataSource,
-        retriever: Retriever,
-        caller: ModelCaller,
-        calls: ToolCalls,
-        threads: Threads,
-        leases: TurnLeases,
-        approvals: Approvals,
-        blocks: BlockReader,
-        context_options: ContextOptions,
-        limits: AgentLimits | None = None,
-        traces: Traces | None = None,
-    ) -> None:
-        self.limits = limits or AgentLimits()
-        self._traces = traces
-        self._source = source
-        self._retriever = retriever
-        self._caller = caller
-        self._calls = calls
-        self._threads = threads
-        self.leases = leases
-        self._approvals = approvals
-        self._context_options = context_options
-        self.on_turn: Callable[[str], Awaitable[None]] | None = None
-        """Called with the key of a graph when a turn about it begins, beside the turn; it
-        may not raise.
-        """
-        self._calling = set[asyncio.Future[None]]()
-        self.blocks = blocks
+    source: GraphDataSource
+    retriever: Retriever
+    blocks: BlockReader
+    approvals: Approvals
+    caller: ModelCaller
+    calls: ToolCalls
+    limits: AgentLimits = AgentLimits()
 
-    @property
-    def provider(self) -> LLMProvider:
-        """Whose model answers."""
-        return self._caller.provider
-
-    async def answer_alone(
-        self, messages: Sequence[Message], by: Person
-    ) -> tuple[str, UsageReported]:
-        """Return the model's answer to messages that are no conversation of ours, and what it used.
-
-        Raises: ModelError, UsageLimitReached.
-        """
-        payer = Payer(workspace=by.workspace, person=by.user_id)
-        return await self._caller.answer_alone(messages, payer)
-
-    async def _instructions(self, turn: RunningTurn) -> SystemMessage:
-        graph = await self._source.get_graph(turn.graph_key)
-        small = self._caller.is_small
-        return await write_instructions(
-            self._source,
-            graph,
-            role=turn.role,
-            language=turn.language,
-            compact=small,
-            session_kind=turn.session.kind,
-            calls=turn.calls_allowed,
-        )
-
-    async def _instruct(self, turn: RunningTurn) -> None:
-        """Puts the instructions at the beginning of a conversation that has
-        none: another program's.
-        """
-        if _instructions_in(turn) is None:
-            turn.messages.insert(0, await self._instructions(turn))
-
-    async def _open(self, turn: RunningTurn, said: UserMessage) -> None:
-        """Retrieve for a message; put context, message and what its blocks find at
-        the conversation's end.
-
-        A new thread gets its instructions, once. Nothing is stored.
-        Raises: GraphNotFound, PromptError.
-        """
-        when: dict[str, Any] = {"calendar": turn.calendar, "reference": turn.reference}
-        data = await self.blocks.read(said, turn.graph_key, turn.role, turn.language, **when)
-        caller = self._caller
-        look = caller.second_look(turn, self._retriever)
-        sent = said.content if data is None else f"{said.content}\n{data.content}"
-        prepared = await prepare_prompt(
-            self._source,
-            look or self._retriever,
-            turn.graph_key,
-            said.content,
-            role=turn.role,
-            options=replace(self._context_options, language=turn.language),
-            instructions=_instructions_in(turn),
-            compact=caller.is_small,
-            session_kind=turn.session.kind,
-            calls=turn.calls_allowed,
-            always_tokens=caller.always_tokens,
-            context_room=lambda taken, wanted: caller.context_room(turn, taken, sent, wanted),
-        )
-        turn.always_sent = () if prepared.always_sent is None else (prepared.always_sent,)
-        if _instructions_in(turn) is None:
-            turn.messages.insert(0, prepared.instructions)
-        question = replace(said, retrieved=prepared.question.retrieved)
-        turn.begin(prepared.context_message, question, rounds=self.limits.rounds)
-        if data is not None:
-            turn.messages.append(data)
-        turn.reasons = {scored.node.key: scored.reasons for scored in prepared.retrieval.nodes}
-        turn.words_only = prepared.retrieval.words_only
-        turn.trace.retrieved(prepared.retrieval)
-        if look is not None:
-            caller.looked(turn, look)
-
-    async def _loop(
-        self, turn: RunningTurn, take_up: Callable[[], Awaitable[Start]] | None = None
+    async def run(
+        self, turn: Turn, take_up: Callable[[], Awaitable[Start]] | None = None
     ) -> AsyncGenerator[Event]:
-        """Ask and run what is called, in turns, until there is an answer or somebody
-        to wait for.
+        """Asks the model and runs its calls until there is an answer or somebody to wait for.
+
+        Yields the events; the last one is an `Ending`. `take_up` returns how a resumed turn starts.
         """
         bind_log_context(turn=turn.state.number)
         start: Start = (None, False) if take_up is None else await take_up()
         while not isinstance(start, Ending):
             requested, final = start
             if requested is not None:
-                waiting: list[Approval] = []
+                proposals: list[Approval] = []
                 async with aclosing(self._round(turn, requested)) as answers:
                     async for answered in answers:
-                        event = self._take_in(turn, answered, waiting)
+                        event = self._take_in(turn, answered, proposals)
                         if isinstance(event, PendingQuestion):
                             yield await turn.ask_person(event)
                             return
                         if event is not None:
                             yield event
-                happened, start = await self._after_round(turn, waiting, final=final)
-            elif turn.is_over:
-                happened = ()
-                start = await turn.complete()
+                events, start = await self._after_round(turn, proposals, final=final)
+            elif (text := turn.kind.final_text(turn)) is not None:
+                events = ()
+                start = await turn.complete(text)
             else:
-                async with aclosing(self._caller.ask(turn, final=final)) as events:
-                    async for event in events:
+                async with aclosing(self.caller.ask(turn, final=final)) as said:
+                    async for event in said:
                         yield event
-                happened, start = await self._after_reply(turn, final=final)
-            for event in happened:
+                events, start = await self._after_reply(turn, final=final)
+            for event in events:
                 yield event
         yield start
 
-    async def _after_reply(
-        self, turn: RunningTurn, *, final: bool
-    ) -> tuple[Sequence[Event], Start]:
-        """Take the model's answer in; return the events of that, and how the turn goes on."""
+    async def take_up(
+        self, turn: Turn, waiting: list[Approval], grant_rounds: bool | None
+    ) -> Start:
+        """Stores that a turn is resumed. Returns how it starts."""
+        requested = None
+        final = False
+        if (question := turn.question) is not None:
+            return await turn.ask_person(question)
+        if turn.state.status == "limit":
+            if grant_rounds is None:
+                return await turn.at_limit(self.limits.max_rounds)
+            if grant_rounds:
+                turn.change(rounds_allowed=self.limits.max_rounds)
+                calls = unanswered(turn.messages)
+                requested = Requested(calls=calls) if calls else None
+            else:
+                turn.answer_rest("limit_refused")
+                final = True
+        elif waiting:
+            turn.answer_rest("interrupted")
+            return await turn.wait(waiting)
+        if requested is None:
+            turn.conversation.repair()
+        await turn.save("running")
+        return requested, final
+
+    async def propose_pending(self, turn: Turn) -> bool:
+        """Makes the proposals that a turn of another program waits for.
+
+        Returns True if all of them were refused.
+        """
+        calls = unanswered(turn.messages)
+        if turn.state.status != "waiting" or turn.state.open or turn.question or not calls:
+            return False
+        proposals: list[Approval] = []
+        async with aclosing(self._round(turn, Requested(calls=calls))) as answers:
+            async for answered in answers:
+                self._take_in(turn, answered, proposals)
+        if proposals:
+            await turn.wait(proposals)
+        else:
+            await turn.save("running")
+        return not proposals
+
+    async def _after_reply(self, turn: Turn, *, final: bool) -> tuple[Sequence[Event], Start]:
+        """Adds the model's answer to the turn. Returns the events, and how the turn goes on."""
         reply = turn.take_reply()
         if not reply.calls:
-            if final or not turn.is_wrong_form(reply):
-                await mark_claims(self._source, turn, reply)
-                return (), await turn.complete()
-            return (), (None, not await turn.correct(reply))
-        turn.corrections = 0
+            may_call_tools = None if final else turn.kind.correct(turn, reply)
+            if may_call_tools is None:
+                await mark_claims(self.source, turn, reply)
+                return (), await turn.complete(turn.text)
+            await turn.save("running")
+            return (), (None, not may_call_tools)
+        turn.reset_corrections()
         allowed = turn.state.rounds_allowed
         if turn.state.rounds_used >= (self.limits.max_rounds if turn.interactive else allowed):
             turn.answer_rest("limit_reached")
             await turn.save("running")
             return (), (None, True)
         if turn.state.rounds_used >= allowed:
-            unusable = self._calls.unusable(reply.requested, self._place(turn))
-            turn.messages += [answered.message(self._calls.limits) for answered in unusable]
-            return [answered.event() for answered in unusable], await turn.at_limit(
-                self.limits.max_rounds
-            )
-        requested = turn.accept(reply, self._calls.writes)
-        if turn.session.kind != "chat" or not self._calls.only_read(requested):
-            await turn.save("running")  # before anything is done, so that what is done is known of
+            unusable = self.calls.unusable(reply.requested, self.place(turn))
+            turn.conversation.add(*(answered.message(self.calls.limits) for answered in unusable))
+            ending = await turn.at_limit(self.limits.max_rounds)
+            return [answered.event() for answered in unusable], ending
+        requested = turn.kind.accept(turn, reply.requested, self.calls.writes)
+        if turn.session.kind != "chat" or not self.calls.only_read(requested):
+            await turn.save("running")  # a call with effects is stored before it runs
         return (), (requested, final)
 
     async def _after_round(
-        self, turn: RunningTurn, waiting: list[Approval], *, final: bool
+        self, turn: Turn, proposals: list[Approval], *, final: bool
     ) -> tuple[Sequence[Event], Start]:
-        """Take in what was proposed in a step; return the events of that, and how the
-        turn goes on.
-        """
-        turn.stepped(waiting)
-        events: list[Event] = []
-        if waiting:
-            events, waiting = await turn.decide_by_policy(self._approvals, waiting)
+        """Ends a round of tools. Returns the events, and how the turn goes on."""
+        events, waiting = await turn.kind.end_step(turn, self.approvals, proposals)
         if waiting:
             return events, await turn.wait(waiting)
-        turn.repair_history()
+        turn.conversation.repair()
         await turn.save("running")
         return events, (None, final or turn.failed_twice is not None)
 
-    def _round(self, turn: RunningTurn, step: Requested) -> AsyncGenerator[Answered]:
-        """Count another round of tools; return its calls, each as it is answered."""
+    def _round(self, turn: Turn, requested: Requested) -> AsyncGenerator[Answered]:
+        """Counts a round of tools and runs its calls. Yields each call with its answer."""
         turn.change(rounds_used=turn.state.rounds_used + 1)
-        return self._calls.run(step, self._place(turn))
+        return self.calls.run(requested, self.place(turn))
 
     def _take_in(
-        self, turn: RunningTurn, answered: Answered, made: list[Approval]
+        self, turn: Turn, answered: Answered, proposals: list[Approval]
     ) -> ToolFinished | PendingQuestion | None:
-        """Take in what a call gave and return the event of that; a proposal, which has none,
-        goes to `made`.
+        """Adds the answer to a call to the turn, and a proposal to `proposals`. Returns the event.
 
         A question is the only call of its round.
         """
         turn.trace.called(answered)
         if answered.approval is not None:
-            turn.opened([answered.approval])
-            made.append(answered.approval)
+            turn.open_proposals([answered.approval])
+            proposals.append(answered.approval)
             return None
         if answered.question is not None:
             return PendingQuestion(call_id=answered.call.id, question=answered.question)
-        if answered.outcome == "unchanged" and turn.session.kind == "chat":
-            turn.failed_twice = answered
-        if answered.unsure:
-            turn.change(unsure=[*turn.state.unsure, answered.call.id])
-        turn.take_answer(answered, self._calls.limits)
+        turn.note_failure(answered)
+        turn.take_answer(answered, self.calls.limits)
         return answered.event()
 
-    def _place(self, turn: RunningTurn) -> CallPlace:
+    def place(self, turn: Turn) -> CallPlace:
+        """Returns where the calls of a turn run, and for whom."""
         return CallPlace(
             context=ToolContext(
-                source=self._source,
+                source=self.source,
                 graph_key=turn.graph_key,
                 role=turn.role,
                 session_kind=turn.session.kind,
                 features=turn.features,
                 language=turn.language,
-                search=self._retriever.search,
-                search_all=WorkspaceSearch(self._retriever),
+                search=self.retriever.search,
+                search_all=WorkspaceSearch(self.retriever),
                 history=self.blocks.history_of(turn.calendar, turn.reference),
             ),
             person=turn.person,
             thread_id=turn.thread_id,
             turn=turn.state.number,
-            model=self._caller.provider.model,
+            model=self.caller.provider.model,
             round=turn.state.rounds_used,
             write_guard=turn.hold.write,
             session=turn.session,
-            message=turn.asked,
+            message=turn.conversation.asked,
             started=turn.state.started,
             begin_act=turn.begin_act,
-            end_act=partial(turn.end_act, limits=self._calls.limits),
+            end_act=partial(turn.end_act, limits=self.calls.limits),
         )
-
-
-def _instructions_in(turn: RunningTurn) -> SystemMessage | None:
-    return next((m for m in turn.messages if isinstance(m, SystemMessage) and m.stable), None)

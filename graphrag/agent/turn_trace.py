@@ -20,7 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -29,15 +29,13 @@ from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agent.events import UsageReported
 from graphrag.agent.requested_calls import Answered
+from graphrag.agent.thread_store import Thread
 from graphrag.leases import now_ms
 from graphrag.llm.base import LLMProvider, Message
 from graphrag.llm.metered import ModelRequest
 from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.stored_records import change_record, delete_record
 from tools.secret_texts import redacted
-
-if TYPE_CHECKING:
-    from graphrag.agent.running_turn import RunningTurn
 
 log = logging.getLogger(__name__)
 
@@ -239,13 +237,12 @@ class TurnTrace:
             approvalId=answered.approval.id if answered.approval else None,
         )
 
-    def close(self, turn: RunningTurn, *, is_stored: bool) -> Mapping[str, Any] | None:
-        """End the trace; return what it is kept with, None for a turn that is not stored."""
+    def close(self, thread: Thread, *, is_stored: bool) -> Mapping[str, Any] | None:
+        """Ends the trace. Returns the facts to store it with, None if the turn is not stored."""
         if not is_stored:
             self.end(failed=True)
             return None
-        failed = turn.state.status == "failed"
-        thread = turn.stored.thread
+        failed = thread.turn.status == "failed"
         self.add(
             "invoke_agent",
             "invoke_agent",
@@ -255,7 +252,7 @@ class TurnTrace:
         )
         self.end(failed=failed, threadId=thread.key)
         facts = {"threadId": thread.key, "graphKey": thread.graph_key, "userId": thread.user_id}
-        return facts | {"turn": turn.state.number, "time": self.began}
+        return facts | {"turn": thread.turn.number, "time": self.began}
 
     def context(self) -> list[dict[str, Any]]:
         """Return what the model was sent first, long texts cut."""

@@ -2,7 +2,7 @@
 
 From outside: `loading`, `document`, `document_check`, `compiled_agent`, `voice_fields`
 and `agent_prompt` (documents), `agent_store`, `manager`, `agent_view`, `sync` and
-`agent_worker` (agents and their state), `chats`, `life`, `document_agent`, `chat_values`,
+`agent_worker` (agents and their state), `life`, `document_assistant`, `chat_values`,
 `session_source`, `session_fields`, `model_refusal` and `toolbox` (conversations),
 `deliveries`, `trying`, `errors`.
 """

@@ -19,7 +19,12 @@ from graphrag.agents.beginnings import Beginnings
 from graphrag.agents.chat_values import agent_part, values_of, with_part
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries, LifecycleEvent, LifeParts, owed
-from graphrag.agents.errors import AgentError, AgentNotFound
+from graphrag.agents.errors import (
+    AgentError,
+    AgentNotFound,
+    ThreadEnded,
+    ThreadWithoutAgent,
+)
 from graphrag.roles import Person
 from graphrag.stored_records import given
 
@@ -141,6 +146,19 @@ class Endings:
         if lifecycle.on_end is not None:
             events.append("on_end")
         return thread, events
+
+    async def end_by_person(self, thread_id: str, person: Person) -> Thread:
+        """Ends a person's conversation with an agent, and stops a turn of it before.
+
+        Raises: ThreadNotFound, ThreadWithoutAgent, ThreadEnded, ThreadBusy, SourceError.
+        """
+        thread = (await self._parts.threads.get(thread_id, person)).thread
+        if thread.agent is None:
+            raise ThreadWithoutAgent(thread_id=thread_id)
+        ended = await self.end(thread_id, "ended_by_person", stop=True)
+        if ended is None:
+            raise ThreadEnded(thread_id=thread_id)
+        return ended
 
     async def forget(self, thread_id: str, person: Person) -> None:
         """Delete a person's conversation; one with an agent ends first, and what is owed for it

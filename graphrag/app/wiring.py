@@ -9,20 +9,22 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from datasources.base import Database, MutableGraphDataSource
 from datasources.types import ROOT_WORKSPACE
+from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.requested_calls import CallLog
-from graphrag.agent.session_agent import SessionAgent
+from graphrag.agent.session_agent import RUN_LIMITS, SessionAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLeases, pause_run_of
+from graphrag.agent.turn_steps import AgentLimits, TurnSteps
 from graphrag.agent.turn_trace import Traces
 from graphrag.agents.agent_store import KIND as AGENT_KIND
-from graphrag.agents.chats import AgentChats
+from graphrag.agents.chats import ChatAssistants
 from graphrag.agents.deliveries import KIND as DELIVERY_KIND
 from graphrag.agents.life import AgentLife
 from graphrag.agents.manager import AgentManager
@@ -67,8 +69,6 @@ from tools.write_tools import WRITE_TOOLS
 LOCAL_USER = "local"
 
 log = logging.getLogger(__name__)
-
-A = TypeVar("A", bound=Agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,7 +325,7 @@ async def open_shared(
 @asynccontextmanager
 async def open_agent(
     services: Services, provider: LLMProvider | None = None
-) -> AsyncGenerator[AgentChats]:
+) -> AsyncGenerator[Agent]:
     """Yield the agent of the settings' provider, or of one that is given and stays open.
 
     Raises: SettingsError where the provider's key, model or address is missing.
@@ -334,47 +334,60 @@ async def open_agent(
         yield agent_of(services, model)
 
 
-def agent_of(services: Services, model: Model) -> AgentChats:
-    """Return who answers in a workspace's conversations; the runs of automations make
-    way for them.
-    """
-    records = services.database.records(services.settings.workspace)
-    chats = partial(AgentChats, services.agents, services.life, model.of)
-    agent = _agent(chats, services, model, services.threads, TurnLeases(records))
-    if services.settings.automations_yield:
-        agent.on_turn = partial(pause_run_of, TurnLeases(records, prefix=SLOT), TurnLeases(records))
-    return agent
+def agent_of(services: Services, model: Model) -> Agent:
+    """Returns the agent of a workspace's conversations. Runs of automations pause for them."""
+    settings = services.settings
+    records = services.database.records(settings.workspace)
+    steps = _steps_of(services, model, AgentLimits())
+    assistants = ChatAssistants(
+        agents=services.agents,
+        life=services.life,
+        model=model.of,
+        source=services.source,
+        plain=GraphAssistant(steps=steps, options=services.context_options),
+    )
+    pause = partial(pause_run_of, TurnLeases(records, prefix=SLOT), TurnLeases(records))
+    return Agent(
+        assistants,
+        caller=steps.caller,
+        threads=services.threads,
+        leases=TurnLeases(records),
+        approvals=services.approvals,
+        blocks=steps.blocks,
+        language=services.context_options.language,
+        limits=steps.limits,
+        traces=services.traces if settings.trace_days else None,
+        on_turn=pause if settings.automations_yield else None,
+    )
 
 
-def _agent(
-    kind: Callable[..., A], services: Services, model: Model, threads: Threads, leases: TurnLeases
-) -> A:
+def _steps_of(services: Services, model: Model, limits: AgentLimits) -> TurnSteps:
+    """Returns the turns of a workspace with a model and all tools."""
+    settings = services.settings
     caller = ModelCaller(
         model.provider,
         services.box,
         services.source,
         meter=services.meter,
         pricing=model.pricing,
-        history_turns=services.settings.history_turns,
-        second_look=services.settings.second_look,
+        history_turns=settings.history_turns,
+        second_look=settings.second_look,
     )
     calls = ToolCalls(services.box, services.approvals, log=services.call_log)
-    return kind(
+    blocks = BlockReader(
+        checker=BlockChecker(source=services.source, history=services.history),
+        box=services.box,
+        guard=calls.guarded,
+        budget=settings.block_tokens,
+    )
+    return TurnSteps(
         source=services.source,
         retriever=services.retriever,
+        blocks=blocks,
+        approvals=services.approvals,
         caller=caller,
         calls=calls,
-        blocks=BlockReader(
-            checker=BlockChecker(source=services.source, history=services.history),
-            box=services.box,
-            guard=calls.guarded,
-            budget=services.settings.block_tokens,
-        ),
-        threads=threads,
-        leases=leases,
-        approvals=services.approvals,
-        context_options=services.context_options,
-        traces=services.traces if services.settings.trace_days else None,
+        limits=limits,
     )
 
 
@@ -394,7 +407,11 @@ def worker_of(
     workspace = services.settings.workspace
     records = services.database.records(workspace)
     automations = Automations(records, workspace=workspace, clock=clock)
-    agent = _agent(SessionAgent, services, model, automations.threads, TurnLeases(records))
+    steps = _steps_of(services, model, RUN_LIMITS)
+    assistant = GraphAssistant(steps=steps, options=services.context_options)
+    agent = SessionAgent(
+        assistant=assistant, threads=automations.threads, leases=TurnLeases(records)
+    )
     slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
     if listeners is None and settings.notify_url is not None:

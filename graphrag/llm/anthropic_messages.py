@@ -56,7 +56,7 @@ def to_request(
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
         lead += 1
-    turns = _turns(messages[lead:]) or [_Turn(role="user", content=[_text(EMPTY)])]
+    turns = _turns(messages[lead:]) or [_WireMessage(role="user", content=[_text(EMPTY)])]
     _mark_ends(turns, once=sum(1 for message in messages if _is_system(message) and message.once))
     request: dict[str, Any] = {"messages": turns}
     offered = [_tool(tool) for tool in tools] or _tools_of(messages)
@@ -91,7 +91,7 @@ def _is_system(message: llm.Message) -> TypeGuard[llm.SystemMessage]:
     return isinstance(message, llm.SystemMessage)
 
 
-def _mark_ends(turns: Sequence[_Turn], *, once: int) -> None:
+def _mark_ends(turns: Sequence[_WireMessage], *, once: int) -> None:
     """Have the provider's cache end at the last block, and after a long step also where it began.
 
     The last blocks that are sent `once` are no part of what the next request begins with.
@@ -105,14 +105,14 @@ def _mark_ends(turns: Sequence[_Turn], *, once: int) -> None:
         turns[step - 1]["content"][-1]["cache_control"] = CACHED
 
 
-class _Turn(TypedDict):
+class _WireMessage(TypedDict):
     role: Literal["user", "assistant"]
     content: list[dict[str, Any]]
 
 
-def _turns(messages: Sequence[llm.Message]) -> list[_Turn]:
+def _turns(messages: Sequence[llm.Message]) -> list[_WireMessage]:
     """Return turns of alternating roles; results of tools come first in theirs."""
-    turns: list[_Turn] = []
+    turns: list[_WireMessage] = []
     for message in messages:
         role = "assistant" if isinstance(message, llm.AssistantMessage) else "user"
         blocks = _blocks(message)
@@ -121,13 +121,13 @@ def _turns(messages: Sequence[llm.Message]) -> list[_Turn]:
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"].extend(blocks)
         else:
-            turns.append(_Turn(role=role, content=blocks))
+            turns.append(_WireMessage(role=role, content=blocks))
     for turn in turns:
         turn["content"].sort(key=lambda block: block["type"] != "tool_result")
     if turns and turns[0]["role"] == "assistant":
-        turns.insert(0, _Turn(role="user", content=[_text(EMPTY)]))
+        turns.insert(0, _WireMessage(role="user", content=[_text(EMPTY)]))
     if turns and turns[-1]["role"] == "assistant":
-        turns.append(_Turn(role="user", content=[_text(EMPTY)]))
+        turns.append(_WireMessage(role="user", content=[_text(EMPTY)]))
     return turns
 
 

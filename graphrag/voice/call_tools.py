@@ -21,7 +21,7 @@ from graphrag.agent.tool_calls import CallPlace, ToolCalls
 from graphrag.agent.turn_lease import TurnLease
 from graphrag.agents.chat_values import language_of
 from graphrag.agents.compiled_agent import graphs_of
-from graphrag.agents.document_agent import declarations_of
+from graphrag.agents.document_assistant import declarations_of
 from graphrag.agents.toolbox import TRANSFER, AgentTools, agent_role
 from graphrag.approvals import CHAT_SESSION, Approval, outcome_text
 from graphrag.approvals.voice_codes import new_code

@@ -10,14 +10,17 @@ from typing import Any
 from datasources.base import Database
 from datasources.mock import open_nba
 from datasources.types import Graph, Mutation, Node
+from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.events import Event
+from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread, Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_steps import TurnSteps
 from graphrag.agents.chat_values import Locale, agent_part
-from graphrag.agents.chats import AgentChats
+from graphrag.agents.chats import ChatAssistants
 from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import LifeParts
 from graphrag.agents.document_check import check_document
@@ -88,7 +91,8 @@ class FewAgents:
 class ChatSetting:
     """What the tests of a conversation look at."""
 
-    chats: AgentChats
+    chats: Agent
+    life: AgentLife
     database: Database
     threads: Threads
     approvals: Approvals
@@ -121,7 +125,7 @@ class ChatSetting:
         return (await self.thread(thread_id)).messages
 
     async def all_sent(self, thread_id: str) -> None:
-        await self.chats.life.deliveries.wait_until_sent([thread_id], timeout_s=60)
+        await self.life.deliveries.wait_until_sent([thread_id], timeout_s=60)
 
 
 def chats_on(
@@ -149,26 +153,43 @@ def chats_on(
             records, threads, agents, workspace="default", locale=Locale(), leases=leases, **timed
         )
     )
-    chats = AgentChats(
-        agents,
-        life,
-        lambda _provider, _model: (provider, pricing),
+    caller = ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=pricing)
+    blocks = BlockReader(
+        checker=BlockChecker(source=source, history=GraphHistory(records=records)),
+        box=box,
+        guard=running.guarded,
+    )
+    steps = TurnSteps(
         source=source,
         retriever=Retriever(source, None),
-        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=pricing),
+        blocks=blocks,
+        approvals=approvals,
+        caller=caller,
         calls=running,
-        blocks=BlockReader(
-            checker=BlockChecker(source=source, history=GraphHistory(records=records)),
-            box=box,
-            guard=running.guarded,
-        ),
+    )
+    assistants = ChatAssistants(
+        agents=agents,
+        life=life,
+        model=lambda _provider, _model: (provider, pricing),
+        source=source,
+        plain=GraphAssistant(steps=steps, options=ContextOptions(language="en")),
+    )
+    chats = Agent(
+        assistants,
+        caller=caller,
         threads=threads,
         leases=leases,
         approvals=approvals,
-        context_options=ContextOptions(language="en"),
+        blocks=blocks,
+        language="en",
     )
     return ChatSetting(
-        chats=chats, database=database, threads=threads, approvals=approvals, agents=agents
+        chats=chats,
+        life=life,
+        database=database,
+        threads=threads,
+        approvals=approvals,
+        agents=agents,
     )
 
 

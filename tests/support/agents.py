@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from datasources.base import Database, MutableGraphDataSource
 from datasources.mock import open_nba
 from datasources.types import Node
+from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.events import Event
 from graphrag.agent.loop import Agent
 from graphrag.agent.model_caller import ModelCaller
@@ -17,7 +18,7 @@ from graphrag.agent.requested_calls import CallLimits
 from graphrag.agent.thread_store import Threads
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
-from graphrag.agent.turn_steps import AgentLimits
+from graphrag.agent.turn_steps import AgentLimits, TurnSteps
 from graphrag.approvals import Approvals, Asked, Person, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.commands import BlockChecker, BlockReader, GraphHistory
@@ -87,27 +88,36 @@ def setting_on(
     approvals = Approvals(source, records, policy=policy, require_validation=CLASSES - free)
     meter = UsageMeter(usage)
     running = ToolCalls(box, approvals, limits=calls)
-    agent = Agent(
+    caller = ModelCaller(
+        provider,
+        box,
+        source,
+        meter=meter,
+        pricing=Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE),
+    )
+    blocks = BlockReader(
+        checker=BlockChecker(source=source, history=GraphHistory(records=records)),
+        box=box,
+        guard=running.guarded,
+    )
+    steps = TurnSteps(
         source=source,
         retriever=retriever,
-        caller=ModelCaller(
-            provider,
-            box,
-            source,
-            meter=meter,
-            pricing=Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE),
-        ),
+        blocks=blocks,
+        approvals=approvals,
+        caller=caller,
         calls=running,
-        blocks=BlockReader(
-            checker=BlockChecker(source=source, history=GraphHistory(records=records)),
-            box=box,
-            guard=running.guarded,
-        ),
+        limits=limits or AgentLimits(),
+    )
+    agent = Agent(
+        GraphAssistant(steps=steps, options=ContextOptions(language=language)),
+        caller=caller,
         threads=threads,
         leases=leases or TurnLeases(records),
         approvals=approvals,
-        context_options=ContextOptions(language=language),
-        limits=limits,
+        blocks=blocks,
+        language=language,
+        limits=steps.limits,
     )
     return Setting(
         agent=agent,

@@ -11,11 +11,13 @@ from typing import Any
 
 from datasources.base import Database
 from datasources.mock import open_nba
+from graphrag.agent.assistant import GraphAssistant
 from graphrag.agent.model_caller import ModelCaller
-from graphrag.agent.session_agent import SessionAgent
+from graphrag.agent.session_agent import RUN_LIMITS, SessionAgent
 from graphrag.agent.thread_store import SESSION_KIND, Thread, Threads, session_of
 from graphrag.agent.tool_calls import ToolCalls
 from graphrag.agent.turn_lease import TurnLeases
+from graphrag.agent.turn_steps import TurnSteps
 from graphrag.approvals import Approvals, Policy
 from graphrag.approvals.validation import CLASSES, ActionClass
 from graphrag.automations.automation import Automation
@@ -79,7 +81,7 @@ class Night:
         """Store an automation for every day at two."""
         said = UserMessage(content=text)
         if blocks:
-            said = await self.agent.blocks.checker.checked(
+            said = await self.agent.assistant.steps.blocks.checker.checked(
                 GRAPH, text, blocks, "en", keep_relative=True
             )
         given = {"name": "Nightly check", "cron": "0 2 * * *", "mode": "propose", **fields}
@@ -145,11 +147,9 @@ def night_on(
     threads = Threads(records, kind=SESSION_KIND, clock=clock)
     price = pricing or Pricing(model=provider.model, genai_provider=None, fixed=None, fallback=FREE)
     calls = ToolCalls(box, approvals)
-    agent = SessionAgent(
+    steps = TurnSteps(
         source=source,
         retriever=Retriever(source, None),
-        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
-        calls=calls,
         blocks=BlockReader(
             checker=BlockChecker(
                 source=source, history=GraphHistory(records=records, clock=clock), clock=clock
@@ -157,10 +157,15 @@ def night_on(
             box=box,
             guard=calls.guarded,
         ),
+        approvals=approvals,
+        caller=ModelCaller(provider, box, source, meter=UsageMeter(None), pricing=price),
+        calls=calls,
+        limits=RUN_LIMITS,
+    )
+    agent = SessionAgent(
+        assistant=GraphAssistant(steps=steps, options=ContextOptions()),
         threads=threads,
         leases=TurnLeases(records, look_s=look_s, clock=lease_clock),
-        approvals=approvals,
-        context_options=ContextOptions(),
     )
     automations = Automations(records, workspace="default", clock=clock)
     slots = TurnLeases(records, prefix=SLOT, look_s=look_s, clock=lease_clock)

@@ -74,7 +74,7 @@ class Drive:
 
     async def end(self) -> ThreadAgent:
         """End the conversation and wait for what is owed."""
-        await self.setting.chats.end(self.thread_id, EDITOR)
+        await self.setting.life.endings.end_by_person(self.thread_id, EDITOR)
         await self.setting.all_sent(self.thread_id)
         return await self.setting.part(self.thread_id)
 

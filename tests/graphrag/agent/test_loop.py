@@ -267,7 +267,7 @@ async def test_granted_rounds_do_not_run_calls_that_were_cut_off_or_repeated() -
 async def test_after_reads_and_after_an_error_the_model_is_sent_what_an_answer_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.DEBUG, logger="graphrag.agent.model_caller")
+    caplog.set_level(logging.DEBUG, logger="graphrag.agent")
     wrong = Says(calls=[call("read_node_detail", {"key": "nowhere"})])
     async with scripted(search(1), wrong, "Here.", "Hello.") as (setting, model):
         thread_id = only(await setting.ask(), TurnStarted).thread_id

@@ -413,7 +413,7 @@ async def test_what_a_crash_left_undecided_is_decided_when_the_turn_is_taken_up(
             pending = only(await asked.ask("move it"), ProposalPending)
             (waiting,) = pending.approvals
             store = asked.approvals  # as if it had been made free, and the process killed
-            await store.put(waiting.changed(needs_person=False, reasons=()))
+            await store.context.put(waiting.changed(needs_person=False, reasons=()))
             freed = setting_on(database, model, free=LAYOUT)
             events = await freed.resume(pending.thread_id)
             assert only(events, ActionApplied).approval.id == waiting.id

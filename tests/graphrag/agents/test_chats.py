@@ -158,10 +158,10 @@ async def test_a_person_ends_a_conversation_also_while_a_turn_of_it_runs() -> No
 
         turn = asyncio.create_task(rest())
         await until(lambda: model.requests)
-        ended = await setting.chats.end(first.thread_id, EDITOR)
+        ended = await setting.life.endings.end_by_person(first.thread_id, EDITOR)
         assert only(await turn, Completed).stopped
         with pytest.raises(ThreadNotFound):
-            await setting.chats.end(first.thread_id, VIEWER)
+            await setting.life.endings.end_by_person(first.thread_id, VIEWER)
         assert ended.agent.end_reason == "ended_by_person"
 
 
@@ -208,7 +208,7 @@ async def test_a_conversation_keeps_its_agent() -> None:
             with pytest.raises(errors.ThreadOfOtherAgent):
                 await setting.chats.run(plain, GRAPH, "hi", EDITOR, agent_id="other").__anext__()
             with pytest.raises(errors.ThreadWithoutAgent):
-                await setting.chats.end(plain, EDITOR)
+                await setting.life.endings.end_by_person(plain, EDITOR)
             assert (await setting.thread(plain)).agent is None
 
 

@@ -298,7 +298,7 @@ async def test_an_api_that_goes_down_is_said_and_what_is_owed_arrives_later() ->
         run.api.answers.update(RESTAURANT)
         first = [each.headers["idempotency-key"] for each in run.api.of("PATCH /api/calls")]
         run.clock.now += 24 * 3_600_000 - 120_000
-        await run.setting.chats.life.deliveries.send_due()
+        await run.setting.life.deliveries.send_due()
         await run.setting.all_sent(run.thread_id)
     assert checked["available"] is False
     assert order["success"] is False
