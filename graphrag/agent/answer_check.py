@@ -1,6 +1,4 @@
-"""Checks what an answer claims against the graph of its conversation, and marks what
-is not there.
-"""
+"""Checks the claims of an answer against its graph, and marks those that are not in it."""
 
 from __future__ import annotations
 
@@ -13,8 +11,9 @@ from datasources.builtin_types import types_by_name
 from datasources.errors import SourceError
 from datasources.types import Document, Edge
 from graphrag.agent.claimed_part import read_claimed
-from graphrag.agent.claims import NamedGraph, may_claim, not_in_graph
+from graphrag.agent.claims import may_claim, not_in_graph
 from graphrag.agent.history import calls_of
+from graphrag.agent.named_graph import NamedGraph
 from graphrag.agent.reply import Reply
 from graphrag.agent.turn import Turn
 from graphrag.llm.base import SystemMessage, ToolMessage
@@ -26,9 +25,7 @@ log = logging.getLogger(__name__)
 
 
 async def mark_claims(source: GraphDataSource, turn: Turn, reply: Reply) -> None:
-    """Keeps with an answer what it claims that the graph does not have; nothing where that
-    is not known.
-    """
+    """Adds to an answer its claims that are not in the graph, if they could be checked."""
     if not turn.graph_key or not (reply.missing_nodes or may_claim(reply.text)):
         return
     try:
@@ -59,11 +56,10 @@ async def mark_claims(source: GraphDataSource, turn: Turn, reply: Reply) -> None
 async def _read(
     source: GraphDataSource, graph_key: str, answer: str
 ) -> tuple[str, NamedGraph, Sequence[Document]]:
-    """Returns the answer, the graph that it is compared with, and the documents whose texts
-    it may name.
+    """Returns the answer, the graph to compare it with, and the documents whose texts it may name.
 
-    Of a large graph it is the part that the answer names, and of a long answer about it
-    the first lines.
+    A large graph is read only as far as the answer names it, and a long answer about it only in its
+    first lines.
     """
     graph = await source.get_graph(graph_key)
     edges = list[Edge]()
@@ -86,9 +82,7 @@ def _held(turn: Turn, shown: Sequence[Document]) -> str:
 
 
 def _given(turn: Turn) -> list[str]:
-    """Returns what the model was given to read besides the graph; an error repeats what
-    the model wrote.
-    """
+    """Returns the model's input besides the graph. An error repeats the model's own text."""
     return [
         message.content
         for message in turn.messages

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, final
 
 from datasources.base import GraphDataSource
 from datasources.links import Link
 from datasources.search import SearchRequest
 from datasources.types import Edge, Node
-from graphrag.agent.claims import NamedGraph, looked_up_part, sentence_pairs
+from graphrag.agent.claims import looked_up_part, sentence_pairs
+from graphrag.agent.named_graph import NamedGraph
 
 NAMED_ALIKE: Final = 30  # nodes that a name is compared with
 MAX_NAMED: Final = 200  # nodes that an answer names
@@ -23,11 +24,10 @@ MAX_WALKED: Final = 1_000  # nodes that may follow one node
 MAX_WALKS: Final = 10
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedPart:
-    """The part of an answer that was looked up, what it names of a graph, and nodes with
-    texts like these.
-    """
+    """The checked part of an answer, the named nodes, and nodes with similar texts."""
 
     answer: str
     named: NamedGraph
@@ -35,10 +35,9 @@ class ClaimedPart:
 
 
 async def read_claimed(source: GraphDataSource, graph_key: str, answer: str) -> ClaimedPart:
-    """Reads what an answer claims of a graph by searches and keys, bounded in number.
+    """Reads the nodes and edges that an answer names, by a limited number of searches and keys.
 
-    Where a bound is reached nothing is known of the nodes behind it, and the part says so.
-    Raises: SourceError.
+    The part says which nodes were not read because of a limit. Raises: SourceError.
     """
     answer, texts = await asyncio.to_thread(looked_up_part, answer)
     alike, crowded = await _alike(source, graph_key, texts)
@@ -60,7 +59,7 @@ async def read_claimed(source: GraphDataSource, graph_key: str, answer: str) -> 
 async def _linked(
     source: GraphDataSource, graph_key: str, keys: Sequence[str]
 ) -> tuple[list[Link], frozenset[str]]:
-    """Returns the edges of nodes, and the keys of those that have more."""
+    """Returns the edges of nodes, and the keys of nodes with more edges."""
     links = await source.get_links(graph_key, keys, limit=MAX_LINKS) if keys else []
     if len(links) < MAX_LINKS:
         return links, frozenset()
@@ -77,9 +76,7 @@ async def _linked(
 async def _alike(
     source: GraphDataSource, graph_key: str, texts: Sequence[str]
 ) -> tuple[list[Node], frozenset[str]]:
-    """Returns the nodes whose name, key or text is like one of the texts, and keys of those with as
-    good a name as others that were not read.
-    """
+    """Returns the nodes similar to one of the texts, and the keys of those with unread equals."""
     found = dict[str, None]()
     crowded = set[str]()
     for text in texts:
@@ -94,7 +91,7 @@ async def _alike(
 
 
 def _named_in(texts: Sequence[str], nodes: Iterable[Node]) -> list[Node]:
-    """Returns the nodes whose name or key stands in one of the texts."""
+    """Returns the nodes whose name or key occurs in one of the texts."""
     joined = "\n".join(texts).casefold()
     return [
         node
@@ -106,7 +103,7 @@ def _named_in(texts: Sequence[str], nodes: Iterable[Node]) -> list[Node]:
 async def _walked(
     source: GraphDataSource, graph_key: str, starts: Sequence[str]
 ) -> tuple[list[Edge], frozenset[str]]:
-    """Returns the edges behind nodes, and the keys of those behind which there are more."""
+    """Returns the edges behind nodes, and the keys of nodes with more edges behind them."""
     edges = list[Edge]()
     cut = set(starts[MAX_WALKS:])
     for key in starts[:MAX_WALKS]:

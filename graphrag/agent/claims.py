@@ -1,42 +1,33 @@
-"""Finds nodes and edges that an answer claims and the graph does not have. Pure; asks no model.
+"""Finds nodes and edges that an answer claims and the graph does not have. Pure: asks no model.
 
-Only claims that leave no doubt count: an arrow or "A leads to B" between two nodes of the graph, a
-name beside the word "node", and an unknown end of an arrow whose other end is a node. Sentences
-that deny, suggest or suppose something claim nothing. A single word counts only where it cannot be
-an ordinary word.
+Only certain claims count: an arrow or "A leads to B" between two nodes of the graph, a name beside
+the word "node", and an unknown end of an arrow whose other end is a node. Sentences that deny,
+suggest or suppose claim nothing. A single word counts only if it cannot be an ordinary word.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
-from datasources.links import Link
-from datasources.text import fold, label_in, letters
-from datasources.types import Edge, Node
+from datasources.text import fold, letters
+from graphrag.agent.named_graph import NamedGraph, Pair, plain_text
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from languages.reading import all_words, alternatives
 
-Pair = tuple[str, str]
-
-MAX_CLAIMS = 10
-"""The most nodes, and the most edges, that are listed."""
+MAX_CLAIMS = 10  # nodes, and edges, that are listed
 MAX_LOOKED_UP = 40  # texts of an answer that are searched for in a large graph
 NAME_WORDS = 8
-MAX_CHARS = 40_000
-"""What an answer says beyond is not checked."""
+MAX_CHARS = 40_000  # of an answer that are checked
 
-_MARKUP = re.compile(r"[`*\"'“”‘’«»\\]|\[\[|\]\]")
-_REFERENCE = re.compile(r"\{\{node:([^{}]*)\}\}")
-_SPACE = re.compile(r"\s+")
 _ARROW = re.compile(r"\s*(?:--+[^-\n>]{1,60}--*>|--*>|=+>|→|⟶|➔|➜)\s*")
 _DRAWN = re.compile(r"--+(?:[^-\n>]{1,60}--*)?>")
-"""The arrow of a drawn graph; `→` also stands in sentences, for "becomes" or "goes to"."""
+"""The arrow of a drawn graph; `→` also occurs in sentences, for "becomes" or "goes to"."""
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -74,11 +65,10 @@ _NO_NAME = re.compile(r"[{}()\[\]=<>/\\:$@#;,.|!?%+]|^\d+$")
 _LIKE_A_KEY = re.compile(r"[a-z][A-Z]|_|[A-Za-z]-?\d")
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotInGraph:
-    """What an answer claims that the graph does not have: names of nodes, and
-    pairs of existing nodes.
-    """
+    """Claims that are not in the graph: names of nodes, and pairs of existing nodes."""
 
     nodes: tuple[str, ...] = ()
     edges: tuple[Pair, ...] = ()
@@ -87,7 +77,7 @@ class NotInGraph:
         return bool(self.nodes or self.edges)
 
     def document(self, language: Language) -> dict[str, Any]:
-        """Returns it for a client and for the store, with a sentence for people in `note`."""
+        """Returns its form for clients and the store, with a sentence for people in `note`."""
         claims = [f"“{name}”" for name in self.nodes] + [" → ".join(pair) for pair in self.edges]
         return {
             "nodes": list(self.nodes),
@@ -96,108 +86,21 @@ class NotInGraph:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedGraph:
-    """A graph as text refers to it. `names`: names and keys of nodes as `_plain` writes them,
-    with the name as the graph has it; `keys`: the nodes of each; `onward`: where the edges of
-    each node lead.
-    """
-
-    names: Mapping[str, str]
-    keys: Mapping[str, frozenset[str]]
-    onward: Mapping[str, frozenset[str]]
-    unread: frozenset[str] = frozenset()
-    cut_off: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(
-        cls,
-        nodes: Iterable[Node],
-        edges: Iterable[Edge | Link],
-        *,
-        unread: Iterable[str] = (),
-        cut_off: Iterable[str] = (),
-    ) -> NamedGraph:
-        """Returns the names and edges of a graph, or of a part of it; a node may be named by its
-        name or key.
-
-        No claim is false about nodes in `unread`, whose name others may have that were not read,
-        nor about what follows a node in `cut_off`, where there are more edges than were read.
-        """
-        names: dict[str, str] = {}
-        keys: dict[str, set[str]] = {}
-        for node in nodes:
-            for written in (node.key, label_in(node.data)):
-                if plain := _plain(written):
-                    name = plain.casefold() if " " in plain else plain
-                    names.setdefault(name, written)
-                    keys.setdefault(name, set()).add(node.key)
-        onward: dict[str, set[str]] = {}
-        for edge in edges:
-            onward.setdefault(edge.source, set()).add(edge.target)
-        return cls(
-            names=names,
-            keys={name: frozenset(found) for name, found in keys.items()},
-            onward={key: frozenset(targets) for key, targets in onward.items()},
-            unread=frozenset(unread),
-            cut_off=frozenset(cut_off),
-        )
-
-    def named(self, plain: str) -> str | None:
-        """Returns the entry of `names` that a plain text is; one word counts only as
-        it is spelt.
-        """
-        return next((name for name in (plain, plain.casefold()) if name in self.names), None)
-
-    def has_edge(self, source: str, target: str) -> bool:
-        """Returns whether an edge leads from a node of the first name to one of the second,
-        or may lead.
-        """
-        starts = self.keys[source]
-        ends = self.keys[target]
-        if self.unread & (starts | ends) or (self.cut_off & starts and self.cut_off & ends):
-            return True
-        return any(
-            self.onward.get(key, frozenset()) & self.keys[target] for key in self.keys[source]
-        )
-
-    def has_path(self, source: str, target: str) -> bool:
-        """Returns whether edges lead from a node of the first name to one of the second,
-        or may lead.
-        """
-        if (
-            self.unread & (self.keys[source] | self.keys[target])
-            or self.cut_off & self.keys[source]
-        ):
-            return True
-        waiting = list(self.keys[source])
-        seen = set[str]()
-        while waiting:
-            for key in self.onward.get(waiting.pop(), ()):
-                if key in self.keys[target]:
-                    return True
-                if key not in seen:
-                    seen.add(key)
-                    waiting.append(key)
-        return False
-
-
 def may_claim(answer: str) -> bool:
-    """Returns whether a text has anything that is worth reading the graph for."""
+    """Returns whether a text may contain claims."""
     return bool(
         _ARROW.search(answer)
         or _NAMED_NODE.search(answer)
         or _BARE_NODE.search(answer)
-        or _CLAIM.search(_plain(answer))
+        or _CLAIM.search(plain_text(answer))
     )
 
 
 def looked_up_part(answer: str) -> tuple[str, list[str]]:
-    """Returns the first lines of an answer, and the texts in them that claims name nodes
-    in, each once.
+    """Returns the first lines of an answer, and the texts in which they may name nodes.
 
-    The rest of an answer with more than MAX_LOOKED_UP such texts is left out: what is not looked up
-    is not judged.
+    Lines after MAX_LOOKED_UP such texts are left out, as claims that are not looked up are not
+    judged.
     """
     texts = dict[str, None]()
     kept = list[str]()
@@ -212,10 +115,13 @@ def looked_up_part(answer: str) -> tuple[str, list[str]]:
 
 def _claimed_texts(answer: str) -> list[str]:
     found = [
-        _plain(end) for line in answer.splitlines() if _ARROW.search(line) for end in _ends(line)
+        plain_text(end)
+        for line in answer.splitlines()
+        if _ARROW.search(line)
+        for end in _ends(line)
     ]
     for sentence in _SENTENCE_END.split(answer):
-        plain = _plain(sentence)
+        plain = plain_text(sentence)
         for claim in _CLAIM.finditer(plain):
             found += [plain[: claim.start()], plain[claim.end() :]]
     found += _named_nodes(answer)
@@ -223,17 +129,13 @@ def _claimed_texts(answer: str) -> list[str]:
 
 
 def sentence_pairs(answer: str, graph: NamedGraph) -> list[Pair]:
-    """Returns the entries of `names` that sentences say edges lead between, from the first
-    to the second.
-    """
+    """Returns the pairs of `names` between which sentences claim a path."""
     nothing = replace(graph, onward={}, unread=frozenset(), cut_off=frozenset())
     return list(dict.fromkeys(_false_sentences(answer, nothing)))
 
 
 def _at_its_ends(words: Sequence[str]) -> list[str]:
-    """Returns the first and the last words of a text, where a name may stand beside an arrow
-    or a verb.
-    """
+    """Returns the first and the last words of a text, where names stand beside arrows and verbs."""
     if len(words) <= NAME_WORDS:
         return [" ".join(words)]
     return [" ".join(words[:NAME_WORDS]), " ".join(words[-NAME_WORDS:])]
@@ -248,11 +150,11 @@ def not_in_graph(
     proposed: Sequence[str] = (),
     linked: Sequence[str] = (),
 ) -> NotInGraph:
-    """Returns what an answer claims and the graph does not have.
+    """Returns the claims of an answer that are not in the graph.
 
-    `held` is all text that names may come from: the graph's and what tools read. `asked` is what
-    the person wrote; `proposed` are the arguments of the changes that were proposed, whose nodes
-    and edges may come; `linked` are targets of its links to nodes that do not exist.
+    `held`: all text that names may come from, of the graph and of tools. `asked`: the person's
+    message. `proposed`: arguments of proposed changes, whose nodes and edges are not claims about
+    the graph. `linked`: targets of its links to nodes that do not exist.
     """
     answer = answer[:MAX_CHARS]
     plans = [letters(arguments) for arguments in proposed]
@@ -272,6 +174,7 @@ def not_in_graph(
     )
 
 
+@final
 class _KnownText:
     """Text that names may come from."""
 
@@ -280,7 +183,7 @@ class _KnownText:
 
     @cached_property
     def _words(self) -> frozenset[str]:
-        """The words of the text, those of `camelCase` apart and together."""
+        """The words of the text; `camelCase` counts as its parts and as a whole."""
         words = {
             word
             for token in re.findall(r"\w+", self._text)
@@ -289,16 +192,16 @@ class _KnownText:
         return frozenset(fold(word).removesuffix("s") for word in words)
 
     def has(self, name: str) -> bool:
-        """Returns whether the text has a name: its letters in a row, or a single word as a word."""
+        """Returns whether the text contains a name: its letters in a row, or a single word as a
+        word.
+        """
         if name.isalpha() and name[1:].islower():
             return fold(name).removesuffix("s") in self._words
         return letters(name) in self._letters
 
 
 def false_edges(answer: str, graph: NamedGraph) -> list[Pair]:
-    """Returns the connections between nodes of the graph that an answer claims
-    and the graph lacks.
-    """
+    """Returns the edges between nodes of the graph that an answer claims and the graph lacks."""
     pairs = _false_pairs(answer, graph)
     return list(
         dict.fromkeys((graph.names[source], graph.names[target]) for source, target in pairs)
@@ -317,12 +220,12 @@ def _false_pairs(answer: str, graph: NamedGraph) -> Iterator[Pair]:
 
 
 def arrows(answer: str, graph: NamedGraph) -> Iterator[Pair]:
-    """Yields the entries of `names` that arrows join; an end that is no node's name claims nothing.
+    """Yields the pairs of `names` that arrows join. An end that is no node's name claims nothing.
 
-    Arrows below a sentence that denies or suggests something are what it denies or suggests.
+    Arrows below a sentence that denies or suggests are not claims.
     """
     for line in _arrow_lines(answer, graph):
-        for before, after in pairwise(_plain(end) for end in _ends(line)):
+        for before, after in pairwise(plain_text(end) for end in _ends(line)):
             source = _last_name(before, graph)
             target = _first_name(after, graph)
             if source is not None and target is not None:
@@ -330,17 +233,17 @@ def arrows(answer: str, graph: NamedGraph) -> Iterator[Pair]:
 
 
 def _unknown_ends(answer: str, graph: NamedGraph) -> Iterator[str]:
-    """Yields the ends of arrows that can be nothing but a node's name, though no node has it.
+    """Yields the ends of arrows that must be names of nodes, but are not in the graph.
 
     The other end must be a node, and the arrow drawn as one or the name marked up.
     """
     for line in _arrow_lines(answer, graph):
         ends = _ends(line)
         for one, other in (*pairwise(ends), *((after, before) for before, after in pairwise(ends))):
-            plain = _plain(one)
+            plain = plain_text(one)
             is_marked = _MARKED_WHOLE.fullmatch(one.strip()) is not None
             is_node = any(
-                name(_plain(other), graph) is not None for name in (_first_name, _last_name)
+                name(plain_text(other), graph) is not None for name in (_first_name, _last_name)
             )
             is_unknown = all(name(plain, graph) is None for name in (_first_name, _last_name))
             name = re.sub(r"\s*\([^()]*\)$", "", plain)
@@ -358,7 +261,7 @@ def _arrow_lines(answer: str, graph: NamedGraph) -> Iterator[str]:
             if line.strip() and not _BULLET.match(line) and not line.strip().startswith("```"):
                 above = line
             continue
-        around = " ".join(end for end in map(_plain, _ends(line)) if graph.named(end) is None)
+        around = " ".join(end for end in map(plain_text, _ends(line)) if graph.named(end) is None)
         if not _is_hedged(f"{above} {around}", graph):
             yield line
 
@@ -368,9 +271,7 @@ def _ends(line: str) -> list[str]:
 
 
 def _last_name(text: str, graph: NamedGraph) -> str | None:
-    """Returns the name that a text before an arrow ends with; a remark in
-    brackets may follow it.
-    """
+    """Returns the name at the end of a text before an arrow; a remark in brackets may follow."""
     bare = re.sub(r"\s*\([^()]*\)$", "", text)
     parts = [
         whole[start:]
@@ -381,16 +282,16 @@ def _last_name(text: str, graph: NamedGraph) -> str | None:
 
 
 def _first_name(text: str, graph: NamedGraph) -> str | None:
-    """Returns the name that a text after an arrow begins with, the longest."""
+    """Returns the longest name at the start of a text after an arrow."""
     ends = [len(text), *(found.start() for found in re.finditer(r"[\s:,;.()]", text))]
     found = (graph.named(text[:end]) for end in sorted(ends, reverse=True))
     return next((name for name in found if name is not None), None)
 
 
 def _false_sentences(answer: str, graph: NamedGraph) -> Iterator[Pair]:
-    """Yields what sentences say is connected though no path is."""
+    """Yields the pairs that sentences connect and no path does."""
     for sentence in _SENTENCE_END.split(answer):
-        plain = _plain(sentence)
+        plain = plain_text(sentence)
         for claim in _CLAIM.finditer(plain):
             source = _last_name(plain[: claim.start()].removesuffix(" node"), graph)
             target = _first_name(_ARTICLE.sub("", plain[claim.end() :]), graph)
@@ -404,17 +305,13 @@ def _false_sentences(answer: str, graph: NamedGraph) -> Iterator[Pair]:
 
 
 def _is_word(name: str) -> bool:
-    """Returns whether a name, mostly a key, may as well be an ordinary word: "the note
-    leads to …".
-    """
+    """Returns whether a name may be an ordinary word: "the note leads to …"."""
     return name.isalpha() and name.islower()
 
 
 def _is_hedged(sentence: str, graph: NamedGraph) -> bool:
-    """Returns whether a sentence denies, suggests or supposes; a node may be called
-    "Order not found".
-    """
-    plain = _plain(sentence).casefold()
+    """Returns whether a sentence denies, suggests or supposes; node names are ignored."""
+    plain = plain_text(sentence).casefold()
     for name in graph.names:
         if " " in name and name in plain:
             plain = plain.replace(name, " ")
@@ -422,9 +319,7 @@ def _is_hedged(sentence: str, graph: NamedGraph) -> bool:
 
 
 def _named_nodes(answer: str) -> Iterator[str]:
-    """Yields the marked-up texts that an answer calls a node and that can be nothing
-    but its name.
-    """
+    """Yields the marked-up texts that an answer calls a node and that must be names."""
     for sentence in _SENTENCE_END.split(_FENCED.sub("\n", answer)):
         if sentence.rstrip().endswith("?"):
             continue
@@ -448,16 +343,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_single_name(text: str, *, is_code: bool) -> bool:
-    """Returns whether one word is a name: written as code, or with a capital, and
-    no ordinary word.
-    """
+    """Returns whether a word is a name: written as code, or capitalised, and no ordinary word."""
     if len(text) < 3 or not text.isalpha() or text.casefold() in _ORDINARY:
         return False
     return is_code or (text[0].isupper() and not text.isupper())
-
-
-def _plain(text: str) -> str:
-    """Returns a text in one line, without quotes, emphasis, escapes and the
-    braces of references.
-    """
-    return _SPACE.sub(" ", _MARKUP.sub("", _REFERENCE.sub(r"\1", text))).strip()

@@ -1,9 +1,8 @@
 """Reads conversations that the Nodius editor's own server stored, in this program's form.
 
-The editor keeps what a conversation waits for in `pendingInterrupt`: `{kind: "hitl", toolCallId,
-toolName, args, remainingToolCalls, …}` while a proposal waits, and `{kind: "tool_limit", …}`
-with the same fields when the rounds of tools are used up. The calls stand in the last message of
-the model, too.
+The editor keeps in `pendingInterrupt` what a conversation waits for: `{kind: "hitl", toolCallId,
+toolName, args, remainingToolCalls, …}` for a proposal, and `{kind: "tool_limit", …}` with the same
+fields when the rounds of tools are used up. The model's last message contains the calls, too.
 
 Source: Nodius, `packages/server/src/ai/aiAgent.ts` and `tools/writeTools.ts`.
 """
@@ -17,8 +16,7 @@ from typing import Any, Final, cast
 Call = dict[str, Any]
 """A tool call in the form of OpenAI's messages."""
 
-ROUNDS_USED: Final = 5
-"""Rounds of tools after which the editor's assistant asks for more."""
+ROUNDS_USED: Final = 5  # rounds of tools after which the editor's assistant asks for more
 
 _STRATEGIES: Final = {"horizontal": "left_to_right", "vertical": "top_down", "tree": "top_down"}
 _STATUS: Final = {"hitl": "waiting", "tool_limit": "limit"}
@@ -33,9 +31,9 @@ def _list(raw: Any) -> list[Any]:
 
 
 def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a thread of the editor's in this program's form; unknown fields stay.
+    """Returns a thread of the editor in this program's form; unknown fields stay.
 
-    Its instructions and contexts are left out: they are written anew.
+    Its instructions and contexts are left out, as they are written again.
     """
     listed = map(_mapping, _list(data.get("conversationHistory")))
     history = [message for message in listed if message.get("role") not in ("system", "developer")]
@@ -52,9 +50,7 @@ def take_over(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pending_calls(pending: Mapping[str, Any]) -> list[Call]:
-    """Returns the calls that `pendingInterrupt` names: the one that is decided, then the
-    rest in order.
-    """
+    """Returns the calls that `pendingInterrupt` names: first the one to decide, then the others."""
     remaining = [
         call for call in map(_mapping, _list(pending.get("remainingToolCalls"))) if _name_of(call)
     ]
@@ -80,11 +76,10 @@ def _name_of(call: Mapping[str, Any]) -> str:
 def _with_pending(
     history: Sequence[dict[str, Any]], pending: Sequence[Call]
 ) -> list[dict[str, Any]]:
-    """Returns the history with exactly the calls unanswered that the conversation waits with.
+    """Returns the history in which exactly the pending calls are unanswered.
 
-    Those are the ones that `pending` names and the others of the model's last message: the
-    editor's streaming answers do not list them. A call of an earlier message that was never
-    answered was given up.
+    Those are the ones that `pending` names and the other calls of the model's last message, which
+    the editor's streaming answers do not list. Unanswered calls of earlier messages were given up.
     """
     answered = {message.get("tool_call_id") for message in history if message.get("role") == "tool"}
     asking = [place for place, message in enumerate(history) if _list(message.get("tool_calls"))]
@@ -106,7 +101,7 @@ def _with_pending(
 
 
 def _in_our_terms(call: Call) -> Call:
-    """Returns a call with the arguments that this program's tool of that name takes."""
+    """Returns a call with the arguments of this program's tool of that name."""
     name = _name_of(call)
     try:
         arguments = json.loads(str(_mapping(call.get("function")).get("arguments")))
@@ -119,7 +114,7 @@ def _in_our_terms(call: Call) -> Call:
 
 
 def _update_node(arguments: dict[str, Any]) -> dict[str, Any]:
-    """`updates` holds a node's fields; name, description and HTML are data of the node."""
+    """Returns the arguments of an update. Name, description and HTML are data of the node."""
     if "updates" not in arguments:
         return arguments
     updates = _mapping(arguments.pop("updates"))
@@ -132,7 +127,7 @@ _OF_DATA: Final = ("name", "description", "html")
 
 
 def _create_edge(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The sheet of an edge is that of its nodes."""
+    """Returns the arguments of a new edge, whose sheet is that of its nodes."""
     arguments.pop("sheet", None)
     return arguments
 
@@ -150,7 +145,9 @@ def _reorganize_layout(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _batch(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The editor writes the fields of an action beside its `type`."""
+    """Returns the arguments of a batch. The editor writes the fields of an action beside its
+    `type`.
+    """
     actions = [_batched(_mapping(action)) for action in _list(arguments.get("actions"))]
     return {**arguments, "actions": actions}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, cast, final
 
 from pydantic import ValidationError
 
@@ -29,15 +29,16 @@ _OF_MODELS = (
     *("content_filter", "context_length", "request_refused"),
 )
 FAULT_CODES = frozenset({*_OF_SOURCES, *_OF_MODELS, "internal"})
-"""The codes that a client of conversations knows; any other is sent as `internal`."""
+"""The codes that clients of conversations know. Any other fault is sent as `internal`."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFault:
-    """Why a turn broke off.
+    """Why a turn failed.
 
-    `messages` are whole sentences for a person; they hold neither keys nor code nor traces.
-    `details` is what the provider itself said, without secrets.
+    `messages` are sentences for people, without keys, code or traces. `details` is the text of the
+    provider, without secrets.
     """
 
     code: str
@@ -51,8 +52,8 @@ class TurnFault:
 
 
 def classify(exc: BaseException) -> TurnFault:
-    """Return what a failure means. One that nobody foresaw is `internal`, and its text
-    is kept back.
+    """Returns the fault of an exception. An unexpected one is `internal`, and its text is not
+    shown.
     """
     found = {name: describe(exc, name) for name in LANGUAGES} if isinstance(exc, Exception) else {}
     described = {name: one for name, one in found.items() if one is not None}
@@ -72,17 +73,20 @@ def classify(exc: BaseException) -> TurnFault:
     )
 
 
+@final
 class NoQuestion(ThreadError):
     """Facts: `thread_id`."""
 
 
+@final
 class AlreadyAnswered(ThreadError):
-    """`answer` is what stands: what a person answered, or that they wrote something else."""
+    """`answer`: the answer that counts, or that the person wrote a message instead."""
 
     def __init__(self, *, thread_id: str, answer: str) -> None:
         super().__init__(thread_id=thread_id, answer=answer[:300])
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuestion:
     """A question and the call that asked it."""
@@ -92,9 +96,7 @@ class PendingQuestion:
 
     @classmethod
     def of(cls, thread: Thread) -> PendingQuestion | None:
-        """Return what a thread asks a person; None where it waits for nothing, or
-        for something else.
-        """
+        """Returns the question that a thread waits for, None if there is none."""
         stored = thread.pending_interrupt
         if thread.turn.status != "waiting" or not isinstance(stored, Mapping):
             return None
@@ -113,16 +115,18 @@ class PendingQuestion:
         return ToolCall(id=self.call_id, name=ASK_PERSON.name, arguments=arguments)
 
     def stored(self) -> dict[str, Any]:
-        """Return it as the thread keeps it."""
+        """Returns its form in the thread."""
         return {"type": "question", "module": self.question.document, "callId": self.call_id}
 
     def shown(self, text: str) -> dict[str, Any]:
-        """Return what a client shows; `card` serves one that does not know the kind of question."""
+        """Returns its form for clients; `card` is for those that do not know this kind of
+        question.
+        """
         return {**self.stored(), "message": text, "card": self.question.card}
 
 
 def standing_answer(messages: Sequence[Message]) -> str | None:
-    """Return how the last question of a conversation was answered."""
+    """Returns the answer to the last question of a conversation."""
     answers = (
         m for m in reversed(messages) if isinstance(m, ToolMessage) and m.name == ASK_PERSON.name
     )
@@ -130,7 +134,7 @@ def standing_answer(messages: Sequence[Message]) -> str | None:
 
 
 def no_question(thread_id: str, messages: Sequence[Message]) -> NoReturn:
-    """Raises: AlreadyAnswered where a question was asked before, else NoQuestion."""
+    """Raises: AlreadyAnswered if a question was asked before, else NoQuestion."""
     standing = standing_answer(messages)
     if standing is None or unanswered(messages):
         raise NoQuestion(thread_id=thread_id)
@@ -138,7 +142,7 @@ def no_question(thread_id: str, messages: Sequence[Message]) -> NoReturn:
 
 
 def in_words(response: Response, language: Language) -> str:
-    """Return an answer as the model reads it."""
+    """Returns an answer as text for the model."""
     return (
         response
         if isinstance(response, str)
@@ -146,13 +150,14 @@ def in_words(response: Response, language: Language) -> str:
     )
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnStarted:
-    """The thread is stored: from here on the turn can be stopped and found again.
+    """The thread is stored, so the turn can be stopped, and read by others, from now on.
 
-    `retrieved` holds the keys of the nodes that the model is shown, most relevant first; `reasons`
-    say why of those that were found for this message. `words_only`: the embedding service failed,
-    so they were found by their words alone.
+    `retrieved`: keys of the nodes in the context, most relevant first; `reasons`: why they were
+    retrieved for this message. `words_only`: the embedding service failed, so only words were
+    searched.
     """
 
     thread_id: str
@@ -162,36 +167,39 @@ class TurnStarted:
     words_only: bool = False
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A piece of the answer, as it may be shown."""
+    """A piece of the answer to show."""
 
     text: str
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextTakenBack:
-    """The tokens since the last call are no part of the answer.
+    """The tokens since the last call are not part of the answer.
 
-    They were the model's thinking, whose opening tag it left out and was not known to leave out, or
-    they described a call that is made now.
+    They were the model's thinking without its opening tag, or described a call that is made now.
     """
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted:
-    """The model writes a call. Comes once a call."""
+    """The model begins to write a call. Sent once a call."""
 
     call_id: str
     name: str
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished:
-    """A call has its answer. `result_text` is whole, also where the model gets it cut.
+    """A call has its answer. `result_text` is complete, even if the model gets less.
 
-    `arguments` is what the model wrote. `data` is the result for a program; of a proposal it is
-    the resolved action.
+    `arguments`: as the model wrote them. `data`: the result for programs; the resolved action of a
+    proposal.
     """
 
     call_id: str
@@ -202,10 +210,11 @@ class ToolFinished:
     data: Any = None
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReported(UsageReport):
-    """Tokens of one model call. `cost_usd` None: nobody knows the price. `estimated`:
-    counted by us.
+    """Tokens of one model call. `cost_usd`: None if no price is known. `estimated`: counted
+    by us.
     """
 
     cost_usd: float | None = None
@@ -213,23 +222,25 @@ class UsageReported(UsageReport):
 
     @property
     def unpriced(self) -> int:
-        """Tokens whose price nobody knows."""
+        """Number of tokens without a known price."""
         return self.prompt + self.completion if self.cost_usd is None else 0
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionApplied:
-    """A proposal of this thread was applied: just now, or meanwhile elsewhere."""
+    """A proposal of this thread was applied, just now or elsewhere."""
 
     approval: Approval
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The answer. `text` is all of it since the person's message or decision. `stopped`: as far as
-    it had come when the person stopped it from elsewhere. `end_reason`, `outcome`: of the whole
-    conversation, where its agent ended it with this answer. `not_in_graph`: what the answer claims
-    that the graph does not have (`nodes`, `edges`, and a `note` for people).
+    """The answer. `text`: all text since the person's message or decision. `stopped`: a person
+    stopped the turn. `end_reason`, `outcome`: of the conversation, if its agent ended it with this
+    answer. `not_in_graph`: claims that are not in the graph (`nodes`, `edges`, and a `note` for
+    people).
     """
 
     thread_id: str
@@ -240,20 +251,20 @@ class Completed:
     outcome: str | None = None
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalPending:
-    """The turn waits for decisions. `text` is what the model said before; oldest proposal first."""
+    """The turn waits for decisions, oldest proposal first. `text`: the model's text before."""
 
     thread_id: str
     text: str
     approvals: tuple[Approval, ...]
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimit:
-    """The model wants more rounds of tools than it has: a person grants them or asks
-    for an answer.
-    """
+    """The model has used its rounds of tools: a person grants more, or asks for an answer."""
 
     thread_id: str
     text: str
@@ -261,10 +272,11 @@ class ToolLimit:
     max_extended: int
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAsked:
-    """The model asks the person; only to a client that can show it. `text` is
-    what it said before.
+    """The model asks the person; sent to clients that can show it. `text`: the model's text
+    before.
     """
 
     thread_id: str
@@ -272,18 +284,17 @@ class QuestionAsked:
     asked: PendingQuestion
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The turn broke off. The thread is valid; `resume` tries the step again where
-    that may help.
-    """
+    """The turn failed. The thread is valid; `resume` tries the last step again."""
 
     thread_id: str
     fault: TurnFault
 
 
 Ending = Completed | ProposalPending | ToolLimit | QuestionAsked | Failed
-"""With one of these a turn ends."""
+"""The last event of a turn."""
 
 Event = (
     TurnStarted

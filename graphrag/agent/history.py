@@ -1,11 +1,9 @@
-"""Keeps a conversation valid, makes it fit a model's window before the model refuses it, and reads
-what it says about its current turn; knows no store and asks no model.
+"""Keeps a conversation valid, and fits it into a model's window. Pure: no store, no model.
 
-Messages that are for people only are dropped before anything else, so no count and no cut
-depends on them.
+Messages for people only are dropped first, so that they count nowhere.
 
-Valid: every tool call is answered once, right after the message that asked, in the order asked; no
-answer without a call; no call id twice. Calls and answers are only ever kept or dropped together.
+Valid: every tool call is answered once, right after its message and in order; no answer without a
+call; no call id twice. Calls and answers are kept or dropped together.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import final
 
 from graphrag.agent.change_words import asks_for_change
 from graphrag.i18n import LocalizedError
@@ -38,28 +37,28 @@ _ASKED_CHARS, _ANSWERED_CHARS, _CALL_CHARS = 300, 500, 120
 
 
 def is_context(message: Message) -> bool:
-    """Return whether a message is a block of retrieved context."""
+    """Returns whether a message is retrieved context."""
     return isinstance(message, SystemMessage) and message.content.startswith(CONTEXT_MARKER)
 
 
 def is_for_people(message: Message) -> bool:
-    """Return whether a message is never sent to a model."""
+    """Returns whether a message is never sent to a model."""
     return isinstance(message, SystemMessage | AssistantMessage) and message.exclude_from_prompt
 
 
 def for_model(messages: Iterable[Message]) -> list[Message]:
-    """Return the messages that a model may see."""
+    """Returns the messages that a model may get."""
     return [message for message in messages if not is_for_people(message)]
 
 
 def unanswered(messages: Sequence[Message]) -> list[ToolCall]:
-    """Return the calls that have no answer yet, in the order asked."""
+    """Returns the calls without an answer, in order."""
     answered = {message.call_id for message in messages if isinstance(message, ToolMessage)}
     return [call for call in calls_of(messages) if call.id not in answered]
 
 
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
-    """Return every tool call of a conversation."""
+    """Returns every tool call of a conversation."""
     return [
         call
         for m in for_model(messages)
@@ -69,7 +68,7 @@ def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
 
 
 def said_count(messages: Sequence[Message]) -> int:
-    """Return how many messages hold words of the person or of the model."""
+    """Returns the number of messages with text of the person or the model."""
     said = (m for m in for_model(messages) if isinstance(m, UserMessage | AssistantMessage))
     return sum(
         isinstance(message, UserMessage) or bool(message.content.strip()) for message in said
@@ -77,12 +76,12 @@ def said_count(messages: Sequence[Message]) -> int:
 
 
 def past_turns(messages: Sequence[Message]) -> list[Message]:
-    """Returns what is kept of turns that are over: all but their context."""
+    """Returns the messages of completed turns without their context."""
     return [message for message in messages if not is_context(message)]
 
 
 def without_extra(messages: Sequence[Message]) -> list[Message]:
-    """Returns the messages without what their providers sent beside text and calls."""
+    """Returns the messages without the providers' extra fields, such as reasoning."""
     return [
         replace(
             message,
@@ -96,10 +95,10 @@ def without_extra(messages: Sequence[Message]) -> list[Message]:
 
 
 def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
-    """Return the conversation made valid. A call without answer gets `missing` as one.
+    """Returns a valid conversation. A call without an answer gets `missing`.
 
-    Of several answers to a call the first counts. A call id met again gets a new one. What is for
-    people stays as it is.
+    The first of several answers to a call counts. A repeated call id is replaced. Messages for
+    people stay as they are.
     """
     waiting: dict[str, deque[ToolMessage]] = defaultdict(deque)
     for message in messages:
@@ -137,16 +136,14 @@ def repaired(messages: Sequence[Message], *, missing: str) -> list[Message]:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """Return the text, or its beginning and how much is missing, in at most
-    about `limit` characters.
-    """
+    """Returns the first `limit` characters of a text, and the number of those that were cut."""
     return text if len(text) <= limit else f"{text[:limit]}…+{len(text) - limit} chars"
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """A conversation taken apart: leading instructions, then turns, each from its
-    person's message on.
+    """A conversation in parts: leading instructions, then turns, each from its person's message on.
 
     System messages right before a person's message (context, notes) belong to that turn.
     """
@@ -176,9 +173,7 @@ class ConversationParts:
 
 
 def with_short_results(messages: Sequence[Message], limit: int = OLD_RESULT_CHARS) -> list[Message]:
-    """Return the messages with results of tools and commands of at most
-    about so many characters.
-    """
+    """Returns the messages with tool and command results of about `limit` characters."""
     return [
         replace(message, content=cut_text(message.content, limit))
         if isinstance(message, ToolMessage) or (isinstance(message, SystemMessage) and message.data)
@@ -188,10 +183,10 @@ def with_short_results(messages: Sequence[Message], limit: int = OLD_RESULT_CHAR
 
 
 def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Message]:
-    """Return what is sent of a conversation that fits: old context gone, old results cut, old turns
-    summarised once there are twice as many as are kept.
+    """Returns a conversation without old context, with old results cut, and with old turns
+    summarised once there are twice as many as `keep`.
 
-    The cut moves by `keep` at a time, so that a provider's cache of the beginning holds for long.
+    The cut moves by `keep` turns at a time, so that a provider's prompt cache stays valid for long.
     """
     messages = for_model(messages)
     last = max((i for i, message in enumerate(messages) if is_context(message)), default=-1)
@@ -204,7 +199,7 @@ def shortened(messages: Sequence[Message], *, keep: int = KEPT_TURNS) -> list[Me
 
 
 def compacted(parts: ConversationParts, *, keep: int) -> list[Message]:
-    """Return the conversation with all but the last `keep` turns summarised in one message."""
+    """Returns the conversation with all but the last `keep` turns summarised in one message."""
     old = parts.turns[: max(0, len(parts.turns) - keep)]
     if not old:
         return parts.joined()
@@ -213,7 +208,9 @@ def compacted(parts: ConversationParts, *, keep: int) -> list[Message]:
 
 
 def summary(turns: Sequence[Sequence[Message]]) -> str:
-    """Return what was asked, called and answered in some turns, shortened; the newest survive."""
+    """Returns a summary of turns: questions, calls and answers. Drops the oldest turns if
+    too long.
+    """
     parts: deque[str] = deque()
     size = 0
     for number, turn in reversed(list(enumerate(turns, start=1))):
@@ -253,8 +250,9 @@ def _line(text: str, limit: int) -> str:
 """Kept free for the answer, where the window has room for that."""
 
 
+@final
 class WindowTooSmall(LocalizedError):
-    """Not even the last message fits. Units: tokens."""
+    """The last message alone does not fit. Units: tokens."""
 
     def __init__(self, *, tokens: int, window: int) -> None:
         self.tokens = tokens
@@ -262,12 +260,10 @@ class WindowTooSmall(LocalizedError):
 
 
 def fitted(messages: Sequence[Message], limit: int, *, keep: int = KEPT_TURNS) -> list[Message]:
-    """Return the conversation to send, in at most `limit` tokens (what the tools need is
-    taken off before).
+    """Returns the conversation in at most `limit` tokens, which do not include the tools.
 
-    `keep`: so many turns are sent whole before they are summed up. Gives way first: reasoning, old
-    turns, long results of this turn (the last step's last), then context.
-    Raises: WindowTooSmall.
+    `keep`: number of turns before older ones are summarised. Shortened first: reasoning, old turns,
+    long results of this turn (the last step's last), then context. Raises: WindowTooSmall.
     """
     made = shortened(messages, keep=keep)
     for shorter in _ever_shorter(made, keep):
@@ -311,16 +307,11 @@ def _short_context(message: Message, limit: int) -> Message:
     return message
 
 
-RECENT = 3
-"""Messages of the person that are looked at: `and now the other one` means what
-was asked before.
-"""
+RECENT = 3  # messages of the person that are read: `and now the other one` refers to an earlier one
 
 
 def conversation_asks_for_change(messages: Sequence[Message]) -> bool:
-    """Return whether one of the last messages may ask for a change, or a change
-    was proposed before.
-    """
+    """Returns whether a recent message may ask for a change, or a change was proposed."""
     if any(call.name.startswith("propose_") for call in calls_of(messages)):
         return True
     asked = [message.content for message in messages if isinstance(message, UserMessage)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import final
 
@@ -18,13 +18,14 @@ from graphrag.agent.turn import Turn
 from graphrag.agent.turn_prompt import PromptWriter
 from graphrag.llm.base import (
     TOKENS,
+    Chunk,
     LearnsWindow,
     LLMProvider,
     Message,
     ModelOptions,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelError
-from graphrag.llm.metered import ModelRequest, metered_call
+from graphrag.llm.metered import CallCount, ModelRequest, metered_call
 from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
@@ -55,6 +56,7 @@ class _Asking:
     words: ModelText
     final: bool
     start: int
+    tries: list[tuple[float, bool]] = field(default_factory=lambda: [*TRIES])
     request: ModelRequest | None = None
     is_answered: bool = False
     used: list[CallUsage] = field(default_factory=list[CallUsage])
@@ -142,21 +144,30 @@ class ModelCaller:
         WindowTooSmall; `turn.reply` then holds the text so far.
         """
         asking = self._begin(turn, final=final)
+        reply = asking.reply
         await self._read_always_sent(turn)
         began = time.perf_counter()
         try:
-            async with aclosing(self._receive(asking)) as events:
-                async for event in events:
+            while not asking.is_answered:
+                request = self._fit(asking)
+                async with self._streamed(asking, request) as (call, chunks):
+                    async for chunk in chunks:
+                        call.feed(chunk)
+                        for event in asking.show(await reply.feed(chunk)):
+                            yield event
+                        if reply.is_full:
+                            break
+                    asking.is_answered = True
+            for event in await self._end(asking):
+                yield event
+        except ModelError as exc:
+            if not isinstance(exc, ModelContextTooLong):
+                for event in asking.show(await reply.broken()):
                     yield event
+            raise
         finally:
-            usage = _reported([*turn.take_second_look(), *asking.used])
-            own = _reported(asking.used)
-            turn.add_usage(own, provider=self.provider.name, model=self.provider.model)
-            turn.trace.asked(
-                asking.request, own, self.provider, began, failed=not asking.is_answered
-            )
+            usage = self._add_usage(asking, began)
         yield usage
-        reply = asking.reply
         if final:
             reply.calls.clear()
         for text in self._missing(turn, reply, final=final):
@@ -183,40 +194,28 @@ class ModelCaller:
         )
         turn.set_always_sent(message)
 
-    async def _receive(self, asking: _Asking) -> AsyncGenerator[Event]:
-        """Yields the shown events of an answer. Sends a shorter prompt if one is too long."""
-        turn = asking.turn
-        reply = asking.reply
-        tries = list(TRIES)
-        while not asking.is_answered:
-            share, with_tools = tries.pop(0)
+    def _fit(self, asking: _Asking) -> ModelRequest:
+        """Returns the next request that fits into the window. Raises: WindowTooSmall."""
+        while True:
+            share, with_tools = asking.tries.pop(0)
             try:
                 asking.request = self.prompts.request(
-                    turn, share=share, with_tools=with_tools, final=asking.final
+                    asking.turn, share=share, with_tools=with_tools, final=asking.final
                 )
-                async with aclosing(self._stream(asking, asking.request)) as events:
-                    async for event in events:
-                        yield event
-                asking.is_answered = True
-            except (history.WindowTooSmall, ModelContextTooLong) as exc:
-                tries = self._remaining(tries, exc)
-                if not tries or asking.has_begun:
+            except history.WindowTooSmall as exc:
+                if not self._may_retry(asking, exc):
                     raise
-                facts = {"thread_id": turn.thread_id, "model": self.provider.model}
-                log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
-            except ModelError:
-                for event in asking.show(await reply.broken()):
-                    yield event
-                raise
-        for event in asking.show(await reply.end()):
-            yield event
-        if described := self._described(asking):
-            for event in asking.show(reply.take_described(described)):
-                yield event
-        self._habits.note(self.provider, asking.words)
+            else:
+                return asking.request
 
-    async def _stream(self, asking: _Asking, request: ModelRequest) -> AsyncGenerator[Event]:
-        """Yields the shown events of one request, and meters it."""
+    @asynccontextmanager
+    async def _streamed(
+        self, asking: _Asking, request: ModelRequest
+    ) -> AsyncGenerator[tuple[CallCount, AsyncGenerator[Chunk]]]:
+        """Streams the answer to a request in the block, and meters it.
+
+        Suppresses ModelContextTooLong if a shorter request may be sent.
+        """
         stream = self.provider.stream(request.messages, request.tools, request.options)
         metered = metered_call(
             self.provider,
@@ -226,21 +225,42 @@ class ModelCaller:
             payer=asking.turn.payer,
             used=asking.used,
         )
-        async with metered as call, aclosing(stream) as chunks:
-            async for chunk in chunks:
-                call.feed(chunk)
-                for event in asking.show(await asking.reply.feed(chunk)):
-                    yield event
-                if asking.reply.is_full:
-                    break
+        try:
+            async with metered as call, aclosing(stream) as chunks:
+                yield call, chunks
+        except ModelContextTooLong as exc:
+            # The server counts tokens otherwise than we do.
+            asking.tries = [one for one in asking.tries if one[0] == SECOND_SHARE]
+            if not self._may_retry(asking, exc):
+                raise
 
-    def _remaining(
-        self, tries: list[tuple[float, bool]], exc: Exception
-    ) -> list[tuple[float, bool]]:
-        """Returns the tries that are left after a prompt did not fit."""
-        if isinstance(exc, ModelContextTooLong):  # the server counts otherwise than we do
-            tries = [one for one in tries if one[0] == SECOND_SHARE]
-        return tries if self.prompts.is_small else [one for one in tries if one != TRIES[-1]]
+    def _may_retry(self, asking: _Asking, exc: Exception) -> bool:
+        """Returns whether a shorter request may be sent."""
+        if not self.prompts.is_small:
+            asking.tries = [one for one in asking.tries if one != TRIES[-1]]
+        if not asking.tries or asking.has_begun:
+            return False
+        facts = {"thread_id": asking.turn.thread_id, "model": self.provider.model}
+        log.info("prompt_shortened", extra=facts | {"error": type(exc).__name__})
+        return True
+
+    async def _end(self, asking: _Asking) -> list[Event]:
+        """Ends a complete answer. Returns the events that a person is shown."""
+        events = asking.show(await asking.reply.end())
+        if described := self._described(asking):
+            events += asking.show(asking.reply.take_described(described))
+        self._habits.note(self.provider, asking.words)
+        return events
+
+    def _add_usage(self, asking: _Asking, began: float) -> UsageReported:
+        """Adds the model calls of an answer to the turn. Returns the usage to report."""
+        turn = asking.turn
+        usage = _reported([*turn.take_second_look(), *asking.used])
+        own = _reported(asking.used)
+        turn.add_usage(own, provider=self.provider.name, model=self.provider.model)
+        failed = not asking.is_answered
+        turn.trace.asked(asking.request, own, self.provider, began, failed=failed)
+        return usage
 
     def _described(self, asking: _Asking) -> list[WrittenCall]:
         """Returns the proposals that an answer describes, if the person asked for a change.

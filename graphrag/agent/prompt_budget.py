@@ -1,76 +1,75 @@
-"""Shares out a model's window: room for the answer, tools, and the context of a question.
+"""Divides a model's window among the answer, the tools, and the context of a question.
 
-One rule for every window. What has to be sent (instructions, messages) and the answer's room are
-taken off. Of the rest the tools that a turn needs have a share, whether they use it up or not, and
-the context has what it asks for; whatever is left then holds the tools that are merely useful. So a
-larger window never leaves less to the context.
+The rule is the same for every window. Instructions, messages and the answer's room come first. Of
+the rest, the tools that a turn needs have a fixed share, the context gets what it asks for, and
+useful tools get what is left. So a larger window never leaves less to the context.
 
-Decision: windows under SMALL_WINDOW get short instructions and only essential tools, and none that
-reads where the context shows the whole graph: a model of 1.5 billion parameters called the wrong
-one of seven.
+Decision: windows under SMALL_WINDOW get short instructions and only essential tools, and no read
+tools if the context shows the whole graph: a model of 1.5 billion parameters called the wrong one
+of seven.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, final
 
 from graphrag.llm.tokens import prompt_tokens
 from tools.base import Tool
 
-SMALL_WINDOW: Final = 16_000
-"""A smaller window gets short instructions and essential tools. Units: tokens."""
+SMALL_WINDOW: Final = 16_000  # tokens; a smaller window gets short instructions and essential tools
 WRITERS_WINDOW: Final = 32_000
-"""A larger window is offered tools that write in every turn: its tools stay the same, so a
-provider's cache of the beginning holds. A smaller one has them where a change is asked for.
+"""A larger window is offered write tools in every turn, so that a provider's prompt cache stays
+valid. A smaller one is offered them only if a change is asked for.
 """
 
 ANSWER_TOKENS: Final = 4_096
 ANSWER_SHARE: Final = 1 / 8
-SAFETY: Final = 0.9
-"""Another tokenizer than the model's counts; so much of the window is used."""
+SAFETY: Final = 0.9  # usable share of the window: our tokenizer is not the model's
 
 TOOLS_SHARE: Final = 0.4  # of the free room, for essential tools at most
 RESULTS_SHARE: Final = 1 / 16  # of the free room, for what tools return
 LEAST_CONTEXT_TOKENS: Final = 200  # less shows no node in a way that helps
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSize:
-    """One tool as the allocator sees it. Units: `tokens` of its schema."""
+    """A tool and the tokens of its schema."""
 
     tokens: int
     writes: bool
     essential: bool
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """Tokens for the context, and the places of the tools that are offered."""
+    """Tokens for the context, and the indices of the offered tools."""
 
     context: int
     tools: tuple[int, ...]
 
 
 def size_of(tool: Tool[Any]) -> ToolSize:
-    """Returns a tool as the allocator sees it."""
+    """Returns a tool with its size."""
     tokens = prompt_tokens((), [tool.schema()])
     return ToolSize(tokens=tokens, writes=tool.effect == "proposes", essential=tool.essential)
 
 
 def is_small(window: int) -> bool:
-    """Returns whether a window gets short instructions and essential tools alone."""
+    """Returns whether a window gets short instructions and only essential tools."""
     return window < SMALL_WINDOW
 
 
 def answer_room(window: int) -> int:
-    """Returns how many tokens of a window are kept for the answer."""
+    """Returns the tokens of a window that are reserved for the answer."""
     return min(ANSWER_TOKENS, int(window * ANSWER_SHARE))
 
 
 def prompt_room(window: int, *, share: float = 1.0) -> int:
-    """Returns how many tokens a prompt may have in a window of so many."""
+    """Returns the maximum tokens of a prompt in a window."""
     return int((window - answer_room(window)) * SAFETY * share)
 
 
@@ -83,12 +82,11 @@ def share_out(
     changing: bool,
     sees_all: bool = False,
 ) -> Shares:
-    """Returns what the context and the tools of a turn may have.
+    """Returns the shares of the context and the tools of a turn.
 
-    `taken`: tokens of what has to be sent; `wanted`: of the context, 0 where it is among
-    what is taken.
-    `changing`: whether a change is asked for; `sees_all`: whether the whole graph is among what is
-    taken. Tools come in the order of their use.
+    `taken`: tokens that must be sent. `wanted`: tokens of the context, 0 if it is part of `taken`.
+    `changing`: a change is asked for. `sees_all`: the whole graph is part of `taken`. Tools come in
+    the order of their use.
     """
     free = max(prompt_room(window) - taken, 0)
     free -= int(free * RESULTS_SHARE)

@@ -1,8 +1,7 @@
-"""Gathers one answer of a model: the text that may be shown, and what it wants to call.
+"""Collects one answer of a model: the text to show, and its tool calls.
 
-Its client links, `{{node:KEY}}` and the like, are checked before they leave: one whose target
-exists goes out as it is; of any other only its words do. Other text between double braces (`{{
-$json.id }}`) is not ours and stays.
+Links for clients, such as `{{node:KEY}}`, are checked first: a link to an existing target is kept,
+any other is replaced by its words. Other text in double braces (`{{ $json.id }}`) is kept.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import final
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
@@ -25,10 +25,9 @@ log = logging.getLogger(__name__)
 
 KINDS = ("node", "select", "highlight", "fitArea", "sheet", "graph", "html", "nodeConfig", "link")
 MARKS = ("runs", "stops")
-"""What `{{highlight:MARK|KEYS}}` may mark nodes as."""
+"""The marks of `{{highlight:MARK|KEYS}}`."""
 
-LIMIT = 4_000
-"""A longer link is none."""
+LIMIT = 4_000  # characters; a longer text in braces is not a link
 
 _KIND = re.compile(rf"\{{\{{[ \t]*({'|'.join(KINDS)})[ \t]*:")
 _MAYBE_KIND = re.compile(r"\{\{[ \t]*[A-Za-z]{0,12}[ \t]*")
@@ -42,10 +41,10 @@ _PATH = re.compile(r"\{\{node:[^{}]+\}\}(?:[^{}\n]{0,80}→ ?\{\{node:[^{}]+\}\}
 
 
 def sources_of(answer: str) -> dict[str, list[str]]:
-    """Return the keys of the nodes that an answer rests on, as its links name them.
+    """Returns the keys of the nodes that an answer is based on, from its links.
 
-    `path`: of the longest line of links joined by arrows, in its order; `behind`: of what it marks
-    at once, of which `runs` and `stops` are those that it marks as such.
+    `path`: the longest line of links joined by arrows. `behind`: all nodes that it highlights;
+    `runs` and `stops`: those with these marks.
     """
     links = _LINK.findall(answer)
     lines = [_LINK.findall(found[0]) for found in _PATH.finditer(answer)]
@@ -66,17 +65,16 @@ def sources_of(answer: str) -> dict[str, list[str]]:
 
 
 def _mark(body: str) -> tuple[str, str]:
-    """Return what a highlight marks its nodes as, if anything, and their keys."""
+    """Returns the mark and the keys of a highlight."""
     mark, bar, keys = body.partition("|")
     return (mark, keys) if bar and mark in MARKS else ("", body)
 
 
+@final
 class LinkFilter:
-    """Lets an answer about a graph through piece by piece; what may become a link is held until
-    it is whole.
+    """Passes an answer about a graph on, piece by piece; holds back what may become a link.
 
-    Nodes that were found are remembered; `missing` are the targets of links to nodes that
-    do not exist.
+    Existing nodes are remembered. `missing`: targets of links to nodes that do not exist.
     """
 
     def __init__(self, source: GraphDataSource, graph_key: str) -> None:
@@ -88,9 +86,7 @@ class LinkFilter:
         self.missing: list[str] = []
 
     async def feed(self, text: str, *, final: bool = False) -> str:
-        """Take a piece and return what may be shown by now; all of it where it is
-        the `final` one.
-        """
+        """Takes a piece of text. Returns the text to show so far; all of it with `final`."""
         self._held += text
         shown: list[str] = []
         while self._held and (piece := self._next(final=final)) is not None:
@@ -102,8 +98,8 @@ class LinkFilter:
         return "".join(shown)
 
     def _next(self, *, final: bool) -> str | tuple[str, str] | None:
-        """Take the next piece off what is held: text, or kind and body of a link; None:
-        more is needed.
+        """Takes the next piece off the held text: text, or kind and body of a link. None: more is
+        needed.
         """
         held = self._held
         start = held.find("{{")
@@ -136,7 +132,7 @@ class LinkFilter:
         return piece
 
     def _words(self, text: str) -> str:
-        """Return plain text that joins to no link with what stands before it."""
+        """Returns plain text that does not form a link with the text before it."""
         plain = _BRACES.sub("", text).strip() or "?"
         return f"({plain})" if self._last == "{" else plain
 
@@ -186,15 +182,14 @@ class LinkFilter:
         return f"{{{{{kind}:{good}}}}}" if good else self._words(words)
 
 
-MAX_ANSWER_CHARS = 400_000
-"""What a model writes beyond is not read."""
+MAX_ANSWER_CHARS = 400_000  # of one answer; the rest is not read
 
 
+@final
 class Reply:
-    """What a model answers, as far as it has come. `text` is what was shown: without
-    links to nothing.
+    """An answer as far as it was received. `text`: as it was shown, without dead links.
 
-    `words` reads what the provider yields; `taken` are the call ids of the conversation before.
+    `words` parses the provider's stream; `taken`: the call ids of the conversation before.
     """
 
     def __init__(self, links: LinkFilter, words: ModelText, *, taken: Collection[str] = ()) -> None:
@@ -210,7 +205,7 @@ class Reply:
 
     @property
     def leaked(self) -> bool:
-        """Whether something that looked like a call was taken out of the text."""
+        """Whether text that looked like a tool call was removed."""
         return self.words.leaked
 
     @property
@@ -220,12 +215,12 @@ class Reply:
 
     @property
     def missing_nodes(self) -> Sequence[str]:
-        """What its links call nodes that do not exist."""
+        """The words of its links to nodes that do not exist."""
         return self._links.missing
 
     @property
     def is_full(self) -> bool:
-        """Whether the model has written all that is read of it."""
+        """Whether the answer has reached its maximum length."""
         return self._written > MAX_ANSWER_CHARS
 
     @property
@@ -240,7 +235,7 @@ class Reply:
         )
 
     async def feed(self, chunk: llm.Chunk) -> list[Event]:
-        """Take a chunk of the provider and return what is to be shown of it."""
+        """Takes a chunk of the provider. Returns the events to show."""
         if isinstance(chunk, llm.TextDelta | llm.ReasoningDelta):
             self._written += len(chunk.text)
         return [event for each in self.words.feed(chunk) for event in await self._take(each)]
@@ -275,7 +270,7 @@ class Reply:
         return []
 
     async def end(self) -> list[Event]:
-        """Return what was held back, and the calls that were written as text."""
+        """Returns the held text, and the calls that were written as text."""
         events: list[Event] = []
         for chunk in self.words.end(is_cut=self.is_full):
             events += await self._take(chunk)
@@ -284,9 +279,7 @@ class Reply:
         return [*events, *self._shown(await self._links.feed("", final=True))]
 
     async def broken(self) -> list[Event]:
-        """Returns the text that was held back when the answer broke off; a call in it
-        is not run.
-        """
+        """Returns the held text of an answer that broke off; a call in it is not run."""
         events: list[Event] = []
         for chunk in self.words.end(is_cut=True):
             if isinstance(chunk, llm.TextDelta | llm.TextWasThinking):
@@ -294,9 +287,7 @@ class Reply:
         return [*events, *self._shown(await self._links.feed("", final=True))]
 
     def take_described(self, calls: Sequence[WrittenCall]) -> list[Event]:
-        """Takes the calls that the answer describes in place of its text; returns what is
-        to be shown.
-        """
+        """Replaces the text by the calls that it describes. Returns the events to show."""
         self.text = ""
         events: list[Event] = [TextTakenBack()]
         for number, written in enumerate(calls):
@@ -310,7 +301,7 @@ class Reply:
         return [Token(text=text)] if text else []
 
     def _started(self, index: int, call_id: str, name: str) -> list[Event]:
-        """Give a call the id that it goes by here, and announce it where it is new."""
+        """Gives a call its id in this conversation. Returns its event, once a call."""
         if index in self._ids:
             return []
         given = llm.free_id(call_id, {*self._taken, *self._ids.values()})

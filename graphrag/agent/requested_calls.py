@@ -1,7 +1,7 @@
-"""The calls of one answer: which of them are run, and the answers to those that are not.
+"""The tool calls of one answer: the calls to run, and the answers to the others.
 
-The last calls of this process are remembered: what ran, what was refused and why; no
-arguments, no results.
+A log keeps the last calls of this process: which ran, which were refused and why; neither arguments
+nor results.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, final
 
 from pydantic import BaseModel
 
@@ -38,9 +38,9 @@ Outcome = Literal[
     "timeout",
     "broke",
 ]
-"""What became of a call. `unchanged`: the same error as before; `reused`: answered from memory;
-`not_alone`: it, or one beside it, has to be the only call of its step; `interrupted`: an act that
-was begun before.
+"""The outcome of a call. `unchanged`: the same error as before. `reused`: a result that was read
+before. `not_alone`: this call, or one beside it, must be the only one of its step. `interrupted`:
+an act that began before.
 """
 
 NOT_RUN: frozenset[Outcome] = frozenset(
@@ -48,12 +48,13 @@ NOT_RUN: frozenset[Outcome] = frozenset(
 )
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call. Units: `time` in milliseconds since 1970, `ms` as it took. `tool` is what
-    the model wrote.
+    """A call in the log. Units: `time` in milliseconds since 1970, `ms` in milliseconds. `tool`: as
+    the model wrote it.
 
-    `error` is the code of an error. `workspace` says who may see it.
+    `error`: code of an error. `workspace`: whose admins may see it.
     """
 
     workspace: str
@@ -68,7 +69,7 @@ class CallRecord:
 
     @property
     def refused(self) -> str | None:
-        """Why the call was not run; None where it was."""
+        """The reason why the call was not run; None if it was."""
         if self.outcome in NOT_RUN:
             return self.outcome
         return self.error if self.error in _NOT_TAKEN else None
@@ -79,8 +80,9 @@ _NOT_TAKEN = frozenset(
 )
 
 
+@final
 class CallLog:
-    """Remembers the last KEPT calls. `on_call` is given each and may not raise."""
+    """Keeps the last KEPT calls. `on_call` is called with each and may not raise."""
 
     def __init__(self) -> None:
         self.on_call: Callable[[CallRecord], None] | None = None
@@ -92,7 +94,7 @@ class CallLog:
             self.on_call(call)
 
     def of(self, workspaces: Collection[str]) -> list[CallRecord]:
-        """Return the calls of some workspaces, newest first."""
+        """Returns the calls of some workspaces, newest first."""
         return [call for call in self._calls if call.workspace in workspaces]
 
 
@@ -104,9 +106,10 @@ _CUT_OFF = "the arguments were cut off, so the call was not run; call again, wit
 _NAMELESS = "the call has no name of a tool, so it was not run; call again with the name"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLimits:
-    """Units: calls of a step, seconds, characters of a result as the model gets it."""
+    """Units: calls of a step, seconds, characters of a result for the model."""
 
     calls_a_step: int = 10
     timeout_s: float = 15.0
@@ -114,11 +117,12 @@ class CallLimits:
     result_chars: int = 16_000
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A call and what came of it. With an `approval` or a `question` a person decides what the
-    model gets as its answer. `unsure`: a proposal may have been stored all the same. Units: `ms` as
-    the tool took.
+    """A call and its result. With an `approval` or a `question`, a person decides what the model
+    gets. `unsure`: a proposal may have been stored although storing it failed. Units: `ms` of the
+    tool.
     """
 
     call: ToolCall
@@ -130,7 +134,7 @@ class Answered:
 
     @property
     def last_problem(self) -> str:
-        """What its error says last; empty where it is none."""
+        """The last sentence of its error; empty without an error."""
         problems = self.result.error.problems if self.result.error else ()
         return problems[-1].what if problems else ""
 
@@ -159,10 +163,11 @@ class Answered:
         )
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requested:
-    """The calls of one answer. `repeated` ids stood twice, `cut` ones were cut off:
-    neither is run.
+    """The calls of one answer. `repeated`: ids that occurred twice; `cut`: ids whose arguments were
+    cut off. Neither is run.
     """
 
     calls: Sequence[ToolCall]
@@ -173,9 +178,9 @@ class Requested:
 def left_out(
     requested: Requested, box: ToolBox, context: ToolContext, *, limit: int
 ) -> dict[str, Answered]:
-    """Return, by id, the answers to calls that are not run: of the same calls the first one is.
+    """Returns the answers to calls that are not run, by id. Of equal calls the first is run.
 
-    The same act under two ids is two acts.
+    Two acts with equal arguments and different ids are two acts.
     """
     refused: dict[str, Answered] = {}
     firsts: dict[tuple[str, str], str] = {}
@@ -205,14 +210,14 @@ def left_out(
 
 
 def _alone(calls: Sequence[ToolCall], box: ToolBox, context: ToolContext) -> str | None:
-    """Return the tool among several calls that may only be called alone."""
+    """Returns the tool among several calls that must be called alone."""
     tools = [box.get(call.name) for call in calls] if len(calls) > 1 else []
     asked = (context.role, context.session_kind, context.features)
     return next((t.name for t in tools if t is not None and t.alone and t.is_for(*asked)), None)
 
 
 def faulty(call: ToolCall, requested: Requested) -> Answered | None:
-    """Return the answer to a call that is never run."""
+    """Returns the answer to a call that cannot be run, None if it can."""
     if call.id in requested.repeated:
         result = failure("invalid_arguments", Problem(what=_REPEATED))
         return Answered(call=call, result=result, outcome="repeated")
@@ -223,9 +228,7 @@ def faulty(call: ToolCall, requested: Requested) -> Answered | None:
 
 
 def interrupted(call: ToolCall) -> Answered:
-    """Return the answer to an act that was begun before: nobody knows whether it
-    was carried out.
-    """
+    """Returns the answer to an act that began before: it may have been carried out."""
     error = ToolError(code="unavailable", problems=(Problem(what="interrupted"),))
     return Answered(
         call=call, result=ToolResult(text=_INTERRUPTED, error=error), outcome="interrupted"
@@ -233,8 +236,8 @@ def interrupted(call: ToolCall) -> Answered:
 
 
 def unchanged(result: ToolResult) -> ToolResult:
-    """Return the answer to a call that failed with just this result before: it ends
-    the turn's calls.
+    """Returns the answer to a call that failed with the same error before; it ends the turn's
+    calls.
     """
     assert result.error is not None
     what = "unchanged: the same error as for this call before; tell the person"
@@ -242,7 +245,7 @@ def unchanged(result: ToolResult) -> ToolResult:
 
 
 def signature(call: ToolCall) -> tuple[str, str]:
-    """Return what makes two calls the same: name and arguments, however these are written."""
+    """Returns a key that is equal for calls of the same tool with equal arguments."""
     try:
         return call.name, canonical_json(parse_arguments(call.arguments).values)
     except MalformedArguments:

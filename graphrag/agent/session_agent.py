@@ -27,6 +27,7 @@ RUN_LIMITS: Final = AgentLimits(rounds=1_000_000)
 """A run has no limit of rounds: the number of its model calls is limited instead."""
 
 
+@final
 class SessionPast(ThreadError):
     """The event that should take a session up came too late, or twice."""
 

@@ -1,13 +1,12 @@
-"""The stored form of a conversation with a declarative agent: the sub-document
-`agent` of its thread.
+"""The stored form of a conversation with a declarative agent: the sub-document `agent` of its
+thread.
 
-It is written with its thread in one compare-and-set. A conversation without such an
-agent stores none.
+It is written with its thread in one compare-and-set. Other conversations do not have it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 from pydantic import ConfigDict, Field
 
@@ -18,21 +17,22 @@ EndReason = Literal[
     "caller_silent", "line_lost", "model_unreachable", "model_refused", "session_failed", "draining",
     "lost", "error",
 ]  # fmt: skip
-"""Why a conversation or a call ended. `draining`: its agent or its graph was
-taken out of service.
+"""Why a conversation or a call ended. `draining`: its agent was taken out of service, or its graph
+deleted.
 """
 Channel = Literal["chat", "voice"]
 
 AGENT_INDEXED_FIELDS: Final = ("agentId", "agentOpen", "agentIdleTime")
-"""Fields that the record of a thread repeats beside its own, to be found by them."""
+"""Fields that the record of a thread repeats, for queries."""
 
 
+@final
 class AgentToolCall(Document):
     """A finished tool call. `ok` None: it was interrupted and may have been carried out.
 
-    Of a call also `arguments`, `result` and `turn`, which counts what the caller said: a chat has
-    them in its messages.
-    Units: `ms` in milliseconds; `status` of HTTP, where there was an answer.
+    A call by telephone also has `arguments`, `result` and `turn`, the number of the caller's
+    utterance; a chat has them in its messages. Units: `ms` in milliseconds; `status`: HTTP status,
+    if there was an answer.
     """
 
     tool_call_id: str
@@ -45,15 +45,13 @@ class AgentToolCall(Document):
     turn: int | None = None
 
 
+@final
 class ThreadAgent(Document):
-    """Which agent answers in a thread, and what this conversation knows. Units:
-    milliseconds since 1970.
+    """The agent of a thread, and the values of this conversation. Units: milliseconds since 1970.
 
-    `ctx` are the conversation's own values, flags among them; `session` the whole answer of the
-    document's `config_url`, null otherwise. `instructions` are rendered; `declarations` None: those
-    of the document.
-    `transcript`: what was said in a call, of the agent only what the caller heard; a
-    chat has messages.
+    `ctx`: the values and flags. `session`: the whole answer of the document's `config_url`, or
+    null. `instructions` are rendered. `declarations` None: those of the document. `transcript`: the
+    utterances of a call, of the agent only what the caller heard; a chat has messages.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,9 +70,9 @@ class ThreadAgent(Document):
     started_time: int = 0
     last_message_time: int = 0
     idle_time: int = 0
-    """When it ends if nobody writes; at once where the agent said that it is over."""
+    """When it ends if nobody writes; in the past if the agent hung up."""
     start_taken: bool = False
-    """Whether `ctx` has what the answer to `on_start` gave."""
+    """Whether `ctx` contains the answer to `on_start`."""
     ended_time: int | None = None
     end_reason: EndReason | None = None
     outcome: str | None = None
@@ -82,12 +80,10 @@ class ThreadAgent(Document):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not ended."""
+        """Whether it has not ended."""
         return self.ended_time is None
 
     def indexed(self) -> dict[str, Any]:
-        """Return the fields by which conversations are found, as the record of the
-        thread repeats them.
-        """
+        """Returns the fields that the record of the thread repeats, for queries."""
         found: dict[str, Any] = {"agentOpen": self.is_open, "agentId": self.agent_id}
         return found | ({"agentIdleTime": self.idle_time} if self.is_open else {})

@@ -1,11 +1,11 @@
-"""The stored form of messages: OpenAI's, with what it has no place for under names of our own."""
+"""The stored form of messages: that of OpenAI, with additional fields of our own."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, cast, final
 
 from graphrag.llm.base import (
     AssistantMessage,
@@ -20,10 +20,11 @@ from graphrag.llm.base import (
 from graphrag.retrieval.context import CONTEXT_MARKER
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field of a message and its stored name. `read` takes anything; what is empty is not
-    stored, unless `always`.
+    """A field of a message and its stored name. `read` accepts anything; an empty value is stored
+    only with `always`.
     """
 
     attribute: str
@@ -128,13 +129,13 @@ _ROLE_OF: Mapping[type[Message], str] = {
 
 
 def to_stored(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages as `conversationHistory` holds them."""
+    """Returns the messages in the form of `conversationHistory`."""
     return [_stored(message) for message in messages]
 
 
 def stamped(messages: Iterable[Message], now: int) -> list[Message]:
-    """Return the messages, those that were never stored with an id and the time
-    `now` in milliseconds.
+    """Returns the messages; new ones get an id and the time `now`. Units: milliseconds
+    since 1970.
     """
     return [
         message
@@ -145,8 +146,8 @@ def stamped(messages: Iterable[Message], now: int) -> list[Message]:
 
 
 def is_note(raw: Any) -> bool:
-    """Return whether a stored message is a note of the service, which clients of
-    before do not know.
+    """Returns whether a stored message is a note of the service, which older clients do not
+    know.
     """
     return isinstance(raw, Mapping) and (
         "systemKind" in raw or raw.get("excludeFromPrompt") is True
@@ -169,7 +170,7 @@ def _stored(message: Message) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a field of a message as JSON holds it."""
+    """Returns a field of a message as JSON."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, ToolCall):
@@ -184,7 +185,7 @@ def _plain(value: Any) -> Any:
 
 
 def shown(stored: Any) -> dict[str, Any]:
-    """Returns a stored message as clients are sent it: without what only its provider can read."""
+    """Returns a stored message for clients, without fields that only its provider can read."""
     made = {
         name: value for name, value in _mapping(stored).items() if name not in ("origin", "extra")
     }
@@ -196,7 +197,7 @@ def shown(stored: Any) -> dict[str, Any]:
 
 
 def from_stored(stored: Iterable[Any]) -> list[Message]:
-    """Read stored messages; also those of other programs, whose unreadable ones are left out."""
+    """Reads stored messages. Unreadable ones of other programs are left out."""
     made: list[Message] = []
     for raw in stored:
         message = _message(_mapping(raw), first=not made)

@@ -1,7 +1,7 @@
-"""Conversations as they are stored: one document a thread, written with compare-and-set.
+"""Stored conversations: one document a thread, written with compare-and-set.
 
-The form is that of Nodius's `nodius_ai_threads`; `turn` and `schemaVersion` are ours, and fields we
-do not know are kept. A thread belongs to one person: for everybody else it does not exist.
+The form is that of Nodius's `nodius_ai_threads`; `turn` and `schemaVersion` are ours, and unknown
+fields are kept. A thread belongs to one person and does not exist for others.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from pydantic import Field
 
@@ -32,47 +32,53 @@ from graphrag.stored_records import delete_record, given, readable
 log = logging.getLogger(__name__)
 
 KIND = "thread"
+# record kind of templates and runs, which lists of conversations do not show
 SESSION_KIND = "session"
-"""Record kind of templates and runs: lists of conversations never meet them."""
 SCHEMA_VERSION = 1
 TITLE_CHARS = 80
 
 
 class ThreadError(LocalizedError, fact_chars=500):
-    """Base of why a thread cannot be used as asked."""
+    """Base of the errors of threads."""
 
 
+@final
 class ThreadNotFound(ThreadError):
     """Facts: `thread_id`."""
 
 
+@final
 class EmptyMessage(ThreadError):
     """A message without words."""
 
 
+@final
 class ThreadOfOtherGraph(ThreadError):
     """Facts: `thread_id`, `graph_key`, and the graph `asked` for."""
 
 
+@final
 class ThreadBusy(ThreadError):
-    """Somebody else holds the thread, or stored it meanwhile. Facts: `thread_id`."""
+    """Another process holds the thread, or stored it meanwhile. Facts: `thread_id`."""
 
 
+@final
 class ThreadVersion(ThreadError):
-    """The thread was stored by a newer program. Facts: `thread_id`, and `found`, the form."""
+    """The thread was stored by a newer program. Facts: `thread_id`, and `found`, its version."""
 
 
+@final
 class NothingToResume(ThreadError):
     """Facts: `thread_id` and the `status` of its turn."""
 
 
+@final
 class StoredTurn(Document):
-    """Where the last turn stands. `open` maps tool calls to the approvals whose outcome the
-    model awaits; `unsure` are calls whose proposal may have been stored although storing it
-    failed; `started` are calls that act, and that began to: one of them without an answer may
-    have been carried out.
+    """The state of the last turn. `open`: approvals whose outcome the model awaits, by tool call.
+    `unsure`: calls whose proposal may have been stored although storing it failed. `started`: acts
+    that began; without an answer, one may have been carried out.
 
-    `text` is what the model said in this turn before it was to wait.
+    `text`: the model's text in this turn before it waited.
     """
 
     number: int = 0
@@ -85,6 +91,7 @@ class StoredTurn(Document):
     text: str = ""
 
 
+@final
 class Thread(Document):
     """A conversation with its sums. Units: times in milliseconds since 1970, cost in US dollars."""
 
@@ -101,7 +108,7 @@ class Thread(Document):
     total_tokens: int = 0
     total_cost: float = 0.0
     unpriced_tokens: int = 0
-    """Tokens of calls whose price nobody knows; `total_cost` holds the others."""
+    """Tokens without a known price, which `total_cost` leaves out."""
     provider: str | None = None
     model: str | None = None
     message_count: int = 0
@@ -111,16 +118,16 @@ class Thread(Document):
     schema_version: int = 0
     turn: StoredTurn = StoredTurn()
     session: AgentSession | None = None
-    """Where a template or a run stands; a conversation has none."""
+    """The state of a template or a run; None for a conversation."""
     agent: ThreadAgent | None = None
-    """Of a conversation with a declarative agent: which it is, and what the conversation knows."""
+    """The declarative agent of the conversation and its values."""
 
     @property
     def messages(self) -> list[Message]:
         return from_stored(self.conversation_history)
 
     def summary(self) -> dict[str, Any]:
-        """Return what a list of threads shows."""
+        """Returns the fields that a list of threads shows."""
         return {
             "threadId": self.key,
             **self.model_dump(by_alias=True, include=_SHOWN),
@@ -138,18 +145,20 @@ _SHOWN = {
 """Fields of a thread that a list of threads shows."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredThread:
-    """A thread and the version that was read; `version` None: not stored yet."""
+    """A thread and its version when it was read; None: not stored yet."""
 
     thread: Thread
     version: str | None
 
 
+@final
 class Threads:
-    """The threads of one workspace: conversations, or by `kind` templates and runs.
+    """The threads of one workspace: conversations, or templates and runs, by `kind`.
 
-    `clock` gives milliseconds since 1970.
+    `clock` returns milliseconds since 1970.
     """
 
     def __init__(
@@ -168,7 +177,7 @@ class Threads:
         context_type: str | None = None,
         key: str | None = None,
     ) -> StoredThread:
-        """Return a new thread, of a key of its own where none is given; nothing is stored yet."""
+        """Returns a new thread, with a new key by default. Stores nothing."""
         now = self.clock()
         thread = Thread(
             key=key or uuid.uuid4().hex,
@@ -184,16 +193,14 @@ class Threads:
         return StoredThread(thread=thread, version=None)
 
     async def get(self, thread_id: str, person: Person) -> StoredThread:
-        """Return a person's thread. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
+        """Returns a person's thread. Raises: ThreadNotFound, ThreadVersion, BadDocument."""
         stored = await self.get_of(thread_id, person.workspace)
         if stored.thread.user_id != person.user_id:
             raise ThreadNotFound(thread_id=thread_id)
         return stored
 
     async def get_of(self, thread_id: str, workspace: str) -> StoredThread:
-        """Return anybody's thread of a workspace: who may see it, the caller checks.
-        Raises: as `get`.
-        """
+        """Returns any thread of a workspace; the caller checks who may see it. Raises: as `get`."""
         record = await self._records.get(self._kind, thread_id)
         if record is None or record.data.get("workspace") != workspace:
             raise ThreadNotFound(thread_id=thread_id)
@@ -202,19 +209,18 @@ class Threads:
     async def save(
         self, stored: StoredThread, messages: list[Message], also: Sequence[RecordWrite] = ()
     ) -> StoredThread:
-        """Store the thread with these messages over the version that was read. Raises: ThreadBusy.
+        """Stores the thread with these messages over the version that was read. Raises: ThreadBusy.
 
-        Those that were never stored get their id and time, in place. `also` is written in the
-        same transaction: all of it or nothing; the caller holds the thread then, or has just
-        made its key.
+        New messages get their id and time in place. `also` is written in the same transaction; the
+        caller holds the thread, or has just made its key.
         """
         return await self.put(self._with(stored.thread, messages), stored.version, also)
 
     async def save_whole(
         self, stored: StoredThread, messages: list[Message], take: Callable[[StoredThread], None]
     ) -> None:
-        """Store as `save`, to the end also where it is cancelled; `take` is given
-        what is stored.
+        """Stores as `save`, and completes even if it is cancelled. `take` is called with the stored
+        thread.
         """
         storing = asyncio.ensure_future(
             self.put(self._with(stored.thread, messages), stored.version)
@@ -240,7 +246,9 @@ class Threads:
     async def put(
         self, thread: Thread, version: str | None, also: Sequence[RecordWrite] = ()
     ) -> StoredThread:
-        """Store a thread as it is over the version that was read; otherwise as `save`."""
+        """Stores a thread over the version that was read, without its messages; otherwise as
+        `save`.
+        """
         try:
             kept, *_ = await self._records.write([thread_write(self._kind, thread, version), *also])
         except RecordConflict as exc:
@@ -255,7 +263,7 @@ class Threads:
         context_type: str | None = None,
         limit: int = 100,
     ) -> list[Thread]:
-        """Return a person's threads, newest first; those that cannot be read are left out."""
+        """Returns a person's threads, newest first. Unreadable ones are left out."""
         where = given(userId=person.user_id, graphKey=graph_key)
         threads = await self._query(where, person.workspace, limit)
         return [t for t in threads if context_type is None or t.context_type == context_type]
@@ -284,13 +292,15 @@ class Threads:
         return [stored.thread for stored in read]
 
     async def rename(self, thread_id: str, person: Person, title: str) -> Thread:
-        """Store another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
+        """Stores another title; the caller holds the thread. Raises: as `get`, ThreadBusy."""
         stored = await self.get(thread_id, person)
         thread = stored.thread.model_copy(update={"title": _title(title)})
         return (await self.put(thread, stored.version)).thread
 
     async def delete(self, thread_id: str, person: Person) -> None:
-        """Forget a thread; its proposals stay to be decided. Raises: ThreadNotFound, ThreadBusy."""
+        """Deletes a thread. Its proposals can still be decided. Raises: ThreadNotFound,
+        ThreadBusy.
+        """
         stored = await self.get(thread_id, person)
         own = Record(kind=self._kind, key=thread_id, data={}, version=stored.version)
         if not await delete_record(self._records, own):
@@ -300,7 +310,7 @@ class Threads:
 
 
 def session_of(thread: Thread) -> AgentSession:
-    """Return the session of a thread that is one."""
+    """Returns the session of a template or a run."""
     assert thread.session is not None, "only sessions are stored under their kind"
     return thread.session
 
@@ -310,9 +320,7 @@ def _title(text: str) -> str:
 
 
 def thread_write(kind: str, thread: Thread, version: str | None) -> RecordWrite:
-    """Return what stores a thread over the version that was read; a session with the fields
-    that find it.
-    """
+    """Returns the write of a thread over a version, with the fields for queries."""
     document = thread.model_dump(by_alias=True, exclude_none=True, exclude={"agent"})
     if thread.agent is not None:
         # A null among the values of the conversation is a value.
@@ -325,7 +333,7 @@ def thread_write(kind: str, thread: Thread, version: str | None) -> RecordWrite:
 
 
 def read_thread(record: Record) -> StoredThread:
-    """Read a record of a thread. Raises: ThreadVersion, BadDocument."""
+    """Reads the record of a thread. Raises: ThreadVersion, BadDocument."""
     found = record.data.get("schemaVersion", 0)
     if isinstance(found, int) and found > SCHEMA_VERSION:
         raise ThreadVersion(thread_id=record.key, found=found)

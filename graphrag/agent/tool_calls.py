@@ -1,8 +1,8 @@
-"""Runs the tool calls of one step, each at most once, and gives every one an answer.
+"""Runs the tool calls of one step, each at most once, and answers every one.
 
-Reads run side by side; writes run after one another and become proposals; so do acts, which are
-never answered from memory, never run twice for one id and, once begun, finished. Nothing that a
-model writes, a tool does or a store fails at is an exception here: it is the answer to its call.
+Reads run concurrently. Writes run one after another and become proposals. Acts are not answered
+from memory, never run twice for one id, and are finished once begun. Mistakes of a model and
+failures of tools and stores are answers to the call, not exceptions.
 """
 
 from __future__ import annotations
@@ -55,28 +55,25 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-REMEMBERED = 256
-"""Results of reads, and errors, that are stored to be given again; the oldest goes first."""
-FINISH_S = 10.0
-"""So long a turn that is stopped waits for an act that is under way."""
-LOOK_S = 2.0
-"""So long a proposal is looked for that may have been stored although storing it failed."""
+REMEMBERED = 256  # results of reads, and errors, that may be reused; the oldest is dropped first
+FINISH_S = 10.0  # for the act under way when a turn is stopped
+LOOK_S = 2.0  # to look for a proposal that may have been stored although storing it failed
 _UNSURE = (
     "storing the proposal did not end in time: it may appear later. "
     "Do not propose it again; tell the person"
 )
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlace:
-    """Where the calls of a step run, for whom and in which session. `write_guard` stores proposals
-    while the turn is held.
+    """Where the calls of a step run, for whom, and in which session. `write_guard` stores proposals
+    while the turn's lease is held.
 
-    `round` counts the steps of a turn. `begin_act` stores that a call begins to act,
-    before it does; `end_act` stores its answer as soon as it is known, whether or not the
-    turn was stopped meanwhile.
-    `started`: ids of calls that began to act before and are never run again. `message`: what the
-    person wrote, the reason of a proposal that gives none.
+    `round`: number of the step in its turn. `begin_act` stores that a call is about to act;
+    `end_act` stores its answer at once, even if the turn was stopped. `started`: ids of acts that
+    began before and are not run again. `message`: the person's message, the reason of a proposal
+    that gives none.
     """
 
     context: ToolContext
@@ -132,15 +129,14 @@ class ToolCalls:
         )
 
     def unusable(self, requested: Requested, place: CallPlace) -> list[Answered]:
-        """Return the answers to calls that are never run."""
+        """Returns the answers to the calls that cannot be run."""
         found = (faulty(call, requested) for call in requested.calls)
         return [self._noted(answered, place) for answered in found if answered is not None]
 
     async def run(self, requested: Requested, place: CallPlace) -> AsyncGenerator[Answered]:
-        """Yield each call with its answer, in the order asked.
+        """Yields each call with its answer, in order.
 
-        Stopped early (closed or cancelled), it stops the reads that are under way, and begins
-        no further act.
+        If it is closed or cancelled, it cancels the reads under way and begins no further act.
         """
         refused = left_out(requested, self._box, place.context, limit=self.limits.calls_a_step)
         asked = [
@@ -169,12 +165,12 @@ class ToolCalls:
         log.debug("tools_ran", extra={"calls": len(requested.calls), "run": ran})
 
     def writes(self, name: str) -> bool:
-        """Say whether a tool changes a graph, so that its calls become proposals."""
+        """Returns whether a tool proposes changes of a graph."""
         tool = self._box.get(name)
         return tool is not None and tool.effect == "proposes"
 
     def only_read(self, requested: Requested) -> bool:
-        """Say whether calls change nothing anywhere: after a kill they may be run again."""
+        """Returns whether calls have no effects, so that they may run again after a kill."""
         return all(self._effect(call) == "read" for call in requested.calls)
 
     def _effect(self, call: ToolCall) -> Effect:
@@ -182,8 +178,8 @@ class ToolCalls:
         return "read" if tool is None else tool.effect
 
     def _noted(self, answered: Answered, place: CallPlace) -> Answered:
-        """Record an answer; return it, shorter where the same call failed so
-        before in this turn.
+        """Records an answer. Returns it, shortened if the same call failed with it before in this
+        turn.
         """
         if answered.outcome == "error" and self._reusable(answered.call):
             key = (place.thread_id, place.turn, hash(signature(answered.call)))
@@ -208,7 +204,7 @@ class ToolCalls:
         return answered
 
     async def _state(self, place: CallPlace) -> tuple[Any, ...] | None:
-        """Return what a remembered result must have been read under; None: remember nothing."""
+        """Returns the state of the graph under which a result may be reused; None: not at all."""
         context = place.context
         try:
             graph = await context.source.get_graph(context.graph_key)
@@ -240,10 +236,11 @@ class ToolCalls:
         return self._box.run(call.name, call.arguments, replace(context, call_id=call.id))
 
     async def _act(self, call: ToolCall, place: CallPlace) -> Answered:
-        """Run a call that acts, once it is stored that it begins.
+        """Runs a call that acts, after storing that it begins.
 
-        Stopped meanwhile, it is finished first, within FINISH_S, and in any case later.
-        Raises: what `begin_act` and `end_act` raise; if the former does, the call is not run.
+        If the turn is stopped meanwhile, the act is awaited for FINISH_S and finishes later in any
+        case. Raises: the errors of `begin_act` and `end_act`; after one of `begin_act` the call is
+        not run.
         """
         begun = (place.person.workspace, place.thread_id, call.id)
         if call.id in place.started or begun in self._begun:
@@ -273,12 +270,12 @@ class ToolCalls:
             log.warning("act_not_stored", extra={"error": type(failed).__name__})
 
     async def guarded(self, name: str, work: Awaitable[ToolResult]) -> ToolResult:
-        """Return what a read gave that no model called, within the same limits."""
+        """Returns the result of a read that no model called, within the same limits."""
         answered = await self._guarded(ToolCall(id=name, name=name, arguments="{}"), work)
         return replace(answered.result, text=cut(answered.result.text, self.limits.result_chars))
 
     async def _guarded(self, call: ToolCall, work: Awaitable[ToolResult]) -> Answered:
-        """Return what a tool gave, whatever becomes of it."""
+        """Returns the result of a tool. A timeout or an exception becomes an error result."""
         started = time.perf_counter()
         log.debug("tool_execute", extra={"tool": call.name})
         outcome: Outcome
@@ -308,9 +305,9 @@ class ToolCalls:
         return Answered(call=call, result=result, outcome=outcome, ms=ms)
 
     async def _propose(self, call: ToolCall, place: CallPlace) -> Answered:
-        """Run a write tool, which only validates; store what it proposes for a person to decide.
+        """Runs a write tool, which only validates, and stores its proposal for a person to decide.
 
-        Both within one limit. What may have been stored although that failed is looked for.
+        Both share one time limit. If storing failed, the proposal is looked for, as it may exist.
         """
         place = self._place_of(call, place)
         context = place.context
@@ -396,6 +393,6 @@ def _forget_oldest(remembered: OrderedDict[Any, Any]) -> None:
 
 
 def _argument(call: ToolCall, name: str, default: T) -> T:
-    """Return an argument of a call that was run, where it is of the default's type."""
+    """Returns an argument of a call, or the default if it has another type."""
     value = parse_arguments(call.arguments).values.get(name)
     return value if isinstance(value, type(default)) else default

@@ -30,6 +30,7 @@ CANCELLED, SUSPENDED = "CANCELLED", "SUSPENDED"
 _TRIES = 5
 
 
+@final
 class TurnUnwanted(ThreadError):
     """The turn was stopped by another request or process.
 

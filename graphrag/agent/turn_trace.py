@@ -1,14 +1,12 @@
-"""Records how an answer came about: what was retrieved, what the model was sent, and each call
-with its cost.
+"""Records how an answer came about: what was retrieved, the prompts, and each call with its cost.
 
-A turn has one record, of spans. A span is `{operation, name, start, ms, failed?, attributes}`; each
-is one of OpenTelemetry too, where these are collected, with the names of the semantic conventions
-for generative AI. Without the SDK, or where nothing is set up, none is recorded. What people and
-models wrote is recorded only where `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true;
-secrets in it are masked.
+A turn has one record of spans: `{operation, name, start, ms, failed?, attributes}`. With the
+OpenTelemetry SDK set up, each is also an OpenTelemetry span, named by the semantic conventions for
+generative AI. Texts of people and models are recorded only if
+`OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is true, with secrets masked.
 
-Decision: spans are notes in memory while a turn runs, and are written out in a thread when it ends.
-A killed process loses the trace of the turn under way, never more.
+Decision: spans are kept in memory while a turn runs, and written when it ends. A killed process
+loses only the trace of the turn under way.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -56,9 +54,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "resultChars": "nodius.tool.result_chars",
     "approvalId": "nodius.approval.id",
 }
-"""Our names, as the page reads them, and those of the conventions; what these lack
-begins with `nodius.`
-"""
+"""Our attribute names, as the page reads them, and those of the conventions or of `nodius.`"""
 CONTENT: Final[Mapping[str, str]] = {
     "query": "gen_ai.retrieval.query.text",
     "arguments": "gen_ai.tool.call.arguments",
@@ -70,8 +66,7 @@ CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _TRACER = trace.get_tracer("nodius-graphrag")
 
 KIND = "trace"
-TURNS = 50
-"""So many turns of a conversation are kept."""
+TURNS = 50  # of a conversation that are kept
 MAX_SPANS = 200
 MAX_MESSAGE_CHARS, MAX_CONTEXT_CHARS = 8_000, 60_000
 MAX_ARGUMENT_CHARS = 2_000
@@ -83,7 +78,7 @@ Operation = Literal["invoke_agent", "chat", "execute_tool", "retrieval", "embedd
 
 
 def _captures_content() -> bool:
-    """Say whether texts may be recorded in spans."""
+    """Returns whether texts may be recorded in spans."""
     return os.environ.get(CAPTURE, "").strip().lower() in (
         "true",
         "1",
@@ -92,9 +87,10 @@ def _captures_content() -> bool:
     )
 
 
+@final
 @dataclass(slots=True)
 class TurnTrace:
-    """The spans of a turn, until it is over. Units: `began` in milliseconds since 1970."""
+    """The spans of a turn under way. Units: `began` in milliseconds since 1970."""
 
     traces: Traces | None = None
     began: int = field(default_factory=now_ms)
@@ -105,12 +101,10 @@ class TurnTrace:
             "invoke_agent", attributes={"gen_ai.operation.name": "invoke_agent"}
         )
     )
-    """Of the turn, within the context of the request that asks."""
+    """The span of the turn, in the context of the request."""
 
     def within(self) -> AbstractContextManager[Any]:
-        """Let what is done in the block belong to the turn's span. No generator may
-        yield within it.
-        """
+        """Makes the turn's span current in the block. A generator must not yield in it."""
         if not self.span.get_span_context().is_valid:  # nobody traces
             return nullcontext()
         how = {"end_on_exit": False, "record_exception": False, "set_status_on_exception": False}
@@ -119,7 +113,7 @@ class TurnTrace:
     def add(
         self, operation: Operation, name: str, ms: float, *, failed: bool = False, **more: Any
     ) -> None:
-        """Note what has just ended after so many milliseconds."""
+        """Adds an operation that ended just now and took `ms` milliseconds."""
         if len(self.spans) >= MAX_SPANS:
             return
         if operation != "invoke_agent" and self.span.is_recording():
@@ -138,7 +132,7 @@ class TurnTrace:
     def _record(
         self, operation: Operation, name: str, ms: float, more: Mapping[str, Any], *, failed: bool
     ) -> None:
-        """Record a span of OpenTelemetry."""
+        """Records an OpenTelemetry span."""
         ended_ns = time.time_ns()
         facts: dict[str, Any] = {"gen_ai.operation.name": operation, **_attributes(more)}
         if operation == "chat" and self.sent and _captures_content():
@@ -162,7 +156,7 @@ class TurnTrace:
         span.end(ended_ns)
 
     def end(self, *, failed: bool, **attributes: Any) -> None:
-        """End the span of the turn."""
+        """Ends the span of the turn."""
         if self.span.is_recording():
             self.span.set_attributes(_attributes(attributes))
             if failed:
@@ -202,9 +196,7 @@ class TurnTrace:
         *,
         failed: bool,
     ) -> None:
-        """Note one answer of the model; what the first was sent is kept as the context
-        of the turn.
-        """
+        """Adds a model call. The first prompt is kept as the context of the turn."""
         if request is not None and not self.sent:
             self.sent = request.messages
         self.add(
@@ -255,7 +247,7 @@ class TurnTrace:
         return facts | {"turn": thread.turn.number, "time": self.began}
 
     def context(self) -> list[dict[str, Any]]:
-        """Return what the model was sent first, long texts cut."""
+        """Returns the first prompt, with long texts cut."""
         found: list[dict[str, Any]] = []
         left = MAX_CONTEXT_CHARS
         for message in self.sent:
@@ -267,8 +259,9 @@ class TurnTrace:
         return found
 
 
+@final
 class Traces:
-    """Keeps the traces of a workspace's conversations, for `days`."""
+    """Stores the traces of a workspace's conversations for `days`."""
 
     def __init__(self, records: RecordStore, *, days: int) -> None:
         self._records = records
@@ -276,7 +269,7 @@ class Traces:
         self._looked = 0
 
     async def keep(self, facts: Mapping[str, Any], trace: TurnTrace) -> None:
-        """Add a part of a turn to its record, and forget old ones; what fails is logged alone."""
+        """Stores a part of a turn, and deletes old traces. Failures are only logged."""
         thread_id = str(facts["threadId"])
         turn = int(facts["turn"])
         key = _key(thread_id, turn)
@@ -310,16 +303,12 @@ class Traces:
             )
 
     async def of_thread(self, thread_id: str) -> list[dict[str, Any]]:
-        """Return the turns of a conversation, the first first: who may see it,
-        the caller checks.
-        """
+        """Returns the turns of a conversation, oldest first; the caller checks who may see it."""
         found = await self._records.query(KIND, {"threadId": thread_id}, limit=2 * TURNS)
         return [dict(record.data) for record in sorted(found, key=lambda record: record.key)]
 
     async def chats(self, start: int, limit: int) -> list[tuple[str, str, int, dict[str, Any]]]:
-        """Return the latest calls of models since a time: person, graph, time and
-        attributes of each.
-        """
+        """Returns the latest model calls since a time: person, graph, time and attributes."""
         found: list[tuple[str, str, int, dict[str, Any]]] = []
         seen = set[str]()
         end = None
@@ -351,7 +340,7 @@ def _key(thread_id: str, turn: int) -> str:
 
 
 def _continued(before: Record | None, later: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what is kept of a turn once a later part is added."""
+    """Returns the record of a turn with a later part of it."""
     if before is None:
         return later
     spans = [*before.data["spans"], *later["spans"]][:MAX_SPANS]

@@ -1,5 +1,5 @@
-"""The file of a list of agents: where the list is, the document they share, what of an item
-goes into it.
+"""The file of a list of agents: where the list is, the shared document, and the variables
+of items.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, final
 from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, ValidationError
@@ -27,6 +27,7 @@ OF_ITEM: Final[Names] = NAMES | {RESPONSE}
 _NO_SCOPE: Final = Scope({})
 
 
+@final
 class ListRequest(RequestParts):
     """Where the list is fetched; `items` leads to it in the answer."""
 
@@ -36,6 +37,7 @@ class ListRequest(RequestParts):
     items: JsonPath = Field(default=cast(Any, "$"), validate_default=True)
 
 
+@final
 class AgentListFile(DocumentPart):
     """What the file of a list says. `template` is a file beside it."""
 
@@ -49,18 +51,17 @@ class AgentListFile(DocumentPart):
     on_missing: Literal["stop", "keep"] = "stop"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentList:
-    """A list as it is used. `name` is that of its file, `template` the document that
-    its agents share.
-    """
+    """A list and the document that its agents share. `name`: that of its file."""
 
     name: str
     file: AgentListFile
     template: Mapping[str, Any]
 
     def items_of(self, answer: Any) -> list[Any]:
-        """Return the items of a fetched list. Raises: AgentListRefused where there are none."""
+        """Returns the items of a fetched list. Raises: AgentListRefused if it has none."""
         found = self.file.list.items.first(answer, _NO_SCOPE)
         if not isinstance(found, list):
             raise AgentListRefused(
@@ -71,9 +72,9 @@ class AgentList:
         return cast(list[Any], found)
 
     def wanted(self, items: Sequence[Any]) -> list[WantedAgent | BrokenItem]:
-        """Return the agents that the items ask for, without those that `when` leaves out.
+        """Returns the agents of the items, without those that `when` excludes.
 
-        Items that share an id are all broken: which of them is meant is not known.
+        Items that share an id are all broken, as it is not known which one is right.
         """
         when = self.file.when
         found: list[WantedAgent | BrokenItem] = [
@@ -113,6 +114,7 @@ class AgentList:
         )
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedAgent:
     """An agent of a list: the shared document with its id, and its variables."""
@@ -123,18 +125,17 @@ class WantedAgent:
     fingerprint: str
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenItem:
-    """An item of which no agent can be made; `agent_id` "" where not even that is known."""
+    """An item that describes no agent; `agent_id` is "" if it has no valid id."""
 
     agent_id: str
     what: str
 
 
 def read_list(file: FilePath) -> AgentList:
-    """Return the list that a file describes. Raises: AgentListRefused with all that is
-    wrong with it.
-    """
+    """Returns the list that a file describes. Raises: AgentListRefused with all its problems."""
     problems: list[DocumentProblem] = []
     parsed = _read(file, file.name, problems)
     try:

@@ -17,8 +17,7 @@ from graphrag.retrieval.outline import build_outline
 from tools.compact import cut, cut_name
 from tools.toon import encode
 
-OUTLINE_TOKENS: Final = 1_500
-"""Of the outlines of all graphs of an agent together."""
+OUTLINE_TOKENS: Final = 1_500  # for the outlines of all graphs of an agent together
 
 
 async def write_agent_prompt(
@@ -32,10 +31,10 @@ async def write_agent_prompt(
     language: Language,
     channel: Channel = "chat",
 ) -> SystemMessage:
-    """Return the system prompt of a conversation with an agent about a graph, "" for none.
+    """Returns the system prompt of a conversation with an agent; `about`: its graph, or "".
 
-    `code`: BCP-47 code of the agent's language; `language`: that of our own words.
-    Raises: PromptError, SourceError.
+    `code`: BCP-47 code of the agent's language; `language`: that of our own texts. Raises:
+    PromptError, SourceError.
     """
     graphs = graphs_of(agent, about)
     phrases = load_phrases("agent", language)
@@ -67,9 +66,7 @@ async def write_agent_prompt(
 async def _outlines(
     source: GraphDataSource, graphs: Sequence[str], language: Language
 ) -> list[str]:
-    """Return an outline of each graph, or its size where there is no room; of one that
-    is gone, nothing.
-    """
+    """Returns an outline of each existing graph, or its size if there is no room."""
     made: list[str] = []
     left = OUTLINE_TOKENS
     for place, key in enumerate(graphs):

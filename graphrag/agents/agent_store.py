@@ -1,7 +1,7 @@
-"""Stores agents with their last versions; every change is a compare-and-set by what was read.
+"""Stores agents with their last versions; every change is a compare-and-set.
 
-Decision: a version is a record of its own beside the agent's, written with it in one transaction: a
-list of agents reads no documents, and a kill during `put` leaves the version before it.
+Decision: a version is a record of its own, written with the agent's record in one transaction. A
+list of agents reads no documents, and a kill during `put` keeps the earlier version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 import orjson
 from pydantic import Field
@@ -38,8 +38,9 @@ _TRIES: Final = 5
 Desired = Literal["running", "stopped"]
 
 
+@final
 class AgentVersion(Document):
-    """What a list of versions shows. `fingerprint` is of the document and its variables."""
+    """An entry in a list of versions. `fingerprint`: of the document and its variables."""
 
     version: int
     created_time: int
@@ -48,8 +49,9 @@ class AgentVersion(Document):
     size: int = 0
 
 
+@final
 class AgentCheck(Document):
-    """How an agent was found when it was last looked at."""
+    """The result of the last check of an agent."""
 
     version: int
     ok: bool
@@ -57,13 +59,13 @@ class AgentCheck(Document):
     problems: tuple[DocumentProblem, ...] = ()
 
 
+@final
 class StoredAgent(Document):
-    """An agent without its documents. `version` is the current one, `latest` the
-    highest number given.
+    """An agent without its documents. `version`: the current one; `latest`: the highest number.
 
-    `source` names the list that it is kept in step with; `stopped_by_list`: it was gone from it.
-    `model_failed_time`, `model_error`: when its model last failed, and what its service said.
-    `record_version` is what a change compares.
+    `source`: the list that the agent is synchronised with; `stopped_by_list`: it was removed from
+    it. `model_failed_time`, `model_error`: time and text of the model's last failure.
+    `record_version`: compared by a change.
     """
 
     agent_id: str
@@ -94,8 +96,9 @@ class StoredAgent(Document):
         return any(each.version == version for each in self.versions)
 
 
+@final
 class AgentDocumentVersion(Document):
-    """One version whole: the resolved document, and the variables that it was made with."""
+    """A complete version: the resolved document and its variables."""
 
     agent_id: str
     version: int
@@ -103,8 +106,9 @@ class AgentDocumentVersion(Document):
     variables: dict[str, str] = Field(default_factory=dict[str, str])
 
 
+@final
 class Agents:
-    """The agents of one workspace. `clock` gives milliseconds since 1970."""
+    """The agents of one workspace. `clock` returns milliseconds since 1970."""
 
     def __init__(
         self, records: RecordStore, workspace: str, *, clock: Callable[[], int] = now_ms
@@ -121,21 +125,21 @@ class Agents:
         return found
 
     async def find(self, agent_id: str) -> StoredAgent | None:
-        """Return an agent, or None. Raises: BadDocument."""
+        """Returns an agent, or None. Raises: BadDocument."""
         record = await self.records.get(KIND, agent_id)
         return None if record is None else _read(record)
 
     async def list(
         self, *, desired: Desired | None = None, limit: int = MAX_AGENTS
     ) -> list[StoredAgent]:
-        """Return agents by id; those that cannot be read are left out."""
+        """Returns agents by id; unreadable ones are left out."""
         found = await self.records.query(
             KIND, {} if desired is None else {"desired": desired}, limit=limit
         )
         return await asyncio.to_thread(readable, found, _read)
 
     async def version(self, agent_id: str, version: int) -> AgentDocumentVersion:
-        """Return a version that is kept. Raises: AgentNotFound, BadDocument."""
+        """Returns a stored version. Raises: AgentNotFound, BadDocument."""
         record = await self.records.get(VERSION_KIND, _version_key(agent_id, version))
         if record is None:
             raise errors.AgentNotFound(agent_id=agent_id, version=version)
@@ -152,10 +156,10 @@ class Agents:
         *,
         source: str | None = None,
     ) -> StoredAgent:
-        """Store a new current version of a checked document; the same as the current one is none.
+        """Stores a checked document as the current version, unless it is equal to that.
 
-        `expected_version` None replaces whatever is there, 0 asks for there being none.
-        Raises: AgentChanged, AgentTooLarge, TooManyAgents, BadDocument.
+        `expected_version` None replaces any version, 0 requires that there is none. Raises:
+        AgentChanged, AgentTooLarge, TooManyAgents, BadDocument.
         """
         agent_id = str(document["agent"]["id"])
         body = _body(document, variables or {})
@@ -193,9 +197,9 @@ class Agents:
     async def change(
         self, agent_id: str, change: Callable[[StoredAgent], StoredAgent]
     ) -> StoredAgent:
-        """Store what `change` makes of an agent, again if it was changed meanwhile.
+        """Applies `change` to an agent and stores it, again if it was changed meanwhile.
 
-        Raises: AgentNotFound, AgentChanged, BadDocument, and what `change` raises.
+        Raises: AgentNotFound, AgentChanged, BadDocument, and the errors of `change`.
         """
 
         def changed(record: Record | None) -> Mapping[str, Any] | None:
@@ -215,8 +219,8 @@ class Agents:
         return _read(record)
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
-        """Make a version that is kept the current one. Raises:
-        AgentNotFound, AgentChanged, BadDocument.
+        """Makes a stored version the current one. Raises: AgentNotFound, AgentChanged,
+        BadDocument.
         """
         kept = await self.version(agent_id, version)
         facts = _facts(kept.document)
@@ -232,7 +236,7 @@ class Agents:
         return await self.change(agent_id, back)
 
     async def delete(self, agent_id: str) -> None:
-        """Forget a stopped agent with its versions.
+        """Deletes a stopped agent with its versions.
 
         Raises: AgentNotFound, AgentStateRefused, AgentChanged.
         """
@@ -252,7 +256,9 @@ class Agents:
     async def _write(
         self, stored: StoredAgent | None, changed: StoredAgent, added: AgentDocumentVersion
     ) -> bool:
-        """Write an agent with its new version; drop one too many. False: it was changed since."""
+        """Writes an agent with its new version, and drops the oldest. Returns False if it was
+        changed.
+        """
         expected = stored.record_version if stored else None
         key = _version_key(added.agent_id, added.version)
         document = added.model_dump(by_alias=True)
@@ -284,7 +290,7 @@ class Agents:
 
 
 def fingerprint(document: Mapping[str, Any], variables: Mapping[str, str]) -> str:
-    """Return what is equal for equal documents with equal variables. Raises: AgentTooLarge."""
+    """Returns a hash of a document and its variables. Raises: AgentTooLarge."""
     return _hash(_body(document, variables))
 
 
@@ -306,7 +312,7 @@ def _with_version(
 
 
 def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a list shows of a document."""
+    """Returns the fields of a document that a list shows."""
     about = document["agent"]
     chat = document.get("chat", {})
     return {

@@ -1,13 +1,11 @@
-"""State, health and activity of an agent: they follow from what is stored of it
-and of its conversations.
-"""
+"""State, health and activity of an agent, derived from stored agents and conversations."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, final
 
 from datasources.base import Record, RecordStore
 from graphrag.agents.agent_store import Desired, StoredAgent
@@ -26,10 +24,11 @@ CALLS: Final = 20
 _OPEN, _RECENT, _DELIVERIES = 500, 200, 1_000
 
 
+@final
 @dataclass(slots=True, kw_only=True)
 class AgentActivity:
-    """Open conversations of an agent, its last tool calls (newest first, True:
-    done), late deliveries.
+    """Open conversations of an agent, its last tool calls (newest first, True: succeeded), late
+    deliveries.
     """
 
     open: int = 0
@@ -37,6 +36,7 @@ class AgentActivity:
     late_deliveries: int = 0
 
 
+@final
 class AgentSummary(AnswerBody):
     """An agent. `desired` is what it should do, `state` what it does, `reasons` why `health`
     is not ok.
@@ -65,12 +65,12 @@ class AgentSummary(AnswerBody):
     updated_time: int
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as the command line prints it, with what is not set."""
+        """Returns the form of the command line, with empty fields."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> AgentSummary:
-    """Return an agent with its state and health; `activity` None: it does nothing."""
+    """Returns an agent with its state and health; `activity` None: it has no activity."""
     activity = activity or AgentActivity()
     state = state_from(agent, activity.open)
     problems = (
@@ -98,12 +98,12 @@ def summary_of(agent: StoredAgent, activity: AgentActivity | None, now: int) -> 
 
 
 def runs(agent: StoredAgent) -> bool:
-    """Whether new conversations begin with an agent."""
+    """Whether new conversations may begin with an agent."""
     return state_from(agent, 0) == "running"
 
 
 def state_from(agent: StoredAgent, open_conversations: int) -> State:
-    """Return the state that follows from what is stored."""
+    """Returns the state of a stored agent."""
     if agent.desired == "stopped":
         return "draining" if open_conversations else "stopped"
     if agent.check is None or agent.check.version != agent.version:
@@ -112,15 +112,14 @@ def state_from(agent: StoredAgent, open_conversations: int) -> State:
 
 
 async def open_conversations(records: RecordStore, agent_id: str, *, limit: int = _OPEN) -> int:
-    """Return how many conversations of an agent are open, at most `limit`."""
+    """Returns the number of an agent's open conversations, at most `limit`."""
     return len(await records.query("thread", {"agentId": agent_id, "agentOpen": True}, limit=limit))
 
 
 async def read_activity(records: RecordStore, now: int) -> Mapping[str, AgentActivity]:
-    """Return what agents do, by id; one that does nothing is left out.
+    """Returns the activity of agents by id; those without activity are left out.
 
-    Read from the database and not counted in a process: every server and the command line
-    say the same.
+    It is read from the database, so that every server and the command line agree.
     """
     open_ones = await records.query("thread", {"agentOpen": True}, limit=_OPEN)
     recent = await records.query(
@@ -144,9 +143,7 @@ async def read_activity(records: RecordStore, now: int) -> Mapping[str, AgentAct
 
 
 def _calls(threads: Iterable[Record]) -> Iterable[tuple[str, bool]]:
-    """Yield agent and success of each logged tool call, the newest conversation's
-    last call first.
-    """
+    """Yields agent and success of each logged tool call, newest first."""
     for thread in threads:
         agent = cast(dict[str, Any], thread.data.get("agent") or {})
         for call in reversed(cast(list[dict[str, Any]], agent.get("tools") or [])[-CALLS:]):

@@ -1,8 +1,6 @@
-"""Does what is due for agents, again and again: ends idle conversations, sends deliveries,
-looks at agents.
+"""Ticks for agents: ends idle conversations, sends deliveries, and checks agents.
 
-Every server has one. What one workspace has due never holds up another, and what fails is
-looked at again.
+Every server has a worker. Workspaces do not wait for each other, and failed work is retried.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Self, final
 
 from datasources.base import GraphDataSource
 from graphrag.agents.life import AgentLife
@@ -23,15 +21,13 @@ from graphrag.workers import end_tasks
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 5.0
-GRAPHS_MS: Final = 60_000
-"""So often it is looked whether a graph is gone that conversations are about."""
+GRAPHS_MS: Final = 60_000  # between two checks for conversations whose graph was deleted
 
 
+@final
 @dataclass(slots=True, kw_only=True)
 class WorkspaceAgents:
-    """The agents of one workspace, as the worker sees them. `calls` does what is
-    due by telephone.
-    """
+    """The agents of one workspace. `calls` does the due work of phone calls."""
 
     manager: AgentManager
     life: AgentLife
@@ -43,7 +39,7 @@ class WorkspaceAgents:
     _working: dict[str, asyncio.Task[Any]] = field(default_factory=dict[str, "asyncio.Task[Any]"])
 
     async def tick(self) -> None:
-        """Begin what is due and is not under way; what others wait long for goes on beside."""
+        """Starts the work that is due and not under way. Returns at once."""
         now = self.clock()
         self._begin("deliveries", self.life.deliveries.send_due())
         self._begin("agents", self.manager.tick(now))
@@ -69,9 +65,7 @@ class WorkspaceAgents:
             log.error("agent_work_failed", extra={"work": name}, exc_info=error)
 
     async def _end_without_graph(self) -> None:
-        """End the conversations about graphs that were deleted since the last look; at
-        first, about any.
-        """
+        """Ends the conversations about graphs that were deleted since the last check."""
         graphs = frozenset(graph.key for graph in await self.source.list_graphs())
         gone = (
             await self.life.endings.graphs() - graphs
@@ -83,18 +77,19 @@ class WorkspaceAgents:
         self._graphs = graphs
 
     async def idle(self) -> None:
-        """Wait for what is under way."""
+        """Waits for the work under way."""
         while self._working:
             await asyncio.wait(self._working.values())
 
     async def close(self) -> None:
-        """Leave what is under way as it is stored."""
+        """Cancels the work under way."""
         await end_tasks(*self._working.values())
         await self.life.deliveries.close()
 
 
+@final
 class AgentWorker:
-    """Ticks for the workspaces that `workspaces` names; `opened` opens one of them."""
+    """Ticks for the workspaces that `workspaces` returns; `opened` opens one of them."""
 
     def __init__(
         self,
@@ -107,7 +102,7 @@ class AgentWorker:
 
     @asynccontextmanager
     async def working(self) -> AsyncGenerator[Self]:
-        """Work during the block."""
+        """Ticks during the block."""
         serving = asyncio.create_task(self._serve())
         try:
             yield self
@@ -122,7 +117,7 @@ class AgentWorker:
             await asyncio.sleep(TICK_S)
 
     async def tick(self) -> None:
-        """Look once at every workspace."""
+        """Ticks once for every workspace."""
         try:
             names = await self._workspaces()
         except Exception:

@@ -1,8 +1,6 @@
-"""Begins a conversation with an agent: checks, session, first values and greeting; stores it
-at the end.
+"""Begins a conversation with an agent: checks, session, first values and greeting.
 
-Until then there is no thread: a blocked caller, or a session that is not to be had,
-leaves nothing behind.
+The thread is stored last: a blocked caller, or a failed session, leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from typing import final
 
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import StoredThread, Thread
@@ -36,12 +35,11 @@ from tools.http.value_templates import TemplateFailed
 
 log = logging.getLogger(__name__)
 
-MESSAGE_CHARS = 300
-"""Of what a check says to those it blocks, once its values are in it."""
-LOST_MS = 3_600_000
-"""So long after its longest time a call is ended that nobody else ended."""
+MESSAGE_CHARS = 300  # of the text of a check for the people it blocks, with its values
+LOST_MS = 3_600_000  # after its maximum duration, until a call that nobody ended counts as lost
 
 
+@final
 class Beginnings:
     """Begins the conversations of one workspace."""
 
@@ -58,10 +56,10 @@ class Beginnings:
         *,
         caller_phone: str | None = None,
     ) -> StoredThread:
-        """Store a new thread as a chat with a version of an agent, and return it.
+        """Stores a new thread as a chat with a version of an agent. Returns it.
 
-        `stored` is of `Threads.begin`.
-        Raises, and leaves nothing: AgentBlocked, AgentSessionFailed, SourceError.
+        `stored`: from `Threads.begin`. Raises, and leaves nothing: AgentBlocked,
+        AgentSessionFailed, SourceError.
         """
         part = ThreadAgent(agent_id=agent.agent_id, version=version, caller_phone=caller_phone)
         thread = self.draft(stored.thread, part)
@@ -70,15 +68,13 @@ class Beginnings:
         return await self.store(agent, replace(stored, thread=thread), session)
 
     def draft(self, thread: Thread, part: ThreadAgent) -> Thread:
-        """Return a new thread as a conversation with an agent, which is not stored yet."""
+        """Returns a new thread as a conversation with an agent. Stores nothing."""
         now = self._clock()
         part = part.model_copy(update={"started_time": now, "ctx": first_values(part, now)})
         return thread.model_copy(update={"agent": part})
 
     async def check(self, agent: CompiledAgent, thread: Thread) -> None:
-        """Ask all checks side by side; the first in order that blocks
-        decides. Raises: AgentBlocked.
-        """
+        """Runs all checks concurrently. Raises: AgentBlocked for the first one that blocks."""
         values = values_of(agent, thread, self._parts.locale)
         executor = self._parts.agents.executor(agent.agent_id)
         asked = [
@@ -96,7 +92,7 @@ class Beginnings:
             await end_tasks(*asked)
 
     async def resolve(self, agent: CompiledAgent, thread: Thread) -> ResolvedSession:
-        """Return the session of a conversation. Raises: AgentSessionFailed."""
+        """Returns the session of a conversation. Raises: AgentSessionFailed."""
         values = values_of(agent, thread, self._parts.locale)
         executor = self._parts.agents.executor(agent.agent_id)
         return await resolve_session(agent, values, executor, self._clock())
@@ -104,10 +100,9 @@ class Beginnings:
     async def store(
         self, agent: CompiledAgent, stored: StoredThread, session: ResolvedSession
     ) -> StoredThread:
-        """Store a drafted conversation, and return it.
+        """Stores a drafted conversation with the delivery of its start request. Returns it.
 
-        What the agent's API is owed for the beginning is stored with it and sent
-        beside. Raises: SourceError.
+        The delivery is sent concurrently. Raises: SourceError.
         """
         now = self._clock()
         is_chat = agent_part(stored.thread).channel == "chat"
@@ -134,9 +129,7 @@ class Beginnings:
         return kept
 
     def _answered(self, agent: CompiledAgent, thread: Thread, now: int) -> Thread:
-        """Return the thread of a call that is answered now. It is never idle: who serves
-        it ends it.
-        """
+        """Returns the thread of a call that is answered now. Calls do not become idle."""
         longest_ms = round(agent.document.limits.max_call_s * 1000) + LOST_MS
         return with_part(self.draft(thread, agent_part(thread)), idle_time=now + longest_ms)
 
@@ -168,7 +161,7 @@ class Beginnings:
             return ""
 
     def _opening(self, agent: CompiledAgent, thread: Thread) -> list[Message]:
-        """Return what stands before the person's first message."""
+        """Returns the messages before the person's first one."""
         if (opening := agent.document.chat.opening) is not None:
             phrase = load_phrases("turn", language_of(agent, self._parts.locale))["agent_opening"]
             note = SystemMessage(content=phrase.render({"opening": opening}), stable=False)
@@ -177,7 +170,7 @@ class Beginnings:
         return [] if greeting is None else [SystemMessage(content=greeting, stable=False)]
 
     def greeting(self, agent: CompiledAgent, thread: Thread) -> str | None:
-        """Return how the agent is to begin, None where it waits for the person."""
+        """Returns how the agent greets, None if it waits for the person."""
         if (greeting := agent.document.greeting) is None:
             return None
         known = greeting.known_customer

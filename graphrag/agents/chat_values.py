@@ -1,5 +1,4 @@
-"""What a stored conversation with an agent knows, as the templates of its document read
-it, and back.
+"""The values of a stored conversation with an agent, as the templates of its document read them.
 
 From outside: `values_of`, `store_values`, `said`, `waiting_tools`, `http_sentence`.
 """
@@ -8,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, final
 
 from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agent.thread_store import Thread
@@ -21,21 +20,21 @@ from tools.http.json_paths import Path
 from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues, Scope, iso_time
 
-TRANSCRIPT_CHARS: Final = 100_000
-"""What was said before is left out of the transcript: a request has to hold it."""
+TRANSCRIPT_CHARS: Final = 100_000  # of the end of a transcript, which has to fit into a request
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locale:
-    """Language and IANA time zone of the service, for agents that name none."""
+    """Language and IANA time zone of the service, the defaults of agents."""
 
     language: Language = "en"
     timezone: str = "UTC"
 
 
 def language_of(agent: CompiledAgent, locale: Locale) -> Language:
-    """Return the language of our words to an agent's callers: its own where there are
-    texts in it.
+    """Returns the language of our texts for an agent's callers: its own if there are texts
+    in it.
     """
     short = (agent.document.agent.language or locale.language).partition("-")[0].lower()
     found: Language | None = next((language for language in LANGUAGES if language == short), None)
@@ -49,7 +48,7 @@ def http_sentence(code: str, language: str, fact: str) -> str:
 
 
 def about(agent: CompiledAgent, locale: Locale) -> dict[str, str]:
-    """Return what templates read as `agent.*`."""
+    """Returns the values of `agent.*` in templates."""
     identity = agent.document.agent
     return {
         "id": identity.id,
@@ -61,14 +60,14 @@ def about(agent: CompiledAgent, locale: Locale) -> dict[str, str]:
 
 
 def agent_part(thread: Thread) -> ThreadAgent:
-    """Return the part of a thread that belongs to its agent; it has one."""
+    """Returns the agent's part of a thread, which must have one."""
     assert thread.agent is not None
     return thread.agent
 
 
 def first_values(part: ThreadAgent, now: int) -> dict[str, Any]:
-    """Return ctx as a conversation begins with it. A chat begins with a message, a
-    call with silence.
+    """Returns ctx at the start of a conversation. A chat starts with a message, a call with
+    silence.
     """
     return {
         "caller_phone": part.caller_phone,
@@ -81,7 +80,7 @@ def first_values(part: ThreadAgent, now: int) -> dict[str, Any]:
 
 
 def values_of(agent: CompiledAgent, thread: Thread, locale: Locale) -> ConversationValues:
-    """Return the values of a conversation. What is set in them does not change the thread."""
+    """Returns the values of a conversation. Changes of them do not change the thread."""
     part = agent_part(thread)
     language = language_of(agent, locale)
     named = about(agent, locale)
@@ -111,9 +110,10 @@ def values_of(agent: CompiledAgent, thread: Thread, locale: Locale) -> Conversat
 
 
 def store_values(thread: Thread, values: ConversationValues, now: int, **changes: Any) -> Thread:
-    """Return the thread with the values of its conversation, and other changes of its agent's part.
+    """Returns the thread with the values of its conversation, and other changes of the agent's
+    part.
 
-    Where the agent said that the conversation is over, any server may end it from now on.
+    If the agent hung up, any server may end the conversation from now on.
     """
     part = agent_part(thread)
     ctx: dict[str, Any] = {**values.ctx, "transcript": []}  # it is the thread's own messages
@@ -123,14 +123,12 @@ def store_values(thread: Thread, values: ConversationValues, now: int, **changes
 
 
 def with_part(thread: Thread, **changes: Any) -> Thread:
-    """Return the thread with a changed part of its agent."""
+    """Returns the thread with changes of the agent's part."""
     return thread.model_copy(update={"agent": agent_part(thread).model_copy(update=changes)})
 
 
 def said(thread: Thread, agent: CompiledAgent, now: int) -> Thread:
-    """Return the thread after a message of the person: the time in which it may be
-    idle begins again.
-    """
+    """Returns the thread after a message of the person: its idle time starts again."""
     part = agent_part(thread)
     idle_time = now + round(agent.document.limits.chat_idle_s * 1000)
     ctx = {**part.ctx, "had_conversation": True}
@@ -138,7 +136,7 @@ def said(thread: Thread, agent: CompiledAgent, now: int) -> Thread:
 
 
 def transcript_of(thread: Thread) -> list[dict[str, Any]]:
-    """Return what person and agent said, the last `TRANSCRIPT_CHARS` of it."""
+    """Returns the last `TRANSCRIPT_CHARS` of the utterances of person and agent."""
     entries: list[dict[str, Any]] = []
     left = TRANSCRIPT_CHARS
     for entry in _called(thread) if agent_part(thread).channel == "voice" else _written(thread):
@@ -150,7 +148,7 @@ def transcript_of(thread: Thread) -> list[dict[str, Any]]:
 
 
 def _called(thread: Thread) -> Iterator[dict[str, Any]]:
-    """Yield what was said in a call, the last first, as requests get it."""
+    """Yields the utterances of a call, newest first, in the form of requests."""
     for entry in reversed(agent_part(thread).transcript):
         if entry.get("role") in ("user", "assistant"):
             yield {name: entry.get(name) or "" for name in ("role", "content", "timestamp")}
@@ -168,14 +166,14 @@ def _written(thread: Thread) -> Iterator[dict[str, Any]]:
 
 
 def taken(store: Mapping[str, Path], response: Any, scope: Scope) -> dict[str, Any]:
-    """Return what is stored in ctx of an answer: the first match of each path, null without one."""
+    """Returns the ctx values of a response: the first match of each path, or null."""
     found: dict[str, Any] = {}
     store_matches(found, store, response, scope)
     return found
 
 
 def waiting_tools(agent: CompiledAgent) -> frozenset[str]:
-    """Return the tools that read what `on_start` stores; a body builder may read all of ctx."""
+    """Returns the tools that read results of `on_start`. A body builder may read all of ctx."""
     begun = agent.document.lifecycle.on_start
     stored = {("ctx", name) for name in begun.store_in_ctx} if begun else set[tuple[str, ...]]()
 

@@ -1,4 +1,4 @@
-"""An agent document without mistakes, as conversations follow it.
+"""A checked agent document in the form that conversations use.
 
 From outside: `CompiledAgent`, `compile_agent`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import final
 
 from graphrag.agents.document import AgentDocument, OutcomeRule
 from graphrag.agents.session_fields import FetchedSession
@@ -14,6 +15,7 @@ from tools.http.compiled import CompiledTool, compile_tool
 from tools.http.model import BuiltinTool, HttpTool, RequestLike
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledAgent:
     """A checked agent. `base_url` ends without a slash."""
@@ -29,13 +31,13 @@ class CompiledAgent:
 
     @property
     def flags(self) -> frozenset[str]:
-        """Return the names that its tools can make true."""
+        """Returns the names of the flags that its tools can set."""
         tools = (*(tool.model for tool in self.tools.values()), *self.builtins.values())
         return frozenset(flag for tool in tools for flag in tool.on_success_flags)
 
     @property
     def outcome_rules(self) -> list[OutcomeRule]:
-        """Return the rules by priority, ties by position."""
+        """Returns the rules by priority, then by position."""
         placed = list(enumerate(self.document.lifecycle.outcome_rules, 1))
         placed.sort(
             key=lambda each: (each[0] if each[1].priority is None else each[1].priority, each[0])
@@ -44,7 +46,7 @@ class CompiledAgent:
 
 
 def compile_agent(document: AgentDocument) -> CompiledAgent:
-    """Return the agent of a document without mistakes."""
+    """Returns the agent of a checked document."""
     timeout_s = document.limits.tool_timeout_s
     tools = {name: tool for name, tool in document.tools.items() if isinstance(tool, HttpTool)}
     return CompiledAgent(
@@ -58,7 +60,7 @@ def compile_agent(document: AgentDocument) -> CompiledAgent:
 
 
 def requests_of(document: AgentDocument) -> Iterator[tuple[str, RequestLike]]:
-    """Yield every request that an agent may make, with its place."""
+    """Yields every request that an agent may send, with its place in the document."""
     for index, check in enumerate(document.pre_call_checks):
         yield f"pre_call_checks.{index}", check
     if isinstance(document.session, FetchedSession):
@@ -75,5 +77,5 @@ def requests_of(document: AgentDocument) -> Iterator[tuple[str, RequestLike]]:
 
 
 def graphs_of(agent: CompiledAgent, about: str) -> tuple[str, ...]:
-    """Return the graphs of an agent, that of the conversation first."""
+    """Returns the graphs of an agent, that of the conversation first."""
     return tuple(sorted(agent.document.graphs, key=lambda key: key != about))

@@ -1,5 +1,5 @@
-"""Checks the declarations of tools: the JSON Schema of their arguments, and that
-somebody handles them.
+"""Checks the declarations of tools: the JSON Schema of their arguments, and that each has a
+handler.
 
 From outside: `parameters_problem`, `checked_declarations`, `referred`.
 """
@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast, final
 
 import regex
 from pydantic import (
@@ -33,26 +33,25 @@ MAX_DECLARATIONS: Final = 60
 MAX_BYTES: Final = 16_000
 MAX_LEVELS: Final = 8
 MAX_PATTERN: Final = 500
-"""Characters of a regular expression as written, and of the atoms that its counted repeats
-make of it.
-"""
+"""Maximum characters of a regular expression, and of its atoms with counted repeats expanded."""
 _DATA: Final = frozenset(("enum", "const", "default", "examples"))
-"""Keywords whose values are data and no schemas."""
+"""Keywords whose values are data, not schemas."""
 _PATTERN_PART: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(?P<least>\d*)(?:,(?P<most>\d*))?\}|.", re.DOTALL
 )
 
 
+@final
 @dataclass(slots=True)
 class _Whole:
-    """The whole schema, and how deep in it another is read."""
+    """The complete schema, and the depth at which a part of it is read."""
 
     schema: Mapping[str, Any]
     level: int = 1
 
 
 def _inner(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Read a schema in another one. Raises: BadText (too_deep)."""
+    """Reads a schema inside another one. Raises: BadText (too_deep)."""
     whole = cast(_Whole, info.context)
     whole.level += 1
     if whole.level > MAX_LEVELS:
@@ -63,7 +62,7 @@ def _inner(value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo)
 
 
 def _reference(value: str, info: ValidationInfo) -> str:
-    """Return a `$ref` that finds something in its own schema. Raises: BadText."""
+    """Returns a `$ref` with a target in its own schema. Raises: BadText."""
     here = referred(value, cast(_Whole, info.context).schema)
     if value.partition("/")[0] != "#" or not isinstance(here, dict | bool):
         raise BadText("bad_schema", "$ref leads nowhere in this schema", allowed="#/$defs/NAME")
@@ -71,7 +70,7 @@ def _reference(value: str, info: ValidationInfo) -> str:
 
 
 def referred(reference: str, whole: Mapping[str, Any]) -> Any:
-    """Returns the part of a schema that a reference within it names, None where there is none."""
+    """Returns the target of a reference within a schema, None if it has none."""
     here: Any = whole
     for part in reference.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
@@ -80,7 +79,7 @@ def referred(reference: str, whole: Mapping[str, Any]) -> Any:
 
 
 def _pattern(pattern: str) -> str:
-    """Return a regular expression that can be compiled. Raises: BadText."""
+    """Returns a regular expression that compiles. Raises: BadText."""
     allowed = f"a regular expression of {MAX_PATTERN} characters, its repeats written out"
     if len(pattern) > MAX_PATTERN or _written_out(pattern) > MAX_PATTERN:
         raise BadText("too_large", "a pattern is too large", allowed=allowed)
@@ -124,7 +123,7 @@ _KEYWORDS: Final[tuple[tuple[Any, str], ...]] = (
     (Annotated[float, Field(gt=0)], "multipleOf"),
     (bool, "uniqueItems deprecated readOnly writeOnly"),
 )
-"""What stands at the keywords of JSON Schema. Others are let through, as JSON Schema wants it."""
+"""The checks of the keywords of JSON Schema. Unknown keywords are allowed."""
 _Schema = with_config(ConfigDict(extra="allow", strict=True))(
     TypedDict(
         "_Schema",
@@ -136,9 +135,9 @@ _SCHEMA: Final = TypeAdapter[Any](_Schema)
 
 
 def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
-    """Return what is wrong with the JSON Schema of a tool's arguments, None where nothing is.
+    """Returns the problem of the JSON Schema of a tool's arguments, None if it has none.
 
-    The metaschema itself would take 15 ms for one tool.
+    Validation by the metaschema would take 15 ms a tool.
     """
     if len(json.dumps(parameters, ensure_ascii=False).encode()) > MAX_BYTES:
         return BadText("too_large", "the schema is too large", allowed=f"{MAX_BYTES // 1000} kB")
@@ -164,11 +163,10 @@ def parameters_problem(parameters: Mapping[str, Any]) -> BadText | None:
 def _cyclic_reference(
     part: Any, whole: Mapping[str, Any], following: tuple[str, ...], done: set[str]
 ) -> str | None:
-    """Returns a reference of a schema that leads back to itself, through others too;
-    None without one.
+    """Returns a reference of a schema that leads back to itself, None if there is none.
 
-    No model can be told all of such a schema, and what reads it may never end. `done`: references
-    that are known to end.
+    Such a schema cannot be sent to a model completely, and reading it may not end. `done`:
+    references that are known to end.
     """
     if isinstance(part, list):
         members = cast(list[Any], part)
@@ -191,9 +189,9 @@ def _cyclic_reference(
 
 
 def _written_out(pattern: str) -> int:
-    """Return about how many atoms a pattern has when its counted repeats are written out.
+    """Returns about how many atoms a pattern has with counted repeats expanded.
 
-    Compiling `(?:(?:a{9999}){9999}){9999}` would take all the memory there is.
+    Compiling `(?:(?:a{9999}){9999}){9999}` would exhaust the memory.
     """
     groups = [0]
     last = 0
@@ -216,8 +214,8 @@ def _written_out(pattern: str) -> int:
 def checked_declarations(
     tools: Any, handlers: Collection[str]
 ) -> tuple[list[ToolDeclaration], list[tuple[str, str]]]:
-    """Return the declarations of a fetched session that can be offered, and name and reason
-    of the others.
+    """Returns the valid declarations of a fetched session, and the reasons against the others by
+    name.
     """
     kept: dict[str, ToolDeclaration] = {}
     dropped: list[tuple[str, str]] = []

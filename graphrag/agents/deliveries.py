@@ -1,8 +1,7 @@
-"""Requests of the lifecycle that are owed to somebody's API: stored with what causes them, sent
-until they arrive.
+"""Lifecycle requests to an agent's API: stored with their cause, and sent until they arrive.
 
-Decision: each time with the same `Idempotency-Key`, which is the key of its record. What an answer
-gives for ctx stays with the delivery: a turn under way keeps its thread.
+Decision: every attempt has the same `Idempotency-Key`, the key of its record. The ctx values of a
+response stay with the delivery, because a turn under way would overwrite those of its thread.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 from pydantic import BaseModel, Field
 
@@ -43,8 +42,7 @@ from tools.http.scope import Scope
 log = logging.getLogger(__name__)
 
 KIND: Final = "delivery"
-EARLIER_MS: Final = 60_000
-"""So long after the end `on_end` waits for the requests before it."""
+EARLIER_MS: Final = 60_000  # that `on_end` waits for earlier requests after the end
 LOOK_MS: Final = 1_000
 _POLL_S: Final = 0.2
 _CONFLICT: Final = 409
@@ -73,11 +71,12 @@ class DeliveryFields(BaseModel):
     error: str | None = None
 
 
+@final
 class Delivery(DeliveryFields, Document):
-    """One request that is owed. `stored` is what its answer gives for ctx."""
+    """A request to send. `stored`: the ctx values of its response."""
 
     owed_time: int
-    """Since when it is tried; a person who has it sent again begins again."""
+    """Time of the first attempt, or since a person had it sent again."""
     stored: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     @property
@@ -85,6 +84,7 @@ class Delivery(DeliveryFields, Document):
         return f"{self.call_id}:{self.event}"
 
 
+@final
 class DeliveryDocument(DeliveryFields, AnswerBody):
     """A request that an agent's API is owed. Units: times in milliseconds since 1970."""
 
@@ -92,7 +92,7 @@ class DeliveryDocument(DeliveryFields, AnswerBody):
 
 
 def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
-    """Return the write that stores a new delivery, to join that of what causes it."""
+    """Returns the write of a new delivery, to join the transaction of its cause."""
     part = agent_part(thread)
     made = Delivery(
         call_id=thread.key,
@@ -106,10 +106,10 @@ def owed(thread: Thread, event: LifecycleEvent, now: int) -> RecordWrite:
     return RecordWrite(kind=KIND, key=made.id, data=_data(made), expected_version=None)
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class LifeParts:
-    """What the conversations with agents of one workspace work with. `leases`: those
-    of their turns.
+    """The services for conversations with the agents of one workspace. `leases`: those of turns.
 
     Units: `clock` in milliseconds since 1970.
     """
@@ -126,6 +126,7 @@ class LifeParts:
     """Called with the status after each attempt; may not raise."""
 
 
+@final
 class Deliveries:
     """The deliveries of one workspace."""
 
@@ -144,17 +145,15 @@ class Deliveries:
         status: DeliveryStatus | None = None,
         limit: int = 100,
     ) -> list[Delivery]:
-        """Return deliveries by the time at which something happens to them
-        next. Raises: SourceError.
-        """
+        """Returns deliveries by the time of their next attempt. Raises: SourceError."""
         where = given(agentId=agent_id, callId=call_id, status=status)
         found = await self._queue.records.query(KIND, where, order_by="nextTime", limit=limit)
         return readable(found, _read)
 
     async def retry(self, delivery_id: str) -> Delivery:
-        """Have a delivery sent now that was refused, given up or waits.
+        """Sends a refused, given-up or waiting delivery now.
 
-        Raises: DeliveryNotFound, DeliveryRefused for one that is done or just being changed.
+        Raises: DeliveryNotFound; DeliveryRefused if it is done, or being changed.
         """
         record, delivery = await self._get(delivery_id)
         if delivery is None or record is None:
@@ -166,8 +165,8 @@ class Deliveries:
         return parse_document(Delivery, again.data, KIND)
 
     def send_soon(self, call_id: str, *events: LifecycleEvent) -> None:
-        """Send what was just stored beside everything else, after what is being sent
-        for the conversation.
+        """Sends new deliveries concurrently, after those that are being sent for the
+        conversation.
         """
         self._queue.begin(
             call_id, partial(self._send_each, [f"{call_id}:{event}" for event in events])
@@ -178,15 +177,14 @@ class Deliveries:
             await self.send(delivery_id)
 
     async def send_due(self) -> int:
-        """Send what is due, those of one conversation in their order, and remove what was
-        kept long enough.
+        """Sends due deliveries, in order within a conversation, and removes old ones.
 
-        Returns how many were due. Raises: SourceError.
+        Returns the number of due ones. Raises: SourceError.
         """
         return await self._queue.send_due(self._send_in_order, together="callId")
 
     async def _send_in_order(self, records: Sequence[Record]) -> None:
-        """Send those of one conversation."""
+        """Sends the deliveries of one conversation."""
         found: list[Delivery] = []
         for record in records:
             if read := readable([record], _read):
@@ -198,8 +196,8 @@ class Deliveries:
         )
 
     async def send(self, delivery_id: str) -> Delivery | None:
-        """Try a delivery once, if it is due and nobody else tries it; return it as it
-        is then stored.
+        """Makes one attempt if the delivery is due and no other process makes one. Returns it as
+        stored.
         """
         record, delivery = await self._get(delivery_id)
         now = self._clock()
@@ -230,9 +228,7 @@ class Deliveries:
         return tried
 
     async def _earlier(self, delivery: Delivery) -> Sequence[Delivery]:
-        """Return the deliveries that are sent before the last one, whose request may name
-        what they gave.
-        """
+        """Returns the deliveries before the last one, whose request may name their results."""
         if delivery.event == "on_start":
             return ()
         before = EVENTS[: EVENTS.index(delivery.event)]
@@ -243,8 +239,8 @@ class Deliveries:
         ]
 
     async def _attempt(self, delivery: Delivery, earlier: Sequence[Delivery]) -> dict[str, Any]:
-        """Send the request and return what changes of the delivery; `error` alone: it
-        may arrive later.
+        """Sends the request. Returns the changes of the delivery; `error` alone: it may be
+        retried.
         """
         try:
             thread = (
@@ -274,9 +270,9 @@ class Deliveries:
         return {"httpStatus": answer.status, "error": None} | meaning
 
     async def first_values(self, call_id: str, wait_ms: int = 0) -> dict[str, Any] | None:
-        """Return what the answer to `on_start` gave for ctx, {} where nothing comes any more.
+        """Returns the ctx values of the response to `on_start`, {} if none will come.
 
-        None: it may still come. `wait_ms`: how long it may take from when it was owed.
+        None: they may still come. `wait_ms`: maximum time since the delivery was stored.
         """
         loop = asyncio.get_running_loop()
         begun = self._clock()
@@ -294,11 +290,10 @@ class Deliveries:
     async def awaited(
         self, agent: CompiledAgent, thread: Thread, wait_ms: int | None = None
     ) -> dict[str, Any] | None:
-        """Return what `on_start` gave for the ctx of a conversation, once and where its
-        document has one.
+        """Returns the ctx values of the response to `on_start`, once.
 
-        None: nothing, or it has it, or it did not come in time; without `wait_ms` as long as
-        that may take.
+        None: there is no such request, they were returned before, or they did not come in time. The
+        default of `wait_ms` is the timeout of the request.
         """
         begun = agent.document.lifecycle.on_start
         if begun is None or agent_part(thread).start_taken:
@@ -312,7 +307,7 @@ class Deliveries:
 
 
 def _meaning(request: RequestFields, answer: HttpAnswer, scope: Scope) -> dict[str, Any]:
-    """Return what an answer means for a delivery."""
+    """Returns the changes of a delivery after a response."""
     if answer.ok:
         store = request.store_in_ctx if isinstance(request, StartRequest) else {}
         return {"status": "done", "stored": taken(store, answer.value, scope)}

@@ -11,7 +11,7 @@ import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, final
 
 from pydantic import Field
 
@@ -73,6 +73,7 @@ ValuePathText = Annotated[
 Handler = Annotated[HttpTool | BuiltinTool, Field(discriminator="type")]
 
 
+@final
 class AgentIdentity(DocumentPart):
     """Who the agent is."""
 
@@ -86,6 +87,7 @@ class AgentIdentity(DocumentPart):
     )
 
 
+@final
 class ChatModel(DocumentPart):
     """The model of chats."""
 
@@ -98,6 +100,7 @@ class ChatModel(DocumentPart):
     )
 
 
+@final
 class AgentPermissions(DocumentPart):
     """What the agent may do to graphs."""
 
@@ -107,6 +110,7 @@ class AgentPermissions(DocumentPart):
     )
 
 
+@final
 class PreCallCheck(RequestFields):
     """A request that may block a conversation before it begins."""
 
@@ -121,6 +125,7 @@ class PreCallCheck(RequestFields):
     timeout_s: float = described("Seconds to wait.", 3, ge=0.5, le=5)
 
 
+@final
 class Greeting(DocumentPart):
     """What the model is asked to greet with. One of the two texts is required."""
 
@@ -140,6 +145,7 @@ class StartRequest(RequestFields):
     )
 
 
+@final
 class NoActionRequest(StartRequest):
     """The request at the end of a conversation in which nothing was done."""
 
@@ -147,6 +153,7 @@ class NoActionRequest(StartRequest):
     description: str = described("For people.", "", max_length=500)
 
 
+@final
 class OutcomeRule(DocumentPart):
     """One rule of how a conversation ended; the first whose flag is true gives the outcome."""
 
@@ -157,6 +164,7 @@ class OutcomeRule(DocumentPart):
     )
 
 
+@final
 class Lifecycle(DocumentPart):
     """Requests at the beginning and end of a conversation, and how its outcome is found."""
 
@@ -168,6 +176,7 @@ class Lifecycle(DocumentPart):
     outcome_rules: list[OutcomeRule] = described("How the outcome is found.", [], max_length=50)
 
 
+@final
 class SecretUse(DocumentPart):
     """A secret that headers may hold; its value is configured where the service runs."""
 
@@ -179,6 +188,7 @@ class SecretUse(DocumentPart):
     )
 
 
+@final
 class ConversationLimits(DocumentPart):
     """Bounds of what an agent does."""
 
@@ -194,6 +204,7 @@ class ConversationLimits(DocumentPart):
     )
 
 
+@final
 class AgentDocument(DocumentPart):
     """One assistant: its model, instructions, tools, graphs and life, for chat and the phone."""
 

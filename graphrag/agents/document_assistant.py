@@ -136,8 +136,8 @@ def set_up_document(
 
 
 def declarations_of(agent: CompiledAgent, part: ThreadAgent) -> list[Declaration]:
-    """Return how the functions of a conversation are declared: in the document, or where
-    it was fetched.
+    """Returns the declarations of a conversation's functions: those of the document, or the fetched
+    ones.
     """
     session = agent.document.session
     written = [

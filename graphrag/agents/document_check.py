@@ -1,4 +1,4 @@
-"""Checks an agent document: its shape, its texts, and that its parts fit together.
+"""Checks an agent document: its shape, its templates, and that its parts fit together.
 
 From outside: `check_document`, `CheckedDocument`; `WARNINGS`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 from pydantic import ValidationError
 
@@ -27,7 +27,7 @@ WARNINGS: Final = frozenset(
         *("model_not_tried", "transcription_refused", "unset_value"),
     )
 )
-"""Codes that do not keep an agent from running; every other code does."""
+"""Codes of problems with which an agent still runs."""
 _ALLOWED: Final = {
     "bad_template": "{{ path }}, {{ path | filter }}",
     "bad_jsonpath": "JSONPath (RFC 9535)",
@@ -38,7 +38,7 @@ _ALLOWED: Final = {
     "missing_field": "a value",
     "reserved_name": "any other name",
 }
-"""What is allowed, where the one who found the mistake does not say."""
+"""Allowed values by code, if the problem names none."""
 _OF_THE_WHOLE: Final = frozenset(
     (
         "missing_base_url",
@@ -48,14 +48,15 @@ _OF_THE_WHOLE: Final = frozenset(
         "propose_needs_editor",
     )
 )
-"""Codes that may be due to a part that was left out because its shape is wrong."""
+"""Codes that may be caused by a part that was left out because of its shape."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedDocument:
-    """A document with all that is wrong with it. `agent` is there when `errors` is empty.
+    """A document with all its problems. `agent` is set if there are no `errors`.
 
-    `resolved`: the document as plain JSON, its variables replaced; None where it cannot be read.
+    `resolved`: the document as plain JSON with its variables replaced; None if it cannot be read.
     """
 
     document: AgentDocument | None
@@ -71,11 +72,9 @@ def check_document(
     *,
     is_stored: bool = False,
 ) -> CheckedDocument:
-    """Return a document, read, checked and compiled. Never raises; may take 50 ms: not for
-    the event loop.
+    """Reads, checks and compiles a document. Never raises. May take 50 ms: not for the event loop.
 
-    `is_stored`: it was stored as valid, maybe by an older program, and runs as it is: its paths
-    are not checked.
+    `is_stored`: it was stored as valid, perhaps by an older program: its paths are not checked.
     """
     read = read_document(raw, variables)
     problems = read.problems
@@ -95,9 +94,7 @@ def check_document(
 
 
 def _complete(problem: DocumentProblem) -> DocumentProblem:
-    """Return a problem with what is allowed, its texts cut: names of a document
-    may be very long.
-    """
+    """Returns a problem with its allowed values, and with long names cut."""
     allowed = problem.allowed or _ALLOWED.get(problem.code)
     return replace(
         problem,
@@ -110,7 +107,9 @@ def _complete(problem: DocumentProblem) -> DocumentProblem:
 def _checked(
     raw: dict[str, Any], problems: list[DocumentProblem], *, is_stored: bool
 ) -> tuple[AgentDocument | None, CompiledAgent | None]:
-    """Add what is wrong with a document to `problems`; return it and what it was compiled to."""
+    """Adds the problems of a document to `problems`. Returns the document and the compiled
+    agent.
+    """
     try:
         document = AgentDocument.model_validate(raw)
     except ValidationError as exc:
@@ -126,9 +125,7 @@ def _checked(
 
 
 def _say_shape(exc: ValidationError, raw: dict[str, Any], problems: list[DocumentProblem]) -> None:
-    """Say what is wrong with the shape, and what else is wrong in the parts that have
-    the right one.
-    """
+    """Adds the problems of the shape, and those of the parts with a valid shape."""
     found = shape_problems(exc, raw)
     problems.extend(found.values())
     if len(found) >= MAX_PROBLEMS:

@@ -1,8 +1,6 @@
-"""The paths that a document reads: each leads to an argument, a stored value or a field that
-can be there.
+"""Checks the paths that a document reads: each must lead to an argument, a stored value or a field.
 
-What leads nowhere is null whenever it is read, and nobody is told: a mistyped name is found
-here or never.
+A path that leads nowhere is null at run time without any error, so mistyped names are found here.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _SHOWN: Final = 30
 
 
 def unknown_paths(document: AgentDocument) -> Iterator[DocumentProblem]:
-    """Yields the paths of a document whose shape is right that can lead to nothing."""
+    """Yields the paths of a document with a valid shape that lead nowhere."""
     stored = stored_names(document)
     for where, part, parameters in _parts(document):
         for place, reads, names in reads_in(part, where, frozenset()):
@@ -49,7 +47,7 @@ def unknown_paths(document: AgentDocument) -> Iterator[DocumentProblem]:
 
 
 def unset_values(document: AgentDocument) -> Iterator[DocumentProblem]:
-    """Yields the values that a document reads and nothing in it can set; each is null."""
+    """Yields the values that a document reads and nothing can set; each is null."""
     stored = stored_names(document)
     said = set[str]()
     is_inline = not isinstance(document.session, FetchedSession)
@@ -68,7 +66,7 @@ def unset_values(document: AgentDocument) -> Iterator[DocumentProblem]:
 
 
 def stored_names(document: AgentDocument) -> frozenset[str]:
-    """Returns the names that something in a document, or the service, can set in ctx."""
+    """Returns the names in ctx that the document or the service can set."""
     lifecycle = document.lifecycle
     session = document.session
     names = set[str](SET_BY_SERVICE)
@@ -84,9 +82,7 @@ def stored_names(document: AgentDocument) -> frozenset[str]:
 
 
 def _parts(document: AgentDocument) -> Iterator[tuple[str, Any, Mapping[str, Any] | None]]:
-    """Yields the parts of a document with their places, those of a tool with
-    its declared arguments.
-    """
+    """Yields the parts of a document with their places; a tool's with its declared arguments."""
     session = document.session
     declared: dict[str, Mapping[str, Any]] = {}
     if not isinstance(session, FetchedSession):  # the arguments of others are known in the call
@@ -106,9 +102,7 @@ def _unknown(
     parameters: Mapping[str, Any] | None,
     names: Names,
 ) -> tuple[str, str] | None:
-    """Returns what is wrong with a path and what is allowed; None where it can
-    lead to something.
-    """
+    """Returns the problem of a path and what is allowed; None if it may lead somewhere."""
     word = path[0]
     rest = path[1:]
     if not rest:
@@ -138,10 +132,10 @@ def _unknown(
 
 
 def _unknown_of_session(document: AgentDocument, shown: str, name: str) -> tuple[str, str] | None:
-    """Returns what is wrong with a field of the session's answer.
+    """Returns the problem of a field of the session's response.
 
-    An answer may have more fields than the document maps: one that is written almost as a mapped
-    one is taken for a mistake.
+    A response may have more fields than the document maps: only a name close to a mapped one is
+    taken for a mistake.
     """
     session = document.session
     if not isinstance(session, FetchedSession):  # it has no answer: see `unset_values`
@@ -161,7 +155,7 @@ def _first_step(path: Path) -> str | None:
 
 
 def _properties(rules: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns the properties that a JSON Schema names; none where they have a wrong form."""
+    """Returns the properties that a JSON Schema names; none if they have a wrong form."""
     named = rules.get("properties")
     return cast(dict[str, Any], named) if isinstance(named, dict) else {}
 
@@ -169,9 +163,7 @@ def _properties(rules: Mapping[str, Any]) -> Mapping[str, Any]:
 def _leads(
     schema: object, path: Sequence[str | int], whole: Mapping[str, Any], references: int = 0
 ) -> bool:
-    """Returns whether a JSON Schema lets a path lead somewhere; what it does not describe
-    may be there.
-    """
+    """Returns whether a JSON Schema allows a path. Undescribed properties are allowed."""
     if not isinstance(schema, dict) or not path or references > MAX_REFERENCES:
         return schema is not False
     rules = cast(dict[str, Any], schema)

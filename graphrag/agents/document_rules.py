@@ -1,4 +1,4 @@
-"""The rules that hold between the parts of an agent document, and what is worth a warning.
+"""Rules between the parts of an agent document, and warnings.
 
 From outside: `broken_rules`, `warnings_of`.
 """
@@ -32,7 +32,7 @@ _Found = Iterator[DocumentProblem]
 
 
 def broken_rules(document: AgentDocument) -> _Found:
-    """Yield the errors of a document whose shape is right."""
+    """Yields the errors of a document with a valid shape."""
     yield from _misread(document)
     secrets = {use.name: use.hosts for use in document.secrets}
     for where, request in requests_of(document):
@@ -68,7 +68,7 @@ def broken_rules(document: AgentDocument) -> _Found:
 
 
 def _misread(document: AgentDocument) -> _Found:
-    """Yield what stands in a text of the document and cannot be read at its place."""
+    """Yields templates that cannot be read at their place."""
     session = document.session
     lifecycle = document.lifecycle
     if isinstance(session, FetchedSession):
@@ -104,7 +104,7 @@ def _repeated(document: AgentDocument) -> _Found:
 
 
 def _declared(document: AgentDocument) -> list[tuple[str, Sequence[ToolDeclaration]]]:
-    """Return the declarations of a document, each list with its place."""
+    """Returns the declarations of a document, each list with its place."""
     session = document.session
     if not isinstance(session, FetchedSession):
         return [("session.tools", session.tools)]
@@ -183,7 +183,7 @@ def _transfers(document: AgentDocument) -> _Found:
 
 
 def _fallbacks(document: AgentDocument) -> Iterator[tuple[str, str]]:
-    """Yields the destinations that stand in for others, each with its place."""
+    """Yields the fallback destinations with their places."""
     if document.voice.fallback is not None:
         yield "voice.fallback", document.voice.fallback
     for name, destination in document.voice.destinations.items():
@@ -192,7 +192,7 @@ def _fallbacks(document: AgentDocument) -> Iterator[tuple[str, str]]:
 
 
 def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
-    """Return the destinations that a declaration lists for the model."""
+    """Returns the destinations that a declaration lists for the model."""
     properties = declaration.parameters.get("properties")
     shape = (
         cast(dict[str, Any], properties).get("destination")
@@ -204,7 +204,7 @@ def _destinations(declaration: ToolDeclaration) -> Sequence[Any]:
 
 
 def warnings_of(agent: CompiledAgent) -> _Found:
-    """Yield what is allowed in a document and probably not meant."""
+    """Yields what is allowed in a document, but probably a mistake."""
     document = agent.document
     session = document.session
     if not isinstance(session, FetchedSession):

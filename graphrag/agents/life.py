@@ -1,7 +1,8 @@
-"""Ends conversations with agents: stores the outcome, then the requests to their API, each once.
+"""Ends conversations with agents: stores the outcome, then sends the requests to their API, once.
 
-The end and what is owed for it are one write over the version that was read, under the lease of the
-conversation's turns: of several servers that find an end one stores it, and no turn is cut off.
+The end and its deliveries are one write over the version that was read, under the lease of the
+conversation's turns. If several servers end a conversation, one of them stores it, and no turn is
+interrupted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 from datasources.errors import BadDocument, SourceError
 from graphrag.agent.thread_agent import EndReason
@@ -32,9 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
-    """Return the outcome of the first rule whose flag is true, or that has none; None without
-    such a rule.
-    """
+    """Returns the outcome of the first rule whose flag is true, or that has no flag; else None."""
     for rule in agent.outcome_rules:
         if rule.flag is None or ctx.get(rule.flag) is True:
             return rule.outcome
@@ -43,17 +42,15 @@ def outcome_of(agent: CompiledAgent, ctx: Mapping[str, Any]) -> str | None:
 
 AT_ONCE: Final = 50
 BUSY_MS: Final = 5_000
-PAUSE_MS: Final = 60_000
-"""So long one that could not be ended is left alone."""
+PAUSE_MS: Final = 60_000  # until a conversation that could not be ended is tried again
 STOPS: Final = 75
+# between two attempts to end a conversation whose turn is asked to stop, STOPS times
 STOP_S: Final = 0.2
-"""So often, and every so many seconds, it is looked whether a turn that was asked to
-stop has ended.
-"""
+# for the deliveries of ended conversations, when an agent is taken out of service
 WAITED_S: Final = 15.0
-"""So long who takes an agent out of service waits for what is sent because of that."""
 
 
+@final
 class Endings:
     """Ends the conversations of one workspace."""
 
@@ -66,13 +63,11 @@ class Endings:
     async def end(
         self, thread_id: str, reason: EndReason, *, stop: bool = False, at: int | None = None
     ) -> Thread | None:
-        """End a conversation and send what is owed for it beside; None: there was nothing to end.
+        """Ends a conversation and sends its deliveries concurrently. Returns None if it had ended.
 
-        One in which somebody wrote meanwhile is not `idle`. With `stop` a turn that runs
-        is stopped first.
-        `at`: when it ended, where that was before now.
-        Raises: ThreadNotFound, ThreadBusy while a turn runs or where somebody else
-        wrote it, SourceError.
+        A conversation with a new message is not `idle`. With `stop`, a turn under way is stopped
+        first. `at`: the time of the end, if it was earlier. Raises: ThreadNotFound, SourceError;
+        ThreadBusy while a turn runs, or if another process wrote the thread.
         """
         for _ in range(STOPS if stop else 0):
             try:
@@ -89,7 +84,7 @@ class Endings:
     async def end_held(
         self, thread_id: str, reason: EndReason, *, at: int | None = None
     ) -> Thread | None:
-        """Do as `end`, for who holds the conversation's lease."""
+        """Ends a conversation whose lease the caller holds; see `end`."""
         stored = await self._parts.threads.get_of(thread_id, self._parts.workspace)
         part = stored.thread.agent
         now = self._clock()
@@ -121,7 +116,7 @@ class Endings:
     async def _ended(
         self, thread: Thread, agent: CompiledAgent | None, reason: EndReason, now: int
     ) -> tuple[Thread, list[LifecycleEvent]]:
-        """Return the thread as it ends, and what is owed then."""
+        """Returns the ended thread, and the events to deliver."""
         part = agent_part(thread)
         changes: dict[str, Any] = {"ended_time": now, "end_reason": reason}
         if (
@@ -161,8 +156,8 @@ class Endings:
         return ended
 
     async def forget(self, thread_id: str, person: Person) -> None:
-        """Delete a person's conversation; one with an agent ends first, and what is owed for it
-        is sent once.
+        """Deletes a person's conversation. One with an agent ends first, and its deliveries are
+        tried once.
 
         Raises: ThreadNotFound, ThreadBusy, SourceError.
         """
@@ -173,8 +168,7 @@ class Endings:
         await self._parts.threads.delete(thread_id, person)
 
     async def end_idle(self, now: int | None = None) -> int:
-        """End conversations in which nobody wrote for as long as their agent waits, or which
-        the agent ended.
+        """Ends conversations whose idle time is over, or whose agent hung up.
 
         Returns how many. Raises: SourceError.
         """
@@ -189,10 +183,9 @@ class Endings:
         )
 
     async def end_all(self, *, agent_id: str | None = None, graph_key: str | None = None) -> int:
-        """End every conversation with an agent that is taken out of service, or about a graph
-        that is gone.
+        """Ends every open conversation with an agent, or about a graph.
 
-        Raises: SourceError.
+        Returns how many. Raises: SourceError.
         """
         where = given(agentOpen=True, agentId=agent_id, graphKey=graph_key)
         ended = 0
@@ -208,7 +201,7 @@ class Endings:
                 return ended
 
     async def graphs(self) -> frozenset[str]:
-        """Return the keys of the graphs that open conversations are about. Raises: SourceError."""
+        """Returns the keys of the graphs of open conversations. Raises: SourceError."""
         graphs = set[str]()
         last = -1
         while True:
@@ -224,10 +217,10 @@ class Endings:
     async def _end_all(
         self, thread_ids: Sequence[str], reason: EndReason, now: int, *, stop: bool = False
     ) -> int:
-        """End these; one that cannot be ended now does not keep the others from it.
+        """Ends conversations. One that cannot be ended now does not stop the others.
 
-        Those that are stopped end side by side: a call takes its time to say goodbye. Returns how
-        many ended, of those that are stopped also by who served them.
+        With `stop` they end concurrently, as a call takes time to say goodbye. Returns how many
+        ended, with `stop` also those that their server ended.
         """
         places = asyncio.Semaphore(AT_ONCE if stop else 1)
 
@@ -248,8 +241,9 @@ class Endings:
         return sum(await asyncio.gather(*map(end, thread_ids)))
 
 
+@final
 class AgentLife:
-    """The life of the conversations with agents of one workspace."""
+    """The services for the life of conversations with the agents of one workspace."""
 
     def __init__(self, parts: LifeParts) -> None:
         self.locale = parts.locale

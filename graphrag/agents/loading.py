@@ -1,9 +1,9 @@
-"""Reads an agent document: JSON or YAML of the same shape, bounds, and `${NAME}` variables.
+"""Reads an agent document: JSON or YAML of the same shape, limits, and `${NAME}` variables.
 
 From outside: `read_document`, `ReadDocument`.
 
-Decision: YAML is read from its parser's events, with JSON's values only. No tag, alias or date can
-make an object or a large document out of a small text, and nothing here recurses in C.
+Decision: YAML is built from its parser's events, with the values of JSON only. Tags, aliases and
+dates cannot create objects or large documents, and nothing here recurses in C.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 import yaml
 
@@ -28,16 +28,18 @@ _WORDS: Final = {"null": None, "~": None, "": None, "true": True, "false": False
 _SHAPE = "JSON in UTF-8, or YAML with the same kinds of values"
 
 
+@final
 @dataclass(slots=True, kw_only=True)
 class ReadDocument:
-    """A document as it was read, its variables replaced. None where it cannot be read at all."""
+    """A document with its variables replaced. None if it cannot be read."""
 
     document: dict[str, Any] | None = None
     problems: list[DocumentProblem] = field(default_factory=list[DocumentProblem])
 
 
+@final
 class _Pairs(dict[str, Any]):
-    """An object of a document in which names stand twice; the first of these."""
+    """An object with a repeated name; the first of these names."""
 
     __slots__ = ("twice",)
 
@@ -55,7 +57,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_document(
     source: str | bytes | Mapping[str, Any], variables: Mapping[str, str] | None = None
 ) -> ReadDocument:
-    """Return the document as plain dicts, lists and values of its own. Never raises."""
+    """Returns the document as new dicts, lists and values. Never raises."""
     reading = _Reading(variables or {})
     document = None
     try:
@@ -108,7 +110,7 @@ def _no_number(word: str) -> Any:
 
 
 def _from_yaml(text: str) -> Any:
-    """Return the value of YAML's first and only document."""
+    """Returns the value of the only document of a YAML text."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the former where libyaml is there
     try:
         return _built(cast(Any, yaml).parse(text, Loader=loader))
@@ -124,7 +126,7 @@ def _from_yaml(text: str) -> Any:
 
 
 def _built(events: Iterator[Any]) -> Any:
-    """Return the value that events of YAML's parser describe, without recursion."""
+    """Returns the value that parser events describe, without recursion."""
     stack: list[tuple[bool, list[Any]]] = [(False, [])]
     for event in events:
         match event:
@@ -178,9 +180,10 @@ def _yaml_problem(what: str, event: Any) -> BadText:
     )
 
 
+@final
 class _Reading:
-    """Copies a document once: bounds its depth and size, replaces variables, finds what
-    JSON has not.
+    """Copies a document: limits its depth and size, replaces variables, reports values JSON
+    lacks.
     """
 
     def __init__(self, variables: Mapping[str, str]) -> None:
@@ -190,7 +193,7 @@ class _Reading:
         self._unresolved: dict[str, str] = {}
 
     def document(self, value: Any) -> dict[str, Any]:
-        """Return a copy of a document. Raises: BadText (wrong_type, too_deep, too_large)."""
+        """Returns a copy of a document. Raises: BadText (wrong_type, too_deep, too_large)."""
         if not isinstance(value, Mapping):
             raise BadText("wrong_type", "the document is no object", allowed=_SHAPE)
         copy = self._copied(value, ())

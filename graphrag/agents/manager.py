@@ -1,9 +1,8 @@
-"""The agents of a workspace: which run, what is wrong with those that do not,
-their compiled documents.
+"""The agents of a workspace: which of them run, the problems of the others, compiled documents.
 
-Decision: an agent's state is never stored. It follows from what is: whether it should run, how its
-current version was found when it was last looked at, and which conversations are open. So any
-number of servers, and the command line, agree on it, and a kill leaves none in between.
+Decision: an agent's state is not stored. It follows from whether the agent should run, from the
+last check of its current version, and from its open conversations. So all servers and the command
+line agree on it, also after a kill.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, final
 
 import orjson
 
@@ -31,33 +30,31 @@ from tools.http.problems import DocumentProblem
 log = logging.getLogger(__name__)
 
 
-LOOK_MS: Final = 60_000
-"""An agent that failed, or runs, is looked at again after so long."""
-COMPILED_BYTES: Final = 16 * 1024 * 1024
-"""Of the sources of the compiled documents that a process keeps."""
-IDLE_MS: Final = 900_000
-"""Connections that nobody used for so long are closed: longer than any turn takes."""
-ACTIVITY_MS: Final = 3_000
-"""So long what agents do is remembered as it was read."""
+LOOK_MS: Final = 60_000  # between two checks of an agent that failed or runs
+COMPILED_BYTES: Final = 16 * 1024 * 1024  # of the sources of compiled documents in a process
+IDLE_MS: Final = 900_000  # until unused connections are closed; longer than a turn
+ACTIVITY_MS: Final = 3_000  # for which the activity of agents is cached
 _LIST_MS: Final = 15_000
 _LOOKED_AT_ONCE: Final = 50
 _STORED_PROBLEMS: Final = 20
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A document that was stored. `changed`: it was not the current one already."""
+    """A stored document. `changed`: it differs from the version before."""
 
     agent: StoredAgent
     changed: bool
     warnings: tuple[DocumentProblem, ...]
 
 
+@final
 class AgentManager:
-    """Starts and stops the agents of one workspace. Any server, and the command line, may have one.
+    """Starts and stops the agents of one workspace. Every server and the command line may have one.
 
-    `new_executor`: what sends requests, its connections its own. `list_files`: the lists that a
-    tick keeps agents in step with.
+    `new_executor` makes an HTTP executor with its own connections. `list_files`: lists that ticks
+    synchronise agents with.
     """
 
     def __init__(
@@ -87,7 +84,9 @@ class AgentManager:
         *,
         base_url: str | None = None,
     ) -> CheckedDocument:
-        """Return what is wrong with a document, also with the world it needs. Nothing is stored."""
+        """Returns the problems of a document, also with its graphs, hosts and model. Stores
+        nothing.
+        """
         checked = await self._checked(source, variables, base_url)
         if checked.agent is None:
             return checked
@@ -109,8 +108,7 @@ class AgentManager:
         expected_version: int | None = None,
         list_name: str | None = None,
     ) -> Applied:
-        """Store a valid document as the current version; where it runs, new conversations have
-        it at once.
+        """Stores a valid document as the current version. New conversations use it at once.
 
         Raises: InvalidAgent, AgentChanged, AgentTooLarge, TooManyAgents.
         """
@@ -130,11 +128,11 @@ class AgentManager:
         return Applied(agent=stored, changed=is_new, warnings=tuple(checked.warnings))
 
     async def rollback(self, agent_id: str, version: int) -> StoredAgent:
-        """Make a version that is kept the current one. Raises: AgentNotFound, AgentChanged."""
+        """Makes a stored version the current one. Raises: AgentNotFound, AgentChanged."""
         return await self._looked_at(await self.agents.rollback(agent_id, version))
 
     async def document(self, agent_id: str, version: int | None = None) -> AgentDocumentVersion:
-        """Return a version whole, by default the current one. Raises: AgentNotFound."""
+        """Returns a complete version, by default the current one. Raises: AgentNotFound."""
         stored = await self.agents.get(agent_id)
         return await self.agents.version(agent_id, stored.version if version is None else version)
 
@@ -145,7 +143,7 @@ class AgentManager:
         base_url: str | None,
         agent_id: str | None = None,
     ) -> CheckedDocument:
-        """Return a document with what is wrong in itself."""
+        """Returns a document with its own problems."""
         if base_url is not None:
             read = await asyncio.to_thread(read_document, source, variables)
             if read.document is not None and not read.problems:
@@ -163,9 +161,10 @@ class AgentManager:
     # -- states
 
     async def start(self, agent_id: str) -> StoredAgent:
-        """Let an agent take conversations. One that cannot run yet is failed, and looked at again.
+        """Lets an agent take conversations. If it cannot run yet, it is failed and checked again
+        later.
 
-        Raises: AgentNotFound, InvalidAgent with what is wrong.
+        Raises: AgentNotFound, InvalidAgent.
         """
         stored = await self._want(agent_id, desired="running")
         stored = await self._look(stored, strictly=True)
@@ -175,13 +174,13 @@ class AgentManager:
         return stored
 
     async def stop(self, agent_id: str, *, by_list: bool = False) -> StoredAgent:
-        """Let no new conversation begin; those that are open go on. Raises: AgentNotFound."""
+        """Lets no new conversation begin. Open ones go on. Raises: AgentNotFound."""
         stored = await self._want(agent_id, desired="stopped", stopped_by_list=by_list)
         log.info("agent_stopped", extra={"agent_id": agent_id})
         return stored
 
     async def delete(self, agent_id: str) -> None:
-        """Forget a stopped agent without conversations. Raises: AgentNotFound,
+        """Deletes a stopped agent without conversations. Raises: AgentNotFound,
         AgentStateRefused.
         """
         stored = await self.agents.get(agent_id)
@@ -208,15 +207,15 @@ class AgentManager:
         return agent_view.state_from(stored, open_ones)
 
     async def _looked_at(self, stored: StoredAgent) -> StoredAgent:
-        """Look at an agent that should run and whose current version nobody looked at yet."""
+        """Checks an agent that should run and whose current version was not checked yet."""
         is_known = stored.check is not None and stored.check.version == stored.version
         return stored if is_known or stored.desired == "stopped" else await self._look(stored)
 
     async def _look(self, stored: StoredAgent, *, strictly: bool = False) -> StoredAgent:
-        """Look at an agent's document and world, and note what was found.
+        """Checks an agent's document, graphs, hosts and model, and stores the result.
 
-        One that runs goes on with what is missing since, degraded, unless it is looked at
-        `strictly`. Its voice is tried before it begins to run, not every time.
+        A running agent goes on with new problems, as degraded, unless `strictly`. Its voice is
+        tried only before it begins to run.
         """
         problems: Sequence[DocumentProblem]
         try:
@@ -253,23 +252,20 @@ class AgentManager:
     # -- conversations
 
     async def running(self, agent_id: str) -> CompiledAgent:
-        """Return the agent with which a new conversation begins.
-        Raises: AgentNotFound, AgentNotRunning.
-        """
+        """Returns the agent for a new conversation. Raises: AgentNotFound, AgentNotRunning."""
         return (await self.running_version(agent_id))[0]
 
     async def running_version(self, agent_id: str) -> tuple[CompiledAgent, int]:
-        """Return `running`, and which version that is. Raises: AgentNotFound, AgentNotRunning."""
+        """Returns `running` and its version. Raises: AgentNotFound, AgentNotRunning."""
         stored = await self._looked_at(await self.agents.get(agent_id))
         if not agent_view.runs(stored):
             raise errors.AgentNotRunning(agent_id=agent_id, state=await self._state(stored))
         return await self.compiled(agent_id, stored.version), stored.version
 
     async def compiled(self, agent_id: str, version: int) -> CompiledAgent:
-        """Return a version of an agent, running or stopped; of one not kept any
-        more, the current one.
+        """Returns a version of an agent; the current one if that version is not stored any more.
 
-        Raises: AgentNotFound; InvalidAgent where this program does not take the document any more.
+        Raises: AgentNotFound; InvalidAgent if this program does not accept the document.
         """
         stored = await self.agents.get(agent_id)
         known = next((each for each in stored.versions if each.version == version), stored.current)
@@ -290,9 +286,7 @@ class AgentManager:
         return found[0]
 
     def executor(self, name: str) -> HttpExecutor:
-        """Return what sends the requests of an agent, or of a list; its connections are its
-        own, and kept.
-        """
+        """Returns the HTTP executor of an agent or of a list, with its own connections."""
         kept = self._executors.get(name)
         executor = self._new_executor() if kept is None else kept[0]
         self._executors[name] = (executor, self.agents.clock())
@@ -303,8 +297,7 @@ class AgentManager:
             await self._executors.pop(name)[0].aclose()
 
     async def model_failed(self, agent_id: str, refusal: ModelRefusal | None = None) -> None:
-        """Notes for the agent's health that its model could not be reached, or what
-        its service refused.
+        """Stores for the agent's health that its model was not reached, or its refusal.
 
         Raises: AgentNotFound.
         """
@@ -321,7 +314,7 @@ class AgentManager:
     # -- what is seen
 
     async def list(self) -> list[agent_view.AgentSummary]:
-        """Return all agents with state and health, by id."""
+        """Returns all agents with state and health, by id."""
         found = await self.agents.list()
         doing = await self._doing()
         return [
@@ -330,7 +323,7 @@ class AgentManager:
         ]
 
     async def view(self, agent_id: str) -> agent_view.AgentSummary:
-        """Return one agent as `list` does. Raises: AgentNotFound."""
+        """Returns one agent as `list` does. Raises: AgentNotFound."""
         stored = await self.agents.get(agent_id)
         doing = await self._doing()
         return agent_view.summary_of(stored, doing.get(agent_id), self.agents.clock())
@@ -345,8 +338,7 @@ class AgentManager:
     # -- again and again
 
     async def tick(self, now: int | None = None) -> None:
-        """Look at the agents that should run: each at first, then what failed or runs
-        once a minute.
+        """Checks the agents that should run: new versions at once, others once a minute.
 
         Raises: SourceError.
         """
@@ -366,7 +358,7 @@ class AgentManager:
         await self._close_executors(now - IDLE_MS)
 
     async def aclose(self) -> None:
-        """End a round of a list that is under way, and close the connections of all agents."""
+        """Stops the synchronisation under way, and closes the connections of all agents."""
         await self.lists.aclose()
         await self._close_executors(float("inf"))
 

@@ -1,16 +1,15 @@
-"""The refusal of a Realtime model's service: its code, parameter and sentence, and how long it
-asks to wait.
+"""A refusal by a Realtime model's service: its code, parameter, sentence and waiting time.
 
 Sources: OpenAI API reference, "Realtime server events" (`error`, `response.done`,
-`rate_limits.updated`, `conversation.item.input_audio_transcription.failed`); codes and sentences as
-seen in public reports.
+`rate_limits.updated`, `conversation.item.input_audio_transcription.failed`); codes and sentences of
+public reports.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 from pydantic import Field
 
@@ -42,6 +41,7 @@ _KEY: Final = re.compile(r"\b(?:sk|ek)-[\w*-]{4,}")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\s]+")
 
 
+@final
 class ModelRefusal(AnswerBody):
     """What the service of a Realtime model answered instead of doing what it was asked.
 
@@ -57,7 +57,7 @@ class ModelRefusal(AnswerBody):
 
     @property
     def is_final(self) -> bool:
-        """Whether every other request would be refused as well: key, model, quota."""
+        """Whether every other request would be refused, too: key, model, quota."""
         return not self.is_rate_limit and (self.code in _FINAL_CODES or self.type in _FINAL_TYPES)
 
     @property
@@ -67,24 +67,22 @@ class ModelRefusal(AnswerBody):
 
     @property
     def is_our_request(self) -> bool:
-        """Whether the request itself was refused, so that the same one would be refused again."""
+        """Whether the request is invalid, so that repeating it is useless."""
         return self.is_final or (self.type == "invalid_request_error" and not self.is_rate_limit)
 
     @property
     def is_about_transcription(self) -> bool:
-        """Whether a session is refused for the settings of the caller's transcription alone."""
+        """Whether only the settings of the caller's transcription were refused."""
         return _TRANSCRIPTION.search(self.message if self.param is None else self.param) is not None
 
     def sentence(self) -> str:
-        """Return code, parameter and sentence in one line."""
+        """Returns code, parameter and sentence in one line."""
         about = self.code if self.param is None else f"{self.code}, {self.param}"
         return f"{about}: {self.message}" if self.message else about
 
 
 def refusal_of(error: object, *, code: str = "") -> ModelRefusal:
-    """Returns the refusal that an error object of the service describes; `code` where
-    it names none.
-    """
+    """Returns the refusal of an error object; `code` if it has none."""
     facts: Mapping[str, Any] = cast(dict[str, Any], error) if isinstance(error, dict) else {}
     kind = _text(facts.get("type"), MAX_CODE_CHARS)
     message = _text(facts.get("message"), MAX_MESSAGE_CHARS)
@@ -96,8 +94,8 @@ def refusal_of(error: object, *, code: str = "") -> ModelRefusal:
 
 
 def wait_of(message: str) -> float | None:
-    """Returns the seconds that a sentence asks to wait ("Please try again in 1m26.4s"),
-    None without any.
+    """Returns the waiting time in a sentence ("Please try again in 1m26.4s") in seconds, or
+    None.
     """
     found = _WAIT.search(message)
     if found is None:
@@ -107,7 +105,7 @@ def wait_of(message: str) -> float | None:
 
 
 def _text(value: object, most: int) -> str:
-    """Returns a text of the service in one line, without anything that looks like a key."""
+    """Returns a text of the service in one line, with possible keys removed."""
     if not isinstance(value, str):
         return ""
     return _KEY.sub("[key]", _CONTROL.sub(" ", value).strip())[:most]

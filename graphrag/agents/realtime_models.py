@@ -1,7 +1,7 @@
 """Names of the Realtime models and transcribers that OpenAI publishes.
 
-Source: the types of the package `openai`, which a test compares. They are not imported, because
-that takes longer than the check of a document may.
+Source: the types of the package `openai`, which a test compares. They are not imported, as that
+takes longer than a document check may take.
 """
 
 from __future__ import annotations
@@ -40,4 +40,4 @@ TRANSCRIBERS: Final = (
     "gpt-realtime-whisper",
 )
 RETIRING: Final = {"gpt-realtime": "gpt-realtime-2.1", "whisper-1": "gpt-transcribe"}
-"""Models whose end the vendor announced, and what to use instead."""
+"""Models whose end the vendor announced, and their replacements."""

@@ -6,7 +6,7 @@ From outside: `InlineSession`, `FetchedSession`, `ToolDeclaration`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, final
 
 from pydantic import Field
 
@@ -33,6 +33,7 @@ MappedPath = Annotated[Path, Parsed(parse_path, least=1)]
 SessionUrl = Annotated[RequestUrl, Parsed(parse_url, least=1, most=2_000)]
 
 
+@final
 class ToolDeclaration(DocumentPart):
     """A tool as the model sees it."""
 
@@ -50,6 +51,7 @@ class ToolDeclaration(DocumentPart):
 Declarations = Annotated[list[ToolDeclaration], Field(max_length=60)]
 
 
+@final
 class InlineSession(DocumentPart):
     """Instructions and tools that stand in the document."""
 
@@ -58,6 +60,7 @@ class InlineSession(DocumentPart):
     tools: Declarations = described("The tools that the model may call.", [])
 
 
+@final
 class ResponseMapping(DocumentPart):
     """What is taken out of the fetched session, by JSONPath."""
 
@@ -69,6 +72,7 @@ class ResponseMapping(DocumentPart):
     )
 
 
+@final
 class SessionFallback(DocumentPart):
     """What holds when the session cannot be fetched."""
 
@@ -76,6 +80,7 @@ class SessionFallback(DocumentPart):
     tools: Declarations = described("The tools that the model may call.", [])
 
 
+@final
 class FetchedSession(DocumentPart):
     """Instructions and tools that an API gives when a conversation begins (GET)."""
 

@@ -1,7 +1,7 @@
-"""Finds the session of a conversation: instructions, tools and first values, inline or fetched.
+"""Resolves the session of a conversation: instructions, tools and first values, inline or fetched.
 
-What an API answers is data: its instructions are taken as they are, never as a template, and what
-in it is not in order is left out or refused as if it stood in the document.
+A response is data: its instructions are not templates, and its invalid parts are left out or
+refused as in a document.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,6 +31,7 @@ _VOICE: Final = TypeAdapter[Voice | CustomVoice](Voice | CustomVoice)
 INSTRUCTIONS_CHARS: Final = 32_000
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedSession:
     """What the model is given in one conversation. `response`: the whole answer,
@@ -49,8 +50,8 @@ class ResolvedSession:
 async def resolve_session(
     agent: CompiledAgent, values: ConversationValues, executor: HttpExecutor, now: int
 ) -> ResolvedSession:
-    """Return the session of a conversation that begins. `now`: ms since
-    1970. Raises: AgentSessionFailed.
+    """Returns the session of a new conversation. `now`: ms since 1970. Raises:
+    AgentSessionFailed.
     """
     plan = agent.document.session
     scope = values.scope(now)
@@ -94,7 +95,7 @@ def _rendered(agent: CompiledAgent, instructions: ValueTemplate, scope: Scope) -
 def _mapped(
     agent: CompiledAgent, mapping: ResponseMapping, scope: Scope, response: Any
 ) -> ResolvedSession | None:
-    """Return what an answer gives; None where it has no instructions."""
+    """Returns the session of a response; None without instructions."""
     instructions = mapping.instructions.first(response, scope)
     if not isinstance(instructions, str) or not 0 < len(instructions.strip()) <= INSTRUCTIONS_CHARS:
         return None
@@ -110,7 +111,7 @@ def _mapped(
 
 
 def _voice(agent: CompiledAgent, raw: Any) -> Voice | CustomVoice | None:
-    """Return the voice that an answer names; None where it names none that there is."""
+    """Returns the voice of a response; None if it names no known one."""
     if raw is None:
         return None
     try:
@@ -121,7 +122,7 @@ def _voice(agent: CompiledAgent, raw: Any) -> Voice | CustomVoice | None:
 
 
 def _declared(agent: CompiledAgent, raw: Any) -> list[dict[str, Any]]:
-    """Return the declarations of an answer that are in order and have a handler."""
+    """Returns the valid declarations of a response that have a handler."""
     kept, dropped = checked_declarations(raw, agent.document.tools.keys())
     for name, reason in dropped:  # a name may be anything that the answer holds
         facts = {"agent_id": agent.agent_id, "tool": name if name in agent.document.tools else ""}

@@ -1,7 +1,6 @@
-"""What is wrong with the shape of a document: where it departs from its schema, and what
-is allowed there.
+"""Problems of the shape of a document: differences from its schema, and what is allowed.
 
-Texts that cannot be parsed are said by who parses them, in pydantic's errors. From outside:
+Templates that cannot be parsed are reported by their parsers, as pydantic errors. From outside:
 `shape_problems`, `without_parts`, `allowed_by`, `near`.
 """
 
@@ -30,7 +29,7 @@ _OF_FIELDS: Final = {
     "openai.input_audio_format": "unsupported_audio_format",
     "openai.output_audio_format": "unsupported_audio_format",
 }
-"""Codes in place of `out_of_range`."""
+"""Codes of fields that replace `out_of_range`."""
 _NAME_PATTERN: Final = "^[A-Za-z"
 _STUBS: Final[Mapping[str, Any]] = {
     "version": "2.0",
@@ -40,11 +39,11 @@ _STUBS: Final[Mapping[str, Any]] = {
 _OF_TEXTS: Final = frozenset(
     ("bad_template", "unknown_filter", "bad_expression", "bad_jsonpath", "host_not_literal")
 )
-"""Codes of texts that cannot be parsed."""
+"""Codes of templates that cannot be parsed."""
 
 
 def shape_problems(exc: TextErrors, document: Mapping[str, Any]) -> dict[Place, DocumentProblem]:
-    """Return what is wrong, by its place."""
+    """Returns the problems by place."""
     found: dict[Place, DocumentProblem] = {}
     for error in exc.errors(include_url=False)[: 3 * MAX_PROBLEMS]:
         bad = error.get("ctx", {}).get("error")
@@ -60,11 +59,10 @@ def shape_problems(exc: TextErrors, document: Mapping[str, Any]) -> dict[Place, 
 def without_parts(
     document: Mapping[str, Any], wrong: Mapping[Place, DocumentProblem]
 ) -> dict[str, Any]:
-    """Return a document without the tools, lifecycle requests and other fields that have
-    a wrong shape.
+    """Returns a document without the tools, lifecycle requests and other fields of a wrong shape.
 
-    What is left can be looked at for more mistakes. Stubs stand for texts that cannot be parsed,
-    and for what a document needs.
+    The rest can be checked for more problems. Stubs replace required fields and templates that
+    cannot be parsed.
     """
     left = copy.deepcopy(dict(document))
     for place, problem in wrong.items():
@@ -83,17 +81,13 @@ def without_parts(
 
 
 def near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return a question after the name that may be meant, or nothing. `cutoff`: how alike
-    it is, 0–1.
-    """
+    """Returns a suggestion of a similar name, or "". `cutoff`: similarity, 0 to 1."""
     found = difflib.get_close_matches(name[:100], list(names), n=1, cutoff=cutoff)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def _place(loc: Sequence[str | int], document: Any) -> Place:
-    """Return where a document has what an error is about; pydantic names branches
-    of unions, too.
-    """
+    """Returns the place of an error in the document; pydantic also names branches of unions."""
     place: Place = ()
     for part in loc:
         if _at(document, (*place, part)) is not None:
@@ -108,9 +102,7 @@ def _named(place: Place) -> str:
 def _faults(
     value: Any, shape: Mapping[str, Any], place: Place
 ) -> Iterator[tuple[Place, DocumentProblem]]:
-    """Yield where a value departs from a part of the schema; of a union, from the branch
-    that is meant.
-    """
+    """Yields the differences of a value from a schema; in a union, from the chosen branch."""
     checked = Draft202012Validator({**shape, "$defs": agent_schema()["$defs"]})
     errors: Iterator[ValidationError] = checked.iter_errors(value)
     for error in errors:
@@ -125,7 +117,7 @@ def _faults(
 
 
 def _said(error: ValidationError, place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
-    """Yield what is wrong by one rule of the schema, with its place."""
+    """Yields the problems of one rule of the schema, with their places."""
     shape = cast(Mapping[str, Any], error.schema)
     value = cast(Any, error.instance)
     known: Mapping[str, Any] = shape.get("properties", {})
@@ -183,7 +175,7 @@ def _shown(value: Any) -> str:
 
 
 def _at(document: Any, place: Place) -> Any:
-    """Return the value at a place, None where there is none."""
+    """Returns the value at a place, None if there is none."""
     for part in place:
         if isinstance(document, dict):
             document = cast(dict[Any, Any], document).get(part)
@@ -199,8 +191,8 @@ def _at(document: Any, place: Place) -> Any:
 
 
 def _branch(shape: Mapping[str, Any], value: Any) -> dict[str, Any]:
-    """Return the branch of a union that a value means, or what tells its branches apart;
-    else the shape.
+    """Returns the branch of a union for a value, or what distinguishes its branches, or the
+    shape.
     """
     branches = [_resolved(branch) for branch in (*shape.get("oneOf", ()), *shape.get("anyOf", ()))]
     if isinstance(value, list):
@@ -227,7 +219,7 @@ def _resolved(shape: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def allowed_by(shape: Mapping[str, Any]) -> str:
-    """Return what a part of the schema allows, in words."""
+    """Returns in words what a schema allows."""
     branches = [*shape.get("oneOf", ()), *shape.get("anyOf", ())]
     if branches:
         example = {"examples": shape["examples"]} if "examples" in shape else {}
@@ -263,7 +255,7 @@ def allowed_by(shape: Mapping[str, Any]) -> str:
 
 
 def _bounds(shape: Mapping[str, Any], least: str, most: str, *, unit: str = "") -> str:
-    """Return bounds of a number, or of a count where there is a unit."""
+    """Returns the bounds of a number, or of a count with a unit."""
     low = shape.get(least)
     high = shape.get(most)
     if low is None or high is None:

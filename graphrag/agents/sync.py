@@ -1,9 +1,8 @@
-"""Keeps many agents in step with a list: applies what changed, starts what is new, drains
-what is gone.
+"""Synchronises agents with a list: applies changes, starts new agents, drains removed ones.
 
-Decision: what is not certain changes nothing. A list that fails, is empty or lost more than half
-stops no agent; one broken item leaves its own agent as it is, and one without an id leaves all that
-seem to be gone.
+Decision: doubtful lists change nothing. A list that fails, is empty or lost more than half stops no
+agent. A broken item leaves its own agent as it is; one without an id keeps all agents that seem to
+be removed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from datasources.errors import RecordConflict, SourceError
 from graphrag.agents.agent_list import AgentList, BrokenItem, WantedAgent, read_list
@@ -39,6 +38,7 @@ MAX_BROKEN: Final = 100
 SYNC_USER: Final = "agents-sync"
 
 
+@final
 @dataclass(slots=True, kw_only=True)
 class SyncReport:
     """What a round did. `broken`: {id, what}; `error`: why nothing was changed.
@@ -54,20 +54,21 @@ class SyncReport:
     started: list[str] = field(default_factory=list[str])
     stopped: list[str] = field(default_factory=list[str])
     kept: list[str] = field(default_factory=list[str])
-    """Gone from the list, but left as they are."""
+    """Removed from the list, but left as they are."""
     unchanged: int = 0
     broken: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     broken_total: int = 0
     error: str | None = None
 
     def to_document(self) -> dict[str, Any]:
-        """Return what is stored of the round, and what clients are sent."""
+        """Returns the stored form of the round, which clients get, too."""
         found = asdict(self)
         return {"dryRun": found.pop("dry_run"), "brokenTotal": found.pop("broken_total"), **found}
 
 
+@final
 class AgentLists:
-    """Keeps the agents of a workspace in step with lists; several servers take turns by a lease."""
+    """Synchronises the agents of a workspace with lists; a lease keeps servers apart."""
 
     def __init__(self, manager: AgentManager, *, files: Sequence[str] = ()) -> None:
         self._manager = manager
@@ -81,16 +82,15 @@ class AgentLists:
         """The round that a tick began."""
 
     async def reports(self) -> list[dict[str, Any]]:
-        """Return what the last round of each list did."""
+        """Returns the report of the last round of each list."""
         return [dict(record.data) for record in await self._records.query(KIND)]
 
     async def run(
         self, file: Path, *, dry_run: bool = False, allow_shrink: bool = False
     ) -> SyncReport:
-        """Do one round. What is wrong with the list as a whole is the report's `error`.
+        """Does one round. A problem of the whole list is the report's `error`.
 
-        Raises: AgentListRefused for a file that describes none, or while another server does a
-        round of it.
+        Raises: AgentListRefused for an invalid file, or while another server does a round.
         """
         source = await asyncio.to_thread(read_list, file)
         if dry_run:
@@ -155,7 +155,7 @@ class AgentLists:
     async def _take(
         self, wanted: WantedAgent, stored: StoredAgent | None, source: AgentList, report: SyncReport
     ) -> None:
-        """Take one agent over; what is wrong with it is noted, and touches no other."""
+        """Applies one agent of the list. Its problems are reported and affect no other agent."""
         is_new = stored is None
         agent_id = wanted.agent_id
         if stored is not None and stored.source != source.name:
@@ -196,7 +196,7 @@ class AgentLists:
             raise InvalidAgent(errors=checked.errors)
 
     async def _fetched(self, source: AgentList) -> Any:
-        """Return the answer with the list. Raises: AgentListRefused."""
+        """Returns the response with the list. Raises: AgentListRefused."""
         executor = self._manager.executor(f"list:{source.name}")
         values = ConversationValues(
             agent={},
@@ -222,9 +222,7 @@ class AgentLists:
 
     @staticmethod
     async def _held(lease: Lease | None) -> None:
-        """Go on only while no other server does a round. Raises: AgentListRefused,
-        RecordConflict.
-        """
+        """Checks that no other server does a round. Raises: AgentListRefused, RecordConflict."""
         await asyncio.sleep(0)
         if lease is not None and lease.is_due:
             await lease.hold()
@@ -238,7 +236,7 @@ class AgentLists:
     # -- by the service
 
     def tick(self, now: int) -> None:
-        """Begin a round of the settings' lists where one is due, beside everything else."""
+        """Starts a round of the settings' lists if one is due."""
         if self._files and (self.round is None or self.round.done()):
             self.round = asyncio.create_task(self._due(now))
 
@@ -258,7 +256,7 @@ class AgentLists:
                 log.exception("agents_sync_failed", extra={"source": file.name})
 
     async def aclose(self) -> None:
-        """Stop a round that is under way; what it did stays."""
+        """Cancels the round under way. Its changes stay."""
         await end_tasks(self.round)
 
 
@@ -270,9 +268,7 @@ def _check_size(
     *,
     allow_shrink: bool,
 ) -> None:
-    """Raises: AgentListRefused for a list with far fewer agents than there are, or more
-    than may be.
-    """
+    """Raises: AgentListRefused for a list with far fewer agents than exist, or too many."""
     running = sum(stored.desired == "running" for stored in own)
     if len(found) * 2 < running and not allow_shrink:
         reason = f"it asks for {len(found)} agents where {running} run: --allow-shrink lets it"

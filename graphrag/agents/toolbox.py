@@ -1,5 +1,5 @@
-"""The tools of one conversation with an agent: those of its document, of its graphs,
-and for proposals.
+"""The tools of one conversation with an agent: those of its document, of its graphs, and
+proposals.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast, final
 
 from pydantic import Field, create_model
 
@@ -32,8 +32,7 @@ from tools.read_tools.search_workspace import search_workspace
 from tools.write_tools import WRITE_TOOLS
 
 HANGUP: Final = "hangup"
-TRANSFER: Final = "transferTo"
-"""In the data of a tool's result: the number with which the caller is to be connected."""
+TRANSFER: Final = "transferTo"  # field of a tool's result: the number to connect the caller with
 _BY_NAME: Mapping[str, Tool[Any]] = {tool.name: tool for tool in (*READ_TOOLS, *WRITE_TOOLS)}
 _ENDS = "End the conversation, once the person has what they came for or takes leave. Say goodbye as well."
 _TRANSFERS = "Connect the caller with somebody. Say so before."
@@ -42,15 +41,16 @@ _OK = '{"status":"ok"}'
 _NO_ARGUMENTS: Mapping[str, Any] = {"type": "object", "properties": {}}
 RunTool = Callable[[DescribedArguments, ToolContext], Awaitable[ToolResult]]
 TakeStart = Callable[[], Awaitable[None]]
-"""Waits for what the API gave when the conversation began, and puts it into ctx."""
+"""Waits for the API's answer to the start of the conversation, and puts it into ctx."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTools:
-    """What the tools of a conversation work with. The first of `graphs` is the one it is about.
+    """Makes the tools of a conversation. The first of `graphs` is the one that it is about.
 
-    `declarations` are those of its session. `outcomes` receives what HTTP tools gave, by call id.
-    `transfers`: the person can be connected with somebody, as in a call.
+    `declarations`: those of its session. `outcomes` receives the outcomes of HTTP tools, by call
+    id. `transfers`: the person can be connected with somebody, as in a call.
     """
 
     agent: CompiledAgent
@@ -64,7 +64,7 @@ class AgentTools:
     transfers: bool = False
 
     def box(self) -> ToolBox:
-        """Return the tools, those of the document first."""
+        """Returns the tools, those of the document first."""
         return ToolBox([*self._declared(), *self._of_graphs()])
 
     def _declared(self) -> list[Tool[Any]]:
@@ -98,7 +98,7 @@ class AgentTools:
         return replace(tool, run=run)
 
     def _flagging(self, builtin: BuiltinTool, run: RunTool) -> RunTool:
-        """Returns what runs a tool of the service and sets the flags of its success."""
+        """Returns a function that runs a tool and sets the flags of its success."""
 
         async def running(arguments: Any, context: ToolContext) -> ToolResult:
             result = await run(arguments, context)
@@ -112,7 +112,7 @@ class AgentTools:
         return ToolResult(text=_OK, data={"status": "ok"})
 
     async def _transfer(self, arguments: DescribedArguments, _: ToolContext) -> ToolResult:
-        """Say whom to connect the caller with: the model never supplies a number."""
+        """Returns the destination's number. The model never supplies a number."""
         chosen = self.agent.document.voice.destinations[str(arguments.values["destination"])]
         return ToolResult(text=_OK, data={TRANSFER: chosen.number})
 
@@ -144,7 +144,7 @@ def _builtin(name: str, description: str, parameters: Mapping[str, Any], run: Ru
 
 
 def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
-    """Return the arguments of a transfer: one of the document's destinations."""
+    """Returns the arguments of a transfer: one of the document's destinations."""
     choice = {"type": "string", "enum": list(destinations)}
     return {
         "type": "object",
@@ -155,16 +155,14 @@ def _transfer_to(destinations: Iterable[str]) -> dict[str, Any]:
 
 
 def agent_role(agent: CompiledAgent, person: Role) -> Role:
-    """Return what an agent's tools may do for a person: the lesser of both roles."""
+    """Returns the role of an agent's tools for a person: the lesser of both roles."""
     permissions = agent.document.permissions
     may_write = permissions.propose and permissions.role == "editor" and person != "viewer"
     return "editor" if may_write else "viewer"
 
 
 def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
-    """Return the search of all graphs, of which an agent sees its own: a document has
-    to name it.
-    """
+    """Returns the search of all graphs, limited to those of the agent."""
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:
         return await search_workspace.run(arguments, replace(context, graphs=graphs))
@@ -173,8 +171,8 @@ def _over_graphs(graphs: tuple[str, ...]) -> Tool[Any]:
 
 
 def on_named_graph(tool: Tool[Any], arguments: type[ToolArguments]) -> Tool[Any]:
-    """Return a tool whose calls name their graph. Its reads are not remembered: the memory knows
-    the state of one graph only.
+    """Returns a tool whose calls name their graph. Its results are not reused, as only changes of
+    the conversation's graph are noticed.
     """
 
     async def run(arguments: Any, context: ToolContext) -> ToolResult:

@@ -1,6 +1,4 @@
-"""Runs one HTTP tool of an agent by itself, for who writes its document: dry, or with
-its requests sent.
-"""
+"""Runs one HTTP tool of an agent for the author of its document: dry, or with its requests sent."""
 
 from __future__ import annotations
 
@@ -30,12 +28,11 @@ async def try_tool(
     version: int | None = None,
     sends: bool = False,
 ) -> dict[str, Any]:
-    """Return the requests with secrets masked, or with `sends` what the tool gave. No
-    conversation is stored.
+    """Returns the requests with secrets masked; with `sends`, the tool's result. Stores nothing.
 
-    `ctx`: values beside those that conversations have. `version` None: the current one.
+    `ctx`: values beside those of every conversation. `version` None: the current one.
 
-    Raises: AgentNotFound, AgentToolNotFound, AgentTryFailed where no request can be made.
+    Raises: AgentNotFound, AgentToolNotFound; AgentTryFailed if no request can be made.
     """
     stored = await manager.agents.get(agent_id)
     agent = await manager.compiled(agent_id, version or stored.version)

@@ -5,7 +5,7 @@ From outside: `VoiceModel`, `VoiceOptions`; `Name` for the other fields.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, final
 
 from pydantic import BeforeValidator, Field
 
@@ -27,12 +27,14 @@ LanguageCode = Annotated[str, Field(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$
 SaidText = Annotated[str, Field(min_length=1, max_length=300)]
 
 
+@final
 class CustomVoice(DocumentPart):
     """A voice of one's own, by the id that the vendor gave it."""
 
     id: Text100 = described("Id of the voice.")
 
 
+@final
 class VoiceDetection(DocumentPart):
     """How the model's server finds out that the caller speaks and has finished."""
 
@@ -52,6 +54,7 @@ class VoiceDetection(DocumentPart):
     )
 
 
+@final
 class Transcription(DocumentPart):
     """Who writes down what the caller says."""
 
@@ -64,6 +67,7 @@ class Transcription(DocumentPart):
     prompt: str | None = described("Words that are likely to be said.", None, max_length=1000)
 
 
+@final
 class VoiceModel(DocumentPart):
     """The model of phone calls and how it is set."""
 
@@ -94,6 +98,7 @@ class VoiceModel(DocumentPart):
     )
 
 
+@final
 class BargeIn(DocumentPart):
     """What happens when the caller speaks while the agent speaks."""
 
@@ -112,6 +117,7 @@ class BargeIn(DocumentPart):
     )
 
 
+@final
 class Destination(DocumentPart):
     """Somebody a call can be transferred to."""
 
@@ -124,6 +130,7 @@ class Destination(DocumentPart):
     fallback: Name | None = described("Destination that is tried where nobody answers.", None)
 
 
+@final
 class VoiceOptions(DocumentPart):
     """How a call sounds and ends."""
 

@@ -1,4 +1,4 @@
-"""Checks that what an agent's document refers to exists: graphs, hosts, secrets, a model.
+"""Checks that the graphs, hosts, secrets and models that an agent's document names exist.
 
 From outside: `World`, `check_world`, `check_variables`, `problem`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, final
 
 from datasources.base import GraphDataSource
 from datasources.errors import GraphNotFound
@@ -31,11 +31,12 @@ _HOSTS = {
 
 
 TryVoice = Callable[[CompiledAgent], Awaitable[DocumentProblem | None]]
-"""Opens a session of an agent's voice model; returns why it is refused, or could not be tried."""
+"""Opens a session of an agent's voice model. Returns the problem, or None."""
 
 
+@final
 class World:
-    """What is there for the agents of a workspace: asked when one is checked and started."""
+    """The graphs, hosts, secrets and models of a workspace, for checks of its agents."""
 
     def __init__(
         self,
@@ -77,14 +78,12 @@ class World:
         return True
 
     async def voice_problem(self, agent: CompiledAgent) -> DocumentProblem | None:
-        """Returns why no call can be held with an agent's voice model, None where it
-        takes its session.
-        """
+        """Returns why no call can be held with an agent's voice model, None if one can."""
         return await self._try_voice(agent)
 
 
 async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
-    """Return what the agent needs and has not; of the codes only `host_unknown` is a warning."""
+    """Returns what the agent needs and is missing; only `host_unknown` is a warning."""
     problems: list[DocumentProblem] = []
     for index, key in enumerate(agent.document.graphs):
         if not await world.has_graph(key):
@@ -105,9 +104,7 @@ async def check_world(agent: CompiledAgent, world: World) -> list[DocumentProble
 
 
 def places_of_hosts(agent: CompiledAgent) -> dict[Origin, str]:
-    """Return where the agent's requests go, each with the first place of the document
-    that says so.
-    """
+    """Returns the origins of the agent's requests, each with its first place in the document."""
     found: dict[Origin, str] = {}
     base = base_origin(agent.base_url) if agent.base_url else None
     for where, request in requests_of(agent.document):
@@ -118,7 +115,7 @@ def places_of_hosts(agent: CompiledAgent) -> dict[Origin, str]:
 
 
 def base_origin(base_url: str) -> Origin | None:
-    """Return where a base URL leads; None for one that leads nowhere."""
+    """Returns the origin of a base URL; None if it is invalid."""
     try:
         return origin_of(base_url)
     except ValueError:
@@ -143,9 +140,7 @@ def _of_the_model(agent: CompiledAgent, world: World) -> list[DocumentProblem]:
 
 
 def check_variables(variables: Mapping[str, str], world: World) -> list[DocumentProblem]:
-    """Return which variables hold a configured secret: a document, which people read,
-    would store it.
-    """
+    """Returns the variables that contain a configured secret, which the document would store."""
     what, allowed = "a configured secret is no variable", "{{secret.NAME}} in headers"
     return [
         problem(f"variables.{name}", "secret_not_allowed_here", what, allowed)

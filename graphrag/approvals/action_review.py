@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
@@ -31,6 +31,7 @@ ABSENT = "absent"
 _NOTHING = object()
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reviewed:
     """What an action that may be carried out comes to.

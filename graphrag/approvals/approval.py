@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_serializer
 from pydantic.alias_generators import to_camel
@@ -29,6 +29,7 @@ Apart = Literal["undo", "approval_shown"]
 Verdict = Literal["approve", "approve_edited", "reject", "expire"]
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Approve:
     """Carry the action out as it is shown. The model reads the feedback of every decision."""
@@ -36,6 +37,7 @@ class Approve:
     feedback: str = ""
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class ApproveEdited:
     """Carry out this action instead."""
@@ -44,6 +46,7 @@ class ApproveEdited:
     feedback: str = ""
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class Reject:
     """Do not carry it out."""
@@ -64,6 +67,7 @@ class _StoredModel(BaseModel):
     )
 
 
+@final
 class Decided(_StoredModel):
     """Who decided what and when. Of an edit both actions are kept: this one was carried out.
 
@@ -86,6 +90,7 @@ class Decided(_StoredModel):
         return None if action is None else to_document(action)
 
 
+@final
 class Reason(_StoredModel):
     """Why it came to nothing, or what to know before: a message's code and what stands
     in its places.
@@ -95,6 +100,7 @@ class Reason(_StoredModel):
     facts: dict[str, str] = Field(default_factory=dict[str, str])
 
 
+@final
 class Outcome(_StoredModel):
     """What came of a decision. `mutation` and `inverse` are there when it was applied.
 
@@ -115,6 +121,7 @@ class Outcome(_StoredModel):
     counts: dict[str, int] | None = None
 
 
+@final
 class Comment(_StoredModel):
     """What somebody said of a proposal. Units: `at` in milliseconds since 1970."""
 
@@ -127,6 +134,7 @@ def _named(name: str, **more: Any) -> Any:
     return Field(validation_alias=name, serialization_alias=name, **more)
 
 
+@final
 class Approval(_StoredModel):
     """One proposal. `names` are the action's own names of new nodes, with the keys they were given.
     `labels` are what people called the nodes and types that it names when it was made.

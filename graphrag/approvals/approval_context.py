@@ -11,7 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, final
 
 from datasources.base import MutableGraphDataSource, Record, RecordStore, RecordWrite
 from datasources.errors import (
@@ -74,6 +74,7 @@ class Fence(Protocol):
         ...
 
 
+@final
 class ApprovalContext:
     """The approvals of one workspace, each written only over the version that was read.
 
@@ -146,8 +147,8 @@ class ApprovalContext:
         approval = await asyncio.to_thread(from_record, record)
         return await stored_parts.with_shown(self.records, approval)
 
-    async def _read(self, records: Sequence[Record]) -> list[Approval]:
-        """Read records of this workspace in a thread: one can hold thousands of documents."""
+    async def read(self, records: Sequence[Record]) -> list[Approval]:
+        """Reads records of this workspace in a thread: one can hold thousands of documents."""
         own = [one for one in records if one.data.get("workspace") == self.source.workspace]
         return await asyncio.to_thread(lambda: [from_record(record) for record in own])
 
@@ -167,7 +168,7 @@ class ApprovalContext:
         found = await self.records.query(
             KIND, where, order_by="createdTime", descending=True, limit=limit
         )
-        return await self._read(found)
+        return await self.read(found)
 
     async def waiting(self, *, limit: int = 1_000, **fields: str | None) -> list[Approval]:
         """Return what nobody has decided and still may be, the latest

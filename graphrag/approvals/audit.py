@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import BadDocument, RecordConflict
@@ -26,6 +26,7 @@ _ATTEMPTS = 100
 _DAMAGED = "is not a number: the audit log was damaged; verify it"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One entry. `facts` are what was recorded, `at` when. Units: milliseconds since 1970."""
@@ -46,6 +47,7 @@ class Entry:
         return {**self.facts, **own}
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
     """What a look at the whole chain found. `head` is the hash to note elsewhere."""
@@ -59,6 +61,7 @@ class Verification:
         return not self.faults
 
 
+@final
 class Audit:
     """Appends to and checks the chain of one workspace. `clock` gives milliseconds since 1970."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, cast, final
 
 from graphrag.approvals.approval import Action
 from tools.checks.checked_graph import data_of
@@ -18,6 +18,7 @@ from tools.write_tools import Snapshot
 MAX_FOUND = 20
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenCode:
     """Code that cannot be parsed, of the node `key` or of `type/NAME`; `line` counts from 1."""

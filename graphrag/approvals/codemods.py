@@ -18,7 +18,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, final
 
 from datasources.errors import SourceError
 from datasources.everywhere import FoundNode
@@ -46,6 +46,7 @@ _OF_ONE_GRAPH = (ApprovalError, SourceError, MalformedProposal)
 _ANY_CASE: frozenset[UseKind] = frozenset({"url", "host", "table"})
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
     """What to replace, by what: in all graphs, or in those named.
@@ -69,6 +70,7 @@ class Replacement:
         return f"{self.old.strip()} → {self.new.strip()}"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPart:
     """What became of one graph: its proposal, or why there is none."""
@@ -78,12 +80,14 @@ class GraphPart:
     refused: Exception | None = None
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codemod:
     id: str
     parts: Sequence[GraphPart]
 
 
+@final
 class Codemods:
     """Proposes, decides and undoes codemods of one workspace."""
 

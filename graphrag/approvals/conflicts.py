@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, final
 
 from graphrag.answer_body import AnswerBody
 from graphrag.approvals.approval import Approval
@@ -19,6 +19,7 @@ _KINDS: Final = ("nodes", "edges", "types", "graph")
 _WHOLE, _ENDS, _PLACE = "", "\0ends", "position"
 
 
+@final
 class Conflict(AnswerBody):
     """Two open proposals that cannot both be carried out as shown: both change this field of an
     element, or (without one) the element as a whole. `name`: what people call it.
@@ -31,6 +32,7 @@ class Conflict(AnswerBody):
     field: str = _WHOLE
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class _Claim:
     approval: Approval

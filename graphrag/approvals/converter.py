@@ -12,7 +12,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, final
 
 from datasources.instructions import GraphInstruction, Instruction, Op
 from datasources.types import Edge, Node, NodeTypeConfig, node_fields, parse_document
@@ -93,6 +93,7 @@ def _written(place: Position) -> dict[str, Any]:
     return place.model_dump(by_alias=True, exclude_none=True)
 
 
+@final
 class ActionConversion:
     """What carries out an action, on a graph as it is in `snapshot`; made by `convert_action`.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation
 from graphrag.approvals import errors
@@ -42,6 +42,7 @@ from tools.write_tools.graph_reads import load_near, with_vectors
 MAX_SHOWN = 5
 
 
+@final
 class _Ended(Exception):
     """Why an approval cannot be applied, and what that makes of it."""
 

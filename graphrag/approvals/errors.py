@@ -21,7 +21,7 @@ ApprovalError
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 from graphrag.i18n import Language, LocalizedError
 from tools.base import Problem
@@ -39,9 +39,11 @@ class ApprovalError(LocalizedError):
         super().__init__(**{"id": approval_id[:80], **facts})
 
 
+@final
 class ApprovalNotFound(ApprovalError, code="approval_unknown"): ...
 
 
+@final
 class NotAllowed(ApprovalError):
     def __init__(self, *, code: str, user_id: str, role: str) -> None:
         self.code = code
@@ -53,6 +55,7 @@ def problem_lines(problems: Sequence[Problem]) -> str:
     return "; ".join(f"{p.where}: {p.what}" if p.where else p.what for p in problems[:_SHOWN])
 
 
+@final
 class ProposalRefused(ApprovalError, code="proposal_refused"):
     def __init__(self, *, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -63,9 +66,11 @@ class ProposalRefused(ApprovalError, code="proposal_refused"):
         return "" if language == "en" else "; ".join(problem.what for problem in self.problems)
 
 
+@final
 class AlreadyProposed(ApprovalError, code="already_proposed"): ...
 
 
+@final
 class RejectedBefore(ApprovalError):
     def __init__(self, *, approval_id: str, by: str, feedback: str) -> None:
         self.code = "rejected_before_why" if feedback else "rejected_before"
@@ -74,6 +79,7 @@ class RejectedBefore(ApprovalError):
         )
 
 
+@final
 class AlreadyDecided(ApprovalError):
     """`status` is what it came to."""
 
@@ -84,37 +90,46 @@ class AlreadyDecided(ApprovalError):
         super().__init__(approval_id=approval_id, by=by)
 
 
+@final
 class ProposalExpired(ApprovalError, code="already_expired"): ...
 
 
+@final
 class ProposalWaits(ApprovalError, code="proposal_waits"):
     def __init__(self, *, approval_id: str, on: Sequence[str]) -> None:
         super().__init__(approval_id=approval_id, others=", ".join(on))
 
 
+@final
 class ApprovalBusy(ApprovalError, code="approval_busy"): ...
 
 
+@final
 class DiscussionFull(ApprovalError, code="discussion_full"): ...
 
 
+@final
 class TypeNotFound(ApprovalError, code="policy_no_type"): ...
 
 
+@final
 class CodemodRefused(ApprovalError):
     def __init__(self, *, code: str, **facts: Any) -> None:
         self.code = code
         super().__init__(**facts)
 
 
+@final
 class NothingToUndo(ApprovalError, code="nothing_to_undo"):
     def __init__(self, *, graph_key: str, approval_id: str | None = None) -> None:
         super().__init__(approval_id=approval_id or "", what=approval_id or graph_key)
 
 
+@final
 class UndoGone(ApprovalError, code="undo_gone"): ...
 
 
+@final
 class UndoRefused(ApprovalError, code="undo_refused"):
     """`changed` names what later changes altered or built upon, as `node/KEY: data.name`."""
 

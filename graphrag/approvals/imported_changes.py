@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import final
 
 from datasources.base import RecordWrite
 from datasources.errors import RecordConflict
@@ -31,6 +32,7 @@ THREAD = "import"
 """Stands for the conversation of what nobody asked for in one."""
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """What a file changes in a graph as it was `before`, and what of it is left
@@ -54,6 +56,7 @@ class FileChange:
         return m.graph is not None or any(lists)
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """The change as an applied approval and what waits for a decision; None where

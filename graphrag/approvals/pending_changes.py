@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, final
 
 from datasources.base import GraphDataSource
 from datasources.held_reads import E, page_of
@@ -15,6 +15,7 @@ from tools.action_keys import keys_named, with_node_keys
 from tools.write_tools import Snapshot
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
     """The documents that one pending proposal adds."""
@@ -87,6 +88,7 @@ def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> A
     return with_node_keys(action, meant)
 
 
+@final
 class PendingView:
     """A source for writing tools in which the pending nodes, edges and types are
     there: a GraphDataSource.

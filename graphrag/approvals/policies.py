@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, final
 
 from datasources.base import RecordWrite
 from datasources.builtin_types import types_by_name
@@ -142,6 +142,7 @@ def keeping_demands(before: Snapshot, mutation: Mutation) -> Mutation:
     return replace(mutation, graph=graph, put_configs=configs)
 
 
+@final
 class PolicyView(AnswerBody):
     """The classes of change for which each level wants a person; any level that does is enough."""
 

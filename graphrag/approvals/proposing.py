@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 from graphrag.approvals.action_review import Reviewed, changed_since, review, touched
 from graphrag.approvals.approval import Action, Approval, clean
@@ -47,6 +47,7 @@ LOOKED_AT = 20
 _PROTECTED = "only people say what they must be asked for"
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposingSession:
     """The session that proposes. `require_validation`: a person decides all that it proposes.
@@ -70,6 +71,7 @@ class ProposingSession:
 CHAT_SESSION = ProposingSession()
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """Where a proposal comes from; without `turn` and `model` somebody proposes it by hand.

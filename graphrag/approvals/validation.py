@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, cast, final, get_args
 
 from graphrag.config import ActionClass
 from tools.proposals import SingleAction
@@ -41,6 +41,7 @@ _BY_FIELD: Final[Mapping[str, ActionClass]] = {
 }
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
     """What each level demands; empty: nothing. `node_types` are demands by the name of a type."""
@@ -70,6 +71,7 @@ class Levels:
         return {name: sorted(asked) for name, asked in levels.items()}
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """One level's demand: the classes of the action for which it wants a person, in their order.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 from datasources.text import node_label
 from datasources.types import Node
@@ -93,6 +93,7 @@ def _name_in(data: Any) -> str | None:
     return name if isinstance(name, str) and name.strip() else None
 
 
+@final
 class _Titles:
     """`labels` as `labels_of` makes them; what has none is called by its key."""
 

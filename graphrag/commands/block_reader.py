@@ -140,6 +140,7 @@ def _near(key: str, known: Iterable[str]) -> str | None:
     return ", ".join(near) or None
 
 
+@final
 class BlockSummary(AnswerBody):
     """A block in one line. `tokens`: the size of its data if it were the only block."""
 

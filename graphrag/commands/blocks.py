@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
@@ -32,6 +32,7 @@ TARGETS: Mapping[BlockType, tuple[TargetKind, ...]] = {
 """What a block may be about."""
 
 
+@final
 class BlockRefused(LocalizedError):
     """A block cannot be used. `number` counts from 1; `why` names the text, whose facts
     are the rest.
@@ -43,6 +44,7 @@ class BlockRefused(LocalizedError):
         super().__init__(number=number, **facts)
 
 
+@final
 class TooManyBlocks(LocalizedError):
     """A message has more blocks than are read."""
 
@@ -59,6 +61,7 @@ class _BlockForm(BaseModel):
 End = Annotated[str, Field(min_length=1, max_length=40)]
 
 
+@final
 class Period(_BlockForm):
     """From the beginning of one unit or instant to the end of another; see `sessions.periods`."""
 
@@ -70,6 +73,7 @@ class Period(_BlockForm):
         return is_relative(self.start) or is_relative(self.end)
 
 
+@final
 class Target(_BlockForm):
     kind: TargetKind
     key: Annotated[str, Field(min_length=1, max_length=400)]
@@ -97,6 +101,7 @@ class Block(_BlockForm):
         return self.model_dump(by_alias=True, exclude_none=True, exclude={"at"})
 
 
+@final
 class SentBlock(Block):
     """A block as a client sends it: `at` is its place in the message in characters,
     default its end.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, final
 
 from datasources.types import Graph, Node
 from graphrag.commands.blocks import Block, BlockType, TargetKind
@@ -76,6 +76,7 @@ READ_FOR: Mapping[tuple[BlockType, TargetKind], tuple[CommandType, ...]] = {
 WITH_HISTORY: Final = frozenset({"POINTER", "USE"})
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataCommand:
     """One thing to read. `params` are local keys, and periods as they are written."""
@@ -101,6 +102,7 @@ def commands(block: Block) -> list[DataCommand]:
     return found
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPlace:
     """Where commands are run. Periods count by the calendar of the history, from its reference."""

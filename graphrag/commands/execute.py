@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, final
 
 from graphrag.commands.data_commands import READERS, CommandPlace, DataCommand, Reader
 from graphrag.i18n import Language, text
@@ -29,6 +29,7 @@ KEY_CHARS = 60
 _LEAST_TOKENS = 20
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """What came of one command. Units: `ms` milliseconds, `tokens` of its text as the

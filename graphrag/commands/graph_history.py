@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, final
 from zoneinfo import ZoneInfo
 
 from datasources.base import RecordStore
@@ -24,6 +24,7 @@ LOOKED_THROUGH = 1_000
 KEYS_SHOWN = 5
 
 
+@final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphHistory:
     """Implements History for one workspace.
@@ -78,6 +79,7 @@ def iso(at: int, zone: ZoneInfo) -> str:
     return local.isoformat(timespec="milliseconds" if local.microsecond else "seconds")
 
 
+@final
 @dataclass(frozen=True, slots=True)
 class _ChangeFilter:
     """Says whether a change is about what was asked for."""

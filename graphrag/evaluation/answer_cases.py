@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from datasources.base import GraphDataSource, MutableGraphDataSource
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
-from graphrag.agent.claims import NamedGraph
+from graphrag.agent.named_graph import NamedGraph
 from graphrag.embedding.embedder import EmbeddingProvider
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.evaluation.scoring import QueryFileError

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from datasources.types import Edge, Node
-from graphrag.agent.claims import NamedGraph, NotInGraph, false_edges, may_claim, not_in_graph
+from graphrag.agent.claims import NotInGraph, false_edges, may_claim, not_in_graph
+from graphrag.agent.named_graph import NamedGraph
 from graphrag.evaluation.answer_cases import AskedQuestion, CaseGraph, read_cases, read_graph
 from graphrag.evaluation.workflows import node_name
 

@@ -167,6 +167,6 @@ async def test_all_proposals_of_a_run_are_closed_however_many_it_made(setting: S
         an_ask(asker=EDITOR, thread_id="auto/a/1"),
     )
     for number in range(100):
-        await approvals.put(first.changed(id=f"{first.id}-{number}", version=None))
+        await approvals.context.put(first.changed(id=f"{first.id}-{number}", version=None))
     assert len(await approvals.withdraw(graph_key=GRAPH, thread_id="auto/a/1")) == 101
     assert await approvals.list(status="pending", by=REVIEWER) == []
