@@ -16,9 +16,7 @@ FINAL = (
     "graphrag/agent",
     "graphrag/agents",
     "graphrag/approvals",
-    "graphrag/bridge",
     "graphrag/commands",
-    "graphrag/voice",
 )  # packages in which every class without a subclass is final
 
 # A class with one of these ancestors holds data or a meaning: its subclasses add fields or facts.
