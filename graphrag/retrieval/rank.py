@@ -1,4 +1,6 @@
-"""Ranks hits: fuses the scores of several searches and spreads them over the edges; knows no store.
+"""Ranks hits: fuses the scores of several searches and spreads them over the edges.
+
+Independent of any store.
 
 Fusion adds scores normalised to each search's best, because a rank alone forgets by how much a
 node won. Where a search was cut at its limit, scores count from that of the last hit: a node just
@@ -40,36 +42,24 @@ from graphrag.retrieval.signals.references import NO_REFERENCES, ReferenceLinks
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-SAME = 1e-6
-"""Scores that differ by less of their value are equal."""
-
-TINY = 1e-290
-"""What a weight can be divided by: by less, it would be infinite."""
-
-DIGITS = 12
-"""Scores are rounded to as many, so that the order in which edges come does not show in them."""
-
+SAME = 1e-6  # scores that differ by a smaller share of their value are equal
+TINY = 1e-290  # the smallest divisor of a weight: a smaller one makes it infinite
+DIGITS = 12  # scores are rounded, so that they do not depend on the order of edges
 MAX_REFERENCES = 5_000
 
-TRUST, KEPT = 2.0, 0.1
-"""Typed paths count by the share of the question that the best one uses, raised to the first, and
-what the searches found counts by the rest of it: at least by the second.
-"""
+TRUST = 2.0  # typed paths weigh the share of the question that the best one uses, to this power
+KEPT = 0.1  # the least weight of the searches beside typed paths
+NEEDING = 3  # number of best nodes whose references are shown in any case
+PARTNER_SHARE = 5  # these references take at most one place in so many
 
-NEEDING, PARTNER_SHARE = 3, 5
-"""What so many of the best nodes refer to is shown in any case, in one of so many
-places at most.
-"""
-
-REASON_SHARE = 0.5
-"""A search is named as a reason when it gave at least this share of its best score."""
+REASON_SHARE = 0.5  # a search is named as a reason from this share of its best score on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOptions:
-    """Weights of the searches and of the spreading. All are without unit.
+    """Weights of the searches and of the spreading, without unit.
 
-    `candidates` is the number of hits asked of each search; a list of as many was cut there.
+    `candidates` is the number of hits of each search; a list of as many was cut there.
     `damping` is the share of a score that walks on along an edge (0 turns spreading off);
     `reference` is the weight of a reference by name, where an edge weighs 1.
     """
@@ -97,7 +87,7 @@ def fuse(
     weights: Mapping[str, float],
     candidates: int | None = None,
 ) -> dict[str, float]:
-    """Return the weighted sum of each node's scores, every signal from 0 to its own best.
+    """Returns the weighted sum of each node's scores, every signal from 0 to its own best.
 
     Hits are best first. A signal of `candidates` hits or more was cut: its least score stands for
     all that is behind. Names weigh as much of their weights as all text bears out: their vectors by
@@ -131,7 +121,7 @@ def fuse(
 
 
 def name_vector_agreement(names: Sequence[Hit], whole: Sequence[Hit]) -> float:
-    """Return the share of what a search of names finds that one of all text bears out, from 0 to 1.
+    """Returns the share of the hits of names that the search of all text confirms, from 0 to 1.
 
     It is 1 where the same nodes score as well by their names as by all their text or better, or
     where there is nothing to compare; it is small where names score low or name other nodes.
@@ -161,14 +151,14 @@ class Adjacency:
     weights: Scores | None
 
     def times(self, values: Scores) -> Scores:
-        """Return the product with a vector. Shapes: float64[size] → float64[size]."""
+        """Returns the product with a vector. Shapes: float64[size] → float64[size]."""
         reached = values[self.columns]
         if self.weights is not None:
             reached *= self.weights
         return np.bincount(self.rows, reached, self.size).astype(np.float64, copy=False)
 
     def neighbours(self, rows: Sequence[int]) -> dict[int, list[tuple[int, float]]]:
-        """Return the columns of the cells of some rows, and their weights."""
+        """Returns the columns of the cells of some rows, and their weights."""
         is_asked = np.zeros(self.size, dtype=np.bool_)
         is_asked[rows] = True
         cells = np.flatnonzero(is_asked[self.rows])
@@ -188,7 +178,7 @@ def adjacency(
     weak: Integers | None = None,
     weight: float = 1.0,
 ) -> Adjacency:
-    """Return the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self
+    """Returns the symmetric matrix of undirected pairs: 1, of `weak` ones `weight`; self
     loops are dropped.
 
     A pair that is both counts 1. Shapes: int64[k, 2] → size×size.
@@ -218,7 +208,7 @@ def adjacency(
 
 
 def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
-    """Return the scores after walking the edges.
+    """Returns the scores after walking the edges.
 
     Shapes: seeds float64[n], not negative; links n×n of weights from 0 to 1.
     Where a node has no edge its score stays its own share, as if the walk came straight back.
@@ -241,7 +231,7 @@ def spread(seeds: Scores, links: Adjacency, options: RankOptions) -> Scores:
 def frontier(
     links: LinkTable, fused: Mapping[str, float], walked: int, options: RankOptions
 ) -> list[str]:
-    """Return the best of the nodes whose edges were not read yet, a third of `candidates` at most.
+    """Returns the best of the nodes whose edges were not read yet, a third of `candidates` at most.
 
     Their edges make a second step: passage, entity, passage. One step over `links`, the edges of
     the first `walked` nodes, says who is best. The nodes of `fused` lead `links`.
@@ -259,7 +249,7 @@ def frontier(
 
 
 def _seeds(size: int, fused: Mapping[str, float]) -> Scores:
-    """Return the fused scores of the first nodes of some, 0 for the
+    """Returns the fused scores of the first nodes of some, 0 for the
     others. Shapes: float64[size].
     """
     seeds = np.zeros(size)
@@ -277,11 +267,11 @@ def rank(
     paths: Mapping[str, float] | None = None,
     spare: int = 0,
 ) -> list[Ranked]:
-    """Return the best nodes of all searches and of their surroundings, at most `limit`.
+    """Returns the best nodes of all searches and of their surroundings, at most `limit`.
 
     Ties are in key order, so equal input gives equal output. `fused` saves fusing again; its nodes
-    lead a table of links. What the best nodes refer to, or what refers to them, takes the last
-    places where it has none. `paths` are the ends of typed paths with their scores, best first.
+    lead a table of links. Nodes that the best ones refer to, or that refer to them, take the last
+    places if they have none. `paths` are the ends of typed paths with their scores, best first.
     `spare` more nodes follow, for places that become free.
     """
     fused = fuse(signals, options.weights, options.candidates) if fused is None else fused
@@ -330,9 +320,7 @@ def rank(
 def _add_paths(
     scores: Scores, row: Mapping[str, int], paths: Mapping[str, float], sharpness: float
 ) -> None:
-    """Add the scores of ends of typed paths, whose best is the share of the question
-    that it uses.
-    """
+    """Adds the scores of the ends of typed paths; the best is the share of the question it uses."""
     best = max(paths.values(), default=0.0)
     trust = (1.0 - KEPT) * best**TRUST
     scores *= 1.0 - trust
@@ -341,7 +329,7 @@ def _add_paths(
 
 
 def _rows(table: LinkTable, row: dict[str, int]) -> Integers:
-    """Return the edges as rows of nodes; a node that has none gets the next."""
+    """Returns the edges as rows of nodes; a node without a row gets the next one."""
     return np.array([row.setdefault(key, len(row)) for key in table.keys], dtype=np.int64)[
         table.ends
     ]
@@ -350,9 +338,7 @@ def _rows(table: LinkTable, row: dict[str, int]) -> Integers:
 def _with_partners(
     order: list[int], keys: Sequence[str], row: Mapping[str, int], references: ReferenceLinks
 ) -> list[int]:
-    """Return the order with the partners of its best nodes in its last places, where
-    they had none.
-    """
+    """Returns the order with missing partners of its best nodes in its last places."""
     known = set(order)
     partners = (
         row[key] for i in order[:NEEDING] for key in references.partners(keys[i]) if key in row
@@ -362,7 +348,7 @@ def _with_partners(
 
 
 def _order(keys: Sequence[str], scores: Scores, limit: int) -> list[int]:
-    """Return the rows of the best scores, ties in key order."""
+    """Returns the rows of the best scores, ties in key order."""
     rows = np.arange(len(keys))
     if len(keys) > limit:
         rows = np.flatnonzero(scores >= np.partition(scores, len(keys) - limit)[len(keys) - limit])
@@ -396,7 +382,7 @@ def _nearest(
     neighbours: Sequence[tuple[int, float]],
     references: ReferenceLinks,
 ) -> tuple[str, ...]:
-    """Name the best neighbour of a node that no search found well by itself."""
+    """Returns the best neighbour as the reason of a node that no search found well by itself."""
     if not neighbours:
         return ()
     _, best, weight = min((-scores[j] * weight, keys[j], weight) for j, weight in neighbours)

@@ -1,10 +1,10 @@
-"""Finds what a question needs of a graph: searches, spreads over the edges, reads the subgraph.
+"""Finds the nodes of a graph that a question needs: searches, walks the edges, reads the subgraph.
 
 Two modes. `hybrid` fuses text, name and vector searches and walks the edges
 (`graphrag.retrieval.rank`); `vector` is the plain form: nearest vectors, then breadth-first
-surroundings. Neither calls a language model. Whatever part is not available (no embedder, no
-vectors, a failing embedding service) is left out and named in `Retrieval.notes`; the question
-is still answered.
+surroundings. Neither calls a language model. A part that is not available (no embedder, no vectors,
+a failing embedding service) is left out and named in `Retrieval.notes`; the question is still
+answered.
 """
 
 from __future__ import annotations
@@ -37,17 +37,14 @@ from graphrag.retrieval.signals.paths import LabelVectors
 from graphrag.retrieval.signals.references import ReferenceIndex
 
 MAX_QUERY_CHARS = 2_000
-LEAD_WORDS = 12
-"""A text of more than twice as many words says first what it is about: these count as much as
-all of it.
-"""
+LEAD_WORDS = 12  # of a text at least twice as long these count as much as the whole text
 ENGLISH_MODEL = "not-english: NODIUS_EMBEDDINGS=multilingual knows more languages"
 
 log = logging.getLogger(__name__)
 
 
 class Retrieves(Protocol):
-    """What finds nodes for a question: a Retriever, or one with a second look."""
+    """Finds nodes for a question: a Retriever, or one with a second look."""
 
     @property
     def source(self) -> GraphDataSource: ...
@@ -58,9 +55,7 @@ class Retrieves(Protocol):
 
 
 class Retriever:
-    """Answers `retrieve` for the graphs of one source; results are cached by
-    revision and vectors.
-    """
+    """Retrieves from the graphs of one source. Results are cached by revision and vectors."""
 
     def __init__(
         self,
@@ -95,7 +90,7 @@ class Retriever:
     async def retrieve(
         self, graph_key: str, question: str, options: RetrievalOptions | None = None
     ) -> Retrieval:
-        """Return the nodes and edges that matter for the question.
+        """Returns the nodes and edges that matter for the question.
 
         Raises: GraphNotFound.
         """
@@ -104,10 +99,10 @@ class Retriever:
         versions = await self._source.get_versions(graph_key)
         graph = versions.graph
         query = " ".join(question[:MAX_QUERY_CHARS].split())
-        # A graph created again under an old key may be at an old revision; its time
-        # of creation differs.
+        # A graph that was created again under an old key may have an old revision, but another
+        # time of creation.
         at = (graph_key, graph.revision, graph.created_time, versions.vectors)
-        # To write the options out takes longer than a look-up.
+        # Writing the options out takes longer than a look-up.
         how = self._own_options if options is self.options else repr(options)
         found, cached = await self._cache.get(
             (*at, query.casefold(), how),
@@ -122,8 +117,7 @@ class Retriever:
         return replace(found, cached=True, question=question) if cached else found
 
     async def search(self, graph_key: str, query: str, *, limit: int) -> Sequence[ScoredNode]:
-        """Return the best nodes for a query; none rather than nodes that have nothing to
-        do with it.
+        """Returns the best nodes for a query, none if no search finds any.
 
         Raises: GraphNotFound.
         """
@@ -182,8 +176,8 @@ class Retriever:
     async def _embed(
         self, query: str, options: RetrievalOptions
     ) -> tuple[tuple[str, Vector] | None, list[str]]:
-        """Return model and vector of a query, and notes: of one longer than a sentence the mean of
-        its own vector and its beginning's.
+        """Returns model and vector of a query, and notes. The vector of a long query is the mean of
+        its own and that of its beginning.
         """
         if options.mode == "text" or not query:
             return None, []
@@ -206,7 +200,5 @@ class Retriever:
 
 
 def _lasts(found: Retrieval) -> bool:
-    """Say whether a result is as good as it gets: a service comes back, another
-    program writes vectors.
-    """
+    """Returns True if the result may be cached. Results found without vectors are not."""
     return NO_VECTORS not in found.notes and not found.words_only

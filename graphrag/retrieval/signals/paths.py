@@ -1,5 +1,6 @@
-"""Finds the ends of typed paths that a question means: reads the labels of edges near the hits, and
-the edges of the labels that the question speaks of.
+"""Signal: the ends of typed paths that a question means.
+
+Reads the labels of the edges near the hits, then the edges of the labels that the question names.
 """
 
 from __future__ import annotations

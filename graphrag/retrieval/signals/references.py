@@ -1,12 +1,10 @@
-"""Finds which nodes of a graph call each other by name, as expressions of n8n do, or stand
-side by side.
+"""Signal: nodes that refer to each other by name, as expressions of n8n do, or stand side by side.
 
-Computed once for a revision, in another thread, and remembered for the graphs used last. A graph
-whose nodes do not refer by name costs nothing; one of more than `MAX_NODES` nodes has no references
-here. A person who lays out a workflow puts together what belongs together: of 805 annotated
-questions about n8n recall@5/@10/MRR are .8146/.9380/.8012 with the four nearest nodes and
-.8121/.9339/.7994 without, at the weight of a reference; ties between numbered copies of a node made
-them worse (.8112/.9330/.7990).
+Computed once a revision, in another thread, and cached for the most recently used graphs. Graphs of
+more than `MAX_NODES` nodes have no references here. People who lay out a workflow put together what
+belongs together: on 805 annotated questions about n8n recall@5/@10/MRR are .8146/.9380/.8012 with
+the four nearest nodes, at the weight of a reference, and .8121/.9339/.7994 without. Links between
+numbered copies of a node made them worse (.8112/.9330/.7990).
 """
 
 from __future__ import annotations
@@ -36,10 +34,9 @@ Ends = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceLinks:
-    """The nodes that each node refers to, and those that refer to it, in key order; and
-    all weak ties.
+    """The nodes that each node refers to, and those that refer to it, in key order; and all ties.
 
-    Ties are references, and pairs of which one stands nearest to the other. Shapes: `ends` is
+    Ties are references, and pairs of a node and one that stands nearest to it. Shapes: `ends` is
     int64[k, 2], places in `keys`; `place` is the inverse of `keys`.
     """
 
@@ -71,11 +68,11 @@ class ReferenceLinks:
         )
 
     def partners(self, key: str) -> list[str]:
-        """Return the nodes tied to a node by a reference, those that it needs first."""
+        """Returns the nodes that a node refers to, then those that refer to it."""
         return list(dict.fromkeys((*self.refers_to.get(key, ()), *self.referred_by.get(key, ()))))
 
     def around(self, keys: Iterable[str], *, limit: int) -> LinkTable:
-        """Return the ties that begin or end at some nodes, references first; at most `limit`."""
+        """Returns the ties at some nodes, references first; at most `limit`."""
         if not self.keys:
             return LinkTable(keys=(), ends=self.ends)
         among = np.zeros(len(self.keys), dtype=np.bool_)
@@ -90,8 +87,9 @@ NO_REFERENCES = ReferenceLinks()
 
 
 def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
-    """Return the references among the nodes of a graph, at most `MAX_LINKS`; a node's to
-    itself are none.
+    """Returns the references among the nodes of a graph, at most `MAX_LINKS`.
+
+    References of a node to itself are left out.
     """
     names = by_name(graph, nodes)
     found: set[Link] = set()
@@ -105,10 +103,8 @@ def find_reference_links(graph: Graph, nodes: Sequence[Node]) -> ReferenceLinks:
 
 
 def nearest(nodes: Sequence[Node]) -> dict[str, list[str]]:
-    """Return the nodes that stand nearest to each on its sheet; nothing of a sheet that
-    nobody laid out.
-    """
-    from scipy.spatial import KDTree  # it adds to a start, and most graphs do without
+    """Returns the nearest nodes of each node on its sheet, without sheets that nobody laid out."""
+    from scipy.spatial import KDTree  # a slow import that most graphs do not need
 
     sheets = defaultdict[str, list[Node]](list)
     for node in nodes:
@@ -126,14 +122,14 @@ def nearest(nodes: Sequence[Node]) -> dict[str, list[str]]:
 
 
 class ReferenceIndex:
-    """Returns the references of a source's graphs."""
+    """The references of the graphs of one source."""
 
     def __init__(self, source: GraphDataSource) -> None:
         self._source = source
         self._cache: ResultCache[ReferenceLinks] = ResultCache(ttl_s=TTL_S, max_entries=MAX_GRAPHS)
 
     async def of(self, graph: Graph) -> ReferenceLinks:
-        """Return the references of a graph at its revision. Raises: GraphNotFound."""
+        """Returns the references of a graph at its revision. Raises: GraphNotFound."""
         if not calls_by_name(graph):
             return NO_REFERENCES
         at = (graph.key, graph.revision, graph.created_time)

@@ -1,11 +1,11 @@
-"""Lets twins take one place: nodes of one name and two types that an edge joins.
+"""Signal: twins, two nodes with one name and different types that an edge joins, take one place.
 
-A passage and the entity that it is about are one thing twice: of 20 places for a question about
-MuSiQue they took three twice. The one that says less stands behind all others. Nodes of one type
-are no twins: steps of a workflow are often called alike. Giving each the scores of both was tried,
-too: on MuSiQue recall@5 rose from .662 to .690, but what two nodes of one name have in common with
-a question counted twice, and where other things have similar names the second passage of two was
-found less often (recall@2 of made-up passages fell from 1.000 to .875).
+A passage and the entity that it is about are the same thing: of 20 places for a question about
+MuSiQue three were taken by such pairs. The twin with less text goes behind all other nodes. Nodes
+of one type are no twins: steps of a workflow often have the same name. Giving each twin the scores
+of both was tried, too: on MuSiQue recall@5 rose from .662 to .690, but the words that both names
+share with a question counted twice, and among things with similar names the second of two passages
+was found less often (recall@2 of made-up passages fell from 1.000 to .875).
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ Twins = frozenset[tuple[str, str]]
 
 
 def namesakes(names: Mapping[str, Sequence[str]]) -> int:
-    """Return how many nodes are called as another one before them; `names` are those of each
-    node, by key.
-    """
+    """Returns the number of nodes with the same name as another; `names` are by node key."""
     return len(names) - len(
         {letters(called[0]) if called else key for key, called in names.items()}
     )
 
 
 def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
-    """Return the pairs of keys of twins, each both ways."""
+    """Returns the pairs of keys of twins, each both ways."""
     names = {scored.node.key: letters(node_label(scored.node)) for scored in nodes}
     found: set[tuple[str, str]] = set()
-    if len(set(names.values())) < len(names):  # else there are none, as most times
+    if len(set(names.values())) < len(names):  # rarely true
         types = {scored.node.key: scored.node.type for scored in nodes}
         for source, target in ((edge.source, edge.target) for edge in edges):
             if (
@@ -45,7 +43,7 @@ def twins_among(nodes: Sequence[ScoredNode], edges: Iterable[Edge]) -> Twins:
 
 
 def one_place_each(nodes: Sequence[ScoredNode], twins: Twins) -> list[ScoredNode]:
-    """Return nodes with those last that have a twin among them which says more."""
+    """Returns nodes with those last that have a twin with more text among them."""
     if not twins:
         return list(nodes)
     place = {scored.node.key: i for i, scored in enumerate(nodes)}
