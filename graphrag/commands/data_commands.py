@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, final
 from datasources.types import Graph, Node
 from graphrag.commands.blocks import Block, BlockType, TargetKind
 from graphrag.commands.graph_history import GraphHistory
-from graphrag.retrieval.signals.references import MAX_NODES, find_reference_links
+from graphrag.retrieval.signals.reference_signal import MAX_NODES, find_reference_links
 from graphrag.sessions.periods import PeriodError
 from graphrag.sessions.schedules import zone_of
 from graphrag.workers import run_limited

@@ -18,11 +18,11 @@ from graphrag.retrieval.coverage import compared, lift
 from graphrag.retrieval.hit_edges import MAX_DEGREE, MAX_LINKS, HitEdges
 from graphrag.retrieval.rank import Ranked, fuse, rank
 from graphrag.retrieval.retrieval_result import GRAPH_ORDER, NO_VECTORS, RetrievalOptions
-from graphrag.retrieval.signals.edges import edges
-from graphrag.retrieval.signals.paths import LabelVectors, find_paths
-from graphrag.retrieval.signals.references import NO_REFERENCES, ReferenceIndex
-from graphrag.retrieval.signals.table import HIT_SIGNALS, Conditions, signals_for
-from graphrag.retrieval.signals.twins import Twins, namesakes, one_place_each, twins_among
+from graphrag.retrieval.signals.edge_signal import edges
+from graphrag.retrieval.signals.path_signal import LabelVectors, find_paths
+from graphrag.retrieval.signals.reference_signal import NO_REFERENCES, ReferenceIndex
+from graphrag.retrieval.signals.signal_table import HIT_SIGNALS, Conditions, signals_for
+from graphrag.retrieval.signals.twin_signal import Twins, namesakes, one_place_each, twins_among
 from tools.checks.checked_graph import NO_STEPS
 from tools.references import calls_by_name
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from datasources.hits import Hit
 from datasources.links import Link, LinkTable
 from datasources.search import FURTHER_SHARE
-from graphrag.retrieval.signals.references import NO_REFERENCES, ReferenceLinks
+from graphrag.retrieval.signals.reference_signal import NO_REFERENCES, ReferenceLinks
 
 Scores = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -33,8 +33,8 @@ from graphrag.retrieval.retrieval_result import (
     Retrieval,
     RetrievalOptions,
 )
-from graphrag.retrieval.signals.paths import LabelVectors
-from graphrag.retrieval.signals.references import ReferenceIndex
+from graphrag.retrieval.signals.path_signal import LabelVectors
+from graphrag.retrieval.signals.reference_signal import ReferenceIndex
 
 MAX_QUERY_CHARS = 2_000
 LEAD_WORDS = 12  # of a text at least twice as long these count as much as the whole text

@@ -1,1 +1,1 @@
-"""The signals of a retrieval, one module each. `table` says when each of them is used."""
+"""The signals of a retrieval, one module each. `signal_table` says when each of them is used."""

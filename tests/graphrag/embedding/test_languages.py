@@ -14,7 +14,7 @@ from graphrag.embedding.refresh import embed_nodes
 from graphrag.embedding.remote import OpenAICompatibleEmbedder
 from graphrag.importers.dispatch import import_workflow
 from graphrag.retrieval.retriever import ENGLISH_MODEL
-from graphrag.retrieval.signals.vectors import apart
+from graphrag.retrieval.signals.vector_signal import apart
 from tests.contracts.samples import a_graph, a_node
 from tests.support.loopback_api import loopback_api
 from tests.support.opened import open_services

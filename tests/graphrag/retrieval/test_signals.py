@@ -12,7 +12,7 @@ from datasources.types import Mutation
 from graphrag.embedding.local import LocalEmbedder
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.retrieval.retriever import Retriever
-from graphrag.retrieval.signals.table import SIGNALS, Conditions, signals_for
+from graphrag.retrieval.signals.signal_table import SIGNALS, Conditions, signals_for
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 
 EVERYTHING = Conditions(has_vector=True, walks=True, refers_by_name=True, nodes=None)

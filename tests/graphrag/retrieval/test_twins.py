@@ -5,7 +5,7 @@ from datasources.mock import MemoryDatabase
 from datasources.types import Edge, Graph, Mutation, Node, ScoredNode
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
-from graphrag.retrieval.signals.twins import one_place_each, twins_among
+from graphrag.retrieval.signals.twin_signal import one_place_each, twins_among
 
 GRAPH = "g"
 TEXT = "Vorlo is a town by the sea."

@@ -18,9 +18,9 @@ from graphrag.retrieval.asked_words import read_question, strengths
 from graphrag.retrieval.context_rows import why
 from graphrag.retrieval.retrieval_result import RetrievalOptions
 from graphrag.retrieval.retriever import Retriever
-from graphrag.retrieval.signals import references
-from graphrag.retrieval.signals.paths import LabelVectors, is_schema
-from graphrag.retrieval.signals.references import ReferenceIndex, nearest
+from graphrag.retrieval.signals import reference_signal
+from graphrag.retrieval.signals.path_signal import LabelVectors, is_schema
+from graphrag.retrieval.signals.reference_signal import ReferenceIndex, nearest
 from graphrag.retrieval.typed_paths import path_scores, possible_steps
 from tests.contracts.samples import FLOW, WORKSPACE, a_graph, a_node, an_edge
 from tests.graphrag.retrieval.test_retriever import Counting
@@ -301,7 +301,7 @@ async def test_references_are_read_once_a_revision() -> None:
 async def test_a_graph_of_very_many_nodes_is_not_read_for_references(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(references, "MAX_NODES", 10)
+    monkeypatch.setattr(reference_signal, "MAX_NODES", 10)
     source = MemoryDatabase().source(WORKSPACE)
     nodes = [a_node(f"n{i}") for i in range(11)]
     graph = await source.create_graph(

@@ -8,10 +8,10 @@ from typing import final
 
 from datasources.hits import Hit
 from datasources.search import SearchHits
-from graphrag.retrieval.signals.name_vectors import name_vectors
-from graphrag.retrieval.signals.names import names
-from graphrag.retrieval.signals.vectors import vectors
-from graphrag.retrieval.signals.words import words
+from graphrag.retrieval.signals.name_signal import names
+from graphrag.retrieval.signals.name_vector_signal import name_vectors
+from graphrag.retrieval.signals.vector_signal import vectors
+from graphrag.retrieval.signals.word_signal import words
 
 HIT_SIGNALS: Mapping[str, Callable[[SearchHits, int], Sequence[Hit]]] = {
     "text": words,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from datasources.hits import Hit
 from datasources.search import SearchHits
-from graphrag.retrieval.signals.vectors import apart
+from graphrag.retrieval.signals.vector_signal import apart
 
 
 def name_vectors(hits: SearchHits, limit: int) -> Sequence[Hit]:
