@@ -1,7 +1,7 @@
-"""Embedders, the choice among them by settings, and the work of keeping vectors up to date.
+"""Embedders, their selection by settings, and the renewal of outdated vectors.
 
-From outside: `embedder`, `refresh`, `queue`, `workspace_embedder`, `packaged`, `local` (its
-tokenizer) and `language`.
+Public: `embedder`, `refresh`, `queue`, `workspace_embedder`, `packaged`, `local` (its tokenizer)
+and `language`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ __all__ = ["LocalEmbedder", "make_embedder"]
 
 
 def _is_for_openai(settings: Settings) -> bool:
-    """Returns whether a key of OpenAI says that texts may be sent there.
+    """Returns whether an OpenAI key may be used for embeddings.
 
-    Not where questions go to another address: whoever chose that would not expect
-    their texts there.
+    False if the model runs at another address and no address or key for embeddings is set: such
+    a user would not expect texts to be sent to OpenAI.
     """
-    is_chosen = settings.embeddings_base_url is not None or settings.embeddings_api_key is not None
-    return is_chosen or settings.llm_base_url is None
+    is_configured = (
+        settings.embeddings_base_url is not None or settings.embeddings_api_key is not None
+    )
+    return is_configured or settings.llm_base_url is None
 
 
 def make_embedder(settings: Settings) -> EmbeddingProvider | None:
-    """Return the embedder that the settings ask for, or None when embeddings are turned off."""
+    """Returns the embedder selected by the settings, or None if embeddings are turned off."""
     key = settings.embeddings_api_key or settings.key_of("OPENAI_API_KEY")
     has_key = key is not None and bool(key.get_secret_value().strip())
     if settings.embeddings == "none":
@@ -34,7 +36,7 @@ def make_embedder(settings: Settings) -> EmbeddingProvider | None:
         return LocalEmbedder()
     if settings.embeddings in BY_SETTING:
         return BY_SETTING[settings.embeddings]()
-    # Imported here: the client library takes longer to load than most commands take to run.
+    # Imported here because loading the client library takes longer than most commands.
     from graphrag.embedding.remote import OpenAICompatibleEmbedder
 
     return OpenAICompatibleEmbedder(

@@ -1,4 +1,6 @@
-"""What of a node is embedded, when it must be embedded again, and the interface of embedders."""
+"""The interface of embedders, the embedded texts of a node, and the hash that shows whether its
+vectors are outdated.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,7 @@ from datasources.types import Node, NodeTypeConfig, other_values
 from graphrag.llm.errors import ProviderError
 
 TEXT_VERSION = 1
-"""Raised when the embedded text of an unchanged node becomes another; old vectors
-are then renewed.
-"""
+"""To be increased when unchanged nodes get another embedded text, so that vectors are renewed."""
 
 MAX_EMBEDDED_CHARS = 8_000
 
@@ -25,17 +25,17 @@ _ALWAYS_HASHED = frozenset(("type", "data", "process", "handles"))
 
 
 class AskedText(str):
-    """A text that asks. Some models want it to begin otherwise than what is to be found."""
+    """A query. Some models require another prefix for queries than for passages."""
 
     __slots__ = ()
 
 
 class EmbeddingError(ProviderError):
-    """Base of what an embedding provider raises on purpose."""
+    """Base of all errors of embedding providers."""
 
 
 class EmbeddingRefused(EmbeddingError, says="refused to embed"):
-    """The service answered with an error."""
+    """Raised when the service answered with an error."""
 
 
 class EmbeddingUnauthorized(EmbeddingError):
@@ -49,23 +49,23 @@ class EmbeddingUnreachable(EmbeddingError, says="cannot be reached", retryable=T
 
 
 class EmbeddingMalformed(EmbeddingError, says="sent unusable embeddings"):
-    """The service answered, but not with one finite vector of one length for each text."""
+    """Raised when an answer does not contain one finite vector of the same length for each text."""
 
 
 class EmbeddingProvider(Protocol):
-    """Turns texts into vectors. `model` names what made them.
+    """Turns texts into vectors of the model `model`.
 
-    A text that is an AskedText is embedded as one where the model makes a difference.
+    An AskedText is embedded as a query if the model distinguishes queries and passages.
     """
 
     @property
     def model(self) -> str: ...
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text, in one attempt: who may wait tries again.
+        """Returns one vector for each text. Makes one attempt; retries are up to the caller.
 
-        Shapes: float32[len(texts), n]; rows have length 1, or 0 for no
-        text. Raises: EmbeddingError.
+        Shapes: float32[len(texts), n]; rows have norm 1, or 0 for an empty text.
+        Raises: EmbeddingError.
         """
         ...
 
@@ -74,24 +74,24 @@ class EmbeddingProvider(Protocol):
 
 @runtime_checkable
 class ReportsTokens(Protocol):
-    """Optional ability of a provider: its service says how many tokens it charges."""
+    """Optional ability of a provider: it knows the number of tokens charged."""
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], int | None]:
-        """Return what `embed` does, and the tokens charged; None where the service does not say."""
+        """Returns the vectors of `embed` and the tokens charged, None if the service omits them."""
         ...
 
 
 def encodable(text: str) -> str:
-    """Returns the beginning of a text that a tokenizer is given, at most MAX_EMBEDDED_CHARS.
+    """Returns the first MAX_EMBEDDED_CHARS characters of a text for a tokenizer.
 
-    Half a surrogate pair, which no tokenizer accepts, becomes `?`.
+    A lone surrogate, which no tokenizer accepts, becomes `?`.
     """
     return text[:MAX_EMBEDDED_CHARS].encode(errors="replace").decode()
 
 
 def content_text(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the text of the node's content vector, most specific
-    first, at most MAX_EMBEDDED_CHARS.
+    """Returns the text of the node's content vector, at most MAX_EMBEDDED_CHARS characters, with
+    the most specific parts first.
     """
     text = node_text(node, config)
     parts = (name_text(node, config), text.description, text.data, text.process)
@@ -99,17 +99,17 @@ def content_text(node: Node, config: NodeTypeConfig | None) -> str:
 
 
 def name_text(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the text of the node's name vector: what it is called and the name of its type."""
+    """Returns the text of the node's name vector: its name and the name of its type."""
     text = node_text(node, config)
     return f"{text.name or text.key} {text.type_name or text.type}"
 
 
 def embedding_hash(node: Node, config: NodeTypeConfig | None) -> str:
-    """Return the fingerprint of what an embedding depends on.
+    """Returns a hash of all inputs of a node's embedding.
 
-    That is type, type name, description and code, data, process, the number of handles, and what is
-    set of other fields that `Node` declares as embedded: a field that is new to `Node` renews no
-    vector by itself.
+    These are the type with its name, description and code, the data, process, number of handles,
+    and all set fields that `Node` declares as embedded. Unset fields are left out, so adding a
+    field to `Node` does not invalidate existing vectors.
     """
     handles = sum(len(group.point) for group in node.handles.values())
     of_type = (config.display_name, config.description, config.node.process) if config else None

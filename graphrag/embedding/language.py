@@ -1,4 +1,4 @@
-"""Recognises languages by their function words, and takes these words out of a query."""
+"""Detects languages by their function words, and removes these words from queries."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ _FUNCTION_WORDS: Final = {
     language: frozenset(entry(language, "language", "function_words").split())
     for language in folders()
 }
-"""The most frequent words of languages that do not say what a text is about."""
+"""The most frequent words of each language that do not indicate the topic of a text."""
 _LANGUAGES: Final = {
-    word: [language for language, known in _FUNCTION_WORDS.items() if word in known]
+    word: [language for language, words in _FUNCTION_WORDS.items() if word in words]
     for word in chain.from_iterable(_FUNCTION_WORDS.values())
 }
 
 _SENTENCE_WORD: Final = re.compile(r"(?<!\S)[\"(«]?([^\W\d_]+)[.,;:!?)»\"]?(?!\S)")
-MAX_TEXTS: Final = 5_000
-LEAST: Final = 5
-"""A graph with fewer function words of a language is not known to be written in it."""
-KEYWORDS: Final = 3
-"""A query of so many words is no sentence."""
+MAX_TEXTS: Final = 5_000  # read of one graph
+LEAST: Final = 5  # minimum number of function words that identify the language of a graph
+KEYWORDS: Final = 3  # a text with at most this many words is not a sentence
 
 
 def sought(query: str) -> str:
-    """Return a query without the function words of its language, which are common in every text.
+    """Returns a query without the function words of its language.
 
-    A small graph does not show how common they are. Words written in capitals are kept (`If`,
-    `IT`), but for the first, and so is a query without any other word.
+    In a small graph, word statistics do not show that these words are common. Capitalized words
+    (`If`, `IT`) are kept, except for the first word. A query that has only function words, or at
+    most KEYWORDS words, is returned unchanged.
     """
     pieces = [*_pieces(query)]
     words = pieces[1::2]
@@ -51,9 +50,7 @@ def sought(query: str) -> str:
 
 
 def is_english(text: str) -> bool:
-    """Return whether a text may be English: so is one without any function word
-    of another language.
-    """
+    """Returns whether a text may be English, which includes texts without any function word."""
     if not text.isascii():
         words = _WORD.findall(text[:2_000])
         if 2 * sum(word[0] < "\u0250" for word in words) < len(words):
@@ -63,8 +60,8 @@ def is_english(text: str) -> bool:
 
 
 def language_of(text: str) -> str:
-    """Return the language of a text by its function words; `other` without any, English where
-    it is even.
+    """Returns the language of a text by its function words: "other" without any, "en" if several
+    languages have the same number.
     """
     counts = _counted(text[:2_000])
     best = max(counts, key=lambda language: (counts[language], language == "en"))
@@ -72,14 +69,12 @@ def language_of(text: str) -> str:
 
 
 def _pieces(text: str) -> Sequence[str]:
-    """Return what stands before the first word of a text, and each word with what
-    stands after it.
-    """
+    """Splits a text into the part before its first word, then each word and the part after it."""
     return _WORD.split(text)
 
 
 def _counted(text: str) -> Mapping[str, int]:
-    """Return how many words of a text are function words of each language."""
+    """Returns the number of function words of each language in a text."""
     counts = dict.fromkeys(_FUNCTION_WORDS, 0)
     for word in _pieces(text)[1::2]:
         for language in _LANGUAGES.get(word.lower(), ()):
@@ -88,19 +83,19 @@ def _counted(text: str) -> Mapping[str, int]:
 
 
 def written_in(graph: Graph, nodes: Iterable[Node] = ()) -> str | None:
-    """Return the language of a graph's prose, where it is one that has stems of its own; None else.
+    """Returns the language of a graph if there is a stemmer for it; None otherwise and for English.
 
-    Read are its name, its description and those texts of its nodes that are sentences:
-    words between blanks.
+    Only sentences are counted, in the graph's name and description and in the texts of its nodes.
     """
-    own = (text for node in nodes for _, text in node_texts(node))
-    texts = islice(chain((graph.name, graph.description or ""), own), MAX_TEXTS)
+    text_of_nodes = (text for node in nodes for _, text in node_texts(node))
+    texts = islice(chain((graph.name, graph.description or ""), text_of_nodes), MAX_TEXTS)
     sentences = (
         words for text in texts if len(words := _SENTENCE_WORD.findall(text[:2_000])) > KEYWORDS
     )
     words = Counter(word.lower() for sentence in sentences for word in sentence)
     counts = {
-        language: sum(words[word] for word in known) for language, known in _FUNCTION_WORDS.items()
+        language: sum(words[word] for word in function_words)
+        for language, function_words in _FUNCTION_WORDS.items()
     }
     best = max(counts, key=lambda language: counts[language])
     return best if best in STEMMERS and counts[best] >= max(LEAST, counts["en"] + 1) else None

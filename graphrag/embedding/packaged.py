@@ -1,4 +1,4 @@
-"""The embedders whose weights ship in packages, by their setting and by their model."""
+"""The embedders whose weights are part of packages, by setting and by model."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Embeds changed nodes in the background: one queue for a process, batch by batch, in turns.
+"""Embeds changed nodes in the background, batch by batch, with one queue for the process.
 
-Workspaces take turns, and so do the graphs of a workspace: a graph that fails or is huge delays
-another one by a single batch. The queue lives in memory. What still waits when the process ends,
-and what failed too often, is found by `nodius embed-nodes`.
+Workspaces take turns, and so do the graphs of a workspace, so a failing or very large graph delays
+another one by at most one batch. The queue is in memory: nodes that still wait when the process
+ends, or that failed too often, are found later by `nodius embed-nodes`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """Units: seconds. `batch` nodes are embedded at once.
+    """Options of the queue. Durations are in seconds. `batch` nodes are embedded at once.
 
-    A graph of which more than `max_keys` nodes wait is looked at whole; more than `max_graphs` do
-    not wait. A failing graph waits `retry_s`, then twice as long each time up to `longest_s`. After
-    `attempts` in a row the nodes that fail by themselves are given up. `batch_s` and `probe_s`
-    bound a request and the question whether the service answers at all; `close_s` is what closing
-    waits for the rest.
+    If more than `max_keys` nodes of a graph are queued, the whole graph is scanned instead. At most
+    `max_graphs` graphs are queued. A failing graph is retried after `retry_s`, doubled for each
+    further failure up to `longest_s`; after `attempts` failures in a row, nodes that fail alone are
+    given up. `batch_s` and `probe_s` are the timeouts of a request and of the check whether the
+    service is available; `close_s` is the maximum time for finishing the queue on close.
     """
 
     batch: int = 100
@@ -56,14 +56,14 @@ DEFAULT_OPTIONS = QueueOptions()
 
 @dataclass(slots=True)
 class _WaitingGraph:
-    """What waits of one graph. `keys` are nodes; `taken` are being embedded.
+    """The queued nodes of one graph. `keys` wait; `in_progress` is the number being embedded.
 
-    `whole` is set while the graph's nodes are gone through, `after` the last one looked at and
-    `unseen` how many follow it; `again` asks for another pass.
+    `whole` is set during a scan of the whole graph: `after` is the last key that was read, and
+    `unseen` the number of nodes after it. `again` requests another scan.
     """
 
     keys: dict[str, None] = field(default_factory=dict[str, None])
-    taken: int = 0
+    in_progress: int = 0
     whole: bool = False
     again: bool = False
     after: str | None = None
@@ -74,15 +74,16 @@ class _WaitingGraph:
 
     @property
     def pending(self) -> int:
-        return len(self.keys) + self.taken + (max(self.unseen, 1) if self.whole else 0)
+        return len(self.keys) + self.in_progress + (max(self.unseen, 1) if self.whole else 0)
 
 
 class EmbeddingQueue:
-    """Use it as `async with`; `sources` gives the stored graphs of a workspace. Without an embedder
-    nothing waits; a graph whose vectors are of another model is left to `embed-nodes --force`.
+    """The queue of nodes to be embedded. An async context manager.
 
-    `on_batch` is called with the report of each batch; it may not raise. `embedder_of` returns the
-    embedder for a workspace, if it is not the same for all.
+    `sources` returns the stored graphs of a workspace. Without an embedder nothing is queued. A
+    graph with vectors of another model is skipped; `embed-nodes --force` renews it. `on_batch` is
+    called with the report of each batch and must not raise. `embedder_of` returns the embedder of
+    a workspace; by default all use `embedder`.
     """
 
     def __init__(
@@ -110,16 +111,15 @@ class EmbeddingQueue:
         self._task: asyncio.Task[None] | None = None
         self._failing = 0
         self.given_up = 0
-        """Nodes (for an unreadable graph: one) that failed too often, since the start."""
+        """Number of nodes given up since the start. An unreadable graph counts at least one."""
 
     def of(self, workspace: str) -> WorkspaceQueue:
         return WorkspaceQueue(self, workspace)
 
     def add(self, workspace: str, graph_key: str, node_keys: Sequence[str] | None) -> None:
-        """Embed these nodes soon, None: all of the graph, as far as their vectors are
-        missing or old.
+        """Queues nodes for embedding if their vectors are missing or outdated.
 
-        Raises nothing and waits for nothing.
+        None queues all nodes of the graph. Never raises or blocks.
         """
         if self._embedder is None or (node_keys is not None and not node_keys):
             return
@@ -140,11 +140,14 @@ class EmbeddingQueue:
         self._wake.set()
 
     def pending(self, workspace: str | None = None, graph_key: str | None = None) -> int:
-        """Return how many nodes wait: of the process, of a workspace, or of a graph of it."""
-        rooms = self._waiting.values() if workspace is None else [self._waiting.get(workspace, {})]
+        """Returns the number of queued nodes of the process, a workspace, or one of its graphs."""
+        if workspace is None:
+            graphs_by_workspace = list(self._waiting.values())
+        else:
+            graphs_by_workspace = [self._waiting.get(workspace, {})]
         return sum(
             graph.pending
-            for graphs in rooms
+            for graphs in graphs_by_workspace
             for key, graph in list(graphs.items())
             if graph_key is None or key == graph_key
         )
@@ -173,8 +176,8 @@ class EmbeddingQueue:
 
     async def _run(self) -> None:
         while True:
-            found = self._next()
-            if found is None:
+            next_graph = self._next()
+            if next_graph is None:
                 self._wake.clear()
                 dues = [graph.due for graphs in self._waiting.values() for graph in graphs.values()]
                 with suppress(TimeoutError):
@@ -183,12 +186,12 @@ class EmbeddingQueue:
                     ):
                         await self._wake.wait()
                 continue
-            workspace, graph_key, graph = found
+            workspace, graph_key, graph = next_graph
             try:
                 await self._batch(workspace, graph_key, graph)
             except GraphNotFound:
                 self._drop(workspace, graph_key, graph)
-            except Exception as exc:  # noqa: BLE001 - whatever it is, the other graphs go on
+            except Exception as exc:  # noqa: BLE001 - the other graphs must go on
                 await self._failed(graph, exc)
             else:
                 self._failing = graph.failures = 0
@@ -196,7 +199,7 @@ class EmbeddingQueue:
                 self._drop(workspace, graph_key, graph)
 
     def _next(self) -> tuple[str, str, _WaitingGraph] | None:
-        """Return the graph whose turn it is, and put it and its workspace last."""
+        """Returns the next graph that is due, and moves it and its workspace to the end."""
         now = self._clock()
         for workspace in list(self._waiting):
             graphs = self._waiting[workspace]
@@ -208,8 +211,9 @@ class EmbeddingQueue:
         return None
 
     async def _batch(self, workspace: str, graph_key: str, graph: _WaitingGraph) -> None:
-        """Embed one batch of a graph. Raises: EmbeddingError, SourceError; then
-        nothing is forgotten.
+        """Embeds one batch of a graph. On an error all its nodes stay queued.
+
+        Raises: EmbeddingError, SourceError.
         """
         source = self.sources(workspace)
         embedder = self.embedder_of(workspace)
@@ -232,20 +236,20 @@ class EmbeddingQueue:
             graph.is_checked = True
         if not graph.keys:
             await self._read_on(source, graph_key, graph)
-        taken = list(graph.keys)[: self._options.batch]
-        for key in taken:
+        batch = list(graph.keys)[: self._options.batch]
+        for key in batch:
             del graph.keys[key]
-        graph.taken = len(taken)
+        graph.in_progress = len(batch)
         answers = self._answers if graph.failures + 1 >= self._options.attempts else None
         try:
             report = await embed_some(
-                source, embedder, graph_key, taken, request_s=self._options.batch_s, answers=answers
+                source, embedder, graph_key, batch, request_s=self._options.batch_s, answers=answers
             )
         except BaseException:
-            graph.keys = dict.fromkeys((*taken, *graph.keys))
+            graph.keys = dict.fromkeys((*batch, *graph.keys))
             raise
         finally:
-            graph.taken = 0
+            graph.in_progress = 0
         if report.failed:
             self._give_up(report.failed, reason=report.failures[0].partition(": ")[2])
         if self._on_batch is not None:
@@ -256,7 +260,7 @@ class EmbeddingQueue:
     async def _read_on(
         self, source: MutableGraphDataSource, graph_key: str, graph: _WaitingGraph
     ) -> None:
-        """Fetch the keys of the next nodes of a graph that is gone through whole."""
+        """Queues the next nodes of a graph that is scanned as a whole."""
         if graph.after is None:
             graph.unseen = (await source.get_stats(graph_key)).nodes
         nodes = await source.get_nodes(graph_key, after=graph.after, limit=self._options.batch)
@@ -271,7 +275,7 @@ class EmbeddingQueue:
             graph.unseen = 0
 
     async def _failed(self, graph: _WaitingGraph, exc: Exception) -> None:
-        """Let a graph wait; let all wait while the service does not answer."""
+        """Delays the retry of a failed graph; delays all graphs if the service is unavailable."""
         log.warning(
             "embedding_failed", extra={"error": type(exc).__name__, "failures": graph.failures + 1}
         )
@@ -283,7 +287,7 @@ class EmbeddingQueue:
             await self._sleep(self._wait_s(self._failing))
             return
         graph.failures += 1
-        if not may_wait and graph.failures >= self._options.attempts:  # it cannot even be read
+        if not may_wait and graph.failures >= self._options.attempts:  # it cannot be read
             self._give_up(max(1, len(graph.keys)), reason=type(exc).__name__)
             graph.keys = {}
             graph.whole = False
@@ -291,7 +295,7 @@ class EmbeddingQueue:
         graph.due = self._clock() + self._wait_s(graph.failures)
 
     async def _answers(self) -> bool:
-        """Ask the service for one word: does it fail, or a text of a node?"""
+        """Embeds one word, to tell a failing service from a failing text."""
         assert self._embedder is not None
         try:
             async with asyncio.timeout(self._options.probe_s):
@@ -317,25 +321,25 @@ class EmbeddingQueue:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceQueue:
-    """The queue as the services of one workspace use it."""
+    """The queue of one workspace."""
 
     queue: EmbeddingQueue
     workspace: str
 
     def add(self, graph_key: str, node_keys: Sequence[str] | None) -> None:
-        """Embed these nodes soon, None: all of the graph. Raises nothing and waits for nothing."""
+        """Queues nodes for embedding, None: all nodes of the graph. Never raises or blocks."""
         self.queue.add(self.workspace, graph_key, node_keys)
 
     def pending(self, graph_key: str | None = None) -> int:
-        """Return how many nodes of a graph, or of the workspace, wait."""
+        """Returns the number of queued nodes of a graph, or of the workspace."""
         return self.queue.pending(self.workspace, graph_key)
 
     async def renew(self, graph_key: str) -> dict[str, Any]:
-        """Embed what is missing or of an older text of a graph soon; return how many nodes
-        have no vector.
+        """Queues the missing and outdated vectors of a graph.
 
-        Facts: `nodes`, `missing`, `queued`, `model`. A graph of another model is not queued, and
-        nothing is without an embedder. Raises: SourceError.
+        Returns the number of `nodes`, the number of `missing` vectors, whether the graph was
+        `queued`, and the `model`. A graph with vectors of another model is not queued.
+        Raises: SourceError.
         """
         stats = await self.queue.sources(self.workspace).get_stats(graph_key)
         embedder = self.queue.embedder_of(self.workspace)
@@ -349,11 +353,11 @@ class WorkspaceQueue:
         return {"nodes": stats.nodes, "missing": missing, "queued": queued, "model": model}
 
     async def applied(self, approval: Approval) -> None:
-        """Embed what an approval changed; of a changed type the whole graph, whose
-        texts name it.
+        """Queues the nodes changed by an approval; the whole graph if it changed a node type, whose
+        name is part of the texts.
         """
         keys = approval.result.keys if approval.result else {}
-        if any(keys.get(f"types{done}") for done in ("Created", "Changed", "Deleted")):
+        if any(keys.get(f"types{change}") for change in ("Created", "Changed", "Deleted")):
             self.add(approval.graph_key, None)
         else:
             self.add(

@@ -1,4 +1,4 @@
-"""Brings the embeddings of graphs up to date: only what is missing, changed or of another model."""
+"""Renews the embeddings of graphs: those that are missing, outdated or of another model."""
 
 from __future__ import annotations
 
@@ -35,19 +35,17 @@ from graphrag.llm.usage_meter import UsageLimitReached
 T = TypeVar("T")
 
 PAGE = 1_000
+# If this many nodes fail before one succeeds, the provider is at fault, not the texts.
 GIVE_UP_AFTER = 10
-"""So many nodes refused before any was embedded: it is the provider that does not work,
-not the texts.
-"""
 
-
+# For each request, if the error is temporary.
 PATIENT = RetryPolicy(attempts=5, max_wait_s=60.0)
-"""Of one request, where waiting may help."""
 
 
 class AdoptedOfOtherLength(EmbeddingError):
-    """None of the first vectors that were to be adopted can be of the model. `length` is that of
-    the model's vectors, `numbers` are those of the stored ones.
+    """Raised when none of the first vectors to be adopted has the length of the model's vectors.
+
+    `length` is the length of the model's vectors, `numbers` are the lengths of the stored ones.
     """
 
     def __init__(self, *, model: str, length: int, numbers: str) -> None:
@@ -60,10 +58,11 @@ class AdoptedOfOtherLength(EmbeddingError):
 
 @dataclass(slots=True, kw_only=True)
 class EmbedReport:
-    """Counts of nodes. `failures` name node and reason; `seconds` is the time it all took.
+    """Counts of nodes. `failures` contain node and reason; `seconds` is the total duration.
 
-    `unmarked` have a vector that names no model, `other_model` are of graphs whose vectors are of
-    `models`: both are left as they are. `tokens` is what a dry run would have sent.
+    Left unchanged are nodes with a vector that names no model (`unmarked`), and those of graphs
+    whose vectors are of other `models` (`other_model`). `tokens` is the number that a dry run would
+    have sent.
     """
 
     embedded: int = 0
@@ -80,7 +79,7 @@ class EmbedReport:
     failures: list[str] = field(default_factory=list[str])
 
     def add(self, other: EmbedReport) -> None:
-        """Add what another run did."""
+        """Adds the counts of another run."""
         for name in (part.name for part in fields(self)):
             mine = getattr(self, name)
             more = getattr(other, name)
@@ -113,17 +112,17 @@ async def embed_nodes(
     dry_run: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> EmbedReport:
-    """Embed the nodes whose vector is missing or of an older text; safe to cancel and run again.
+    """Embeds the nodes whose vector is missing or outdated. May be cancelled and run again.
 
-    A vector that names no model stays as it is, and so does a graph whose vectors are all of
-    another model: `force` renews both, and without `graph_keys` with the model of the settings.
-    `adopt` takes vectors without a model, of the length of the embedder's, as the embedder's own;
-    their numbers stay. The first vectors of a workspace are not stored `beside` ones without a
-    model, unless told so.
+    Vectors that name no model, and graphs whose vectors are all of another model, stay unchanged.
+    `force` renews both; without `graph_keys` it uses the model of the settings. `adopt` marks
+    vectors that name no model and have the embedder's length as the embedder's own, without
+    changing their numbers. `beside` allows storing the first vectors of a workspace although it has
+    vectors that name no model.
 
-    One request embeds up to `batch` nodes (their content and their name). A text that makes a
-    request fail is found by halving and counted as failed; the others go on.
-    Raises: GraphNotFound; UnnamedVectors; EmbeddingError when the provider does not work at all.
+    One request embeds up to `batch` nodes (their content and name). If it fails, the text at fault
+    is found by bisection and counted as failed, and the others are embedded.
+    Raises: GraphNotFound; UnnamedVectors; EmbeddingError if the provider does not work at all.
     """
     if isinstance(embedder, WorkspaceEmbedder) and (force or adopt or beside or dry_run):
         embedder.accept_unnamed()
@@ -160,8 +159,8 @@ async def embed_nodes(
 async def _model_of(
     embedder: EmbeddingProvider, *, renews_all: bool, dry_run: bool
 ) -> tuple[str, bool]:
-    """Return of which model new vectors are, and whether it can be asked; record it where
-    all are renewed.
+    """Returns the model of new vectors, and whether it is available. Records the model if all
+    vectors are renewed.
     """
     if not isinstance(embedder, WorkspaceEmbedder):
         return embedder.model, True
@@ -184,13 +183,12 @@ async def embed_some(
     request_s: float | None = None,
     answers: Callable[[], Awaitable[bool]] | None = None,
 ) -> EmbedReport:
-    """Embed those of some nodes that need it, with one attempt a request; nodes that are gone
-    are left out.
+    """Embeds the given nodes if their vectors are missing or outdated. Ignores deleted nodes.
 
-    A request takes at most `request_s` seconds. With `answers`, which asks whether the service
-    works at all, a node counts as failed whatever a request with it alone fails of while it does. A
-    node that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError when the
-    provider does not work.
+    Makes one attempt for each request, of at most `request_s` seconds. `answers` returns whether
+    the service is available: if it is, a node whose request fails alone counts as failed. A node
+    that cannot be read counts as failed. Raises: GraphNotFound; EmbeddingError if the provider
+    does not work.
     """
     configs = types_by_name(await source.get_node_configs())
     run = _EmbeddingRun(
@@ -215,7 +213,10 @@ async def embed_some(
 
 
 def is_of_another_model(stats: GraphStats, model: str) -> bool:
-    """Say whether a graph has vectors, and none of this model: one of both would be found half."""
+    """Returns whether a graph has vectors, but none of this model.
+
+    Vectors of two models must not be mixed: each search would find only a part of them.
+    """
     return bool(stats.vectors) and model not in stats.vectors
 
 
@@ -235,8 +236,8 @@ class _EmbeddingRun:
     requests: int = 0
 
     async def nodes(self, graph_key: str, nodes: Sequence[Node], *, force: bool) -> None:
-        """Embed those of some nodes that need it, in batches; one at fault is found by
-        halving its batch.
+        """Embeds nodes with missing or outdated vectors, in batches. A failing node is found by
+        bisecting its batch.
         """
         stored = await self.source.get_vector_info(graph_key, [node.key for node in nodes])
         foreign = self.source.abilities.foreign_vectors
@@ -244,7 +245,7 @@ class _EmbeddingRun:
             unmarked = [node for node in nodes if node.key in stored and not stored[node.key].model]
             for start in range(0, len(unmarked), self.batch):
                 await self._adopt(foreign, graph_key, unmarked[start : start + self.batch], stored)
-        # Long code takes long to hash and to cut: not in the event loop.
+        # In a thread, because hashing and cutting long code takes time.
         jobs = await asyncio.to_thread(self._jobs, nodes, stored, force=force)
         if self.dry_run:
             self.report.embedded += len(jobs)
@@ -252,16 +253,16 @@ class _EmbeddingRun:
         starts = range(0, len(jobs), self.batch)
         left: list[Sequence[_Job]] = [jobs[start : start + self.batch] for start in starts]
         while left:
-            some = left.pop(0)
+            batch = left.pop(0)
             try:
-                await self._embed(graph_key, some)
+                await self._embed(graph_key, batch)
             except (EmbeddingError, InvalidMutation, BadDocument) as exc:
-                left[:0] = await self.halves(some, exc, some[0].node.key)
+                left[:0] = await self.halves(batch, exc, batch[0].node.key)
 
     def _jobs(
         self, nodes: Sequence[Node], stored: Mapping[str, VectorInfo], *, force: bool
     ) -> list[_Job]:
-        """Return what must be embedded of some nodes, counting the rest."""
+        """Returns the nodes to be embedded with their texts, and counts the others."""
         jobs: list[_Job] = []
         for node in nodes:
             config = self.configs.get(node.type)
@@ -293,12 +294,14 @@ class _EmbeddingRun:
         nodes: Sequence[Node],
         stored: dict[str, VectorInfo],
     ) -> None:
-        """Adopts the vectors of nodes that have the embedder's length; names are embedded."""
-        found = await foreign.get_unmarked_vectors(graph_key, [node.key for node in nodes])
+        """Adopts the nodes' vectors that have the embedder's length, and embeds their names."""
+        unmarked_vectors = await foreign.get_unmarked_vectors(
+            graph_key, [node.key for node in nodes]
+        )
         names = await self._request(
             [name_text(node, self.configs.get(node.type)) for node in nodes]
         )
-        lengths = Counter(vector.size for vector in found.values())
+        lengths = Counter(vector.size for vector in unmarked_vectors.values())
         if lengths and not self.report.adopted and names.shape[1] not in lengths:
             numbers = ", ".join(f"{length:,}" for length in sorted(lengths))
             raise AdoptedOfOtherLength(
@@ -306,7 +309,7 @@ class _EmbeddingRun:
             )
         vectors: list[NodeVector] = []
         for row, node in enumerate(nodes):
-            content = found.get(node.key)
+            content = unmarked_vectors.get(node.key)
             if (
                 content is None
                 or content.shape != names[row].shape
@@ -329,13 +332,12 @@ class _EmbeddingRun:
             await foreign.adopt_vectors(graph_key, vectors)
 
     async def halves(self, items: Sequence[T], exc: Exception, first: str) -> list[Sequence[T]]:
-        """Return what is left to do after the work on some items failed with `exc`: each half
-        of them, or nothing of one alone, which is counted as failed. `first` is the key of
-        the first item.
+        """Returns the items to retry after `exc`, as two halves; [] for a single item, which is
+        counted as failed. `first` is the key of the first item.
 
-        Raises: `exc`, where no item is at fault.
+        Raises: `exc`, if the service is at fault and not an item.
         """
-        # A refusal of the request's content is not one of who asks or of the moment.
+        # These statuses reject the content of a request, not the key or the load.
         is_content = isinstance(exc, EmbeddingRefused) and exc.status in (400, 413, 422)
         is_service = isinstance(exc, EmbeddingError) and not (
             is_content or isinstance(exc, EmbeddingMalformed)
@@ -355,21 +357,19 @@ class _EmbeddingRun:
         return []
 
     async def _embed(self, graph_key: str, jobs: Sequence[_Job]) -> None:
-        """Embed and store some nodes. Raises: EmbeddingError, SourceError; then none of
-        them is stored.
-        """
+        """Embeds and stores nodes. Raises: EmbeddingError, SourceError; then none is stored."""
         if self.requests and self.delay_ms:
             await asyncio.sleep(self.delay_ms / 1000)
         self.requests += 1
-        made = await self._request([text for job in jobs for text in (job.content, job.name)])
-        if not np.isfinite(made).all():
+        results = await self._request([text for job in jobs for text in (job.content, job.name)])
+        if not np.isfinite(results).all():
             raise EmbeddingMalformed(
                 provider=self.embedder.model, reason="a vector that is not finite"
             )
         model = self.embedder.model
         vectors = [
             NodeVector(key=job.node.key, model=model, hash=job.hash, content=content, name=name)
-            for job, content, name in zip(jobs, made[::2], made[1::2], strict=True)
+            for job, content, name in zip(jobs, results[::2], results[1::2], strict=True)
             if content.any()
         ]
         if vectors:
@@ -397,6 +397,6 @@ class _EmbeddingRun:
             await self.embedder.claim()
 
     async def _put(self, graph_key: str, vectors: Sequence[NodeVector]) -> int:
-        """Store vectors, when their model is recorded; return how many nodes are still there."""
+        """Records the model, stores vectors, and returns the number of nodes that still exist."""
         await self._claim()
         return await self.source.put_embeddings(graph_key, vectors)

@@ -1,4 +1,4 @@
-"""Embeds through any server that speaks OpenAI's embeddings API."""
+"""Embeds with any server that implements OpenAI's embeddings API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RemoteLimits:
     """Limits of one request for embeddings."""
 
     texts: int = 512
-    # Just under the 8,192 tokens that OpenAI's models take of one input.
+    # Below the limit of 8,192 tokens of OpenAI's models.
     text_tokens: int = 8_000
     request_tokens: int = 250_000
     timeout_s: float = 60.0
@@ -45,9 +45,9 @@ PREFIXES: Final = (
     (re.compile(r"nomic-embed-text"), "search_query: ", "search_document: "),
     (re.compile(r"embeddinggemma"), "task: search result | query: ", "title: none | text: "),
 )
-"""By a model's name: what comes before a question, and before what is to be found.
+"""Prefixes of queries and of passages, by a pattern of the model's name. Others need no prefix.
 
-Source: the cards of the models at their makers' pages; models that are not named here want nothing.
+Source: the model cards of their publishers.
 """
 
 
@@ -65,7 +65,7 @@ class _Charged(BaseModel):
 
 
 class _EmbeddingsAnswer(BaseModel):
-    """What of an answer is used. Read by us: the client would let any shape through."""
+    """The used fields of an answer. Validated here, because the client does not validate."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -74,7 +74,7 @@ class _EmbeddingsAnswer(BaseModel):
 
 
 class OpenAICompatibleEmbedder:
-    """One HTTP request for each batch, bounded by texts and by tokens."""
+    """Sends one HTTP request for each batch of texts, limited by number and tokens."""
 
     def __init__(
         self,
@@ -85,18 +85,18 @@ class OpenAICompatibleEmbedder:
         timeout_s: float = REMOTE_LIMITS.timeout_s,
     ) -> None:
         self.model = model
-        found = (prefixes for pattern, *prefixes in PREFIXES if pattern.search(model.lower()))
-        self._of_question, self._of_passage = next(found, ("", ""))
+        matching = (prefixes for pattern, *prefixes in PREFIXES if pattern.search(model.lower()))
+        self._of_question, self._of_passage = next(matching, ("", ""))
         self._dim: int | None = None
-        # A local server needs no key, but the client insists on one. Both are given, or it would
-        # look for them in the environment.
+        # The client requires a key even for a local server. Key and address are always passed,
+        # or the client would read them from the environment.
         self._client = openai.AsyncOpenAI(
             api_key=api_key or "no-key",
             base_url=base_url or OPENAI_URL,
             timeout=timeout_s,
             max_retries=0,
             http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # no node goes elsewhere
+                follow_redirects=False,  # texts of nodes are sent only to this server
                 **TRACED,
             ),
         )
@@ -112,15 +112,15 @@ class OpenAICompatibleEmbedder:
             for text in texts
         )
         bounded = [_bounded(prefix + text) for prefix, text in zip(prefixes, texts, strict=True)]
-        made: list[tuple[list[int], NDArray[np.float32]]] = []
+        results: list[tuple[list[int], NDArray[np.float32]]] = []
         tokens: int | None = 0
         for batch in _batches(rows, bounded):
-            found, charged = await self._request([bounded[i] for i in batch])
-            made.append((batch, found))
+            batch_vectors, charged = await self._request([bounded[i] for i in batch])
+            results.append((batch, batch_vectors))
             tokens = None if tokens is None or charged is None else tokens + charged
         vectors = np.zeros((len(texts), self._dim or 0), dtype=np.float32)
-        for batch, found in made:
-            vectors[batch] = found
+        for batch, batch_vectors in results:
+            vectors[batch] = batch_vectors
         return vectors, tokens
 
     async def aclose(self) -> None:
@@ -180,8 +180,8 @@ class OpenAICompatibleEmbedder:
 
 
 def _bounded(text: str) -> str:
-    """Cut a text too long for the model; half a surrogate pair, which JSON cannot
-    hold, becomes `?`.
+    """Returns a text cut to the model's limit. A lone surrogate, which JSON cannot represent,
+    becomes `?`.
     """
     text = text.encode(errors="replace").decode()
     while not fits(text, REMOTE_LIMITS.text_tokens):
@@ -190,10 +190,11 @@ def _bounded(text: str) -> str:
 
 
 def _batches(rows: Sequence[int], texts: Sequence[str]) -> Iterator[list[int]]:
-    """Group rows in order, each group within both bounds; tokens are counted only where
-    they may matter.
+    """Yields batches of rows in order, each within the limits of texts and tokens.
+
+    Tokens are counted only if the number of bytes exceeds the limit of tokens.
     """
-    sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # never fewer than its tokens
+    sizes = {row: len(texts[row].encode()) + 1 for row in rows}  # at least the number of tokens
     if sum(sizes.values()) > REMOTE_LIMITS.request_tokens:
         sizes = {row: count_tokens(texts[row]) for row in rows}
     batch: list[int] = []

@@ -1,10 +1,10 @@
-"""Embeds for a workspace with the model that its vectors are of, and for a person who waits.
+"""Embeds with the model of a workspace's stored vectors, and embeds queries within a short time.
 
-Decision: the model of a workspace is recorded with its first vectors; of an older database it is
-the one that most vectors name. Where the settings choose another, searches and new vectors go on
-with the recorded model if this program has it (a packaged one), and words alone are searched if
-not; `embed-nodes --force` of the whole workspace renews all vectors with the model of the settings,
-and records that.
+Decision: the model of a workspace is recorded with its first vectors; in an older database it is
+the model that most vectors name. If the settings choose another model, searches and new vectors
+still use the recorded model if it is a packaged one; otherwise only words are searched.
+`embed-nodes --force` for the whole workspace renews all vectors with the model of the settings, and
+records it.
 """
 
 from __future__ import annotations
@@ -43,21 +43,20 @@ class EmbedderTimes:
 
     # Interval of reading the record: another process may have renewed the vectors.
     look_s: float = 30.0
-    # Wait of a question for its vector.
+    # Timeout of a query.
     wait_s: float = 2.0
-    # Pause after a failure.
+    # Pause after a failure until the service is tried again.
     rest_s: float = 30.0
 
 
 EMBEDDER_TIMES: Final = EmbedderTimes()
 
 
-MAX_GRAPHS = 500
-"""Graphs of a database without a record that are looked at."""
+MAX_GRAPHS = 500  # graphs read to find the model if there is no record
 
 
 class EmbeddingModelDiffers(EmbeddingError):
-    """The workspace's vectors are of a model that this program cannot ask."""
+    """Raised when the workspace's vectors are of a model that is not available here."""
 
     def __init__(self, *, stored: str, chosen: str) -> None:
         self.stored = stored
@@ -70,9 +69,10 @@ class EmbeddingModelDiffers(EmbeddingError):
 
 
 class UnnamedVectors(EmbeddingError):
-    """The workspace has vectors of another program that name no model, and none of ours: to store
-    the first of ours beside them decides which are searched, so a person chooses. `nodes`: how
-    many; `numbers`: their lengths.
+    """Raised when the workspace has only vectors of another program that name no model.
+
+    Storing the first vector of ours decides which vectors are searched, so a person must choose.
+    `nodes`: number of these vectors; `numbers`: their lengths.
     """
 
     def __init__(self, *, nodes: int, numbers: str, chosen: str) -> None:
@@ -86,7 +86,7 @@ class UnnamedVectors(EmbeddingError):
 class WorkspaceEmbedder:
     """Implements EmbeddingProvider with the model of a workspace's vectors.
 
-    `chosen` is the settings' embedder. `model` is right after `resolve` or `embed`.
+    `chosen` is the embedder of the settings. `model` is valid after `resolve` or `embed`.
     """
 
     def __init__(
@@ -109,31 +109,33 @@ class WorkspaceEmbedder:
 
     @property
     def is_usable(self) -> bool:
-        """Whether this program can ask the model of the stored vectors."""
+        """Whether the model of the stored vectors is available."""
         return self._differs is None and self._unnamed is None
 
     @property
     def unnamed(self) -> UnnamedVectors | None:
-        """What keeps the first vectors from being stored, as of the last `resolve`."""
+        """The reason why the first vectors must not be stored, as of the last `resolve`."""
         return self._unnamed
 
     def accept_unnamed(self) -> None:
-        """Lets vectors be stored beside those that name no model: a person chose it."""
+        """Allows vectors beside those that name no model, after a person has decided so."""
         self._accepts_unnamed, self._unnamed = True, None
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text. Raises: EmbeddingError, EmbeddingModelDiffers."""
+        """Returns one vector for each text. Raises: EmbeddingError, EmbeddingModelDiffers."""
         await self.resolve()
         if refusal := self._differs or self._unnamed:
             raise refusal
         return await self._current.embed(texts)
 
     async def aclose(self) -> None:
-        """Nothing is held open: the settings' embedder is closed by its owner."""
+        """Does nothing: the embedder of the settings is closed by its owner."""
 
     async def resolve(self) -> None:
-        """Find out which model the workspace's vectors are of: the recorded one, while vectors of
-        it are stored, else the one that most of them name. Raises: SourceError.
+        """Determines the model of the workspace's vectors.
+
+        It is the recorded model if there are vectors of it, or else the model that most vectors
+        name. Raises: SourceError.
         """
         if time.monotonic() - self._looked_at < EMBEDDER_TIMES.look_s:
             return
@@ -170,10 +172,9 @@ class WorkspaceEmbedder:
         return UnnamedVectors(nodes=sum(counts.values()), numbers=numbers, chosen=self.chosen.model)
 
     async def claim(self) -> None:
-        """Record the model before vectors of it are stored.
+        """Records the model before vectors of it are stored.
 
-        Raises: EmbeddingModelDiffers where another process recorded
-        another meanwhile, UnnamedVectors.
+        Raises: EmbeddingModelDiffers if another process has recorded another model, UnnamedVectors.
         """
         if self._unnamed is not None:
             raise self._unnamed
@@ -186,7 +187,7 @@ class WorkspaceEmbedder:
             raise self._differs or EmbeddingModelDiffers(stored=self.model, chosen=claimed)
 
     async def change(self) -> None:
-        """Record the settings' model: the caller renews every vector of the workspace."""
+        """Records the model of the settings. The caller must renew all vectors of the workspace."""
         await self.resolve()
         await self._write(self.chosen.model)
         self._differs = None
@@ -201,7 +202,7 @@ class WorkspaceEmbedder:
 
 
 async def vector_models(source: MutableGraphDataSource) -> Counter[str]:
-    """Return how many nodes have a vector of each named model. Raises: SourceError."""
+    """Returns the number of nodes with a vector of each named model. Raises: SourceError."""
     counts: Counter[str] = Counter()
     for graph in (await source.list_graphs())[:MAX_GRAPHS]:
         counts.update((await source.get_stats(graph.key)).vectors)
@@ -210,10 +211,10 @@ async def vector_models(source: MutableGraphDataSource) -> Counter[str]:
 
 
 class QueryEmbedder:
-    """Implements EmbeddingProvider for texts that a person waits for.
+    """Implements EmbeddingProvider for queries, for which a person waits.
 
-    One attempt of at most `wait_s`. A failure of the service is remembered: further texts fail at
-    once, and after `rest_s` the service is tried again beside the question, until it answers.
+    Makes one attempt of at most `wait_s` seconds. After a failure of the service, further texts
+    fail at once; after `rest_s` seconds the service is tried again in the background.
     """
 
     def __init__(
@@ -237,7 +238,7 @@ class QueryEmbedder:
         return self._inner.model
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one vector a text. Raises: EmbeddingError."""
+        """Returns one vector for each text. Raises: EmbeddingError."""
         if self._failure and asyncio.current_task() is not self._trial:
             if self._clock() >= self._rests_until and (self._trial is None or self._trial.done()):
                 self._trial = asyncio.create_task(self._try_again(texts))
@@ -263,7 +264,7 @@ class QueryEmbedder:
             await self.embed(texts)
 
     async def aclose(self) -> None:
-        """Stop what is tried beside questions; the embedder inside is closed by its owner."""
+        """Stops the background attempt. The inner embedder is closed by its owner."""
         await end_tasks(self._trial)
 
     def _remember(self, exc: EmbeddingError) -> None:
