@@ -64,8 +64,9 @@ async def test_with_the_key_taken_away_words_are_searched_and_nothing_of_another
     embedder = started(database)
     report = await embed_nodes(source, embedder)
     assert (report.embedded, report.other_model, report.models) == (0, 7, {SERVICE})
-    async with EmbeddingQueue(database.source, LocalEmbedder()) as queue:
-        queue.embedders = lambda _: embedder
+    async with EmbeddingQueue(
+        database.source, LocalEmbedder(), embedder_of=lambda _: embedder
+    ) as queue:
         queue.add("acme", "two", None)
         await drained(queue)
     assert await models(database) == {SERVICE: 3}
