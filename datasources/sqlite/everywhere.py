@@ -83,8 +83,8 @@ class WorkspaceView:
 
     def nodes(self, names: Sequence[NodeName]) -> dict[NodeName, FoundNode]:
         values = {"workspace": self.workspace, "names": orjson.dumps(names).decode()}
-        found = [_found(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
-        return {(one.graph_key, one.node.key): one for one in found}
+        nodes = [_found(*row) for row in self.connection.execute(sql.WIDE_NODES, values)]
+        return {(found.graph_key, found.node.key): found for found in nodes}
 
     def search(self, wanted: SearchRequest, small: int) -> tuple[WideHits, list[str]]:
         """Searches the graphs of up to `small` nodes and edges.
@@ -195,8 +195,8 @@ def best(
     if limit <= 0:
         return []
     rows: list[int] = best_rows(np.where(scores > above, scores, -np.inf), limit).tolist()
-    found = sorted((-float(scores[row]), names[row]) for row in rows)[:limit]
-    return [(name, -score) for score, name in found]
+    ranking = sorted((-float(scores[row]), names[row]) for row in rows)[:limit]
+    return [(name, -score) for score, name in ranking]
 
 
 def _ranges(graphs: Sequence[WideGraph], small: int) -> list[Range]:

@@ -46,12 +46,12 @@ class IndexFiles:
 
     def versions(self, graph: int, name: str) -> list[tuple[int, Path]]:
         """Returns the folders of one index as (version, path), newest first."""
-        found = [
+        folders = [
             (int(number), path)
             for path in self.folder.glob(f"{self._identity}-{graph}-{name}-*.index")
             if (number := path.stem.split("-")[-2]).isdigit()
         ]
-        return sorted(found, reverse=True)
+        return sorted(folders, reverse=True)
 
     def place(self, graph: int, name: str, number: int, write: Callable[[Path], None]) -> None:
         """Puts a version in place, whole or not at all, and removes older ones.
@@ -230,8 +230,8 @@ class IndexManager:
                 return
             version = kind.version(row)
             self._open_newer(row, kind)
-            known = self.opened(row, kind)
-            if known is None or known.number < version:
+            opened = self.opened(row, kind)
+            if opened is None or opened.number < version:
                 self._files.place(
                     graph,
                     kind.name,

@@ -139,10 +139,10 @@ def prepare(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    found = file_version(connection, path)
-    if found == VERSION and _is_complete(connection):
+    version = file_version(connection, path)
+    if version == VERSION and _is_complete(connection):
         return
-    if found == 0:
+    if version == 0:
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES:d}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")

@@ -172,7 +172,8 @@ class ModelFailures:
         limits = [cast(Event, row) for row in rows if isinstance(row, dict)]
         used_up = [row.get("reset_seconds") for row in limits if row.get("remaining") == 0]
         self._reset_s = max(
-            (float(each) for each in used_up if isinstance(each, int | float)), default=None
+            (float(reset_s) for reset_s in used_up if isinstance(reset_s, int | float)),
+            default=None,
         )
 
     def disconnected(self, refusal: ModelRefusal | None, now: float, *, fatal: bool) -> None:

@@ -63,7 +63,11 @@ class BridgeOutbox:
             return self._sent.get(str(error["event_id"]))
         times = set(milliseconds_in(str(error.get("message"))))
         return next(
-            (each for each in reversed(self._sent.values()) if each.get("audio_end_ms") in times),
+            (
+                event
+                for event in reversed(self._sent.values())
+                if event.get("audio_end_ms") in times
+            ),
             None,
         )
 

@@ -174,11 +174,11 @@ class Playback:
         left = max(
             0, int((now - self._since + (self.line_s if first.item.played_ms else 0.0)) * 1000)
         )
-        for each in self.items.values():  # they are played one after another
-            heard = min(each.sent_ms, each.played_ms + left)
-            if each is item:
+        for queued in self.items.values():  # they are played one after another
+            heard = min(queued.sent_ms, queued.played_ms + left)
+            if queued is item:
                 return heard
-            left -= heard - each.played_ms
+            left -= heard - queued.played_ms
         return item.played_ms
 
     def clear(self) -> list[ItemSound]:

@@ -39,8 +39,8 @@ def read_event(raw: str | bytes) -> dict[str, Any] | None:
         event,
         *(event[name] for name in ("item", "response") if isinstance(event.get(name), dict)),
     ]
-    ids = (str(each.get(name, "")) for each in objects for name in _IDS)
-    if not isinstance(event.get("type"), str) or any(len(each) > MAX_ID_CHARS for each in ids):
+    ids = (str(part.get(name, "")) for part in objects for name in _IDS)
+    if not isinstance(event.get("type"), str) or any(len(text) > MAX_ID_CHARS for text in ids):
         return None
     name = _GA_NAMES.get(event["type"])
     return event if name is None else {**event, "type": name}

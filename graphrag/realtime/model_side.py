@@ -1,4 +1,6 @@
-"""The interface to a realtime model: text frames in, parsed events out, one connection a side."""
+"""The interface to a realtime model: sends text frames and yields parsed events. One connection
+for each side.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class RealtimeUnreachable(_RealtimeError):
 
 
 class RealtimeRefused(_RealtimeError):
-    """Raised when the key, model or address is refused; another attempt would be as well."""
+    """Raised when the key, model or address is refused, so that a retry is useless."""
 
 
 class ModelSide(Protocol):

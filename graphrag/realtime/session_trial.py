@@ -28,7 +28,7 @@ def trial_session(document: AgentDocument, language: str) -> SessionSettings:
     """Returns the settings from the document alone. Templates are not filled in."""
     session = document.session
     inline = None if isinstance(session, FetchedSession) else session
-    declared = [] if inline is None else [each.model_dump(mode="json") for each in inline.tools]
+    declared = [] if inline is None else [tool.model_dump(mode="json") for tool in inline.tools]
     return SessionSettings(
         model=document.openai,
         options=document.voice,

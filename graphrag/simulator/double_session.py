@@ -188,7 +188,7 @@ class DoubleSession:
         words_of(item)  # raises for malformed content
         if item["type"] == "function_call_output":
             item.pop("status")
-            if all(each.get("call_id") != item["call_id"] for each in self.items):
+            if all(other.get("call_id") != item["call_id"] for other in self.items):
                 why = f"Tool call ID '{item['call_id']}' not found in conversation."
                 raise EventRefused("invalid_tool_call_id", why)
         before = self.add_item(item)

@@ -184,7 +184,7 @@ class ScriptPlayer:
             results[:] = check_call(
                 expected, await self._call.document(), await self._call.approvals()
             )
-            return all(each.holds for each in results)
+            return all(result.holds for result in results)
 
         await self._until(holds)
         self.checked += results

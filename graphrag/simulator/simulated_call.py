@@ -72,14 +72,14 @@ class SimulatedCall:
     @property
     def holds(self) -> bool:
         """Whether all expectations hold."""
-        return all(each.holds for each in self.checked)
+        return all(expectation.holds for expectation in self.checked)
 
     def to_document(self) -> dict[str, Any]:
         """Returns the result as JSON for `--json`."""
         return {
             "callId": self.call_id,
             "holds": self.holds,
-            "expectations": [asdict(each) for each in self.checked],
+            "expectations": [asdict(expectation) for expectation in self.checked],
             "call": dict(self.document),
             "approvals": list(self.approvals),
             "seconds": round(self.recording.length_ms / 1000, 2),

@@ -179,7 +179,7 @@ class CallRecords:
         )
         calls = await asyncio.to_thread(readable, records, _read)
         if last is not None:
-            calls = [each for each in calls if each.started_time != before or each.call_id > last]
+            calls = [call for call in calls if call.started_time != before or call.call_id > last]
         more = len(calls) > limit
         calls = calls[:limit]
         return calls, f"{calls[-1].started_time}.{calls[-1].call_id}" if more else None

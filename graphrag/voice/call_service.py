@@ -79,7 +79,7 @@ class CallService:
 
         def answered(call: Call) -> Call:
             now = self.deps.clock()
-            is_valid = any(compare_digest(digest_of(token), each) for each in call.token_hashes)
+            is_valid = any(compare_digest(digest_of(token), stored) for stored in call.token_hashes)
             if not is_valid or call.status != "ringing" or call.token_time <= now:
                 return call
             if call.call_sid is not None and call.call_sid != call_sid:  # the token was stolen

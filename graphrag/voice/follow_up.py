@@ -59,7 +59,9 @@ def after_call(call: Call, agent: CompiledAgent, locale: Locale) -> FollowUp:
     language = language_of(agent, locale)
     if call.end_reason == "transferred" and call.destination:
         names = (
-            name for name, each in voice.destinations.items() if each.number == call.destination
+            name
+            for name, destination in voice.destinations.items()
+            if destination.number == call.destination
         )
         name = next(names, None)
         return FollowUp(destination=call.destination) if name is None else _dial(agent, name, ())

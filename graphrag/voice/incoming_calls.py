@@ -147,8 +147,8 @@ class IncomingCalls:
         """Raises CallsFull if the agent has its maximum of calls, on all servers together."""
         now = self._deps.clock()
         calls = await self._records.open_calls(agent.agent_id)
-        waiting = [each for each in calls if each.status != "ringing" or each.token_time > now]
-        if sum(each.call_id != but_for for each in waiting) >= agent.document.limits.max_calls:
+        current = [call for call in calls if call.status != "ringing" or call.token_time > now]
+        if sum(call.call_id != but_for for call in current) >= agent.document.limits.max_calls:
             raise CallsFull
 
     async def _repeat(self, call: Call) -> tuple[Call, str]:
