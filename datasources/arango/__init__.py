@@ -1,7 +1,7 @@
-"""ArangoDB: the database of production, shared by any number of servers and with Nodius itself.
+"""The ArangoDB database, for production: shared by any number of servers, and with Nodius itself.
 
-From outside: the names below. The driver is loaded when a database is first opened: it takes longer
-than most commands.
+Public: the names below. The driver is imported when a database is first opened, because loading it
+takes longer than most commands.
 """
 
 from __future__ import annotations

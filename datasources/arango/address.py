@@ -1,5 +1,5 @@
-"""The address of an ArangoDB database: `arango+http://user:pass@host:8529/name`,
-understood and shown.
+"""Parses and displays the address of an ArangoDB database:
+`arango+http://user:pass@host:8529/name`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _PARTS = re.compile(
     r"(?:\?(?P<query>[^#]*))?(?:#(?P<fragment>.*))?",
     re.DOTALL,
 )
-"""The parts of a URI (RFC 3986, appendix B). `urlsplit` of some versions of Python refuses several
-hosts of which one stands in brackets.
+"""The parts of a URI (RFC 3986, appendix B). In some versions of Python, `urlsplit` rejects several
+hosts if one of them is in brackets.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArangoAddress:
-    """Where a database is and who asks. Several hosts are servers of one deployment,
-    tried in order.
+    """The address of a database with the user. Several hosts are servers of one deployment, tried
+    in order.
 
-    `verify` is False (any certificate is taken), True, or the file of a certificate authority.
-    Units: `timeout_s` bounds the wait for one answer.
+    `verify` is False (accepts any certificate), True, or the file of a certificate authority.
+    `timeout_s` is the maximum wait for one answer.
     """
 
     hosts: tuple[str, ...]
@@ -58,7 +58,7 @@ def is_arango(url: str) -> bool:
 
 
 def parse_address(url: str) -> ArangoAddress:
-    """Read an address; several hosts stand with commas between them.
+    """Returns a parsed address. Several hosts are separated by commas.
 
     Options after `?`: `password_file=PATH`, `verify=no` or `verify=PATH`, `timeout=SECONDS`.
     Raises: InvalidDatabaseUrl, which does not show the password.
@@ -70,7 +70,7 @@ def parse_address(url: str) -> ArangoAddress:
 
 
 def _address(url: str) -> ArangoAddress:
-    """Raises: ValueError, with what is wrong."""
+    """Returns the parsed address. Raises: ValueError with the reason."""
     parts = _PARTS.fullmatch(url)
     if parts is None:
         raise ValueError(f"it must read {_FORM}")
@@ -102,10 +102,10 @@ def _address(url: str) -> ArangoAddress:
 
 
 def _place(place: str) -> str:
-    """Return a host with its port. Raises: ValueError, also for a port that is no number."""
+    """Returns a host with its port. Raises: ValueError, also for an invalid port."""
     try:
         parts = urlsplit(f"//{place}")
-    except ValueError as exc:  # brackets that enclose no address
+    except ValueError as exc:  # brackets without an address
         raise ValueError(f"it must read {_FORM}") from exc
     host = parts.hostname
     port = parts.port or DEFAULT_PORT

@@ -1,9 +1,9 @@
-"""Applies a mutation: graph, nodes, edges, types, vectors and the records that join it,
-all or nothing.
+"""Applies a mutation atomically: graph, nodes, edges, types, vectors and the records written with
+it.
 
-One stream transaction looks first at what is there, refuses what must not be, and then sends one
-statement for each kind of change, several for thousands of documents. Of two that change a graph
-at once the server lets one through; the other begins again and sees what the first one did.
+One stream transaction first reads the affected documents and checks the mutation, then sends one
+statement for each kind of change, several for thousands of documents. If two transactions change a
+graph at once, the server rejects one of them, which then starts again and sees the other's changes.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ PART = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphChange:
-    """A mutation and the record writes that join it. `create` is the document of a graph
-    that is new.
+    """A mutation and the record writes that belong to it. `create` is the document of a new graph.
 
-    `indexed_dim` is the length of vectors that the server's vector index takes, None without one.
+    `indexed_dim` is the length of vectors in the server's vector index, None without one.
     """
 
     workspace: str
@@ -74,8 +73,9 @@ class GraphChange:
     create: Mapping[str, Any] | None = None
 
     async def apply(self, connection: ArangoConnection) -> int:
-        """Apply it in one transaction; return the new revision. Raises: as
-        MutableGraphDataSource.apply.
+        """Applies the change and returns the new revision.
+
+        Raises: as MutableGraphDataSource.apply.
         """
         if self._is_large():
             return await self._apply_large(connection)
@@ -87,7 +87,7 @@ class GraphChange:
         return await in_transaction(connection, written, work)
 
     def _carry_out(self, source: str, rows: Rows, mark: Mark) -> int:
-        """Look, check and write, within a transaction."""
+        """Reads, checks and writes within a transaction. Returns the new revision."""
         graph, new = self._checked(source, rows)
         self._delete(rows)
         if new.language != graph.language:
@@ -106,7 +106,10 @@ class GraphChange:
         return new.revision
 
     def _checked(self, source: str, rows: Rows) -> tuple[Graph, Graph]:
-        """Returns the graph as it is and as it will be. Raises: as MutableGraphDataSource.apply."""
+        """Returns the graph before and after the change.
+
+        Raises: as MutableGraphDataSource.apply.
+        """
         m = self.mutation
         if self.create is not None:
             rows(aql.CREATE_GRAPH, document=self.create)
@@ -121,8 +124,8 @@ class GraphChange:
         return graph, graph_after(m, graph)
 
     def _is_large(self) -> bool:
-        """Returns whether the change may be more than one transaction takes. Stored
-        words weigh most.
+        """Returns whether the change may be too large for one transaction. Estimates the size,
+        most of which are the stored words.
         """
         m = self.mutation
         weight = 0
@@ -130,13 +133,15 @@ class GraphChange:
             weight += sum(3 * len(node.to_json()) for node in m.put_nodes)
             weight += sum(2 * len(edge.to_json()) for edge in m.put_edges)
         except (TypeError, ValueError):
-            return False  # what JSON cannot hold is refused by its key when it is written
+            return False  # values that JSON cannot represent are rejected when they are written
         weight += sum(40 * vector.content.size for vector in m.put_vectors)
         weight += 400 * (len(m.delete_nodes) + len(m.delete_edges))
         return weight > MAX_TRANSACTION_BYTES
 
     async def _apply_large(self, connection: ArangoConnection) -> int:
-        """Apply it in many transactions; the graph is absent meanwhile, see `large_changes`."""
+        """Applies the change in many transactions. The graph is absent meanwhile, see
+        `large_changes`.
+        """
         m = self.mutation
         name = documents.encoded(self.mutation.graph_key)
         before = await self._before(connection)
@@ -198,10 +203,10 @@ class GraphChange:
             )
 
     def _look(self, source: str, rows: Rows) -> tuple[Graph, Existing, list[str]]:
-        """Ask the one question that a transaction begins with.
+        """Reads everything that the checks of the mutation need, in one statement.
 
-        Return the graph, what of the mutation is stored, and those of its keys that another graph's
-        documents have in the database. Raises: GraphNotFound, BadDocument.
+        Returns the graph, the stored documents that the mutation affects, and the keys that
+        documents of other graphs already use. Raises: GraphNotFound, BadDocument.
         """
         m = self.mutation
         needed = keys_to_look_up(self.mutation)
@@ -237,7 +242,7 @@ class GraphChange:
         return documents.read_document(Graph, found["stored"]), existing, taken
 
     def _with_dropped(self, rows: Rows, graph: Graph, existing: Existing) -> Existing:
-        """Add what stands on sheets that the mutation takes away."""
+        """Adds the nodes and edges on sheets that the mutation removes."""
         key = graph.key
         sheets = sorted(dropped_sheets(self.mutation, graph))
         if not sheets:
@@ -267,12 +272,12 @@ class GraphChange:
             )
 
     def _put_words(self, rows: Rows, language: str | None) -> None:
-        """Put the words of all nodes by the rules of another language."""
+        """Stores the words of all nodes again, after the language of the graph has changed."""
         after = ""
         while page := rows(ALL_NODES, graphKey=self.mutation.graph_key, after=after, limit=PART):
             docs: list[dict[str, Any]] = []
             for stored in page:
-                with suppress(BadDocument):  # `db check` names it
+                with suppress(BadDocument):  # `db check` reports it
                     docs.append(documents.word_update(stored, language))
             rows(aql.PUT_WORDS, docs=docs)
             after = page[-1]["_key"]
@@ -285,7 +290,7 @@ class GraphChange:
             rows(aql.PUT_CONFIGS, docs=configs, workspace=self.workspace)
 
     def _puts(self, language: str | None, vectors_at_once: int | None = None) -> Iterator[Step]:
-        """Yields what is put as bounded steps, nodes before what belongs to them."""
+        """Yields the writes as steps of limited size, nodes before their edges and vectors."""
         m = self.mutation
         for nodes in _parts(m.put_nodes):
             stored = [documents.node_document(node, language) for node in nodes]
@@ -300,8 +305,8 @@ class GraphChange:
 
 
 def _parts(all_of_them: Sequence[T], most: int | None = None) -> Iterator[Sequence[T]]:
-    """Cut what is written into statements that each stay far from the server's limits of
-    time and size.
+    """Splits a list into parts that one statement writes, far below the server's limits of time
+    and size.
     """
     part = most or PART
     for start in range(0, len(all_of_them), part):

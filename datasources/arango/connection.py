@@ -1,7 +1,8 @@
-"""The way to an ArangoDB server: python-arango in worker threads, translated errors, bounded time.
+"""The connection to an ArangoDB server: runs python-arango in worker threads, with translated
+errors and limited time.
 
-Decision: python-arango's synchronous client in threads of our own rather than its asynchronous
-sister: fail-over between hosts works, and the HTTP client under it can be replaced.
+Decision: python-arango's synchronous client in our own threads instead of its asynchronous
+variant, because fail-over between hosts works there and its HTTP client can be replaced.
 
 python-arango sends a request again, writes too, whenever a connection breaks, and its own client
 lets a read wait for minutes. Here a request goes to the next host only when no connection came
@@ -51,14 +52,14 @@ BUSY_STATUS = 503
 
 
 class BoundedHttp(DefaultHTTPClient):
-    """One session a host. Units: `timeout_s` bounds the wait for bytes of an answer."""
+    """One session for each host. `timeout_s` is the maximum wait for bytes of an answer."""
 
     def __init__(self, *, source: str, timeout_s: float, verify: bool | str) -> None:
         super().__init__()
         self.request_timeout = cast(Any, (min(CONNECT_TIMEOUT_S, timeout_s), timeout_s))
         self._source = source
         if verify is False:
-            # Said once here, as an event; urllib3 would say it on standard error.
+            # Logged once here; urllib3 would print a warning to standard error.
             urllib3.disable_warnings(InsecureRequestWarning)
             log.warning("certificate_not_checked", extra={"source": source})
 
@@ -76,12 +77,12 @@ class BoundedHttp(DefaultHTTPClient):
     def send_request(
         self, *args: Any, data: Any = None, auth: tuple[str, str] | None = None, **options: Any
     ) -> Response:
-        """Send once.
+        """Sends a request once.
 
-        Raises: requests.ConnectionError where nothing was taken up, requests.Timeout,
+        Raises: requests.ConnectionError if there was no connection, requests.Timeout,
         SourceUnavailable.
         """
-        # As text requests would write a name in Latin-1, and fail where it cannot.
+        # As bytes, because requests would encode a user name as Latin-1 and fail for others.
         login: Any = None if auth is None else (auth[0].encode(), auth[1].encode())
         body: Any = data.encode() if isinstance(data, str) else data
         try:
@@ -102,7 +103,7 @@ class BoundedHttp(DefaultHTTPClient):
 
 
 def _never_sent(exc: requests.ConnectionError) -> bool:
-    """Say whether no connection came about."""
+    """Returns whether no connection was established, so that nothing was sent."""
     if isinstance(exc, requests.ConnectTimeout):
         return True
     cause = exc.args[0] if exc.args else None
@@ -122,9 +123,9 @@ LIMIT_S = 30.0
 
 
 class ArangoConnection:
-    """Client and threads, shared by all sources; they must not cross a fork.
+    """The client and its threads, shared by all sources. Must not be used after a fork.
 
-    Nothing is sent before the first question. `source` is the address as errors name it.
+    Sends nothing before the first request. `source` is the address used in errors.
     """
 
     def __init__(self, address: ArangoAddress) -> None:
@@ -147,7 +148,7 @@ class ArangoConnection:
         self._database = self.database_named(address.database)
 
     def database_named(self, name: str) -> StandardDatabase:
-        """Return a handle on a database of the server; sends nothing."""
+        """Returns a handle to a database of the server. Sends nothing."""
         return self._client.db(name, username=self.address.user, password=self.address.password)
 
     async def close(self) -> None:
@@ -164,10 +165,10 @@ class ArangoConnection:
         idempotent: bool = False,
         repeatable: bool = False,
     ) -> T:
-        """Run blocking `work` in a thread.
+        """Runs blocking `work` in a thread.
 
-        What is `idempotent`, as all that only reads, is tried again when no answer came; what is
-        `repeatable` when others were first. What took too long is not tried again.
+        `idempotent` work, such as reading, is retried if no answer came; `repeatable` work is
+        retried after a write conflict. Work is not retried after a timeout.
         Raises: SourceTimeout, SourceUnavailable.
         """
         threads = self._threads
@@ -190,8 +191,7 @@ class ArangoConnection:
         return await asyncio.get_running_loop().run_in_executor(threads, patiently)
 
     async def query(self, statement: Statement, **values: Any) -> list[Any]:
-        """Run one statement and return its rows. Reads are tried again; a write that lost a
-        race is too.
+        """Runs one statement and returns its rows. Retries reads, and writes after a conflict.
 
         Raises: SourceTimeout, SourceUnavailable (ServerRefused carries the server's error number).
         """
@@ -205,12 +205,14 @@ class ArangoConnection:
     def execute(
         self, database: StandardDatabase | TransactionDatabase, statement: Statement, **values: Any
     ) -> list[Any]:
-        """Run one statement here and now, on the database or on a stream transaction of it."""
+        """Runs one statement in this thread, on the database or in a stream transaction."""
         cursor: Any = database.aql.execute(
             statement.text,
             bind_vars=statement.binds(values),
             batch_size=BATCH,
-            memory_limit=cast(int, None),  # python-arango's 0 would lift the server's own limit
+            memory_limit=cast(
+                int, None
+            ),  # python-arango's default 0 would remove the server's limit
             max_runtime=cast(Any, self.address.timeout_s),
         )
         # Read to its end a cursor is gone; one left behind by an error lapses at the server.
@@ -218,15 +220,16 @@ class ArangoConnection:
 
 
 class RetryBudget:
-    """How long to repeat something: a number of attempts, longer and longer pauses, an end."""
+    """Limits retries: a number of attempts, exponential pauses with jitter, and a deadline."""
 
     def __init__(self, attempts: int) -> None:
         self._left, self._end = attempts, time.monotonic() + LIMIT_S
         self._pause_s = FIRST_PAUSE_S
 
     def wait(self) -> bool:
-        """Pause before the next attempt; False when there is none left. Blocks:
-        for worker threads.
+        """Sleeps before the next attempt. Returns False if there is none left.
+
+        Blocks: only for worker threads.
         """
         self._left -= 1
         pause = random.uniform(0, self._pause_s)
@@ -238,7 +241,7 @@ class RetryBudget:
 
 
 def _may_pass(error: SourceError) -> bool:
-    """Say whether the same may be answered otherwise a moment later."""
+    """Returns whether a retry may succeed."""
     if isinstance(error, ServerRefused):
         return isinstance(error, WriteConflict) or error.code == CURSOR_LOST
     return isinstance(error, SourceUnavailable) and not isinstance(error, DatabaseUnprepared)

@@ -1,4 +1,4 @@
-"""An ArangoDB database: opens the way to it, hands out sources and records, reports its health."""
+"""An ArangoDB database: opens the connection, provides sources and records, reports its health."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from datasources.types import is_storable
 class ArangoDatabase:
     """Implements Database. Any number of servers may use it at the same time.
 
-    Opened to be `prepared`, it need not be there yet. Graphs of up to `exact_nodes`
+    With `prepared=False` the database need not be set up yet. Graphs of up to `exact_nodes` nodes
     are searched exactly.
     """
 
@@ -56,8 +56,9 @@ class ArangoDatabase:
         return ArangoRecords(self.state.connection, workspace)
 
     async def set_up(self, *, dry_run: bool = False) -> list[str]:
-        """Make what is missing and migrate; return what was done, or would
-        be. Raises: SourceError.
+        """Creates missing parts and migrates the database.
+
+        Returns the actions done, or to be done if `dry_run`. Raises: SourceError.
         """
         done = await setup.set_up(self.state.connection, dry_run=dry_run)
         if not dry_run:
@@ -116,7 +117,7 @@ class ArangoDatabase:
 _SHOWN = 5
 _INIT = "run `nodius db init`"
 _BOUNDS = frozenset(("workspace", "workspaces", "graphKey"))
-"""Statements that bind none of these are meant to read a collection: of set-up, and
+"""Statements that bind none of these may read a whole collection: those of the set-up and those
 over all workspaces.
 """
 
@@ -126,11 +127,11 @@ _SAMPLES: Mapping[str, Any] = {
     "least": 0, "typed": True, "whole": True, "terms": ["x"], "places": [0], "vector": [1, 0], "sheet": None,
     "workspaces": ["x", "root"], "inherited": {}, "unknown": NO_WORDS.inherited(["x"]),
 }  # fmt: skip
-"""Values to explain a statement with; other names in the plural are lists, the rest is text."""
+"""Sample values for explaining a statement. Other names in the plural are lists, the rest text."""
 
 
 def all_statements() -> dict[str, Statement]:
-    """Return every statement by name."""
+    """Returns every statement by name."""
     found = [
         item
         for module in (read, statements_search, statements_write)
@@ -141,10 +142,10 @@ def all_statements() -> dict[str, Statement]:
 
 
 async def _examine(connection: ArangoConnection) -> list[Finding]:
-    """Look at server and database without changing them; return one finding a part,
-    the server first.
+    """Checks the server and the database without changing them. Returns one finding for each part,
+    beginning with the server.
 
-    Raises: SourceError where the server does not answer.
+    Raises: SourceError if the server does not answer.
     """
     began = time.perf_counter()
     await connection.run(lambda database: setup.refuse_sharded(database, source=connection.source))
@@ -177,7 +178,7 @@ def _words(missing: int) -> Finding:
 
 
 def look_at_server(database: StandardDatabase) -> Finding:
-    """Return which server it is, and what speaks against it."""
+    """Returns a finding about the server: its version and edition, and any problem with them."""
     details: Any = database.version(details=True)
     version = setup.version_of(database)
     edition = f"{details.get('license', 'unknown')} edition"
@@ -249,15 +250,13 @@ def _statements(database: StandardDatabase) -> Finding:
 
 
 def _reads_all(database: StandardDatabase, statement: Statement) -> bool:
-    """Validate and explain a statement; return whether its plan reads a collection
-    without an index.
-    """
+    """Explains a statement. Returns whether its plan reads a collection without an index."""
     database.aql.validate(statement.text)
     plan: Any = database.aql.explain(statement.text, bind_vars=sample_binds(statement))
     return any(node["type"] == "EnumerateCollectionNode" for node in plan["nodes"])
 
 
 def sample_binds(statement: Statement) -> dict[str, Any]:
-    """Return values with which a statement can be explained; they find nothing."""
-    asked = statement.values - CONSTANTS.keys()
-    return statement.binds({n: _SAMPLES.get(n, [] if n.endswith("s") else "x") for n in asked})
+    """Returns sample values for explaining a statement. They match no document."""
+    names = statement.values - CONSTANTS.keys()
+    return statement.binds({n: _SAMPLES.get(n, [] if n.endswith("s") else "x") for n in names})

@@ -1,10 +1,11 @@
-"""Errors of ArangoDB and of the way to it, translated into those of the data room.
+"""Translates errors of ArangoDB and of the connection into errors of `datasources`.
 
     SourceUnavailable
     └── ServerRefused      the server answered with an error number
         └── WriteConflict  another writer was first; the whole step may be tried again
 
-What the server says of an error can quote data and AQL; it is logged for debugging and never shown.
+Error messages of the server can quote data and AQL, so they are logged for debugging and never
+shown.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ COLLECTION_MISSING, DATABASE_MISSING, DUPLICATE_NAME = 1203, 1228, 1207
 KILLED, CURSOR_LOST = 1500, 1600
 VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE = 1554, 1555, 1577
 NO_INDEX = frozenset({VECTOR_SHAPE, VECTOR_UNUSABLE, HINT_UNUSABLE, COLLECTION_MISSING})
-"""A statement that needs an index or View which is missing or not ready;
-another answers instead.
+"""Errors of a statement whose index or View is missing or not ready. Another statement is used
+instead.
 """
 
 EXPECTED = (ArangoError, requests.RequestException, OSError)
-"""All that python-arango lets out when a request fails."""
+"""The errors that python-arango raises if a request fails."""
 
 _RETRIED = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, DEADLOCK})
 _REASONS: Mapping[int, str] = {
@@ -54,7 +55,7 @@ _REASONS: Mapping[int, str] = {
 
 
 class ServerRefused(SourceUnavailable):
-    """`code` is the server's error number."""
+    """Raised when the server answered with an error. `code` is its error number."""
 
     def __init__(self, *, source: str, code: int, reason: str) -> None:
         self.code = code
@@ -65,7 +66,7 @@ class WriteConflict(ServerRefused, SourceBusy): ...
 
 
 def translate(exc: Exception, *, source: str, timeout_s: float) -> SourceError:
-    """Return the data room's error for one of python-arango, requests or the operating system."""
+    """Returns the SourceError for an error of python-arango, requests or the operating system."""
     if isinstance(exc, SourceError):
         return exc
     if isinstance(exc, requests.Timeout | TimeoutError):

@@ -1,16 +1,16 @@
-"""Carries out changes that are too large for one transaction: written down first, then done
-in bounded steps.
+"""Applies changes that are too large for one transaction: stores them first, then executes them in
+steps of limited size.
 
-The server limits what a stream transaction writes (error 32; 128 MiB by default before 3.12.4). So
-a large change is stored as steps, each a document. One small transaction then checks the change,
-writes the records that join it, and leaves of the graph's document a marker: from here on the
-change is certain, and the graph absent, or busy where it was there before. Each step is a
-transaction of its own, and the last one puts the graph's new document in the marker's place.
+The server limits the size of a stream transaction (error 32; 128 MiB by default before 3.12.4). So
+a large change is first stored as steps, one document each. One small transaction then checks the
+change, writes the records that belong to it, and replaces the graph's document by a marker. From
+then on the change is committed; the graph is absent, or busy if it existed before. Each step runs
+in its own transaction, and the last one replaces the marker by the graph's new document.
 
-A process that dies before the marker leaves steps that the server removes after a day. One that
-dies later leaves the marker: once its time is over, whoever opens the database or asks for the
-graph does the rest. Who does it writes so into the marker first, and each step writes it again: of
-two only one goes on.
+If the process dies before the marker is written, the server removes the steps after a day. If it
+dies later, the marker remains: after its lease has expired, the next process that opens the
+database or requests the graph continues. A process takes the lease by writing to the marker, and
+renews it with each step, so only one process continues.
 
 Source: ArangoDB 3.12 documentation, "Stream Transactions": size limit, write-write conflicts.
 """
@@ -61,7 +61,7 @@ Step = tuple[str, dict[str, Any]]
 
 
 def bounded(name: str, field: str, documents: Sequence[Any]) -> Iterator[Step]:
-    """Yields steps that each bind some of the documents as `field`, of about STEP_BYTES at most."""
+    """Yields steps that each bind a part of the documents as `field`, at most about STEP_BYTES."""
     part = list[Any]()
     size = 0
     for document in documents:
@@ -77,7 +77,7 @@ def bounded(name: str, field: str, documents: Sequence[Any]) -> Iterator[Step]:
 
 
 async def store_steps(connection: ArangoConnection, steps: Sequence[Step]) -> str:
-    """Stores the steps of a change that is not certain yet; returns its name."""
+    """Stores the steps of a change that is not committed yet. Returns its name."""
     change = uuid.uuid4().hex
     until = int(time.time()) + KEPT_S
     for number, (name, values) in enumerate(steps):
@@ -95,10 +95,9 @@ async def store_steps(connection: ArangoConnection, steps: Sequence[Step]) -> st
 def marker(
     change: str, *, steps: int, document: Mapping[str, Any] | None, replaces: bool = False
 ) -> dict[str, Any]:
-    """Returns what stands in the place of a graph's document: `document` comes back,
-    None: it is deleted.
+    """Returns the marker that replaces a graph's document during a change.
 
-    `replaces`: the graph was there before.
+    `document` is stored at the end; None deletes the graph. `replaces`: the graph existed before.
     """
     until = int(time.time()) + HELD_S
     facts = {"id": change, "steps": steps, "done": 0, "replaces": replaces}
@@ -106,7 +105,7 @@ def marker(
 
 
 async def carry_out(connection: ArangoConnection, graph: str, change: Mapping[str, Any]) -> bool:
-    """Does the rest of a change; returns False where another process does it.
+    """Executes the remaining steps of a change. Returns False if another process does so.
 
     `graph` is the key of the graph's document, `change` its marker.
     """
@@ -144,8 +143,8 @@ def _do_step(
 
 
 def _sweep(rows: Rows, mark: Mark, *, graph: str, change: str) -> int:
-    """Removes some documents of a deleted graph; returns how many, -1 where
-    another process does.
+    """Removes some documents of a deleted graph. Returns their number, or -1 if another process
+    does so.
     """
     if not _claims(rows, graph, change, None):
         return -1
@@ -167,7 +166,7 @@ def _end(rows: Rows, mark: Mark, *, graph: str, change: Mapping[str, Any]) -> in
 
 
 def refuse_replaced(found: Sequence[Mapping[str, Any]], workspace: str, *, source: str) -> None:
-    """Raises: WriteConflict where a graph of the workspace is being replaced: it is not gone."""
+    """Raises: WriteConflict if the graph exists in the workspace but is being replaced."""
     for row in found:
         change = row["change"]
         if change["replaces"] and change["document"]["workspace"] == workspace:
@@ -176,13 +175,12 @@ def refuse_replaced(found: Sequence[Mapping[str, Any]], workspace: str, *, sourc
 
 
 async def finish_change(connection: ArangoConnection, workspace: str, graph_key: str) -> bool:
-    """Does the rest of a large change of a graph if its process is gone; returns whether
-    there was one.
+    """Finishes a large change of a graph whose process is gone. Returns whether there was one.
 
     Raises: WriteConflict while the graph is being replaced.
     """
     found = await connection.query(LARGE_CHANGES, name=encoded(graph_key))
-    with suppress(SourceBusy):  # what a killed process left open lasts a minute
+    with suppress(SourceBusy):  # the transaction of a killed process stays open for a minute
         if await _finish(connection, found):
             return True
     refuse_replaced(found, workspace, source=connection.source)
@@ -190,7 +188,7 @@ async def finish_change(connection: ArangoConnection, workspace: str, graph_key:
 
 
 async def finish_changes(connection: ArangoConnection) -> None:
-    """Does the rest of all large changes whose process is gone."""
+    """Finishes all large changes whose process is gone."""
     with suppress(SourceBusy):
         await _finish(connection, await connection.query(LARGE_CHANGES, name=None))
 
@@ -219,7 +217,7 @@ async def _finish(connection: ArangoConnection, found: Sequence[Mapping[str, Any
 
 
 async def delete_large(connection: ArangoConnection, workspace: str, graph_key: str) -> None:
-    """Deletes a graph of many documents: it is absent at once. Raises: GraphNotFound."""
+    """Deletes a large graph. It is absent at once. Raises: GraphNotFound."""
     graph = encoded(graph_key)
     change = marker(uuid.uuid4().hex, steps=0, document=None)
 

@@ -1,6 +1,7 @@
-"""What a set-up database has: collections, indexes, the View, and a user of least rights.
+"""The schema of the database: collections, indexes, the View, and a user with minimal rights.
 
-Nodius writes graphs, nodes, edges, node types, threads and history; the rest is this service's.
+Graphs, nodes, edges, node types, threads and history are shared with Nodius; the rest belongs to
+this service.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RECORD_COLLECTIONS: Mapping[str, str] = {
     "delivery": "deliveries",
     **{kind: f"{kind}s" for kind in _OWN},
 }
-"""Where a kind of record is kept; every other kind is in `records`."""
+"""The collection of each kind of record. Every other kind is stored in `records`."""
 
 COLLECTIONS: Mapping[str, str] = {
     "graphs": GRAPHS,
@@ -53,18 +54,18 @@ COLLECTIONS: Mapping[str, str] = {
     "steps": STEPS,
     "view": VIEW,
 }
-"""What statements call them (`@@nodes`), and their names."""
+"""Collections by their bind parameter in statements (`@@nodes`)."""
 
 
 def collection_of(kind: str) -> str:
-    """Return the name of the collection where the records of a kind are."""
+    """Returns the name of the collection of a kind of record."""
     return COLLECTIONS[RECORD_COLLECTIONS.get(kind, "records")]
 
 
 EMBEDDING, NAME_EMBEDDING = "embedding", "nameEmbedding"
 VECTOR_FIELDS = (EMBEDDING, NAME_EMBEDDING)
 OTHER_EMBEDDING, OTHER_NAME_EMBEDDING = "otherEmbedding", "otherNameEmbedding"
-"""Where a vector is kept whose length is not that of the vector index, which would refuse it."""
+"""Fields for vectors of another length than that of the vector index, which would reject them."""
 
 EMBEDDING_MODEL, EMBEDDING_HASH = "embeddingModel", "embeddingHash"
 
@@ -78,9 +79,7 @@ HIDDEN = (
     EMBEDDING_HASH,
     TEXT,
 )
-"""Fields of a node that no reader of documents gets to see; `localKey` is needed to
-read its key.
-"""
+"""Fields of a stored node that are removed when it is read. `localKey` is kept for its key."""
 
 
 Body = dict[str, Any]
@@ -89,8 +88,8 @@ ALL_COLLECTIONS = tuple(name for name in COLLECTIONS.values() if name != VIEW)
 
 
 def all_indexes() -> dict[str, list[Body]]:
-    """Return the bodies of indexes by collection; the same each time, so that the server
-    makes no second.
+    """Returns the definitions of indexes by collection. They are always the same, so that the
+    server does not create duplicates.
     """
     found = {
         GRAPHS: [_index("workspace", "workspace")],
@@ -134,7 +133,9 @@ def _expiry(field: str) -> Body:
 
 
 def view_properties() -> Body:
-    """Return the View for searching many nodes; words are stored as they are compared."""
+    """Returns the View for searching large graphs. Its analyzer leaves the stored words
+    unchanged.
+    """
     exact = {"analyzers": ["identity"]}
     words = {"fields": {"words": exact, "nameWords": exact}}
     fields = {"graphKey": exact, "type": exact, TEXT: words}
@@ -146,7 +147,7 @@ def view_properties() -> Body:
 
 
 def vector_index(field: str, dimension: int) -> Body:
-    """Return a vector index for one field and length; the server chooses the number of lists.
+    """Returns a vector index for one field and length. The server chooses the number of lists.
 
     Source: ArangoDB documentation, "Vector indexes" (`nLists` optional from 3.12.10,
     `storedValues` from 3.12.7).
@@ -164,11 +165,10 @@ def vector_index(field: str, dimension: int) -> Body:
 
 
 def user_script(*, user: str, database: str, host: str) -> str:
-    """Return the `arangosh` script that makes a user who reads and writes our collections,
-    and no more.
+    """Returns the `arangosh` script that creates a user with access to our collections only.
 
-    An administrator runs it once; making collections and indexes (`nodius db init`) stays with
-    them. The password is read from the environment, never written.
+    An administrator runs it once. Creating collections and indexes (`nodius db init`) still needs
+    an administrator. The password is read from the environment and never written.
 
     Source: ArangoDB 3.12 documentation, "Managing Users": a collection level counts even where the
     database level is lower, and `*` stands for every collection without a level of its own;

@@ -1,8 +1,8 @@
 """Records on ArangoDB, with compare-and-set by revision.
 
-The fields of a record stand in its document as they are, so that another client reads a thread or
-an approval as the reference stores it. What is ours alone is in `rag`: the record's kind and key,
-the name of the last write, and fields that a collection reserves for itself.
+The fields of a record are stored unchanged in its document, so that other clients can read threads
+and approvals in the form of the reference. Our own data is in `rag`: the kind and key of the
+record, the name of the last write, and fields whose names the collection reserves.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _UNIQUE_ALONE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 def names_of(workspace: str, kind: str, key: str) -> list[str]:
-    """Return the `_key`s that a record may have, that of a new one first.
+    """Returns the possible `_key`s of a record, beginning with that of a new one.
 
-    Decision: a thread whose key is unique by itself is named by it alone, as the reference does;
-    any other record carries its workspace, since other workspaces may use the same key. A thread
-    that the reference made is found by whatever key it gave it.
+    Decision: a thread with a unique key has it as its `_key`, as in the reference. The `_key` of
+    any other record contains its workspace, since other workspaces may use the same key. Threads
+    created by the reference are found by the key that it chose.
     """
     parts = [workspace, key] if kind in RECORD_COLLECTIONS else [workspace, kind, key]
     scoped = encoded(":".join(quote(part, safe="-_.@()+,=;$!'") for part in parts))
@@ -57,8 +57,9 @@ def names_of(workspace: str, kind: str, key: str) -> list[str]:
 def to_document(
     workspace: str, kind: str, key: str, data: Mapping[str, Any], *, write: str
 ) -> dict[str, Any]:
-    """Return the document of a record, without its `_key`. Raises: BadDocument for what
-    JSON cannot hold.
+    """Returns the document of a record, without its `_key`.
+
+    Raises: BadDocument for values that JSON cannot represent.
     """
     if not (is_storable(kind) and is_storable(key)):
         raise BadDocument(
@@ -86,7 +87,7 @@ def to_document(
 
 
 def from_document(kind: str, document: Mapping[str, Any]) -> Record:
-    """Read a stored record, also one that another client wrote."""
+    """Returns the record in a stored document, which another client may have written."""
     rag = _own(document)
     data = {name: value for name, value in document.items() if name[:1] != "_" and name != "rag"}
     if rag.get("bare"):
@@ -180,9 +181,8 @@ class ArangoRecords(RecordStore):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedWrite:
-    """One write as it is sent. `bound` is what its statement binds: the record's `key`, the `_key`s
-    that it may have (`names`), the revision that is expected (`rev`) and the `document`, which is
-    empty in a removal.
+    """One prepared write. `bound` are the values of its statement: the record's `key`, its possible
+    `_key`s (`names`), the expected revision (`rev`) and the `document`, empty for a removal.
     """
 
     kind: str
@@ -194,8 +194,9 @@ class PreparedWrite:
 
 
 def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
-    """Return a write ready to be sent; that of what must not be there only
-    reads. Raises: BadDocument.
+    """Returns a prepared write. The removal of a record that must not exist only reads.
+
+    Raises: BadDocument.
     """
     document = to_document(
         workspace, write.kind, write.key, write.data or {}, write=uuid.uuid4().hex
@@ -211,17 +212,16 @@ def prepared(workspace: str, write: RecordWrite) -> PreparedWrite:
 
 
 def write_records(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> list[str]:
-    """Carry out writes in their order, inside a transaction; return the new revisions, ''
-    for a removal.
+    """Executes writes in order, inside a transaction. Returns the new revisions, "" for a removal.
 
-    Neighbours that need the same statement are sent together. Raises: RecordConflict.
+    Adjacent writes with the same statement are sent together. Raises: RecordConflict.
     """
     runs = groupby(writes, lambda sent: (sent.kind, sent.statement.text))
     return [revision for _, run in runs for revision in _write_run(rows, workspace, list(run))]
 
 
 def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> list[str]:
-    """Send one statement; return the new revision of each record. Raises: RecordConflict."""
+    """Sends one statement. Returns the new revision of each record. Raises: RecordConflict."""
     seen: set[str] = set()
     for sent in writes:
         if sent.bound["key"] in seen:  # its version is gone with the first
@@ -243,11 +243,11 @@ def _write_run(rows: Rows, workspace: str, writes: Sequence[PreparedWrite]) -> l
 
 
 def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
-    """Write one record outside of a transaction and return its revision; '' for a removal.
+    """Writes one record outside of a transaction. Returns its revision, "" for a removal.
 
-    A write whose answer was lost is sent again; where it is refused then, the record says whether
-    it was this very write that was first.
-    Raises: RecordConflict, and what the server raises that cannot be reached or is always busy.
+    If the answer is lost, the write is sent again. If the second attempt is rejected, the record
+    shows whether the first attempt had succeeded.
+    Raises: RecordConflict, and errors of an unreachable or busy server.
     """
     budget = RetryBudget(ATTEMPTS)
     was_sent = False
@@ -266,7 +266,7 @@ def write_alone(rows: Rows, workspace: str, sent: PreparedWrite) -> str:
 
 
 def _done_before(rows: Rows, workspace: str, sent: PreparedWrite) -> str | None:
-    """Return the revision that an earlier sending of the write left, None if it left none."""
+    """Returns the revision written by an earlier attempt, None if it did not succeed."""
     found = rows(read.RECORDS_GET, kind=sent.kind, names=sent.bound["names"], workspace=workspace)
     if sent.statement is aql.RECORDS_REMOVE:
         return None if found else ""

@@ -1,8 +1,7 @@
-"""Rehearses on a server all that the service does with it, in a database of its own that
-is then removed.
+"""Tests on a server everything that the service does with it, in a temporary database.
 
-The database of the address is neither read nor changed. The report names no host, user, password or
-database, so that it can be given to others.
+The database of the address is neither read nor changed. The report contains no host, user, password
+or database name, so that it can be shared.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ SLEEP_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The database of a rehearsal, opened twice: as by two servers."""
+    """The database of a rehearsal, opened twice, as by two servers."""
 
     address: ArangoAddress
     first: ArangoDatabase
@@ -62,7 +61,7 @@ class Scratch:
 
 
 Check = Callable[[Scratch], Awaitable[str]]
-"""Examines one part; returns what it saw. Raises: Unexpected, LeftOut, and whatever fails."""
+"""Checks one part and returns the observed facts. Raises: Unexpected, LeftOut, and any failure."""
 
 PairCheck = Callable[[Database, Database], Awaitable[str]]
 
@@ -71,14 +70,14 @@ _SLEEP = Statement("RETURN SLEEP(@seconds)")
 
 
 class LeftOut(Exception):
-    """This server cannot do it, and the service does without."""
+    """Raised when the server lacks an optional ability."""
 
     def __init__(self, *, reason: str) -> None:
         super().__init__(reason)
 
 
 class Unexpected(Exception):
-    """The server did something else than what the service relies on."""
+    """Raised when the server does not behave as the service requires."""
 
     def __init__(self, *, reason: str) -> None:
         super().__init__(reason)
@@ -86,9 +85,7 @@ class Unexpected(Exception):
 
 @dataclass(slots=True)
 class Rehearsal:
-    """The report of a rehearsal while it is made. `said` is called with each step when
-    it has ended.
-    """
+    """The report of a running rehearsal. `said` is called after each step."""
 
     address: ArangoAddress
     said: Callable[[RehearsalStep], None]
@@ -96,9 +93,7 @@ class Rehearsal:
     plans: list[str] = field(default_factory=list[str])
 
     async def step(self, name: str, work: Callable[[], Awaitable[str]]) -> bool:
-        """Carries out one step and notes how it ended; returns whether the rehearsal may go
-        on from it.
-        """
+        """Runs one step and records its result. Returns whether the rehearsal may continue."""
         began = time.perf_counter()
         status: Outcome = "failed"
         try:
@@ -122,12 +117,12 @@ class Rehearsal:
         return status != "failed"
 
     async def explain(self, connection: ArangoConnection) -> str:
-        """Notes how the server would run each statement."""
+        """Records the execution plan of each statement."""
         self.plans.extend(await connection.run(plans, idempotent=True))
         return f"{len(self.plans)} statements explained"
 
     def _anonymous(self, text: str) -> str:
-        """Returns a text without what only the owner of the server should know."""
+        """Returns a text without confidential facts about the server."""
         places = [host.partition("://")[2] for host in self.address.hosts]
         names = [place.rpartition(":")[0] for place in places]
         password = self.address.password
@@ -160,10 +155,9 @@ async def rehearse(
     said: Callable[[RehearsalStep], None],
     pair_checks: Mapping[str, PairCheck],
 ) -> dict[str, Any]:
-    """Rehearses on the server of an address and returns the report; `pair_checks` are
-    carried out, too.
+    """Runs the rehearsal, including `pair_checks`, on the server of an address. Returns the report.
 
-    The database that is made is removed also where the rehearsal is cancelled.
+    The temporary database is removed even if the rehearsal is cancelled.
     """
     rehearsal = Rehearsal(address, said)
     scratch = replace(address, database=SCRATCH + secrets.token_hex(6))
@@ -215,7 +209,7 @@ async def _rehearse_within(
 
 
 def plans(database: StandardDatabase) -> list[str]:
-    """Returns a line for each statement: the nodes of its plan, indexes by name."""
+    """Returns one line for each statement, with the nodes of its plan and the names of indexes."""
     lines: list[str] = []
     for name, statement in all_statements().items():
         try:
@@ -326,7 +320,7 @@ async def _nearest(database: Database) -> Sequence[Hit]:
 
 
 async def _until(what: str, holds: Callable[[], Awaitable[bool]], limit_s: float) -> None:
-    """Waits until something holds. Raises: Unexpected."""
+    """Waits until `holds` returns True. Raises: Unexpected after `limit_s` seconds."""
     end = time.monotonic() + limit_s
     while not await holds():
         if time.monotonic() > end:

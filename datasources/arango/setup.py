@@ -1,16 +1,16 @@
-"""Sets a database up, any number of times: makes what is missing and leaves what is there.
+"""Sets up a database: creates missing parts and leaves existing ones. Idempotent.
 
-Documents of an existing Nodius database are not touched but for fields of this service's own, which
-every set-up fills in where they are missing.
+Documents of an existing Nodius database are not changed, except that missing fields of this service
+are filled in by each set-up.
 
-Decision: only databases whose transactions are whole are used: those of a single server, and in a
-cluster those that one server leads (`sharding: "single"`, OneShard). Elsewhere each server commits
-its part by itself, and a crash may leave some of them behind.
+Decision: only databases with atomic transactions are used: those of a single server, and in a
+cluster those led by one server (`sharding: "single"`, OneShard). Elsewhere each server commits its
+part separately, so a crash may leave a transaction incomplete.
 
-Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds all
-there is and sees a vector as soon as it is stored. A vector index is made where a database has
-many more vectors, all of one length. An index refuses vectors of any other length, so those are
-kept beside it.
+Decision: a graph of few nodes (see `search.EXACT_NODES`) is searched exactly, which finds every
+match and includes a vector as soon as it is stored. A vector index is created if a database has
+many more vectors, all of one length. An index rejects vectors of any other length, so those are
+stored in other fields.
 
 Source: ArangoDB 3.12 documentation, "Vector indexes" (FILTER before APPROX_NEAR from 3.12.6) and
 "Stream Transactions", limitations in clusters.
@@ -70,13 +70,13 @@ VERSION = 1
 
 
 def version_of(database: StandardDatabase) -> tuple[int, ...]:
-    """Return the server's version as numbers, none where a hardened server does not name it."""
+    """Returns the server's version as numbers, none where a hardened server does not name it."""
     answer: Any = database.version(details=True)
     return tuple(int(part) for part in re.findall(r"\d+", str(answer.get("version", "")))[:3])
 
 
 def flaw_of(version: tuple[int, ...]) -> tuple[Literal["warning", "error"], str] | None:
-    """Return what speaks against a server of this version, and whether it is refused
+    """Returns what speaks against a server of this version, and whether it is refused
     for that (`error`).
     """
     return next(((status, flaw) for before, status, flaw in _FLAWS if () < version < before), None)
@@ -120,7 +120,7 @@ def refuse_sharded(database: StandardDatabase, *, source: str) -> None:
 
 
 async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list[str]:
-    """Make what is missing; return what was done, one line each, none when all was there.
+    """Makes what is missing; return what was done, one line each, none when all was there.
 
     A `dry_run` makes nothing and returns what would be done.
     Raises: SourceError, also where the server is too old or the database sharded; DatabaseVersion
@@ -157,8 +157,9 @@ async def set_up(connection: ArangoConnection, *, dry_run: bool = False) -> list
 def _make_parts(
     connection: ArangoConnection, database: StandardDatabase, *, dry_run: bool
 ) -> list[str]:
-    """Make the database where there is none, and what it lacks. Raises: SourceUnavailable
-    if not usable.
+    """Creates the database if there is none, and its missing parts.
+
+    Raises: SourceUnavailable if the server or database is not usable.
     """
     name = connection.address.database
     system = connection.database_named("_system")
@@ -193,8 +194,8 @@ Part = tuple[str, Callable[[StandardDatabase], Any]]
 
 
 def missing_parts(database: StandardDatabase | None) -> list[Part]:
-    """Return what a database lacks of its set-up, in the order to make it; all of it where
-    none is there.
+    """Returns the missing parts of a database in the order to create them; all parts if there is
+    no database.
     """
     listed: Any = ([], []) if database is None else (database.collections(), database.views())
     there, views = ({one["name"] for one in named} for named in listed)
@@ -226,9 +227,9 @@ def missing_parts(database: StandardDatabase | None) -> list[Part]:
 
 
 def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.Body]:
-    """Returns the indexes of a collection by name, as the server has them.
+    """Returns the indexes of a collection by name, in the form of the server.
 
-    The driver's own list leaves out `trainingState`, and calls fields otherwise.
+    The driver's list omits `trainingState` and renames fields.
     """
     request = Request(method="get", endpoint="/_api/index", params={"collection": collection})
     answer = database.conn.send_request(request)
@@ -239,10 +240,11 @@ def indexes_of(database: StandardDatabase, collection: str) -> dict[str, layout.
 
 
 def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
-    """Returns whether a stored index does what `body` is for, by whatever name.
+    """Returns whether a stored index is equivalent to `body`, regardless of its name.
 
-    The server compares so, too: to make it again under another name makes nothing. A unique index
-    finds as another does; a sparse one leaves out documents, which is how a TTL index always is.
+    The server compares in the same way: creating an equivalent index under another name has no
+    effect. A unique index serves reads like any other; a sparse one omits documents, as every TTL
+    index does.
     """
     if any(stored.get(name) != body.get(name) for name in ("type", "fields", "expireAfter")):
         return False
@@ -252,8 +254,8 @@ def is_same_index(body: layout.Body, stored: layout.Body) -> bool:
 def _make_index(
     database: StandardDatabase, collection: str, body: layout.Body, *, is_name_taken: bool
 ) -> None:
-    """Make an index; one of its name but of other fields makes room, as the server
-    keeps a name once.
+    """Creates an index. Removes an index of the same name with other fields, since names are unique
+    on the server.
     """
     if is_name_taken:
         stored = indexes_of(database, collection)  # another may have made it meanwhile
@@ -263,7 +265,7 @@ def _make_index(
 
 
 async def stored_facts(connection: ArangoConnection) -> tuple[int, bool]:
-    """Return the version that a database was brought to, 0 where none was, and whether its server
+    """Returns the set-up version of a database (0 if it was never set up), and whether its server
     orders text by code points. Raises: DatabaseVersion.
     """
     (row,) = await connection.query(read.FACTS)
@@ -274,7 +276,7 @@ async def stored_facts(connection: ArangoConnection) -> tuple[int, bool]:
 
 
 async def _fill_words(connection: ArangoConnection, *, dry_run: bool) -> list[str]:
-    """Give words to the nodes that another program wrote, so that they are found by BM25."""
+    """Stores the words of nodes written by another program, so that BM25 search finds them."""
     if dry_run:
         (numbers,) = await connection.query(read.COUNT_WITHOUT_WORDS, limit=MANY)
         return [f"would give words to {numbers['missing']:,} nodes"] if numbers["missing"] else []
@@ -294,29 +296,29 @@ async def _fill_words(connection: ArangoConnection, *, dry_run: bool) -> list[st
 
 
 def vector_indexes(database: StandardDatabase) -> dict[str, layout.Body]:
-    """Return the vector indexes of nodes by field."""
+    """Returns the vector indexes of nodes by field."""
     return {
         i["fields"][0]: i for i in indexes_of(database, NODES).values() if i["type"] == "vector"
     }
 
 
 def is_trained(index: layout.Body) -> bool:
-    """Returns whether a vector index answers: servers before 3.12.9 have trained each
-    that is there.
+    """Returns whether a vector index can be used. On servers before 3.12.9 every existing index is
+    trained.
     """
     return index.get("trainingState", "ready") == "ready"
 
 
 def indexed_dimension(database: StandardDatabase) -> int | None:
-    """Return the length of vectors that the index of contents takes, None without one."""
+    """Returns the length of vectors in the index of node contents, None without an index."""
     index = vector_indexes(database).get(EMBEDDING)
     return None if index is None else int(index["params"]["dimension"])
 
 
 def dimension_to_index(database: StandardDatabase) -> int | None:
-    """Return the length of vectors that indexes should be made for, None where none should.
+    """Returns the length of vectors to create indexes for, None if none should be created.
 
-    An index that is not trained is made again: the server trains it when it is made.
+    An untrained index is created again, because the server trains an index on creation.
     """
     if version_of(database) < VECTOR_INDEX_FROM or not _lacking(vector_indexes(database)):
         return None

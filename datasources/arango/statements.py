@@ -1,10 +1,10 @@
-"""What an AQL statement is: its text, and by its text the values and collections that it binds.
+"""An AQL statement: its text, and the values and collections bound by it.
 
-Names and values are bound, never written into a text. Where several statements share a part,
-`compose` puts literal parts of this program together when a module is loaded.
+Names and values are bound, never written into the text. Statements that share a part are built
+with `compose` from literal parts of this program when a module is loaded.
 
-`@graph` is the document key of a graph, `@graphKey` the key that its nodes and edges carry. A
-statement on a graph looks it up with its workspace first; without that graph it finds nothing.
+`@graph` is the document key of a graph, `@graphKey` the graph key in its nodes and edges. A
+statement on a graph first reads the graph with its workspace; without that graph it has no result.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ CONSTANTS: Mapping[str, Any] = {
     "searched": list(node_fields("searched").values()),
     "wordsVersion": WORDS_VERSION,
 }
-"""Values that are bound wherever a statement names them. `kept` is what a node keeps when its
-document is replaced: its vectors.
+"""Values bound in every statement that uses their names. `kept`: the fields of a node that are
+kept when its document is replaced, its vectors.
 """
 
 FOUND = """
 LET found = LENGTH(FOR g IN @@graphs FILTER g._key == @graph AND g.workspace == @workspace RETURN 1) > 0"""
 
 DIGEST = "MD5(CONCAT(@wordsVersion, JSON_STRINGIFY(@searched[* RETURN $node[CURRENT]])))"
-"""The digest of what is searched of a node, by which its stored words are known to be its own."""
+"""The digest of a node's searched fields. It shows whether the stored words are up to date."""
 
 _COLLECTION = re.compile(r"@@(\w+)")
 _WRITES = re.compile(r"\b(?:INSERT|UPDATE|REPLACE|REMOVE)\b")
@@ -42,10 +42,9 @@ _VALUE = re.compile(r"(?<!@)@(\w+)")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`idempotent`: to write it twice is to write it once, so it is sent again when an
-    answer was lost.
+    """An AQL statement. `idempotent`: it may be sent again if an answer was lost.
 
-    `@@records` is the collection of one kind of record, which is given as the value `kind`.
+    `@@records` is the collection of the kind of record passed as `kind`.
     """
 
     text: str
@@ -60,7 +59,7 @@ class Statement:
         object.__setattr__(self, "values", frozenset(_VALUE.findall(self.text)))
 
     def binds(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the bind variables. Raises: TypeError for a value missing or not asked for."""
+        """Returns the bind variables. Raises: TypeError for a missing or unused value."""
         bound = {name: CONSTANTS[name] for name in self.values & CONSTANTS.keys()} | dict(values)
         kind = bound.pop("kind", None)
         if bound.keys() != self.values:
@@ -73,15 +72,16 @@ class Statement:
 
 
 def compose(text: str, **parts: str) -> str:
-    """Return a text with literal parts at its `$` names. Raises: KeyError for a part
-    that is missing.
+    """Returns a text in which `$` names are replaced by parts. Raises: KeyError for a missing
+    part.
     """
     return Template(text).substitute(parts)
 
 
 def with_fewer_edges(enough: str) -> str:
-    """Return what passes over a node `id` of so many edges; those of a hub are not counted
-    to the end.
+    """Returns a condition that is true for a node `id` with fewer than `enough` edges.
+
+    Counting stops at `enough`, so that the edges of a hub are not all read.
     """
     return f"""
     LET leaving = LENGTH(FOR e IN @@edges FILTER e._from == id LIMIT {enough} RETURN 1)
@@ -90,10 +90,12 @@ def with_fewer_edges(enough: str) -> str:
 
 
 def on_graph(text: str, *, idempotent: bool = False, **parts: str) -> Statement:
-    """Return a statement that says first whether the graph is there: `found`."""
+    """Returns a statement that starts with reading the graph; `found` is whether it exists."""
     return Statement(FOUND + compose(text, **parts), idempotent)
 
 
 def of_graph(loop: str) -> Statement:
-    """Return a statement that runs a loop where the graph is there: one row, `{ found, rows }`."""
+    """Returns a statement that runs a loop if the graph exists. Its one row is `{ found,
+    rows }`.
+    """
     return on_graph("\nLET rows = (\n  FILTER found$loop\n)\nRETURN { found, rows }", loop=loop)

@@ -1,6 +1,6 @@
 """AQL that reads graphs, nodes, edges, node types, records, and facts about the database.
 
-Lists come in no order where a statement does not sort them: the caller sorts by local key.
+The order of a list is undefined unless its statement sorts it; the caller sorts by local key.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ LET vectors = FIRST(FOR m IN @@meta FILTER m._key == @vectorsKey AND stored != n
 RETURN { found: stored != null, stored, types, vectors }"""
 
 GRAPH = Statement(compose(_GRAPH, words=_TYPE_WORDS))
-"""The graph, a mark of its vectors, and the words of its types: a search that follows needs no
-question of its own.
+"""The graph, the mark of its vectors, and the words of its types, so that a following search needs
+no further request.
 """
 
 CONFIGS = Statement("""
@@ -158,7 +158,7 @@ TYPED_LINKS = on_graph(
     second=compose(_FURTHER_STEP, step="2", level="level1", seen="UNION(@ids, level1)"),
     third=compose(_FURTHER_STEP, step="3", level="level2", seen="[]"),
 )
-"""Edges with their labels, up to three steps far."""
+"""Edges with their labels, up to three steps away."""
 
 VECTORS = of_graph("""
   FOR n IN @@nodes
@@ -169,8 +169,7 @@ VECTORS = of_graph("""
       content: @whole ? NOT_NULL(n.embedding, n.otherEmbedding) : null,
       name: @whole ? NOT_NULL(n.nameEmbedding, n.otherNameEmbedding) : null
     }""")
-"""Vectors, or without `@whole` whose they are: those that the editor wrote do not say
-of which model.
+"""Vectors; without `@whole` only their model and hash. Vectors written by the editor name no model.
 """
 
 CHANGE_STEP = Statement("""
@@ -182,9 +181,7 @@ LARGE_CHANGES = Statement("""
 FOR g IN @@graphs
   FILTER g.nodiusChange != null AND (@name == null OR g._key == @name)
   RETURN { name: g._key, change: g.nodiusChange }""")
-"""What stands in the place of a graph while a large change of it is carried
-out; see `large_changes`.
-"""
+"""The marker in the place of a graph during a large change; see `large_changes`."""
 
 UNMARKED_VECTORS = Statement("""
 FOR g IN @@graphs
@@ -195,7 +192,7 @@ FOR g IN @@graphs
     LIMIT @limit
     COLLECT length = LENGTH(n.embedding) WITH COUNT INTO amount
     RETURN { length, amount }""")
-"""How many nodes have a vector that the editor wrote, by its length."""
+"""The number of nodes with a vector written by the editor, by its length."""
 
 _AROUND = """
 WITH @@nodes$found

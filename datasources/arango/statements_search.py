@@ -55,9 +55,9 @@ _NEAR = """(
     LIMIT @limit
     RETURN [NOT_NULL(n.localKey, SUBSTRING(n._key, @prefix)), score, n._id]
 )"""
-"""The shape that the vector index needs: another would be refused (1554). The index looks into
-some of its lists, of all graphs: where it finds fewer nodes than were asked for (`short`),
-others may lie elsewhere.
+"""The form of query required by the vector index (error 1554 otherwise). The index searches only
+some of its lists, over all graphs: if it finds fewer nodes than requested (`short`), there may be
+others in the remaining lists.
 """
 _BY_INDEX = compose(
     """LET near = $content
@@ -104,8 +104,8 @@ LET further = (
     FILTER e.graphKey == @graphKey
     RETURN [e._from, e._to, e.source, e.target]
 )"""
-"""The edges of the hits, and those of the nodes that they lead to: of these the best by the hits
-they are joined to, but for those of `@enough` edges.
+"""The edges of the hits, and those of their best neighbours, ranked by the hits they are connected
+to. Neighbours with `@enough` edges or more are left out.
 """
 
 _BM25 = """(
@@ -189,7 +189,7 @@ RETURN { found, total, text: content, name, vector, name_vector: nameVector, lin
 SEARCH = on_graph(
     _SEARCH, rows=compose(_ROWS, when="small", local="key", **_ONE_GRAPH), links=_LINKS
 )
-"""Finds nothing in a graph of `@most` nodes or more: `total` says then that it has so many."""
+"""Finds nothing in a graph of `@most` nodes or more; `total` is their number."""
 
 _BY_VIEW = """(
   FILTER found AND LENGTH(@terms) > 0
@@ -266,7 +266,7 @@ RETURN { text: content, name, vector, name_vector: nameVector, nodes }"""
 _ALL_ROWS = compose(_ROWS, when="true", local="key[1]", **_ALL_GRAPHS)
 
 SEARCH_ALL = Statement(compose(_SEARCH_ALL, graphs=_GRAPHS, rows=_ALL_ROWS))
-"""All graphs of a workspace as if they were one, read whole."""
+"""Searches all graphs of a workspace as one graph, reading all nodes."""
 
 _USERS = """
 $graphs

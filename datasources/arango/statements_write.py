@@ -28,7 +28,7 @@ LET nodes = (
 LET marks = (FOR m IN @@meta FILTER m._key == @vectorsKey AND found AND NOT large REMOVE m IN @@meta)
 LET graphs = (FOR key IN found AND NOT large ? [@graph] : [] REMOVE key IN @@graphs)
 RETURN { found, large, edges, nodes, marks, graphs }""")
-"""Removes nothing of a graph of `@most` nodes or edges or more: that one is `large`."""
+"""Removes nothing if the graph has `@most` nodes or edges or more; it is reported as `large`."""
 
 HIDE_GRAPH = Statement("""
 LET marked = (INSERT @mark INTO @@marks)
@@ -36,9 +36,7 @@ FOR g IN @@graphs
   FILTER g._key == @graph AND g.workspace == @workspace
   REPLACE g WITH { graphKey: @graphKey, nodiusChange: @change } IN @@graphs
   RETURN marked""")
-"""Without a workspace the graph is in none: no statement on a graph finds it, and no
-list has it.
-"""
+"""Removes the workspace from the graph, so that no statement or list finds it any more."""
 
 PUT_STEP = Statement(
     """
@@ -89,8 +87,8 @@ FOR d IN @docs
   LET key = NOT_NULL(mine, taken ? d.own : d.plain)
   LET named = key == d.own ? { localKey: d.key } : {}
   INSERT MERGE(d.document, { _key: key }, named) INTO @@configs OPTIONS { overwriteMode: "replace" }""")
-"""Nodius keeps all workspaces' types in one collection: of two of one key, the later
-gets its own.
+"""Nodius stores the types of all workspaces in one collection. If a key is already used by another
+workspace, the new type gets a `_key` of its own.
 """
 
 PUT_EMBEDDINGS = on_graph(
@@ -110,8 +108,8 @@ LET marked = (
 RETURN { found, done, marked }""",
     idempotent=True,
 )
-"""The mark is kept apart from the graph, whose document a mutation writes: neither waits
-for the other.
+"""The mark is stored in a separate document from the graph, which mutations write, so that neither
+blocks the other.
 """
 
 APPLY_LOOK = Statement("""

@@ -1,15 +1,14 @@
-"""Stream transactions: all of some statements or none, repeated when others were first,
-never done twice.
+"""Stream transactions: atomic, retried after conflicts, and never executed twice.
 
-Within one server, and in a database that one server of a cluster leads (OneShard), a commit is
-whole; other databases are refused (see `setup`).
+On one server, and in a database led by one server of a cluster (OneShard), a commit is atomic;
+other databases are rejected (see `setup`).
 
-The mark of a transaction is a document written by the transaction itself, under a key made before
-it began. When the answer to a commit is lost, the transaction is ended and the mark is looked for:
-there, it was done, and its result is read from the mark; not there, nothing was done and it may be
-repeated. Each attempt writes the same mark, so of two that both come through the second is refused.
+Each transaction writes a mark: a document whose key is chosen before it begins. If the answer to a
+commit is lost, the transaction is ended and the mark is read. If the mark exists, the transaction
+was committed, and its result is read from the mark. Otherwise nothing was written, and it may be
+repeated. All attempts write the same mark, so if two of them succeed the second is rejected.
 
-Everything here runs in a worker thread: a transaction takes one statement at a time.
+Everything here runs in a worker thread; a transaction executes one statement at a time.
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ ATTEMPTS = 12
 LOCK_TIMEOUT_S = 10
 
 _ENDED = frozenset({1653, 1654, 1655})
-"""The transaction was committed or aborted before, or the server forgot it."""
+"""The transaction was already committed or aborted, or is unknown to the server."""
 
 _AGAIN = frozenset({CONFLICT, LOCK_TIMEOUT, LOCKED, DEADLOCK, CURSOR_LOST}) | _ENDED
-"""Others were first, or the transaction or a cursor of it is gone: everything is repeated."""
+"""Another writer was first, or the transaction or its cursor is gone: everything is repeated."""
 
 NOT_REACHED = (RequestException, OSError, SourceTimeout, SourceUnavailable)
-"""No answer came: what the server did is unknown."""
+"""There was no answer, so the result on the server is unknown."""
 
 
 Rows = Callable[..., list[Any]]
@@ -56,14 +55,14 @@ returns its rows.
 """
 
 Mark = Callable[[int], dict[str, Any]]
-"""Makes the mark's document from the work's result; the work inserts it."""
+"""Creates the document of the mark from the result of the work, which inserts it."""
 
 Work = Callable[[Rows, Mark], int]
 
 
 class CommitUnknown(SourceUnavailable):
-    """A commit was sent, and then the server could not be reached any more: it was done or
-    it was not.
+    """Raised when the server became unreachable after a commit was sent, so its result is
+    unknown.
     """
 
     def __init__(self, *, source: str) -> None:
@@ -72,18 +71,19 @@ class CommitUnknown(SourceUnavailable):
 
 
 def may_pass(exc: Exception) -> bool:
-    """Say whether what failed so may be done again from the beginning."""
+    """Returns whether the work may be repeated from the beginning after this error."""
     if isinstance(exc, ArangoServerError):
         return exc.error_code in _AGAIN
     return isinstance(exc, NOT_REACHED) and not isinstance(exc, CommitUnknown)
 
 
 async def in_transaction(connection: ArangoConnection, write: Sequence[str], work: Work) -> int:
-    """Do the work in one transaction that may change the collections `write`; return its result.
+    """Runs the work in one transaction that may write to the collections `write`. Returns its
+    result.
 
-    The work may be done several times. Raises: what the work raises, then nothing was written;
-    SourceError when others were always first or the server cannot be reached, of these
-    CommitUnknown when it may have been done.
+    The work may be repeated. Raises: errors of the work, and nothing is written; SourceError after
+    too many conflicts or if the server is unreachable, and CommitUnknown if the commit may have
+    succeeded.
     """
     mark = uuid.uuid4().hex
     return await connection.run(
@@ -100,9 +100,7 @@ class _Transactions:
     write: Sequence[str]
     mark: str
     unended: list[TransactionDatabase] = field(default_factory=list["TransactionDatabase"])
-    """Failed transactions that could not be ended: until they are, they keep others
-    from their documents.
-    """
+    """Failed transactions that could not be ended yet. Until then they lock their documents."""
 
     def do(self, work: Work) -> int:
         budget = RetryBudget(ATTEMPTS)
@@ -149,7 +147,7 @@ class _Transactions:
         )
 
     def _end(self, transaction: TransactionDatabase) -> None:
-        """End a transaction; one that cannot be reached is ended later, or by the server
+        """Ends a transaction. If the server is unreachable, it is ended later, or by the server
         within a minute.
         """
         try:
@@ -158,8 +156,9 @@ class _Transactions:
             self.unended.append(transaction)
 
     def _outcome(self, transaction: TransactionDatabase) -> int:
-        """Return the result of a commit whose answer was lost. Raises: SourceUnavailable
-        if not done.
+        """Returns the result of a commit whose answer was lost.
+
+        Raises: SourceUnavailable if it was not committed.
         """
         budget = RetryBudget(ATTEMPTS)
         while True:
@@ -182,7 +181,7 @@ class _Transactions:
 
 
 def end_for_sure(transaction: TransactionDatabase) -> None:
-    """See to it that a transaction is no longer running. Raises: what leaves that open."""
+    """Makes sure that a transaction is no longer running. Raises errors if this is unknown."""
     try:
         transaction.abort_transaction()
     except ArangoServerError as exc:
