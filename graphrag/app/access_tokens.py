@@ -1,4 +1,4 @@
-"""Signs the service's own tokens: a JWT with its secret, for a person, a role and workspaces."""
+"""Signs the service's own tokens: JWTs for a person with a role and workspaces."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sign_token(
     if not all(is_name(name) for name in workspaces):
         raise ValueError(f"a workspace is named by 1 to {MAX_NAME} printable characters")
     if not 0 < lifetime_s <= MAX_DAYS * 86_400:
-        raise ValueError(f"a token is good for {MAX_DAYS} days at most, and for more than none")
+        raise ValueError(f"a token is valid for more than 0 and at most {MAX_DAYS} days")
     now = time.time()
     claims: dict[str, Any] = {
         "sub": user,

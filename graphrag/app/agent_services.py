@@ -1,5 +1,5 @@
-"""Puts the declarative agents of a workspace together: what they may reach, their
-secrets, their manager.
+"""Constructs the declarative agents of a workspace: allowed addresses, secrets, and their
+manager.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def agents_of(
 
 
 def rules_of(settings: Settings) -> AddressRules:
-    """Return which hosts agents may reach. Raises: SettingsError."""
+    """Returns the rules for the hosts that agents may reach. Raises: SettingsError."""
     own = ((settings.host, settings.port),)
     try:
         return AddressRules(allow=settings.agent_http_allow, only=settings.agent_http_only, own=own)
@@ -99,8 +99,10 @@ def load_all_builders(settings: Settings) -> None:
 
 
 def load_secrets(settings: Settings) -> Secrets:
-    """Return the secrets of agents: of variables, then of the files of a
-    folder. Raises: SettingsError.
+    """Returns the secrets of agents, from environment variables and from the files of a folder;
+    variables have precedence.
+
+    Raises: SettingsError.
     """
     values = {name: value.get_secret_value() for name, value in settings.agent_secrets.items()}
     if settings.secrets_dir is not None:
@@ -116,7 +118,7 @@ def load_secrets(settings: Settings) -> Secrets:
 
 
 def _read(file: Path) -> str | None:
-    """Return what a secret's file holds without the line end; None for what is no secret's file."""
+    """Returns the content of a secret's file without line ends, None if it is no such file."""
     try:
         if (
             not _NAME.fullmatch(file.name)

@@ -1,9 +1,9 @@
-"""Keys of programs: a person's right to read and propose from elsewhere, with an end, that can
-be taken away.
+"""API keys: a person's right to read and propose from other programs, which expires and can be
+revoked.
 
-A key is `nodius_key_ID_SECRET`. Of the secret, 256 random bits, only a hash is stored, which needs
-no slow function: nobody guesses it. What a key allows is looked up for each use, so a key that is
-revoked at one server is refused at all of them HELD_S later at the latest.
+A key is `nodius_key_ID_SECRET`. Only a hash of the secret is stored; its 256 random bits cannot be
+guessed, so no slow hash function is needed. The rights of a key are looked up at each use, so a key
+revoked at one server is refused by all of them after at most HELD_S.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ from tools.base import Role
 KIND: Final = "api_key"
 BEGINNING: Final = "nodius_"
 KEY_DAYS: Final = 365
+# Channels that read and propose, but do not decide or change anything: the default of a new key.
 PROPOSING: Final[tuple[Channel, ...]] = ("mcp", "openai")
-"""Channels that read and propose, by which nothing is decided or changed: those of a key
-that names none.
-"""
+# Maximum number of valid keys of one person.
 MAX_KEYS: Final = 50
-"""Keys of one person that are neither revoked nor over."""
+# Time for which looked-up keys are cached, and their maximum number.
 HELD_S, MAX_HELD = 3.0, 1_000
+# The time of the last use is stored at most this often.
 USED_MS: Final = 60_000
 DAY_MS: Final = 86_400_000
 _SECRET_CHARS: Final = 43
 
 
 def is_api_key(text: str | None) -> bool:
-    """Say whether a bearer's text is meant as a key."""
+    """Returns whether a bearer token has the form of a key."""
     return text is not None and text.startswith(BEGINNING)
 
 
 class ApiKey(BaseModel):
-    """What a key allows, never the key: to act as `user` with a role in workspaces, by these
-    `channels` (none: by all). Units: times in milliseconds since 1970; `used` is right to a minute.
+    """The rights of a key, without its text: to act as `user` with a role in workspaces, over these
+    `channels` (all, if empty). Units: times in milliseconds since 1970; `used` is exact to a
+    minute.
     """
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     user: str
+    # An unknown stored role counts as viewer.
     role: Annotated[Role, BeforeValidator(lambda role: role if role in ROLE_ORDER else "viewer")]
-    """A stored one that is none reads only."""
     workspaces: tuple[str, ...]
     name: str = ""
     channels: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class ApiKey(BaseModel):
 
     @classmethod
     def of(cls, record: Record) -> ApiKey:
-        """Read a stored key."""
+        """Returns the key in a record."""
         return cls.model_validate({**record.data, "id": record.key})
 
     def is_good(self, now: int) -> bool:
@@ -75,14 +76,14 @@ class ApiKey(BaseModel):
 
 
 class TooManyKeys(LocalizedError):
-    """A person has as many keys as anybody may have."""
+    """The person has the maximum number of keys."""
 
     def __init__(self, *, user: str) -> None:
         super().__init__(user=user, most=MAX_KEYS)
 
 
 class ApiKeys:
-    """Makes, finds and revokes keys; `records` are those of the root workspace."""
+    """Creates, finds and revokes keys. `records` are those of the root workspace."""
 
     def __init__(
         self,
@@ -105,11 +106,10 @@ class ApiKeys:
         channels: Sequence[str] = PROPOSING,
         days: float = 90.0,
     ) -> tuple[ApiKey, str]:
-        """Store a key; return it with its text, which is never shown again. No `channels`:
-        good for all.
+        """Creates a key; returns it with its text, which is not stored. Without `channels` all are
+        allowed.
 
-        Raises: ValueError for names, days or channels that no key may
-        have, TooManyKeys, SourceError.
+        Raises: ValueError for invalid names, days or channels; TooManyKeys, SourceError.
         """
         if (
             not is_name(user)
@@ -121,10 +121,10 @@ class ApiKeys:
                 "a key needs a user and workspaces, each of 1 to 200 printable characters"
             )
         if not 0 < days <= KEY_DAYS:
-            raise ValueError(f"a key is good for {KEY_DAYS} days at most, and for more than none")
+            raise ValueError(f"a key is valid for more than 0 and at most {KEY_DAYS} days")
         if len(name) > 100 or not (name.isprintable() or not name):
             raise ValueError("the name of a key has at most 100 printable characters")
-        if unknown := [one for one in channels if one not in get_args(Channel)]:
+        if unknown := [name for name in channels if name not in get_args(Channel)]:
             raise ValueError(
                 f"there is no channel {unknown[0]!r}; there are {', '.join(get_args(Channel))}"
             )
@@ -150,16 +150,17 @@ class ApiKeys:
         return key, f"{BEGINNING}{key.id}_{secret}"
 
     async def find(self, text: str, channel: Channel) -> ApiKey | None:
-        """Return the key of a text if it is good and may come by this
-        channel. Raises: SourceError.
+        """Returns the key with this text if it is valid and allows the channel, otherwise None.
+
+        Raises: SourceError.
         """
         parts = text.removeprefix(BEGINNING).split("_", 2)
         if not text.startswith(BEGINNING) or len(parts) != 3 or len(parts[2]) != _SECRET_CHARS:
             return None
         key_id = f"{parts[0]}_{parts[1]}"[:100]
         record, _ = await self._held.get(key_id, lambda: self._records.get(KIND, key_id))
-        known = str(record.data.get("hash", "")) if record else ""
-        if not hmac.compare_digest(known, _hash(parts[2])) or record is None:
+        stored_hash = str(record.data.get("hash", "")) if record else ""
+        if not hmac.compare_digest(stored_hash, _hash(parts[2])) or record is None:
             return None
         key = ApiKey.of(record)
         now = self._clock()
@@ -170,42 +171,47 @@ class ApiKeys:
         return key
 
     async def list(self, *, user: str | None = None) -> list[ApiKey]:
-        """Return the keys, newest first; revoked ones too. Raises: SourceError."""
+        """Returns the keys, newest first, including revoked ones. Raises: SourceError."""
         where = {} if user is None else {"user": user}
-        found = await self._records.query(
+        records = await self._records.query(
             KIND, where, order_by="created", descending=True, limit=1_000
         )
-        return [ApiKey.of(record) for record in found]
+        return [ApiKey.of(record) for record in records]
 
     async def revoke(
         self, key_id: str, *, workspaces: Sequence[str] | None = None
     ) -> ApiKey | None:
-        """End a key at once; return it, or None where there is none (in these workspaces).
+        """Revokes a key at once and returns it; None if there is none (in these workspaces).
 
         Raises: SourceError.
         """
 
-        def is_of(key: ApiKey) -> bool:
+        def is_in_workspaces(key: ApiKey) -> bool:
             return workspaces is None or set(key.workspaces) <= set(workspaces)
 
-        def ended(record: Record | None) -> dict[str, Any] | None:
+        def revoked_data(record: Record | None) -> dict[str, Any] | None:
             key = None if record is None else ApiKey.of(record)
-            if record is None or key is None or key.revoked is not None or not is_of(key):
+            if (
+                record is None
+                or key is None
+                or key.revoked is not None
+                or not is_in_workspaces(key)
+            ):
                 return None
             return {**record.data, "revoked": self._clock()}
 
-        found = await change_record(self._records, KIND, key_id, ended)
+        changed = await change_record(self._records, KIND, key_id, revoked_data)
         self._held.drop(key_id)
-        key = None if found is None else ApiKey.of(found)
-        return key if key is not None and is_of(key) else None
+        key = None if changed is None else ApiKey.of(changed)
+        return key if key is not None and is_in_workspaces(key) else None
 
     async def _note_use(self, key_id: str, now: int) -> None:
-        """Store when a key was last used; that it was revoked meanwhile is never overwritten."""
+        """Stores the time of the last use. Never overwrites a revocation."""
         record = await self._records.get(KIND, key_id)
         if record is None or record.data.get("revoked") is not None:
             return
-        noted = Record(kind=KIND, key=key_id, data={**record.data, "used": now})
-        if await put_over(self._records, noted, record.version) is not None:
+        updated = Record(kind=KIND, key=key_id, data={**record.data, "used": now})
+        if await put_over(self._records, updated, record.version) is not None:
             self._held.drop(key_id)
 
 

@@ -1,4 +1,4 @@
-"""Puts the service of automations of a workspace together."""
+"""Constructs the automation service of a workspace."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def automation_service(
     pricing: Callable[[], Pricing] | None = None,
     clock: Callable[[], int] = now_ms,
 ) -> AutomationService:
-    """Return the automations of a workspace. `on_changed` is called when a scheduler has
-    to look again.
+    """Returns the automations of a workspace. Calls `on_changed` when a scheduler must read them
+    again.
     """
     records = services.database.records(services.settings.workspace)
     store = Automations(records, workspace=services.settings.workspace, clock=clock)

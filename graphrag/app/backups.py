@@ -1,6 +1,6 @@
-"""Backups of a database: a copy of the embedded one's file, or of one workspace a folder of JSON.
+"""Backups of a server database: a folder of JSON for one workspace, and the check of any copy.
 
-A folder holds `backup.json` (what it is and how much it holds), `graphs/N.json` (Nodius JSON) and
+A folder contains `backup.json` (its kind and counts), `graphs/N.json` (Nodius JSON) and
 `records.jsonl` (conversations, approvals, audit, unsaved edits). Vectors are computed again.
 """
 
@@ -23,35 +23,37 @@ from graphrag.leases import now_ms
 
 FORMAT = "nodius-backup"
 EVERY_RECORD = 2**31 - 1
+# Number of records in one write.
 TOGETHER = 200
+# Kinds of records that are not backed up.
 _PASSING = frozenset({"lease"})
-Said = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 async def back_up_folder(
-    database: Database, workspace: str, folder: Path, said: Said
+    database: Database, workspace: str, folder: Path, report: Progress
 ) -> dict[str, int]:
-    """Write a workspace into a new folder; return what it holds.
+    """Writes a workspace to a new folder; returns counts by name.
 
-    Graphs are read one after the other: what others change meanwhile may be in the one and not in
-    the other. Raises: FileExistsError, SourceError.
+    Graphs are read one after another, so changes made meanwhile may be in some of them only.
+    Raises: FileExistsError, SourceError.
     """
     part = folder.with_name(folder.name + ".part")
     if await asyncio.to_thread(folder.exists):
         raise FileExistsError(folder)
     source = database.source(workspace)
     records = database.records(workspace)
-    held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
-    # left there by one that was stopped
+    counts = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
+    # Raises if an interrupted backup left the folder.
     await asyncio.to_thread(part.mkdir, mode=0o700, parents=True)
     await asyncio.to_thread((part / "graphs").mkdir)
     graphs = await source.list_graphs()
     for number, graph in enumerate(graphs):
-        said(f"graph {number + 1} of {len(graphs)}: {graph.key}")
+        report(f"graph {number + 1} of {len(graphs)}: {graph.key}")
         document = await export_document(source, graph.key)
-        held["graphs"] += 1
-        held["nodes"] += len(document["nodes"])
-        held["edges"] += len(document["edges"])
+        counts["graphs"] += 1
+        counts["nodes"] += len(document["nodes"])
+        counts["edges"] += len(document["edges"])
         await asyncio.to_thread(
             (part / "graphs" / f"{number}.json").write_bytes, orjson.dumps(document)
         )
@@ -59,24 +61,24 @@ async def back_up_folder(
     for kind in sorted(RECORD_INDEXES.keys() - _PASSING):
         for record in await records.query(kind, limit=EVERY_RECORD):
             lines.append(orjson.dumps({"kind": kind, "key": record.key, "data": record.data}))
-    held["records"] = len(lines)
+    counts["records"] = len(lines)
     await asyncio.to_thread((part / "records.jsonl").write_bytes, b"\n".join(lines))
     facts = {
         "format": FORMAT,
         "formatVersion": 1,
         "workspace": workspace,
         "time": now_ms(),
-        "holds": held,
+        "holds": counts,
     }
     await asyncio.to_thread((part / "backup.json").write_bytes, orjson.dumps(facts))
     await asyncio.to_thread(part.rename, folder)
-    return held
+    return counts
 
 
 async def restore_folder(
-    database: Database, workspace: str, folder: Path, said: Said
+    database: Database, workspace: str, folder: Path, report: Progress
 ) -> dict[str, int]:
-    """Store what a folder holds in a workspace without graphs and records; return what was stored.
+    """Restores a folder to a workspace without graphs and records; returns counts by name.
 
     Raises: FileExistsError (the workspace is not empty), BadDocument, SourceError.
     """
@@ -89,11 +91,11 @@ async def restore_folder(
         )
     if await source.list_graphs() or await records.query("audit", limit=1):
         raise FileExistsError(workspace)
-    held = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
+    counts = {"graphs": 0, "nodes": 0, "edges": 0, "records": 0}
     for path in sorted((folder / "graphs").glob("*.json"), key=lambda path: int(path.stem)):
         document = await asyncio.to_thread(_read, path)
         graph = parse_document(Graph, {**document["graph"], "workspace": workspace}, "graphs")
-        said(f"graph {graph.key}")
+        report(f"graph {graph.key}")
         content = Mutation(
             graph_key=graph.key,
             put_nodes=[parse_document(Node, raw, "nodes") for raw in document["nodes"]],
@@ -105,17 +107,17 @@ async def restore_folder(
             ],
         )
         await source.create_graph(graph, content)
-        held["graphs"] += 1
-        held["nodes"] += len(content.put_nodes)
-        held["edges"] += len(content.put_edges)
+        counts["graphs"] += 1
+        counts["nodes"] += len(content.put_nodes)
+        counts["edges"] += len(content.put_edges)
     async for writes in _records(folder / "records.jsonl"):
         await records.write(writes)
-        held["records"] += len(writes)
-    if held != facts["holds"]:
-        reason = f"it holds {held}, and should hold {facts['holds']}"
+        counts["records"] += len(writes)
+    if counts != facts["holds"]:
+        reason = f"it contains {counts}, expected {facts['holds']}"
         raise BadDocument(collection="backup", key=str(folder), field="holds", reason=reason)
     await check_audit(database, [workspace])
-    return held
+    return counts
 
 
 async def _records(path: Path) -> AsyncIterator[list[RecordWrite]]:
@@ -129,7 +131,7 @@ async def _records(path: Path) -> AsyncIterator[list[RecordWrite]]:
 
 
 async def check_audit(database: Database, workspaces: list[str]) -> None:
-    """Raises: BadDocument where a workspace's audit log is not whole."""
+    """Raises BadDocument if the audit log of a workspace is not intact."""
     for workspace in workspaces:
         verdict = await Audit(database.records(workspace), now_ms).verify()
         if not verdict.is_sound:

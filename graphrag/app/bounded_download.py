@@ -1,6 +1,6 @@
-"""HTTP for addresses of the settings whose answers are small: answers are bounded in size and time.
+"""HTTP client for configured addresses with small answers: size and time of an answer are limited.
 
-Compressed answers are refused: a small one could grow without limit in memory.
+Compressed answers are refused, because a small one could expand without limit in memory.
 """
 
 from __future__ import annotations

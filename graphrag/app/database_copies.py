@@ -1,6 +1,4 @@
-"""Copies a database and restores it: a file as a whole, of a server one workspace
-as JSON documents.
-"""
+"""Copies and restores a database: an embedded one as a file, of a server one workspace as JSON."""
 
 from __future__ import annotations
 
@@ -16,39 +14,39 @@ from graphrag.config import Settings
 
 
 async def back_up_database(
-    settings: Settings, target: Path, said: Callable[[str], None], *, force: bool = False
+    settings: Settings, target: Path, report: Callable[[str], None], *, force: bool = False
 ) -> dict[str, int]:
-    """Copy the embedded database to a file, or a workspace of a server's into a folder; return
-    what it holds.
+    """Copies an embedded database to a file, or a workspace of a server to a folder; returns counts
+    by name.
 
-    `said` is called with the progress, maybe in another thread. Raises: FileExistsError,
+    Calls `report` with the progress, possibly from another thread. Raises: FileExistsError,
     SourceError.
     """
     file = database_file(settings.db)
     if file is None:
         async with open_database(settings.db, settings.workspace) as database:
-            return await back_up_folder(database, settings.workspace, target, said)
+            return await back_up_folder(database, settings.workspace, target, report)
 
     def progress(done: int, pages: int) -> None:
-        said(f"{done * 100 // max(pages, 1)} % of {pages:,} pages")
+        report(f"{done * 100 // max(pages, 1)} % of {pages:,} pages")
 
-    held = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
+    counts = await asyncio.to_thread(sqlite_backup.back_up, file, target, progress, force=force)
     await _check_audit_of(target)
-    return held
+    return counts
 
 
 async def restore_database(
-    settings: Settings, copy: Path, said: Callable[[str], None], *, force: bool = False
+    settings: Settings, copy: Path, report: Callable[[str], None], *, force: bool = False
 ) -> dict[str, int]:
-    """Put a backup in the database's place, or into an empty workspace of a server's; return
-    what it holds.
+    """Replaces an embedded database by a backup, or restores one to an empty workspace of a server;
+    returns counts by name.
 
     Raises: FileExistsError, DatabaseBusy (a server uses it), BadDocument, SourceError.
     """
     file = database_file(settings.db)
     if file is None:
         async with open_database(settings.db, settings.workspace) as database:
-            return await restore_folder(database, settings.workspace, copy, said)
+            return await restore_folder(database, settings.workspace, copy, report)
     await asyncio.to_thread(sqlite_backup.inspect, copy)
     await _check_audit_of(copy)
     return await asyncio.to_thread(sqlite_backup.restore, copy, file, force=force)

@@ -1,4 +1,4 @@
-"""Chooses the database of an address: opens it, sets it up and checks it."""
+"""Chooses the database for an address; opens it, sets it up and checks it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def open_database(url: str, workspace: str) -> Database:
-    """Return the database of an address, not yet opened.
+    """Returns the database for an address, not yet opened.
 
-    `sqlite:PATH` is a file (made when missing); `memory:` holds the NBA sample graph and is
-    gone with the process; `arango+http://…` is a database that `prepare_database` has set up.
+    `sqlite:PATH` is a file, created if missing; `memory:` has the NBA sample graph and ends with
+    the process; `arango+http://…` is a database set up by `prepare_database`.
     Raises: InvalidDatabaseUrl.
     """
     if is_arango(url):
@@ -31,16 +31,14 @@ def open_database(url: str, workspace: str) -> Database:
 
 
 def _arango(address: ArangoAddress, *, prepared: bool = True) -> ArangoDatabase:
-    # Its driver takes longer to load than most commands take on the other databases.
+    # Imported here: loading the driver takes longer than most commands on other databases.
     from datasources.arango import ArangoDatabase
 
     return ArangoDatabase(address, prepared=prepared)
 
 
 def database_file(url: str) -> Path | None:
-    """Return the file of a database address, None for one without a
-    file. Raises: InvalidDatabaseUrl.
-    """
+    """Returns the file of a database address, None if it has none. Raises: InvalidDatabaseUrl."""
     scheme, separator, rest = url.partition(":")
     if not separator:
         raise InvalidDatabaseUrl(url=url, reason="it has no scheme")
@@ -55,11 +53,11 @@ def database_file(url: str) -> Path | None:
 
 
 async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -> list[str]:
-    """Make what a database lacks; return what was done, one line each. Idempotent.
+    """Creates what a database lacks; returns one line for each part created. Idempotent.
 
-    A `dry_run` makes nothing and returns what would be done.
+    With `dry_run` creates nothing and returns the lines for what is missing.
 
-    Raises: InvalidDatabaseUrl and what opening the database raises.
+    Raises: InvalidDatabaseUrl, the errors of opening the database.
     """
     if is_arango(url):
         async with _arango(parse_address(url), prepared=False) as arango:
@@ -73,7 +71,7 @@ async def prepare_database(url: str, workspace: str, *, dry_run: bool = False) -
 
 
 async def check_database(url: str, workspace: str) -> list[Finding]:
-    """Return what a database says of its health, also one that is not set up; makes nothing.
+    """Returns the findings of a database's health check, also before its set-up. Creates nothing.
 
     Raises: InvalidDatabaseUrl.
     """
@@ -83,15 +81,15 @@ async def check_database(url: str, workspace: str) -> list[Finding]:
     file = database_file(url)
     if file is not None and not await asyncio.to_thread(file.exists):
         fix = "run `nodius db init`"
-        return [Finding("database", "error", f"{url} is not there yet", fix)]
+        return [Finding("database", "error", f"{url} does not exist yet", fix)]
     async with open_database(url, workspace) as database:
         return await database.check()
 
 
-async def rehearse_database(url: str, said: Callable[[RehearsalStep], None]) -> dict[str, Any]:
-    """Rehearses all work of the service on the server of an address, in a database of its own.
+async def rehearse_database(url: str, report: Callable[[RehearsalStep], None]) -> dict[str, Any]:
+    """Tests all operations of the service on the server of an address, in a temporary database.
 
-    Returns the report, which names neither server nor user; `said` is called after each step.
+    Returns the report, which names neither server nor user. Calls `report` after each step.
     Raises: InvalidDatabaseUrl, also for a database without a server.
     """
     if not is_arango(url):
@@ -101,11 +99,11 @@ async def rehearse_database(url: str, said: Callable[[RehearsalStep], None]) -> 
     from datasources.arango.rehearsal import rehearse
     from graphrag.app.lease_trial import check_leases
 
-    return await rehearse(address, said, {"leases": check_leases})
+    return await rehearse(address, report, {"leases": check_leases})
 
 
 def database_user_script(url: str, user: str) -> str | None:
-    """Return a script that makes a user with the least rights; None for a database without users.
+    """Returns a script that creates a user with minimal rights, None for a database without users.
 
     Raises: InvalidDatabaseUrl.
     """

@@ -1,15 +1,14 @@
-"""Deletes graphs so that they can be restored for 30 days, and removes them for good after that.
+"""Deletes graphs so that they can be restored for 30 days, and then removes them permanently.
 
-Decision: a deleted graph is no graph any more. It is packed into a record and its documents are
-removed, so that no reader, search or other program has to know of deletion, on any store, and its
-key is free again.
-What hangs on it: editors are sent away, proposals that wait are closed as failed, automations pause
-themselves ("graph_gone") and stay paused after a restore; conversations, history and the audit log
-stay. Vectors are computed again. After KEPT_MS the copy, conversations, proposals and history go;
-only the audit log, a chain, keeps its entries.
+Decision: a deleted graph does not exist as a graph. It is packed into a record and its documents
+are removed. So on every store, readers, searches and other programs need not know about deletion,
+and its key is free again. What depends on it: editors are disconnected, pending proposals are
+closed as failed, automations pause themselves ("graph_gone") and stay paused after a restore;
+conversations, history and the audit log stay. Vectors are computed again. After KEPT_MS the copy,
+conversations, proposals and history are removed; only the audit log, a chain, keeps its entries.
 
-A process may end between the two steps: the graph carries the name of its copy then, and `purge`
-ends what was begun. Where people went on with the graph meanwhile, it stays, and the copy goes.
+A process may end between the two steps of a deletion. The graph then names its copy, and `purge`
+completes the deletion. If people changed the graph meanwhile, it stays and the copy is removed.
 """
 
 from __future__ import annotations
@@ -40,10 +39,12 @@ from graphrag.workers import free
 
 KIND, CONTENT = "deleted_graph", "deleted_content"
 KEPT_MS = 30 * 86_400_000
+# Maximum number of copies in a workspace; beyond it the oldest are removed early.
 KEPT = 500
-"""So many copies a workspace keeps at most; beyond, the oldest go before their time."""
 
+# The metadata field of a graph with the id of its copy.
 _MARK = "deletedAs"
+# Kinds of records that are removed with a graph.
 _OF_GRAPH = (
     *(
         "history",
@@ -61,7 +62,9 @@ _TOGETHER = 200
 
 
 class DeletedGraph(AnswerBody):
-    """Units: times in milliseconds since 1970; it is gone for good at `ends`."""
+    """A deleted graph that can be restored until `ends`. Units: times in milliseconds since
+    1970.
+    """
 
     id: str = Field(exclude=True)
     graph_key: str
@@ -83,33 +86,35 @@ class DeletedGraph(AnswerBody):
 
 
 async def delete_graph(approvals: Approvals, graph_key: str, by: Person) -> DeletedGraph:
-    """Delete a graph as it is now, with what its editors have not saved; return what is kept of it.
+    """Deletes the present graph, including unsaved edits; returns a description of its copy.
 
     Raises: GraphNotFound, SourceBusy (another server has edits of it), RevisionConflict,
     SourceError.
     """
     source = approvals.source
 
-    async def keep() -> DeletedGraph:
+    async def store_copy() -> DeletedGraph:
         state = await read_stored(source, graph_key)
         if await approvals.records.query("journal", {"graphKey": graph_key}, limit=1):
             raise SourceBusy(
                 source="live editing", reason="some edits of the graph are not saved yet"
             )
-        return await _keep(approvals, state, by)
+        return await _store_copy(approvals, state, by)
 
-    kept = await until_stored(keep)
-    with suppress(GraphNotFound):  # `purge` may have ended it
+    copy = await until_stored(store_copy)
+    with suppress(GraphNotFound):  # `purge` may have completed the deletion
         await source.delete_graph(graph_key)
     await approvals.close_for_gone_graph(graph_key)
-    return kept
+    return copy
 
 
-async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGraph:
-    """Store the copy of a graph and mark the graph with it, if nobody changed it meanwhile."""
+async def _store_copy(approvals: Approvals, state: LiveState, by: Person) -> DeletedGraph:
+    """Stores the copy of a graph and marks the graph with its id, unless the graph was changed
+    meanwhile.
+    """
     graph = state.graph
     now = now_ms()
-    kept = DeletedGraph(
+    copy = DeletedGraph(
         id=f"{now:014}-{secrets.token_hex(8)}",
         graph_key=graph.key,
         name=graph.name,
@@ -122,22 +127,22 @@ async def _keep(approvals: Approvals, state: LiveState, by: Person) -> DeletedGr
         "content": await asyncio.to_thread(_packed, state),
         "imported": kept_file(await approvals.records.get(IMPORTS, graph.key), graph),
     }
-    data = kept.model_dump(by_alias=True, exclude={"ends"})
+    data = copy.model_dump(by_alias=True, exclude={"ends"})
     records = [
-        RecordWrite(kind=KIND, key=kept.id, data=data, expected_version=None),
-        RecordWrite(kind=CONTENT, key=kept.id, data=content, expected_version=None),
+        RecordWrite(kind=KIND, key=copy.id, data=data, expected_version=None),
+        RecordWrite(kind=CONTENT, key=copy.id, data=content, expected_version=None),
     ]
-    marked = graph.replace(metadata={**(graph.metadata or {}), _MARK: kept.id})
+    marked = graph.replace(metadata={**(graph.metadata or {}), _MARK: copy.id})
     mutation = Mutation(graph_key=graph.key, graph=marked)
 
-    said = {"event": "graph_deleted", "graphKey": graph.key, "name": graph.name}
+    event = {"event": "graph_deleted", "graphKey": graph.key, "name": graph.name}
     apply = partial(approvals.source.apply, mutation, expected_revision=graph.revision)
-    await approvals.audited(by, said, lambda entry: apply(records=[*records, *entry]))
-    return kept
+    await approvals.audited(by, event, lambda entry: apply(records=[*records, *entry]))
+    return copy
 
 
 def _packed(state: LiveState) -> str:
-    """Return a graph as compressed text: one document a line."""
+    """Returns a graph as compressed text, one document a line."""
     packer = zlib.compressobj()
     parts = list[bytes]()
     for document in (state.graph, *state.nodes.values(), *state.edges.values()):
@@ -155,128 +160,133 @@ def _unpacked(content: str, nodes: int) -> tuple[Graph, list[Node], list[Edge]]:
 
 
 async def deleted_graphs(approvals: Approvals, graph_key: str | None = None) -> list[DeletedGraph]:
-    """Return what can be restored, the latest first. Raises: SourceError."""
-    found = await approvals.records.query(
+    """Returns the graphs that can be restored, the latest first. Raises: SourceError."""
+    records = await approvals.records.query(
         KIND, given(graphKey=graph_key), order_by="deletedTime", descending=True, limit=2 * KEPT
     )
-    return [one for one in map(DeletedGraph.of, found) if one.ends > now_ms()]
+    return [deleted for deleted in map(DeletedGraph.of, records) if deleted.ends > now_ms()]
 
 
 async def restore_graph(approvals: Approvals, graph_key: str, by: Person) -> Graph:
-    """Store the graph that was deleted last under a key as it was then, and return it.
+    """Restores the graph that was deleted last under a key, and returns it.
 
-    Where the key is another graph's by now, it gets a new one. Raises: GraphNotFound,
-    RecordConflict (somebody else restores it), SourceError.
+    It gets a new key if another graph has the key now. Raises: GraphNotFound, RecordConflict (it is
+    being restored by others), SourceError.
     """
-    kept = next(iter(await deleted_graphs(approvals, graph_key)), None)
-    content = None if kept is None else await approvals.records.get(CONTENT, kept.id)
-    if kept is None or content is None:
+    copy = next(iter(await deleted_graphs(approvals, graph_key)), None)
+    content = None if copy is None else await approvals.records.get(CONTENT, copy.id)
+    if copy is None or content is None:
         raise GraphNotFound(graph_key=graph_key)
     graph, nodes, edges = await asyncio.to_thread(
-        _unpacked, str(content.data["content"]), kept.nodes
+        _unpacked, str(content.data["content"]), copy.nodes
     )
-    more = dict[str, str]()
+    facts = dict[str, str]()
     file = content.data.get("imported") or kept_file(
         await approvals.records.get(IMPORTS, graph.key), graph
     )
     try:
         while True:
-            records = _removal(kept, content)
+            records = _removal(copy, content)
             if file:
                 records.append(
                     keeping_file(file, graph, await approvals.records.get(IMPORTS, graph.key))
                 )
             try:
                 return await store_graph(
-                    approvals, graph, nodes, edges, by, "graph_restored", records=records, **more
+                    approvals, graph, nodes, edges, by, "graph_restored", records=records, **facts
                 )
             except GraphExists:
-                more = {"of": graph_key}
+                facts = {"of": graph_key}
                 graph = graph.replace(key=new_graph_key(graph.name))
                 nodes, edges = await asyncio.to_thread(of_graph, graph.key, nodes, edges)
     finally:
         free([*nodes, *edges])
 
 
-def _removal(kept: DeletedGraph, content: Record | None) -> list[RecordWrite]:
-    gone = [RecordWrite(kind=KIND, key=kept.id, data=None, expected_version=kept.version)]
+def _removal(copy: DeletedGraph, content: Record | None) -> list[RecordWrite]:
+    removals = [RecordWrite(kind=KIND, key=copy.id, data=None, expected_version=copy.version)]
     if content is not None:
-        gone.append(
-            RecordWrite(kind=CONTENT, key=kept.id, data=None, expected_version=content.version)
+        removals.append(
+            RecordWrite(kind=CONTENT, key=copy.id, data=None, expected_version=content.version)
         )
-    return gone
+    return removals
 
 
 async def purge(approvals: Approvals) -> list[str]:
-    """End deletions that were interrupted; remove for good what is past its time, and
-    return those keys.
+    """Completes interrupted deletions, and permanently removes expired copies; returns the keys of
+    these.
 
     Raises: SourceError.
     """
     records = approvals.records
     source = approvals.source
     now = now_ms()
-    found = await records.query(KIND, order_by="deletedTime", descending=True, limit=2 * KEPT)
-    kept = [DeletedGraph.of(record) for record in found]
-    graphs = {graph.key: graph for graph in await source.list_graphs()} if kept else {}
-    for one in kept:
-        graph = graphs.get(one.graph_key)
-        if graph is not None and (graph.metadata or {}).get(_MARK) == one.id:
-            content = await records.get(CONTENT, one.id)
-            if content is None or await _is_changed(approvals, one, content):
+    copy_records = await records.query(
+        KIND, order_by="deletedTime", descending=True, limit=2 * KEPT
+    )
+    copies = [DeletedGraph.of(record) for record in copy_records]
+    graphs = {graph.key: graph for graph in await source.list_graphs()} if copies else {}
+    for copy in copies:
+        graph = graphs.get(copy.graph_key)
+        if graph is not None and (graph.metadata or {}).get(_MARK) == copy.id:
+            content = await records.get(CONTENT, copy.id)
+            if content is None or await _is_changed(approvals, copy, content):
                 with suppress(RecordConflict):
-                    await records.write(_removal(one, content))
+                    await records.write(_removal(copy, content))
                 continue
             with suppress(GraphNotFound):
-                await source.delete_graph(one.graph_key)
-            await approvals.close_for_gone_graph(one.graph_key)
-            graphs.pop(one.graph_key)
-    over = [one for number, one in enumerate(kept) if one.ends <= now or number >= KEPT]
-    left = {one.graph_key for one in kept} - {one.graph_key for one in over} | graphs.keys()
-    for one in over:
-        with suppress(RecordConflict):  # somebody restored it, or another server was faster
-            if one.graph_key not in left:
-                await _remove_rest(approvals, one.graph_key)
-            await records.write(_removal(one, await records.get(CONTENT, one.id)))
-    return [one.graph_key for one in over]
+                await source.delete_graph(copy.graph_key)
+            await approvals.close_for_gone_graph(copy.graph_key)
+            graphs.pop(copy.graph_key)
+    expired = [copy for number, copy in enumerate(copies) if copy.ends <= now or number >= KEPT]
+    remaining = {copy.graph_key for copy in copies} - {
+        copy.graph_key for copy in expired
+    } | graphs.keys()
+    for copy in expired:
+        with suppress(RecordConflict):  # it was restored, or another server removed it
+            if copy.graph_key not in remaining:
+                await _remove_rest(approvals, copy.graph_key)
+            await records.write(_removal(copy, await records.get(CONTENT, copy.id)))
+    return [copy.graph_key for copy in expired]
 
 
-async def _is_changed(approvals: Approvals, kept: DeletedGraph, content: Record) -> bool:
-    """Say whether a graph is another than its copy: somebody changed it since its
-    deletion was begun.
+async def _is_changed(approvals: Approvals, copy: DeletedGraph, content: Record) -> bool:
+    """Returns whether a graph differs from its copy, because it was changed after its deletion
+    began.
     """
-    state = await read_stored(approvals.source, kept.graph_key)
+    state = await read_stored(approvals.source, copy.graph_key)
 
     def compare() -> bool:
-        graph, *parts = _unpacked(str(content.data["content"]), kept.nodes)
-        said = [(one.name, one.description, one.sheets_list) for one in (graph, state.graph)]
-        now = ({**state.nodes}, {**state.edges})
-        return said[0] != said[1] or any(
-            {one.key: one for one in then} != held for then, held in zip(parts, now, strict=True)
+        graph, *parts = _unpacked(str(content.data["content"]), copy.nodes)
+        fields = [(g.name, g.description, g.sheets_list) for g in (graph, state.graph)]
+        present = ({**state.nodes}, {**state.edges})
+        return fields[0] != fields[1] or any(
+            {document.key: document for document in copied} != documents
+            for copied, documents in zip(parts, present, strict=True)
         )
 
     return await asyncio.to_thread(compare)
 
 
 async def _remove_rest(approvals: Approvals, graph_key: str) -> None:
-    """Remove the records about a graph, but for the audit log and the conversations of agents.
+    """Removes the records about a graph, except the audit log and the conversations of agents.
 
-    They are read before the graph is seen to be gone: of one that is made again meanwhile
-    nothing is removed.
+    The records are read before the graph is seen to be missing, so none of a graph created again
+    meanwhile is removed.
     Raises: RecordConflict, SourceError.
     """
     records = approvals.records
     imported = await records.get(IMPORTS, graph_key)
-    gone = [] if imported is None else [imported]
+    related = [] if imported is None else [imported]
     for kind in _OF_GRAPH:
-        gone += await records.query(kind, {"graphKey": graph_key}, limit=1_000_000)
+        related += await records.query(kind, {"graphKey": graph_key}, limit=1_000_000)
     with suppress(GraphNotFound):
         await approvals.source.get_graph(graph_key)
         return
     writes = [
-        RecordWrite(kind=one.kind, key=one.key, data=None, expected_version=one.version)
-        for one in gone
-        if not one.data.get("agentId")
+        RecordWrite(kind=record.kind, key=record.key, data=None, expected_version=record.version)
+        for record in related
+        if not record.data.get("agentId")
     ]
     for i in range(0, len(writes), _TOGETHER):
         await records.write(writes[i : i + _TOGETHER])

@@ -1,4 +1,4 @@
-"""Examines an installation: what works, what is missing, and how to get it."""
+"""Checks an installation: reports what works, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from graphrag.llm.tokens import tokenizer_name
 
 PATIENCE_S = 5.0
 ASK_PATIENCE_S = 120.0
+# After this time an automation is late, and a server counts as stopped.
 LATE_MS = 180_000
-"""An automation is late, and a server gone, after so long."""
+# Maximum number of graphs whose vectors are counted by model.
 MAX_GRAPHS = 500
-"""Graphs of which the models of vectors are counted."""
 
 _MODEL = "models"
 _AGENTS = "agents"
@@ -52,10 +52,10 @@ _FILL = "nodius demo, or nodius import FILE"
 async def examine(
     settings: Settings, *, patience_s: float = PATIENCE_S, ask: bool = False
 ) -> list[Finding]:
-    """Return one finding for each part; nothing is raised for what can be reported.
+    """Returns the findings of all parts. Problems are findings, not errors.
 
-    A service is given `patience_s` seconds to answer. With `ask` the model is asked a short
-    question, and how long a text took to embed is said.
+    Services have `patience_s` seconds to answer. With `ask` the model is asked a short question,
+    and the time to embed a text is reported.
     """
     return [
         Finding("python", "ok", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"),
@@ -71,10 +71,10 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
     try:
         file = database_file(settings.db)
         if file is not None and not await asyncio.to_thread(file.exists):
-            detail = f"{settings.db} is not there yet"
+            detail = f"{settings.db} does not exist yet"
             return [Finding("database", "warning", detail, _FILL)]
         async with open_database(settings.db, settings.workspace) as database:
-            found = await database.check()
+            findings = await database.check()
             source = database.source(settings.workspace)
             graphs = await source.list_graphs()
             stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
@@ -88,17 +88,17 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
         detail = f"{settings.workspace!r} holds {many}"
-        return [*found, Finding("workspace", "ok", detail), *vectors, *ticks, *agents]
+        return [*findings, Finding("workspace", "ok", detail), *vectors, *ticks, *agents]
     detail = f"{settings.workspace!r} holds no graph yet"
-    return [*found, Finding("workspace", "warning", detail, _FILL), *agents]
+    return [*findings, Finding("workspace", "warning", detail, _FILL), *agents]
 
 
 async def _agents(settings: Settings, database: Database) -> list[Finding]:
-    """Say which agents should run and do not, whether secrets are readable, and what
-    may be reached.
+    """Reports agents that should run and do not, problems with secrets, and the reachable
+    addresses.
     """
     records = database.records(settings.workspace)
-    known = await Agents(records, settings.workspace).list()
+    agents = await Agents(records, settings.workspace).list()
     allowed = ", ".join(("public addresses", *settings.agent_http_allow))
     if settings.agent_http_only:
         allowed = ", ".join(settings.agent_http_only)
@@ -108,11 +108,11 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
         rules_of(settings)
     except SettingsError as exc:
         return [Finding(_AGENTS, "error", str(exc), "correct the setting")]
-    if not known:
+    if not agents:
         return []
-    wanted = [each for each in known if each.desired == "running"]
-    down = [each.agent_id for each in wanted if not runs(each)]
-    detail = f"{len(known)} agents, {len(wanted)} should run; they reach {allowed}"
+    wanted = [agent for agent in agents if agent.desired == "running"]
+    down = [agent.agent_id for agent in wanted if not runs(agent)]
+    detail = f"{len(agents)} agents, {len(wanted)} should run; they reach {allowed}"
     if down:
         detail += f"; these do not run: {', '.join(down[:5])}"
         fix = "`nodius agents health` says why"
@@ -121,35 +121,35 @@ async def _agents(settings: Settings, database: Database) -> list[Finding]:
 
 
 async def _automations(settings: Settings, database: Database) -> list[Finding]:
-    """Say whether somebody ticks for automations, how many are late, and which zones are known."""
+    """Reports whether a server runs automations, how many are late, and the version of the time
+    zones.
+    """
     records = database.records(settings.workspace)
     now = now_ms()
-    known = await Automations(records, workspace=settings.workspace).list()
-    if not known:
+    automations = await Automations(records, workspace=settings.workspace).list()
+    if not automations:
         return []
-    late = sum(1 for each in known if each.enabled and (each.next_time or now) < now - LATE_MS)
+    late = sum(1 for a in automations if a.enabled and (a.next_time or now) < now - LATE_MS)
     zones = f"time zones of {version('tzdata')}, beside the system's"
-    detail = f"{len(known)} automations, {late} late; {zones}"
+    detail = f"{len(automations)} automations, {late} late; {zones}"
     ticked = await last_tick(database.records(ROOT_WORKSPACE))
     if ticked is None or now - ticked > LATE_MS:
         fix = "run `nodius serve`, or `nodius automations run-due` from a timer"
         ago = "" if ticked is None else f" since {(now - ticked) // 1000} s"
-        return [
-            Finding("automations", "warning", f"{detail}; no server looks after them{ago}", fix)
-        ]
+        return [Finding("automations", "warning", f"{detail}; no server runs them{ago}", fix)]
     return [Finding("automations", "ok", detail)]
 
 
 async def _vectors(
     settings: Settings, database: Database, stats: Sequence[GraphStats]
 ) -> list[Finding]:
-    """Say of which models the stored vectors are, and whether searches ask that model."""
+    """Reports the models of the stored vectors, and whether searches use the same model."""
     nodes: Counter[str] = Counter()
     for graph in stats:
         nodes.update(graph.vectors)
     try:
         chosen = make_embedder(settings)
-    except EmbeddingError:  # said by the next finding
+    except EmbeddingError:  # reported by the next finding
         return []
     if chosen is None or not nodes:
         return []
@@ -159,7 +159,7 @@ async def _vectors(
     await embedder.resolve()
     named = ((model or "no named model", count) for model, count in nodes.most_common())
     detail = ", ".join(f"{count:,} nodes of {model}" for model, count in named)
-    left = sum(is_of_another_model(graph, embedder.model) for graph in stats)
+    of_other_model = sum(is_of_another_model(graph, embedder.model) for graph in stats)
     if not embedder.is_usable:
         detail += f"; the settings choose {chosen.model}, so words alone are searched"
     elif embedder.model != chosen.model:
@@ -167,9 +167,9 @@ async def _vectors(
             f"; the settings choose {chosen.model}, "
             f"but searches and new vectors stay of {embedder.model}"
         )
-    elif left:
+    elif of_other_model:
         detail += (
-            f"; in {left} of {len(stats)} graphs none is of {embedder.model}: "
+            f"; in {of_other_model} of {len(stats)} graphs none is of {embedder.model}: "
             "words alone are searched there"
         )
     elif embedder.model in ENGLISH_MODELS and (
@@ -193,7 +193,10 @@ async def _vectors(
 
 
 async def _of_other_languages(database: Database, workspace: str) -> list[str]:
-    """Return the names of graphs whose language, or name and description, are not English."""
+    """Returns the names of graphs with another language than English.
+
+    The language is the graph's own or, if it has none, that of its name and description.
+    """
     graphs = await database.source(workspace).list_graphs()
     return [
         g.name for g in graphs if g.language or not is_english(f"{g.name} {g.description or ''}")
@@ -236,7 +239,9 @@ def _tokenizer() -> Finding:
 
 
 async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding:
-    """Say which model answers and where; a local server is asked what it serves, any with `ask`."""
+    """Reports which model answers. Asks a local server for its models and, with `ask`, any for an
+    answer.
+    """
     try:
         choice = choose(settings)
         provider = make_provider(choice, offline=rules_provider)
@@ -259,8 +264,8 @@ async def _model(settings: Settings, patience_s: float, *, ask: bool) -> Finding
                     served = ", ".join(facts.models[:5])
                     detail = f"{where}: it serves no such model, but {served}"
                     return Finding(_MODEL, "error", detail, "set NODIUS_MODEL")
-            said = f"; it answers {await _answer(provider)}" if ask else ""
-        return Finding(_MODEL, "ok", f"{where}, {window}{said}")
+            answer_part = f"; it answers {await _answer(provider)}" if ask else ""
+        return Finding(_MODEL, "ok", f"{where}, {window}{answer_part}")
     except TimeoutError:
         detail = f"{where}: no answer in time"
     except ModelError as exc:

@@ -1,7 +1,7 @@
-"""Removes what undoes old changes: history has a term in days, and a size for each workspace.
+"""Removes the data that undoes old changes. It is limited in days, and in size for each workspace.
 
-What was changed, by whom and why stays, with the audit log. A change whose part was removed cannot
-be undone, and the graph of an earlier time is not known.
+Changes themselves, their authors and reasons stay, with the audit log. A change whose undo data was
+removed cannot be undone, and earlier states of the graph cannot be shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AT_ONCE = 50  # parts deleted in one round
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """Approvals whose parts were `moved` out of their record, and parts that were `removed`."""
+    """Number of approvals whose parts were `moved` out of their record, and of `removed` parts."""
 
     moved: int = 0
     removed: int = 0
@@ -36,11 +36,10 @@ class Compacted:
 async def compact_history(
     records: RecordStore, *, now: int, days: int, max_mb: int, move: bool = False
 ) -> Compacted:
-    """Removes what is older than `days`, then the oldest parts beyond `max_mb`.
+    """Removes parts older than `days`, then the oldest parts beyond `max_mb`.
 
-    With `move`, approvals of older programs, which hold their parts inside, are stored as
-    new ones are.
-    Units: `now` in milliseconds since 1970, `max_mb` in megabytes of the compressed parts.
+    With `move`, approvals of older versions, which contain their parts, are stored in the present
+    form. Units: `now` in milliseconds since 1970, `max_mb` in megabytes of the compressed parts.
     Raises: SourceError.
     """
     moved = 0
@@ -64,7 +63,7 @@ def _settled_at(record: Record) -> int:
 
 
 async def _moved(records: RecordStore, record: Record) -> bool:
-    """Stores the parts of an approval apart that has them inside; False where it has none."""
+    """Moves the parts of an approval out of its record; returns False if it has none inside."""
     result: dict[str, Any] = record.data.get("result") or {}
     if "mutation" not in result or record.data.get("apart"):
         return False
@@ -72,14 +71,14 @@ async def _moved(records: RecordStore, record: Record) -> bool:
         approval, parts = await asyncio.to_thread(stored_parts.apart, approval)
         try:
             await records.write([stored_parts.head_write(approval), *parts])
-        except RecordConflict:  # somebody undoes or discusses it now
+        except RecordConflict:  # the approval was changed meanwhile
             return False
         return True
     return False
 
 
 async def _remove(records: RecordStore, kind: stored_parts.Apart, oldest: int) -> int:
-    """Deletes the parts that were stored at a time or before it; returns how many."""
+    """Deletes the parts stored at `oldest` or before; returns their number."""
     removed = 0
     while page := await records.query(kind, order_by="time", at_most=oldest, limit=_AT_ONCE):
         deleted = sum([await delete_record(records, record) for record in page])
@@ -92,21 +91,20 @@ async def _remove(records: RecordStore, kind: stored_parts.Apart, oldest: int) -
 async def compact_database(
     settings: Settings, *, days: int | None = None, max_mb: int | None = None
 ) -> dict[str, dict[str, int]]:
-    """Removes what undoes changes beyond its term, of every workspace; returns what was
-    done in each.
+    """Applies the limits to every workspace; returns the counts for each.
 
-    A file keeps its size, and uses the room again. Raises: InvalidDatabaseUrl and what opening
-    the database raises.
+    A file keeps its size, but the space is used again. Raises: InvalidDatabaseUrl, the errors of
+    opening the database.
     """
-    done: dict[str, dict[str, int]] = {}
+    results: dict[str, dict[str, int]] = {}
     async with open_database(settings.db, settings.workspace) as database:
         for name in await database.workspaces(KIND):
-            found = await compact_history(
+            compacted = await compact_history(
                 database.records(name),
                 now=now_ms(),
                 days=days or settings.undo_days,
                 max_mb=max_mb or settings.undo_mb,
                 move=True,
             )
-            done[name] = asdict(found)
-    return done
+            results[name] = asdict(compacted)
+    return results

@@ -1,4 +1,4 @@
-"""Rehearses what several servers agree by: leases in a database that two of them have opened."""
+"""Tests the leases by which several servers coordinate, in a database opened by two connections."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ class LeaseRefused(Exception):
 
 
 class LeasesFailed(Exception):
-    """A lease was let through where it should not have been, or the other way round."""
+    """A lease was given where it should have been refused, or the reverse."""
 
     def __init__(self, *, reason: str = "another connection holds the lease") -> None:
         super().__init__(reason)
 
 
 async def check_leases(first: Database, second: Database) -> str:
-    """Takes a lease on each of two connections, one after the other; returns what was seen.
+    """Takes a lease on each of two connections in turn; returns a summary.
 
     Raises: LeasesFailed, SourceError.
     """
-    one = _lease(first)
-    other = _lease(second)
-    await one.hold()
+    first_lease = _lease(first)
+    second_lease = _lease(second)
+    await first_lease.hold()
     try:
-        await other.hold()
+        await second_lease.hold()
     except LeaseRefused:
         pass
     else:
         raise LeasesFailed(reason="two connections hold one lease")
-    await one.hold()
-    await one.give_back()
+    await first_lease.hold()
+    await first_lease.give_back()
     try:
-        await other.hold()
+        await second_lease.hold()
     except LeaseRefused as exc:
         raise LeasesFailed(reason="a lease that was given back is refused to the next") from exc
-    await other.give_back()
+    await second_lease.give_back()
     return "held by one connection at a time, renewed, given back, taken by the other"
 
 

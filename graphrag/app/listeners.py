@@ -1,6 +1,6 @@
-"""Functions that the services call when something happens; a server counts and reports with them.
+"""Functions that the services call at events, used by a server for metrics and notifications.
 
-They are given when the services are made. None of them may raise or wait.
+They are passed when the services are constructed. They may not raise or block.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ProcessListeners:
 class WorkspaceListeners:
     """Listeners of the services of one workspace.
 
-    `retrieved` is given the seconds of a retrieval, `proposed` the proposals that a person must
-    decide, `decided` every decision and undo, `delivery_tried` the status after each attempt.
+    `retrieved` gets the seconds of a retrieval, `proposed` the proposals that a person must decide,
+    `decided` every decision and undo, `delivery_tried` the status after each attempt.
     """
 
     retrieved: Callable[[float], None] | None = None

@@ -1,5 +1,5 @@
-"""Tries a model with a key that is not set: one short request, and the line to
-set. Stores nothing.
+"""Tries a model with a key that is not configured: sends one short request and returns the settings
+to use. Stores nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ MAX_SHOWN = 200
 
 
 class TrialResult(AnswerBody):
-    """`detail`: the model's answer, or what is wrong; `line`: what to set, with the
-    key left out.
+    """`detail` is the model's answer or the error; `line` are the settings to use, without
+    the key.
     """
 
     ok: bool
@@ -51,7 +51,7 @@ class TrialResult(AnswerBody):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCandidate:
-    """What is to be tried. An address that somebody gives is never sent a key of the settings."""
+    """A model to try. The configured keys are never sent to a given address."""
 
     provider: str
     model: str | None = None
@@ -62,7 +62,7 @@ class ModelCandidate:
 async def try_model(
     settings: Settings, candidate: ModelCandidate, rules: AddressRules, language: Language
 ) -> TrialResult:
-    """Ask a model one question. An address that is given must be one that the rules allow."""
+    """Asks a model one question. The rules must allow a given address."""
     began: float | None = None
     try:
         choice = _choice(settings, candidate)
@@ -82,8 +82,12 @@ async def try_model(
         detail = text("settings_no_address", language)
         ok = False
     except (SettingsError, ModelError) as exc:
-        known = describe(exc, language)
-        detail = " ".join(filter(None, (known.message, known.details))) if known else str(exc)
+        description = describe(exc, language)
+        detail = (
+            " ".join(filter(None, (description.message, description.details)))
+            if description
+            else str(exc)
+        )
         ok = False
     latency_ms = None if began is None else round((time.perf_counter() - began) * 1e3)
     secret = candidate.key.get_secret_value() if candidate.key else None
@@ -92,15 +96,15 @@ async def try_model(
 
 
 def _choice(settings: Settings, candidate: ModelCandidate) -> ProviderChoice:
-    """Return what is asked. Raises: SettingsError."""
+    """Returns the provider and model to ask. Raises: SettingsError."""
     if candidate.base_url or candidate.key:
-        given: dict[str, Any] = {
+        overrides: dict[str, Any] = {
             "llm_base_url": candidate.base_url,
             "llm_api_key": candidate.key,
             "provider_keys": {},
         }
-        given |= {"provider": candidate.provider, "model": None, "llm_api": "chat"}
-        settings = settings.model_copy(update=given)
+        overrides |= {"provider": candidate.provider, "model": None, "llm_api": "chat"}
+        settings = settings.model_copy(update=overrides)
     timeouts = AnswerTimeouts(silence_s=PATIENCE_S, total_s=PATIENCE_S)
     choice = choose(settings, candidate.provider, candidate.model)
     return replace(choice, timeouts=timeouts, retry=RetryPolicy(attempts=1))
@@ -109,15 +113,17 @@ def _choice(settings: Settings, candidate: ModelCandidate) -> ProviderChoice:
 async def _answer(choice: ProviderChoice) -> str:
     provider = make_provider(choice, offline=rules_provider)
     try:
-        asked = [UserMessage(content=QUESTION)]
-        answer = await complete(provider, asked, options=ModelOptions(max_tokens=ANSWER_TOKENS))
+        messages = [UserMessage(content=QUESTION)]
+        answer = await complete(provider, messages, options=ModelOptions(max_tokens=ANSWER_TOKENS))
     finally:
         await provider.aclose()
     return " ".join(answer.text.split())[:MAX_SHOWN]
 
 
 def line_of(candidate: ModelCandidate) -> str:
-    """Return the variables that set what was tried; the key has to be filled in."""
+    """Returns the environment variables that configure the candidate, with a placeholder for the
+    key.
+    """
     entry = ENTRIES.get(candidate.provider)
     parts = {"NODIUS_PROVIDER": candidate.provider}
     parts |= {"NODIUS_MODEL": candidate.model} if candidate.model else {}

@@ -1,6 +1,4 @@
-"""The models that answer: the settings' own, and those that agents of documents name
-in its place.
-"""
+"""The models that answer: the configured one, and others that documents of agents name."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The provider that answers, for all workspaces of a process, and its prices.
+    """The configured provider, shared by all workspaces of a process, with its prices.
 
-    `others` has those that agents name in its place; None: it answers for them too.
+    `others` are the models that agents name; if None, the configured one answers for them, too.
     """
 
     provider: LLMProvider
@@ -32,8 +30,10 @@ class Model:
     others: OtherModels | None = None
 
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
-        """Return the provider of a name, asked for a model; None: as
-        here. Raises: SettingsError.
+        """Returns the provider and prices for names given by an agent, None for the configured
+        ones.
+
+        Raises: SettingsError.
         """
         if self.others is None or not (provider or model):
             return self.provider, self.pricing
@@ -41,7 +41,7 @@ class Model:
 
 
 def rules_provider() -> LLMProvider:
-    """Return the provider that answers without a model, whatever the settings name."""
+    """Returns the provider that answers by rules without a model, independent of the settings."""
     return RulesProvider()
 
 
@@ -50,41 +50,41 @@ CHAT_PRICE = "llm_price_input and llm_price_output"
 
 
 class OtherModels:
-    """The models that agents name, each made when it is asked for; of very many the last
-    used are kept.
+    """The models that agents name, created on demand; the MAX_OTHERS most recently used are cached.
 
-    One that is not kept any more ends with the turns that use it, its connections with it.
+    A provider that is no longer cached is closed with its connections when the last turn using it
+    ends.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._made: OrderedDict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = (
+        self._providers: OrderedDict[tuple[str | None, str | None], tuple[LLMProvider, Pricing]] = (
             OrderedDict()
         )
 
     def of(self, provider: str | None, model: str | None) -> tuple[LLMProvider, Pricing]:
-        """Return a provider asked for a model, with its prices. Raises: SettingsError."""
-        if (provider, model) not in self._made:
+        """Returns a provider for a model, with its prices. Raises: SettingsError."""
+        if (provider, model) not in self._providers:
             choice = choose(self._settings, provider, model)
             check_price(self._settings, choice.pricing)
-            self._made[provider, model] = (
+            self._providers[provider, model] = (
                 make_provider(choice, offline=RulesProvider),
                 choice.pricing,
             )
-            if len(self._made) > MAX_OTHERS:
-                self._made.popitem(last=False)
-        self._made.move_to_end((provider, model))
-        return self._made[provider, model]
+            if len(self._providers) > MAX_OTHERS:
+                self._providers.popitem(last=False)
+        self._providers.move_to_end((provider, model))
+        return self._providers[provider, model]
 
     async def aclose(self) -> None:
-        for provider, _ in self._made.values():
+        for provider, _ in self._providers.values():
             await provider.aclose()
 
 
 def check_price(settings: Settings, pricing: Pricing, *, price: str = CHAT_PRICE) -> None:
-    """Checks that limits in money can be kept; `price` names the settings that say the price.
+    """Checks that limits on cost can be enforced; `price` names the settings of the price.
 
-    Raises: SettingsError where nobody knows the model's price.
+    Raises: SettingsError if there is such a limit and the price of the model is unknown.
     """
     limits = [name for name in COST_LIMITS if getattr(settings, name) is not None]
     if limits and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
@@ -97,7 +97,7 @@ def check_price(settings: Settings, pricing: Pricing, *, price: str = CHAT_PRICE
 
 
 def check_embedding_price(settings: Settings, embedder: EmbeddingProvider | None) -> None:
-    """Does the same for the model that embeds. Raises: SettingsError."""
+    """Checks the same for the embedding model. Raises: SettingsError."""
     if embedder is not None and embedder.model not in PACKAGED:
         check_price(settings, embedding_pricing(settings, embedder.model), price="embeddings_price")
 
@@ -109,25 +109,25 @@ COST_LIMITS = ("max_total_cost", "max_workspace_cost", "max_person_cost")
 async def open_model(
     settings: Settings, provider: LLMProvider | None = None, *, embedder: EmbeddingProvider | None
 ) -> AsyncGenerator[Model]:
-    """Yield the settings' provider, or one that is given and stays open. Raises: as `open_agent`.
+    """Yields the configured provider, or a given one, which stays open. Raises: SettingsError.
 
-    `embedder` is named in the log beside it.
+    `embedder` is only logged.
     """
-    if provider is not None:  # it is not of the settings, whose prices would be another's
+    if provider is not None:  # the configured prices do not apply to a given provider
         yield Model(provider=provider, pricing=Pricing(model=provider.model))
         return
     choice = choose(settings)
     check_price(settings, choice.pricing)
-    made = make_provider(choice, offline=RulesProvider)
+    configured = make_provider(choice, offline=RulesProvider)
     facts = {
-        "provider": made.name,
-        "model": made.model,
+        "provider": configured.name,
+        "model": configured.model,
         "embedder": embedder.model if embedder else "none",
     }
     log.info("started", extra=facts)
     others = OtherModels(settings)
     try:
-        yield Model(provider=made, pricing=choice.pricing, others=others)
+        yield Model(provider=configured, pricing=choice.pricing, others=others)
     finally:
-        await made.aclose()
+        await configured.aclose()
         await others.aclose()

@@ -1,5 +1,5 @@
-"""Reads what an OpenID Connect provider publishes about itself, and reports what would
-prevent a sign-in.
+"""Reads the metadata that an OpenID Connect provider publishes, and reports problems that would
+prevent signing in.
 
 Source: OpenID Connect Discovery 1.0.
 """
@@ -37,7 +37,7 @@ ASYMMETRIC = (
 
 
 class IdentityProviderDown(LocalizedError):
-    """The provider does not answer, or its answer breaks the protocol.
+    """The provider does not answer, or its answer violates the protocol.
 
     `why` is for the operator's log, not for the person who signs in.
     """
@@ -49,7 +49,9 @@ class IdentityProviderDown(LocalizedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderFacts:
-    """The endpoints of a provider and how it signs. An optional endpoint it lacks is empty."""
+    """The endpoints and signature algorithms of a provider. A missing optional endpoint is
+    empty.
+    """
 
     authorization_endpoint: str
     token_endpoint: str
@@ -61,13 +63,15 @@ class ProviderFacts:
 
 
 def is_private_way(address: str) -> bool:
-    """Returns True if nobody between can read or change answers: https, or this computer."""
+    """Returns True if nobody can read or change the traffic: https, or an address of this
+    computer.
+    """
     parts = urlsplit(address)
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
 
 
 def check_oidc_settings(settings: Settings) -> None:
-    """Raises: SettingsError for settings with which nobody could ever sign in."""
+    """Raises SettingsError for settings with which nobody could sign in."""
     if not is_private_way(settings.oidc_issuer or ""):
         raise _wrong("oidc_issuer", "a provider is asked at an https address, or on this computer")
     if settings.oidc_client_id is None:
@@ -94,14 +98,14 @@ def _wrong(name: str, reason: str) -> SettingsError:
 
 
 async def discover(issuer: str, *, timeout_s: float = TIMEOUT_S) -> ProviderFacts:
-    """Returns the metadata that a provider publishes, checked. Raises: IdentityProviderDown."""
+    """Returns the published metadata of a provider, validated. Raises: IdentityProviderDown."""
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
     try:
         metadata: Any = orjson.loads(await download(address, timeout_s=timeout_s))
     except httpx2.HTTPStatusError as exc:
         raise IdentityProviderDown(why=f"{address} answers {exc.response.status_code}") from exc
     except TimeoutError as exc:
-        raise IdentityProviderDown(why=f"{address} gave no answer within {timeout_s:g} s") from exc
+        raise IdentityProviderDown(why=f"{address} did not answer within {timeout_s:g} s") from exc
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as exc:
         raise IdentityProviderDown(
             why=f"{address} cannot be read ({exc or type(exc).__name__})"
@@ -141,7 +145,9 @@ def _words(value: Any, default: str) -> tuple[str, ...]:
 
 
 async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding]:
-    """Checks that people can sign in at the provider of the settings. Without one: no findings."""
+    """Checks that people can sign in at the configured provider. Returns no findings
+    without one.
+    """
     if settings.oidc_issuer is None:
         return []
     try:

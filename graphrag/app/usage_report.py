@@ -1,4 +1,4 @@
-"""Adds up what a person's conversations used, by model, and where their limits stand."""
+"""Sums up the usage of a person's conversations by model, with the limits and their use."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_TURNS = 5_000
 
 
 class ThreadsUsage(AnswerBody):
-    """What some conversations used. Units: tokens, US dollars; `cost` None: a part has
-    no known price.
+    """The usage of conversations. Units: tokens, US dollars; `cost` is None if a price is
+    unknown.
     """
 
     threads: int
@@ -40,8 +40,8 @@ class ModelUsage(ThreadsUsage):
 
 
 class UsageStanding(AnswerBody):
-    """A limit of this month (UTC) that counts for the caller. Units: tokens, US
-    dollars; absent: none.
+    """A limit of this month (UTC) that applies to the caller, and its use. Units: tokens, US
+    dollars; None: unlimited.
     """
 
     whose: Literal["person", "workspace", "service"]
@@ -60,7 +60,7 @@ class PersonUsage(AnswerBody):
 
 
 class UsageGroup(AnswerBody):
-    """What one person, model, day or graph used. Units: tokens, US dollars."""
+    """The usage of one person, model, day or graph. Units: tokens, US dollars."""
 
     name: str
     calls: int
@@ -70,10 +70,10 @@ class UsageGroup(AnswerBody):
 
 
 class UsageAnswer(ThreadsUsage):
-    """What the caller's own conversations used, and their limits. Units: tokens, US dollars.
+    """The usage of the caller's own conversations, and the limits. Units: tokens, US dollars.
 
-    `people`: what everybody's conversations in these workspaces used, for admins; `groups`: their
-    calls, as asked for.
+    For admins, `people` is the usage of everybody's conversations in these workspaces, and `groups`
+    that of their calls, grouped as requested.
     """
 
     models: list[ModelUsage]
@@ -88,10 +88,11 @@ By = Literal["person", "model", "day", "graph"]
 async def usage_by(
     workspaces: Sequence[tuple[Services, Person]], by: By, days: int
 ) -> list[UsageGroup]:
-    """Add up the calls of models in everybody's conversations, for admins, which the caller checks.
+    """Sums up the model calls of everybody's conversations in the workspaces where the person is an
+    admin.
 
-    Calls are noted for as long as traces are kept, of the latest MAX_TURNS
-    turns. Raises: SourceError.
+    Calls are stored as long as traces, and those of the latest MAX_TURNS turns are counted.
+    Raises: SourceError.
     """
     since = (now_ms() // DAY_MS - days + 1) * DAY_MS
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -107,7 +108,7 @@ async def usage_by(
                 "model": f"{call['provider']} {call['model']}",
             }
             groups.setdefault(name[by], []).append(call)
-    found = [
+    usage_groups = [
         UsageGroup(
             name=name,
             calls=len(calls),
@@ -117,24 +118,26 @@ async def usage_by(
         )
         for name, calls in groups.items()
     ]
-    return sorted(found, key=lambda one: one.name if by == "day" else (-one.total_tokens, one.name))
+    return sorted(
+        usage_groups,
+        key=lambda group: group.name if by == "day" else (-group.total_tokens, group.name),
+    )
 
 
 async def usage_report(
     workspaces: Sequence[tuple[Services, Person]], *, graph_key: str | None = None
 ) -> UsageAnswer:
-    """Return the usage of a person in some workspaces or of one graph; for an
-    admin also everybody's.
+    """Returns the usage of a person in workspaces, or of one graph; for an admin also everybody's.
 
     Raises: SourceError.
     """
     threads: list[Thread] = []
-    everybodys: list[Thread] = []
+    all_threads: list[Thread] = []
     limits: list[UsageStanding] = []
     for services, person in workspaces:
         threads += await services.threads.list(person, graph_key=graph_key, limit=MAX_THREADS)
         if person.at_least("admin"):
-            everybodys += await services.threads.list_all(
+            all_threads += await services.threads.list_all(
                 person.workspace, graph_key=graph_key, limit=MAX_THREADS
             )
         payer = Payer(workspace=person.workspace, person=person.user_id)
@@ -150,7 +153,7 @@ async def usage_report(
             for standing in await services.meter.standings(payer)
         ]
     models = _grouped(threads, lambda thread: (thread.provider or "", thread.model or ""))
-    people = _grouped(everybodys, lambda thread: thread.user_id)
+    people = _grouped(all_threads, lambda thread: thread.user_id)
     return UsageAnswer(
         **_added_up(threads),
         models=[
@@ -183,6 +186,6 @@ def _added_up(threads: Sequence[Thread]) -> dict[str, Any]:
 
 
 def _sum(costs: Sequence[float | None]) -> float | None:
-    """Returns the sum of costs, None where one is unknown."""
+    """Returns the sum of costs, None if one is unknown."""
     known = [cost for cost in costs if cost is not None]
     return sum(known) if len(known) == len(costs) else None

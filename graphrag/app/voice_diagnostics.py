@@ -1,5 +1,5 @@
-"""Examines what telephone calls need: an address, a signature, a model that speaks, speech
-to try them.
+"""Checks the requirements of telephone calls: a public address, signatures, a speaking model, and
+speech for simulated callers.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from graphrag.realtime.openai_side import OpenAISide
 from graphrag.realtime.session_trial import NotTried, trial_session, try_session
 from graphrag.simulator.speech import speech
 
+# Maximum number of agents whose documents are read for their models.
 MOST_AGENTS: Final = 50
-"""Agents whose documents are looked at for the model they name."""
 MOST_MODELS: Final = 5
+# A document with default settings, tried if no agent uses the telephone.
 _PLAIN: Final = {
     "version": "2.0",
     "agent": {"id": "plain", "name": "plain"},
     "session": {"mode": "inline", "instructions": "-"},
 }
-"""The document whose settings are tried where no agent is on the telephone: all defaults."""
 _CALLS, _SPEAKER, _SPEECH = "calls", "speaker", "speech"
 
 
 async def examine_voice(settings: Settings, database: Database, *, ask: bool) -> list[Finding]:
-    """Returns what telephone calls lack. With `ask` a session is opened with the settings
-    of each agent.
+    """Returns configuration problems of telephone calls. With `ask` opens a session for each agent.
 
     Raises: SourceError.
     """
@@ -47,18 +46,19 @@ async def examine_voice(settings: Settings, database: Database, *, ask: bool) ->
 async def _named_models(
     settings: Settings, database: Database
 ) -> tuple[list[AgentDocument], list[str]]:
-    """Returns the documents of running agents on the telephone, a model once, and which models
-    are to end.
+    """Returns documents of running voice agents, one for each set of model settings, and the models
+    that the vendor will end.
     """
     agents = Agents(database.records(settings.workspace), settings.workspace)
-    wanted = [each for each in await agents.list(desired="running") if "voice" in each.channels]
+    running = await agents.list(desired="running")
+    wanted = [agent for agent in running if "voice" in agent.channels]
     speaking = dict[str, AgentDocument]()
     retiring = set[str]()
     for agent in wanted[:MOST_AGENTS]:
         try:
             document = (await agents.version(agent.agent_id, agent.version)).document
             parsed = AgentDocument.model_validate(document)
-        except (AgentError, BadDocument, ValueError):  # the line of agents says so
+        except (AgentError, BadDocument, ValueError):  # reported by the finding about agents
             continue
         model = parsed.openai
         speaking.setdefault(model.model_dump_json(), parsed)
@@ -104,9 +104,9 @@ async def _speaker(
         return Finding(
             name=_SPEAKER, status="error", detail="no key of the Realtime interface", fix=fix
         )
-    asked = speaking or [AgentDocument.model_validate(_PLAIN)]
-    named = sorted({document.openai.model for document in asked})
-    refused = [why for each in asked if (why := await _asked(settings, each))] if ask else []
+    documents = speaking or [AgentDocument.model_validate(_PLAIN)]
+    models = sorted({document.openai.model for document in documents})
+    refused = [why for d in documents if (why := await _refusal(settings, d))] if ask else []
     detail = f"Realtime interface at {settings.realtime_url}"
     if refused:
         fix = "look at the key, the model that the documents name, and the network"
@@ -118,12 +118,12 @@ async def _speaker(
         return Finding(
             name=_SPEAKER, status="warning", detail=detail, fix="name it in the documents"
         )
-    detail += f"; it takes {', '.join(named)}" if ask else ""
+    detail += f"; it takes {', '.join(models)}" if ask else ""
     return Finding(name=_SPEAKER, status="ok", detail=detail)
 
 
-async def _asked(settings: Settings, document: AgentDocument) -> str | None:
-    """Returns why a session with the settings of a document is not to be had, None where it is."""
+async def _refusal(settings: Settings, document: AgentDocument) -> str | None:
+    """Returns why a session with the settings of a document is refused, None if it is accepted."""
     model = document.openai.model
     side = OpenAISide(settings.realtime_url, realtime_key(settings) or "", model)
     try:

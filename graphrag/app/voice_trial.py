@@ -1,5 +1,5 @@
-"""Tries the voice of an agent when it is started: a real session with the
-settings of its document.
+"""Tries the voice of an agent at its start: opens a real session with the settings of its
+document.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from tools.http.problems import DocumentProblem
 
 
 async def voice_problem(settings: Settings, agent: CompiledAgent) -> DocumentProblem | None:
-    """Returns why the Realtime service refuses the settings of an agent, or that it could
-    not be asked.
+    """Returns why the Realtime service refuses the settings of an agent, or why it could not be
+    asked.
 
-    None where it takes them, and where no such service speaks in calls.
+    None if it accepts them, or if no such service is configured for calls.
     """
     # Imported here: most commands never try a voice.
     from graphrag.app.voice_services import realtime_key, speaker_of

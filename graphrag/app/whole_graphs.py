@@ -1,4 +1,4 @@
-"""Makes, renames and copies whole graphs for people; each is audited in its own transaction."""
+"""Creates, renames and copies whole graphs for people, each audited in its own transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ATTEMPTS = 10
 
 
 def new_graph_key(name: str) -> str:
-    """Return a key with the words of a name; nobody can guess the rest of it."""
+    """Returns a key with the words of a name and a random ending."""
     return f"{slug(name) or 'graph'}-{secrets.token_hex(4)}"
 
 
@@ -40,8 +40,9 @@ async def new_graph(
     family: Family = "nodius",
     language: str | None = None,
 ) -> Graph:
-    """Store an empty graph and return it; `language` is what its texts will be
-    in. Raises: SourceError.
+    """Stores an empty graph and returns it; `language` is the language of its future texts.
+
+    Raises: SourceError.
     """
     now = now_ms()
     graph = Graph(
@@ -59,10 +60,10 @@ async def new_graph(
 
 
 async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
-    """Store a copy of a graph as it is now, under a new key, and return it.
+    """Stores a copy of the present graph under a new key, and returns it.
 
-    Conversations, proposals and automations stay with the original. The file that it was imported
-    from is copied along, so that the copy can be exported as the original can.
+    Conversations, proposals and automations stay with the original. The imported file is copied, so
+    that the copy can be exported like the original.
     Raises: GraphNotFound, SourceError.
     """
     state = await read_stored(approvals.source, graph_key)
@@ -83,7 +84,7 @@ async def copy_graph(approvals: Approvals, graph_key: str, name: str, by: Person
 
 
 def of_graph(key: str, nodes: Any, edges: Any) -> tuple[list[Node], list[Edge]]:
-    """Return nodes and edges as those of another graph."""
+    """Returns copies of nodes and edges for another graph."""
     return (
         [node.model_copy(update={"graph_key": key}) for node in nodes],
         [edge.model_copy(update={"graph_key": key}) for edge in edges],
@@ -101,23 +102,21 @@ async def store_graph(
     records: Sequence[RecordWrite] = (),
     **facts: Any,
 ) -> Graph:
-    """Store a whole graph with its audit entry. Raises: GraphExists, RecordConflict,
+    """Stores a whole graph with its audit entry. Raises: GraphExists, RecordConflict,
     SourceError.
     """
     content = Mutation(graph_key=graph.key, put_nodes=nodes, put_edges=edges)
-    made: list[Graph] = []
+    stored: list[Graph] = []
 
     async def write(entry: Sequence[RecordWrite]) -> None:
-        made.append(await approvals.source.create_graph(graph, content, [*records, *entry]))
+        stored.append(await approvals.source.create_graph(graph, content, [*records, *entry]))
 
     await approvals.audited(by, {"event": event, "graphKey": graph.key, **facts}, write)
-    return made[-1]
+    return stored[-1]
 
 
 async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Person) -> Graph:
-    """Give a graph another name. Raises: GraphNotFound, RevisionConflict when others
-    always change it.
-    """
+    """Renames a graph. Raises: GraphNotFound, RevisionConflict if others keep changing it."""
     source = approvals.source
 
     async def rename() -> Graph:
@@ -133,7 +132,7 @@ async def rename_graph(approvals: Approvals, graph_key: str, name: str, by: Pers
 
 
 async def until_stored(store: Callable[[], Awaitable[T]]) -> T:
-    """Try again while others change the graph. Raises: RevisionConflict when they always do."""
+    """Retries while others change the graph. Raises: RevisionConflict after ATTEMPTS."""
     for _ in range(ATTEMPTS - 1):
         with suppress(RevisionConflict):
             return await store()

@@ -1,6 +1,4 @@
-"""Chooses implementations: the one place that knows which database, embedder and model
-serve a setting.
-"""
+"""Constructs the services from the settings."""
 
 from __future__ import annotations
 
@@ -73,7 +71,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a command or a request works with, for one workspace."""
+    """The services of one workspace, for commands and requests."""
 
     settings: Settings
     database: Database
@@ -89,21 +87,19 @@ class Services:
     box: ToolBox
     call_log: CallLog
     agents: AgentManager
+    # Continues the conversations with agents.
     life: AgentLife
-    """Of the conversations with agents."""
+    # Returns the services of another workspace of the same database.
     of: Callable[[str], Services]
-    """Gives the services of another workspace of the same database."""
 
     def local_person(self, role: Role = "admin") -> Person:
-        """Return who is at this machine's command line, in a role of their choice."""
+        """Returns the person at this machine's command line, in the given role."""
         return Person(LOCAL_USER, role, self.settings.workspace, ClientInfo(channel="cli"))
 
     def call_place(
         self, graph_key: str, person: Person, language: Language, **facts: Any
     ) -> CallPlace:
-        """Return where tools run that somebody calls by themselves, outside of a
-        conversation of ours.
-        """
+        """Returns the context of a tool call that is made outside of a conversation."""
         context = ToolContext(
             source=self.source,
             graph_key=graph_key,
@@ -139,7 +135,9 @@ NO_LISTENERS = WorkspaceListeners()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceEmbedders:
-    """Makes the embedders of workspaces. Each keeps its vectors of one model and pays for them."""
+    """Creates the embedders of workspaces. Each uses the model of its workspace's vectors and is
+    metered.
+    """
 
     settings: Settings
     database: Database
@@ -169,8 +167,8 @@ class Shared:
     embedder: EmbeddingProvider | None
     embedding_queue: EmbeddingQueue
     meter: UsageMeter
+    # Secrets of agents in the configured workspace; masked in texts of all workspaces.
     secrets: Secrets
-    """Of the documents of agents in the settings' own workspace; masked in all."""
     call_log: CallLog
     embedders: WorkspaceEmbedders
 
@@ -181,10 +179,10 @@ class Shared:
         live_graphs: LiveGraphs | None = None,
         listeners: WorkspaceListeners = NO_LISTENERS,
     ) -> Services:
-        """Returns the services of a workspace. Keep them: they hold caches.
+        """Returns the services of a workspace. Keep them, because they have caches.
 
-        With `live_graphs`, of the same database, reads show unsaved edits, and editors see what is
-        stored.
+        With `live_graphs` of the same database, reads include unsaved edits, and editors see every
+        stored change.
         """
         settings = self.settings.model_copy(update={"workspace": workspace})
         calendar = Calendar(
@@ -213,8 +211,8 @@ class Shared:
         queue = self.embedding_queue.of(workspace)
         threads = Threads(records)
         is_first = workspace == self.settings.workspace
-        # Authors of documents in other workspaces choose the hosts that requests go to: they must
-        # not receive secrets of this one.
+        # Authors of documents in other workspaces choose the hosts of requests, which must not
+        # receive the secrets of this workspace.
         secrets = self.secrets if is_first else self.secrets.only_masking()
         agents, life = agents_of(
             settings,
@@ -270,10 +268,10 @@ def tool_names() -> frozenset[str]:
 async def open_shared(
     settings: Settings, *, listeners: ProcessListeners | None = None
 ) -> AsyncGenerator[Shared]:
-    """Opens the database and the embedder, for every workspace, and closes them again.
+    """Opens the database and the embedder, for every workspace, and closes them at the end.
 
-    Raises: InvalidDatabaseUrl, SettingsError for secrets and for a limit in money that an unpriced
-    embedder cannot keep, and what opening the database raises.
+    Raises: InvalidDatabaseUrl; SettingsError for secrets, or for a cost limit with an embedder of
+    unknown price; the errors of opening the database.
     """
     limits = UsageLimits(
         call_tokens=settings.max_call_tokens,
@@ -326,9 +324,9 @@ async def open_shared(
 async def open_agent(
     services: Services, provider: LLMProvider | None = None
 ) -> AsyncGenerator[Agent]:
-    """Yield the agent of the settings' provider, or of one that is given and stays open.
+    """Yields the agent with the configured provider, or with a given one, which stays open.
 
-    Raises: SettingsError where the provider's key, model or address is missing.
+    Raises: SettingsError if the provider's key, model or address is missing.
     """
     async with open_model(services.settings, provider, embedder=services.embedder) as model:
         yield agent_of(services, model)
@@ -402,7 +400,8 @@ def worker_of(
     """Returns the worker for the automations of a workspace. Units: `clock` in milliseconds since
     1970.
 
-    Without `listeners`, notifications of runs are left to a server to send, if there is an address.
+    Without `listeners`, notifications of runs are left for a server to send, if there is an
+    address.
     """
     workspace = services.settings.workspace
     records = services.database.records(workspace)
@@ -434,18 +433,20 @@ async def _left_to_a_server(_: Thread) -> bool:
 
 
 async def close_agents(services: Services) -> None:
-    """Leave what the agents of a workspace do here; another process, or the next start, goes
-    on with it.
+    """Stops the work of a workspace's agents in this process; another process, or the next start,
+    continues it.
     """
     await services.life.deliveries.close()
     await services.agents.aclose()
 
 
 async def workspaces_with_agents(settings: Settings, database: Database) -> list[str]:
-    """Return the workspaces for whose agents a worker ticks; that of the lists may have none yet,
-    and one without agents may have deliveries and calls left.
+    """Returns the workspaces for which a worker ticks.
+
+    The workspace of configured lists of agents may have none yet, and one without agents may have
+    deliveries and calls left.
     """
     kinds = (AGENT_KIND, DELIVERY_KIND, CALL_KIND)
-    found = [name for kind in kinds for name in await database.workspaces(kind)]
-    own = [settings.workspace] if settings.agent_sources else []
-    return sorted({*found, *own})
+    stored = [name for kind in kinds for name in await database.workspaces(kind)]
+    configured = [settings.workspace] if settings.agent_sources else []
+    return sorted({*stored, *configured})

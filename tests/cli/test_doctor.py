@@ -67,7 +67,7 @@ def test_a_graph_of_another_language_is_named_with_the_model_that_knows_it(tmp_p
 
 def test_looking_makes_no_database(folder: Path) -> None:
     result = invoke("doctor", exits=0)
-    assert "is not there yet" in result.stdout
+    assert "does not exist yet" in result.stdout
     assert "→ nodius demo, or nodius import FILE" in result.stdout
     assert list(folder.iterdir()) == []
 
