@@ -21,15 +21,13 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from languages import Language
+from tools.actions.base import ActionClass
 from tools.base import Role
 from tools.time_zones import TimeZone
 
 PREFIX = "NODIUS_"
 SECRET_PREFIX = "NODIUS_SECRET_"
 CONFIG_FILE = "nodius.toml"
-
-
-ActionClass = Literal["layout", "content", "structure", "delete", "code", "types"]
 
 
 def _names(value: Any) -> Any:

@@ -35,8 +35,8 @@ from server.requests import (
     text_query,
 )
 from server.workspaces import WorkspaceContext
+from tools.actions.field_changes import json_document
 from tools.node_meaning import facts_of, line_of
-from tools.write_tools.field_changes import json_document
 
 router = APIRouter(prefix="/api/graphs", tags=["graphs"], responses=ERRORS)
 PAGE = 5000

@@ -1,5 +1,4 @@
-"""The actions that a proposal can consist of, as they are stored, shown, hashed and sent to
-clients.
+"""Registers the actions that a proposal can consist of; reads, writes and hashes them.
 
 An unset sheet, position or key of an action is chosen later. In a batch, new nodes may be named
 by keys of the model's choice, such as `$1`.
@@ -11,11 +10,18 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from itertools import repeat
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Union, cast
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tools import proposal_parts
+from tools.actions.base import SingleAction, counted
+from tools.actions.edges import CreateEdgeAction, DeleteEdgeAction
+from tools.actions.file import ImportFileAction
+from tools.actions.layout import ReorganizeLayoutAction
+from tools.actions.new_nodes import CreateNodeAction, CreateNodeWithEdgesAction
+from tools.actions.node_type import ConfigureNodeTypeAction
+from tools.actions.nodes import DeleteNodeAction, MoveNodeAction, UpdateNodeAction
 from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 MAX_BATCH = 200
@@ -31,54 +37,19 @@ class MalformedProposal(ValueError):
         super().__init__(f"the action's {where or 'shape'} is wrong: {reason}")
 
 
-class CreateNodeAction(proposal_parts.Part):
-    type: Literal["create_node"] = "create_node"
-    payload: proposal_parts.CreateNode
-
-
-class DeleteNodeAction(proposal_parts.Part):
-    type: Literal["delete_node"] = "delete_node"
-    payload: proposal_parts.DeleteNode
-
-
-class UpdateNodeAction(proposal_parts.Part):
-    type: Literal["update_node"] = "update_node"
-    payload: proposal_parts.UpdateNode
-
-
-class MoveNodeAction(proposal_parts.Part):
-    type: Literal["move_node"] = "move_node"
-    payload: proposal_parts.MoveNode
-
-
-class CreateEdgeAction(proposal_parts.Part):
-    type: Literal["create_edge"] = "create_edge"
-    payload: proposal_parts.CreateEdge
-
-
-class DeleteEdgeAction(proposal_parts.Part):
-    type: Literal["delete_edge"] = "delete_edge"
-    payload: proposal_parts.DeleteEdge
-
-
-class CreateNodeWithEdgesAction(proposal_parts.Part):
-    type: Literal["create_node_with_edges"] = "create_node_with_edges"
-    payload: proposal_parts.CreateNodeWithEdges
-
-
-class ConfigureNodeTypeAction(proposal_parts.Part):
-    type: Literal["configure_node_type"] = "configure_node_type"
-    payload: proposal_parts.ConfigureNodeType
-
-
-class ReorganizeLayoutAction(proposal_parts.Part):
-    type: Literal["reorganize_layout"] = "reorganize_layout"
-    payload: proposal_parts.ReorganizeLayout
-
-
-class ImportFileAction(proposal_parts.Part):
-    type: Literal["import_file"] = "import_file"
-    payload: proposal_parts.ImportFile
+ACTIONS: Final[tuple[type[SingleAction], ...]] = (
+    CreateNodeAction,
+    DeleteNodeAction,
+    UpdateNodeAction,
+    MoveNodeAction,
+    CreateEdgeAction,
+    DeleteEdgeAction,
+    CreateNodeWithEdgesAction,
+    ConfigureNodeTypeAction,
+    ReorganizeLayoutAction,
+    ImportFileAction,
+)
+"""Every kind of action. One that is not here is not known anywhere."""
 
 
 def _without_files(actions: list[Any]) -> list[Any]:
@@ -101,24 +72,17 @@ class BatchAction(proposal_parts.Part):
     payload: Batch
 
 
-SingleAction = (
-    CreateNodeAction
-    | DeleteNodeAction
-    | UpdateNodeAction
-    | MoveNodeAction
-    | CreateEdgeAction
-    | DeleteEdgeAction
-    | CreateNodeWithEdgesAction
-    | ConfigureNodeTypeAction
-    | ReorganizeLayoutAction
-    | ImportFileAction
-)
-CREATES = CreateNodeAction | CreateNodeWithEdgesAction
 Action = SingleAction | BatchAction
-ProposedAction = Annotated[Action, Field(discriminator="type")]
+if TYPE_CHECKING:
+    ProposedAction = SingleAction | BatchAction
+else:
+    # made of the list above; pydantic reads the kind that `type` names
+    ProposedAction = Annotated[Union[(*ACTIONS, BatchAction)], Field(discriminator="type")]
 Batch.model_rebuild()
 BatchAction.model_rebuild()
 _READER: TypeAdapter[Action] = TypeAdapter(ProposedAction)
+TYPES: Final = frozenset(str(kind.model_fields["type"].default) for kind in (*ACTIONS, BatchAction))
+"""The names of the kinds, as they are stored."""
 
 
 def parse_action(raw: Any) -> Action:
@@ -133,8 +97,8 @@ def parse_action(raw: Any) -> Action:
         return _READER.validate_python(raw)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        kinds = set(_KINDS)  # pydantic puts the tags of the union between the field names
-        where = ".".join(str(part) for part in first["loc"] if part not in kinds)
+        # pydantic puts the tags of the union between the field names
+        where = ".".join(str(part) for part in first["loc"] if part not in TYPES)
         raise MalformedProposal(where=where[:200], reason=first["msg"]) from exc
 
 
@@ -217,46 +181,13 @@ def canonical_hash(action: Action) -> str:
     return hash_of(to_document(action))
 
 
-_KINDS: Mapping[str, str] = {
-    "create_node": "create a node of type {type_key}",
-    "delete_node": "delete node {node_key}",
-    "update_node": "change {fields} of node {node_key}",
-    "move_node": "move node {node_key} to {pos_x:g}, {pos_y:g}",
-    "create_edge": "connect {source_key} to {target_key}",
-    "delete_edge": "delete edge {edge_key}",
-    "create_node_with_edges": "create a node of type {type_key} with {edges}",
-    "configure_node_type": "{mode} node type {type_key}",
-    "reorganize_layout": "arrange {nodes}",
-    "import_file": "take over {changes} from {file}",
-    "imported": "import {file}",
-    "batch": "{changes}: {parts}",
-}
 _SHOWN_PARTS = 5
 
 
 def describe(action: Action) -> str:
     """Returns a short English description of an action for a model, with keys instead of names."""
-    facts: dict[str, Any] = dict(action.payload)
-    kind: str = action.type
-    if isinstance(action, BatchAction):
-        parts = [describe(single) for _, single in single_actions(action)]
-        shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
-        facts = {"changes": _counted(len(parts), "change"), "parts": shown}
-    elif isinstance(action, UpdateNodeAction):
-        names = [*action.payload.changes, *(["process"] if action.payload.patches else [])]
-        facts["fields"] = ", ".join(names)[:120]
-    elif isinstance(action, CreateNodeWithEdgesAction):
-        facts["edges"] = _counted(len(action.payload.edges), "edge")
-    elif isinstance(action, ReorganizeLayoutAction):
-        facts["nodes"] = _counted(len(action.payload.node_keys), "node")
-    elif isinstance(action, ConfigureNodeTypeAction):
-        facts["mode"] = {"create": "create", "update": "change"}[action.payload.mode]
-    elif isinstance(action, ImportFileAction):
-        count = action.payload.count
-        facts |= {"file": action.payload.file[:120], "changes": _counted(count, "change")}
-        kind = action.type if count else "imported"
-    return _KINDS[kind].format(**facts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    if isinstance(action, SingleAction):
+        return action.describe()
+    parts = [single.describe() for _, single in single_actions(action)]
+    shown = "; ".join(parts[:_SHOWN_PARTS]) + ("; …" if len(parts) > _SHOWN_PARTS else "")
+    return f"{counted(len(parts), 'change')}: {shown}"

@@ -8,9 +8,9 @@ change of something else on the same node leaves a proposal valid.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 from datasources.errors import BadDocument, InstructionError, InvalidMutation
 from datasources.mutations import Existing, check_mutation
@@ -20,11 +20,10 @@ from graphrag.approvals.converter import ActionConversion, Ids, convert_action, 
 from graphrag.approvals.errors import ProposalRefused
 from graphrag.approvals.preview import preview_of
 from graphrag.layout import TooMuchToArrange
+from tools.actions.field_changes import path_of, value_at
 from tools.base import Problem
-from tools.proposal_parts import ImportFile, ReorganizeLayout
 from tools.proposals import Action, hash_of, parse_action, single_actions
 from tools.write_tools import Snapshot, broken_references, resolve_action, with_references
-from tools.write_tools.field_changes import path_of, value_at
 
 ABSENT = "absent"
 """Stands for the hash of what is not there."""
@@ -106,7 +105,7 @@ def touched(action: Action, snapshot: Snapshot) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for _, single in single_actions(with_references(action, snapshot)):
-        for name in _NAMES[single.type](single.payload):
+        for name in single.rests_on():
             kind, _, key = name.partition("/")
             value = _VALUES[kind](key, snapshot)
             found[name] = ABSENT if value is _NOTHING else hash_of(value)
@@ -116,67 +115,6 @@ def touched(action: Action, snapshot: Snapshot) -> dict[str, str]:
 def changed_since(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return what is no longer as it was, in the names of `touched`."""
     return sorted(name for name in before if now.get(name, ABSENT) != before[name])
-
-
-def _of_new_node(payload: Any) -> list[str]:
-    """Of a frame that grows, its place alone: where it has grown meanwhile, it grows further."""
-    ends = [f"handles/{edge.target_node_key}" for edge in getattr(payload, "edges", ())]
-    frames = [f"position/{frame.node_key}" for frame in payload.frames or ()]
-    return [
-        f"type/{payload.type_key}",
-        f"sheet/{payload.sheet}",
-        f"content/{payload.key}",
-        *ends,
-        *frames,
-    ]
-
-
-def _of_update(payload: Any) -> Iterator[str]:
-    for path in payload.changes:
-        yield f"field/{payload.node_key}/{path}"
-        if path.startswith("handles"):
-            yield f"edges/{payload.node_key}"
-
-
-def _of_layout(payload: ReorganizeLayout) -> Iterator[str]:
-    yield from (f"position/{key}" for key in payload.node_keys)
-    for place in payload.positions or ():
-        yield f"position/{place.node_key}"
-        if place.width is not None or place.height is not None:
-            yield f"field/{place.node_key}/size"
-
-
-def _of_file(payload: ImportFile) -> Iterator[str]:
-    for key in [*(node["_key"] for node in payload.put_nodes), *payload.delete_nodes]:
-        yield from (f"content/{key}", f"position/{key}")
-    yield from (f"edges/{key}" for key in payload.delete_nodes)
-    for key in [*(edge["_key"] for edge in payload.put_edges), *payload.delete_edges]:
-        yield f"edge/{key}"
-    yield from (f"type/{config['_key']}" for config in payload.put_types or ())
-    for name, value in (payload.put_graph or {}).items():
-        if name == "sheetsList" and isinstance(value, dict):
-            yield from (f"sheet-name/{sheet}" for sheet in cast(dict[str, Any], value))
-        else:
-            yield f"graph/{name}"
-
-
-_NAMES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "create_node": _of_new_node,
-    "create_node_with_edges": _of_new_node,
-    "create_edge": lambda p: (
-        f"handles/{p.source_key}",
-        f"handles/{p.target_key}",
-        f"edge/{p.key}",
-    ),
-    "update_node": _of_update,
-    "move_node": lambda p: (f"position/{p.node_key}",),
-    "reorganize_layout": _of_layout,
-    "delete_node": lambda p: (f"content/{p.node_key}", f"edges/{p.node_key}"),
-    "delete_edge": lambda p: (f"edge/{p.edge_key}",),
-    "configure_node_type": lambda p: (f"type/{p.type_key}",),
-    "import_file": _of_file,
-}
-"""What an action of each kind rests on, by its payload."""
 
 
 def _field(key: str, snapshot: Snapshot) -> Any:

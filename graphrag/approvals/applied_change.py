@@ -18,8 +18,8 @@ from datasources.instructions import IDENTITY_FIELDS, apply_instruction
 from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.approvals.approval import Outcome
 from graphrag.approvals.converter import ActionConversion
-from tools.write_tools.field_changes import json_document
-from tools.write_tools.graph_reads import Snapshot
+from tools.actions.field_changes import json_document
+from tools.actions.snapshot import Snapshot
 
 _PUT = {"put_nodes": ("putNodes", Node), "put_edges": ("putEdges", Edge)} | {
     "put_configs": ("putConfigs", NodeTypeConfig)

@@ -12,7 +12,7 @@ from typing import Any, cast, final
 from graphrag.approvals.approval import Action
 from tools.checks.checked_graph import data_of
 from tools.checks.code_syntax import first_error
-from tools.proposals import CREATES, ConfigureNodeTypeAction, UpdateNodeAction, single_actions
+from tools.proposals import single_actions
 from tools.write_tools import Snapshot
 
 MAX_FOUND = 20
@@ -40,19 +40,14 @@ def broken_code(action: Action, snapshot: Snapshot) -> list[BrokenCode]:
 def _codes(action: Action, snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
     """Yields (key, code, language) of all code that is new."""
     for _, single in single_actions(action):
-        if isinstance(single, CREATES):
-            new = single.payload
+        effects = single.effects()
+        if (new := effects.creates) and new.process:
             data = cast(dict[str, Any], new.data) if isinstance(new.data, dict) else {}
-            if new.process:
-                yield new.key or "", new.process, str(data.get("language") or "")
-        elif isinstance(single, UpdateNodeAction):
-            key = single.payload.node_key
-            changes = single.payload.changes
+            yield new.key or "", new.process, str(data.get("language") or "")
+        for key, changes in effects.updates.items():
             code = changes.get("process")
             if isinstance(code, str) and code:
-                language = changes.get("data.language") or data_of(snapshot.nodes.get(key)).get(
-                    "language"
-                )
-                yield key, code, str(language or "")
-        elif isinstance(single, ConfigureNodeTypeAction) and single.payload.process:
-            yield f"type/{single.payload.type_key}", single.payload.process, ""
+                stored = data_of(snapshot.nodes.get(key))
+                yield key, code, str(changes.get("data.language") or stored.get("language") or "")
+        if (kind := effects.configures) and kind.process:
+            yield f"type/{kind.type_key}", kind.process, ""

@@ -30,8 +30,8 @@ from graphrag.approvals.decisions import check_permission
 from graphrag.approvals.errors import ApprovalError, ApprovalNotFound, CodemodRefused
 from graphrag.approvals.proposing import CHAT_SESSION, Asked
 from graphrag.roles import Person
+from tools.actions.field_changes import json_document, value_at
 from tools.proposals import MalformedProposal
-from tools.write_tools.field_changes import json_document, value_at
 
 PREFIX = "cm_"
 MAX_GRAPHS = 1_000

@@ -20,70 +20,62 @@ from graphrag.approvals.type_documents import configured_type
 from graphrag.changes.field_diff import MISSING, field_changes
 from graphrag.layout import Box, arrange, place_nodes
 from tools import proposals
-from tools.proposal_parts import CreateNode, ImportFile, Position
-from tools.write_tools.field_changes import changed_node, instructions_for, json_document
-from tools.write_tools.graph_reads import Snapshot
-from tools.write_tools.type_checks import handles_from
+from tools.actions.base import Handle, Phase
+from tools.actions.field_changes import changed_node, instructions_for, json_document
+from tools.actions.field_checks import handles_from
+from tools.actions.snapshot import Snapshot
+from tools.proposal_parts import (
+    ConfigureNodeType,
+    CreateNode,
+    ImportFile,
+    Position,
+    ReorganizeLayout,
+)
 
 Ids = Callable[[], str]
 _OWN = re.compile(r"ai_[0-9]+_[0-9a-z]{4,40}")
 """Keys that were given here: such a key stays, any other is an action's own name."""
 
-_ORDER = {
-    "create_node": 1,
-    "create_node_with_edges": 1,
-    "import_file": 1,
-    "create_edge": 2,
-} | dict.fromkeys(("update_node", "delete_node", "delete_edge"), 3)
-"""Types first, then nodes, then edges: the parts of a batch may come in any order."""
-_PLACING = ("move_node", "reorganize_layout")
-
 
 def new_id() -> str:
-    """Return `ai_{milliseconds}_{random}`: 48 random bits keep keys of one millisecond apart."""
+    """Returns `ai_{milliseconds}_{random}`: 48 random bits keep keys of one millisecond apart."""
     return f"ai_{time.time_ns() // 1_000_000}_{secrets.token_hex(6)}"
 
 
 def convert_action(
     action: proposals.Action, snapshot: Snapshot, ids: Ids = new_id
 ) -> ActionConversion:
-    """Return what carries out the action on a graph, whose workspace will own new node types.
+    """Returns what carries out the action on a graph, whose workspace will own new node types.
 
     Raises: MalformedProposal, InstructionError, BadDocument, TooMuchToArrange.
     """
     made = ActionConversion(snapshot, ids)
     singles = [single for _, single in proposals.single_actions(action)]
-    # A file's documents are taken as they are; of anything else the payload is completed by
-    # what is chosen.
-    payloads: list[dict[str, Any]] = [
-        {} if isinstance(one, proposals.ImportFileAction) else proposals.to_document(one)["payload"]
+    # A file's documents are taken as they are. The payload of any other action is completed with
+    # the keys, sheets and places that are chosen.
+    made.chosen = [
+        {"payload": {}}
+        if isinstance(one, proposals.ImportFileAction)
+        else proposals.to_document(one)
         for one in singles
     ]
     for one in singles:
-        if (
-            isinstance(one, proposals.CreateNodeAction | proposals.CreateNodeWithEdgesAction)
-            and one.payload.key
-        ):
-            made.names.setdefault(one.payload.key, made.fresh(one.payload.key))
-    ordered = sorted(
-        zip(singles, payloads, strict=True), key=lambda one: _ORDER.get(one[0].type, 0)
-    )
-    for single, payload in ordered:
-        if single.type not in _PLACING:
-            made.add(single, payload)
+        if (new := one.effects().creates) and new.key:
+            made.names.setdefault(new.key, made.fresh(new.key))
+    ordered = sorted(zip(singles, made.chosen, strict=True), key=lambda part: part[0].phase)
+    for single, document in ordered:
+        if single.phase is not Phase.PLACES:
+            single.convert(made, document["payload"])
     made.finish_new_nodes()
-    for single, payload in ordered:
-        if single.type in _PLACING:
-            made.add(single, payload)
+    for single, document in ordered:
+        if single.phase is Phase.PLACES:
+            single.convert(made, document["payload"])
     made.cut |= dict.fromkeys(snapshot.edges_of(set(made.gone)))
-    made.chosen = [
-        {"type": one.type, "payload": own} for one, own in zip(singles, payloads, strict=True)
-    ]
     return made
 
 
 def _position(key: str, box: Box, node: Node) -> Position:
-    """Return a place as an action keeps it; the size only where it is another one."""
+    """Returns a place as an action keeps it; the size only where it is another one."""
     size = None if box.width == node.size.width and box.height == node.size.height else box
     width, height = (size.width, size.height) if size else (None, None)
     return Position(node_key=key, pos_x=box.x, pos_y=box.y, width=width, height=height)
@@ -131,54 +123,28 @@ class ActionConversion:
         self.chosen: list[dict[str, Any]] = []
 
     def fresh(self, key: str | None = None) -> str:
-        """Return a key for something new: its own where it has one, else another each time."""
+        """Returns a key for something new: its own where it has one, else another each time."""
         return key if key is not None and _OWN.fullmatch(key) else self.ids()
 
     def node(self, key: str) -> str:
-        """Return the key of a node that an action names, new or not."""
+        """Returns the key of a node that an action names, new or not."""
         return self.names.get(key, key)
 
-    def add(self, single: proposals.SingleAction, chosen: dict[str, Any]) -> None:
-        """Take an action in; write into `chosen`, its payload, what is chosen for it."""
-        match single:
-            case proposals.ConfigureNodeTypeAction(payload=payload):
-                config = configured_type(
-                    payload, self.type_of(payload.type_key), self.snapshot.graph.workspace
-                )
-                self.types[config.type] = config
-                self.configs.append(config)
-            case proposals.CreateNodeAction(payload=payload):
-                self._create(payload, chosen)
-            case proposals.CreateNodeWithEdgesAction(payload=payload):
-                key = self._create(payload, chosen)
-                for edge, of_edge in zip(payload.edges, chosen["edges"], strict=True):
-                    own = (key, edge.handle_id)
-                    other = (edge.target_node_key, edge.target_handle_id)
-                    ends = (own, other) if edge.direction == "out" else (other, own)
-                    made = self._connect(edge.key, *ends, label=edge.label, sheet=None)
-                    of_edge |= {"key": made.key, "targetNodeKey": self.node(edge.target_node_key)}
-            case proposals.CreateEdgeAction(payload=edge):
-                source = (edge.source_key, edge.source_handle)
-                target = (edge.target_key, edge.target_handle)
-                made = self._connect(edge.key, source, target, label=edge.label, sheet=edge.sheet)
-                chosen |= {"key": made.key, "sourceKey": made.source, "targetKey": made.target}
-                self.payloads[made.key] = chosen
-            case proposals.UpdateNodeAction(payload=payload):
-                self._update(payload.node_key, payload.changes)
-            case proposals.DeleteNodeAction(payload=payload):
-                self.gone[payload.node_key] = None
-            case proposals.DeleteEdgeAction(payload=payload):
-                self.cut[payload.edge_key] = None
-            case proposals.MoveNodeAction(payload=payload):
-                chosen["nodeKey"] = self.node(payload.node_key)
-                self._move(chosen["nodeKey"], payload.pos_x, payload.pos_y)
-            case proposals.ReorganizeLayoutAction():
-                chosen |= self._arrange(single)
-            case proposals.ImportFileAction(payload=payload):
-                self._take(payload)
+    def configure_type(self, payload: ConfigureNodeType) -> None:
+        config = configured_type(
+            payload, self.type_of(payload.type_key), self.snapshot.graph.workspace
+        )
+        self.types[config.type] = config
+        self.configs.append(config)
 
-    def _take(self, payload: ImportFile) -> None:
-        """Take documents as a file has them."""
+    def delete_node(self, key: str) -> None:
+        self.gone[key] = None
+
+    def delete_edge(self, key: str) -> None:
+        self.cut[key] = None
+
+    def take_file(self, payload: ImportFile) -> None:
+        """Takes documents as a file has them."""
         for raw in payload.put_nodes:
             node = parse_document(Node, raw, "nodes")
             old = self.nodes.get(node.key)
@@ -204,7 +170,7 @@ class ActionConversion:
         found = self.types.get(name)
         return found or next((config for config in self.types.values() if config.key == name), None)
 
-    def _create(self, payload: CreateNode, chosen: dict[str, Any]) -> str:
+    def create_node(self, payload: CreateNode, chosen: dict[str, Any]) -> str:
         key = self.node(payload.key) if payload.key else self.fresh()
         chosen["key"] = key
         self.payloads[key] = chosen
@@ -233,15 +199,17 @@ class ActionConversion:
         self.frames += payload.frames or ()
         return key
 
-    def _connect(
+    def connect(
         self,
         key: str | None,
-        source: tuple[str, str],
-        target: tuple[str, str],
+        source: Handle,
+        target: Handle,
         *,
         label: str | None,
         sheet: str | None,
+        chosen: dict[str, Any] | None = None,
     ) -> Edge:
+        """Creates an edge. Its sheet is written into `chosen` once it is known."""
         fields: dict[str, Any] = {
             "key": self.fresh(key),
             "graph_key": self.snapshot.graph.key,
@@ -257,16 +225,18 @@ class ActionConversion:
         self.new_edges.append(edge)
         if sheet is None:
             self.sheetless_edges.add(edge.key)
+        if chosen is not None:
+            self.payloads[edge.key] = chosen
         return edge
 
-    def _update(self, key: str, changes: Mapping[str, Any]) -> None:
+    def update_node(self, key: str, changes: Mapping[str, Any]) -> None:
         node = self.nodes.get(key)
         for instruction in instructions_for(json_document(node) if node else None, changes):
             self._instruct(key, instruction, triggerHtmlRender=True)
         if node is not None:
             self.nodes[key] = changed_node(node, changes)
 
-    def _move(self, key: str, pos_x: float, pos_y: float) -> None:
+    def move_node(self, key: str, pos_x: float, pos_y: float) -> None:
         for name, value in (("posX", pos_x), ("posY", pos_y)):
             self._instruct(key, Instruction(o=int(Op.SET), p=(name,), v=value), animatePos=True)
         node = self.nodes.get(key)
@@ -281,25 +251,27 @@ class ActionConversion:
         )
         self.instructions.append(found.to_document())
 
-    def _arrange(self, single: proposals.ReorganizeLayoutAction) -> dict[str, Any]:
-        keys = list(dict.fromkeys(self.node(key) for key in single.payload.node_keys))
+    def arrange(self, payload: ReorganizeLayout, chosen: dict[str, Any]) -> None:
+        """Moves nodes to better places, unless the payload has their places already."""
+        keys = list(dict.fromkeys(self.node(key) for key in payload.node_keys))
         self.arranged.update(dict.fromkeys(keys))
         known = {**self.nodes, **self.new_nodes}
-        if single.payload.positions is not None:
-            places = {self.node(p.node_key): p for p in single.payload.positions}
+        if payload.positions is not None:
+            places = {self.node(p.node_key): p for p in payload.positions}
         else:
             made = arrange(
                 known,
                 [*self.snapshot.edges.values(), *self.new_edges],
                 keys=[key for key in keys if key in known],
-                strategy=single.payload.strategy or "left_to_right",
+                strategy=payload.strategy or "left_to_right",
             )
             places = {key: _position(key, box, known[key]) for key, box in made.items()}
         for key, place in places.items():
             if key in known:
-                self._move(key, place.pos_x, place.pos_y)
+                self.move_node(key, place.pos_x, place.pos_y)
                 self._resize(key, place)
-        return {"nodeKeys": keys, "positions": [_written(place) for place in places.values()]}
+        chosen["nodeKeys"] = keys
+        chosen["positions"] = [_written(place) for place in places.values()]
 
     def _resize(self, key: str, place: Position) -> None:
         for name in ("width", "height"):
@@ -307,7 +279,7 @@ class ActionConversion:
                 self._instruct(key, Instruction(o=int(Op.SET), p=("size", name), v=extent))
 
     def finish_new_nodes(self) -> None:
-        """Choose the sheets and places that were left open."""
+        """Chooses the sheets and places that were left open."""
         self._choose_sheets()
         obstacles = {key: node for key, node in self.nodes.items() if key not in self.gone}
         fixed = {key: node for key, node in self.new_nodes.items() if key not in self.placeless}
@@ -376,17 +348,16 @@ class ActionConversion:
         return max(sheets, key=sheets.count) if sheets else self.default_sheet
 
     def choices_in(self, action: proposals.Action) -> proposals.Action:
-        """Return the action with what was chosen, batches merged; more may have been converted."""
+        """Returns the action with what was chosen, batches merged; more may have been converted."""
         if isinstance(action, proposals.ImportFileAction):
             return action
         own = self.chosen[: len(list(proposals.single_actions(action)))]
-        is_batch = action.type == "batch"
-        return proposals.parse_action(
-            {"type": "batch", "payload": {"actions": own}} if is_batch else own[0]
-        )
+        if isinstance(action, proposals.BatchAction):
+            return proposals.parse_action({"type": "batch", "payload": {"actions": own}})
+        return proposals.parse_action(own[0])
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as clients know it (`ai:apply_action`)."""
+        """Returns it as clients know it (`ai:apply_action`)."""
         return {
             "instructions": self.instructions,
             "nodesToCreate": [json_document(node) for node in self.new_nodes.values()],

@@ -35,7 +35,7 @@ from graphrag.approvals.approval_context import ApprovalContext, Fence
 from graphrag.approvals.policies import check_may_change, demands_of, levels_of
 from graphrag.approvals.validation import Levels
 from graphrag.roles import Person
-from tools.proposals import CREATES, canonical_hash, canonical_json, parse_action, single_actions
+from tools.proposals import canonical_hash, canonical_json, parse_action, single_actions
 from tools.write_tools import Snapshot, load_snapshot
 from tools.write_tools.graph_reads import load_near, with_vectors
 
@@ -217,8 +217,8 @@ def _validated(approval: Approval, snapshot: Snapshot) -> Reviewed:
 
 def _frames_of(action: Action) -> set[str]:
     """Return the notes and groups that grow to hold new nodes."""
-    created = (s.payload for _, s in single_actions(action) if isinstance(s, CREATES))
-    return {frame.node_key for new in created for frame in new.frames or ()}
+    created = (single.effects().creates for _, single in single_actions(action))
+    return {frame.node_key for new in created if new for frame in new.frames or ()}
 
 
 def _essence(preview: Mapping[str, Any], frames: set[str]) -> str:

@@ -72,7 +72,7 @@ def own_names(proposed: Action, finalized: Action) -> dict[str, str]:
 
 def _keys_created(action: Action) -> list[str | None]:
     singles = (single for _, single in proposals.single_actions(action))
-    return [single.payload.key for single in singles if isinstance(single, proposals.CREATES)]
+    return [new.key for single in singles if (new := single.effects().creates)]
 
 
 def renamed(action: Action, names: Mapping[str, str], known: Iterable[str]) -> Action:

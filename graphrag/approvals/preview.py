@@ -13,10 +13,10 @@ from typing import Any
 from datasources.text import node_label
 from datasources.types import Document, Mutation, Node
 from graphrag.changes.field_diff import MISSING, FieldChange, field_changes
+from tools.actions.field_changes import json_document
+from tools.actions.snapshot import Snapshot
 from tools.proposal_parts import FIXED_GRAPH_FIELDS
 from tools.references import Reference
-from tools.write_tools.field_changes import json_document
-from tools.write_tools.graph_reads import Snapshot
 
 _POSITION = ("posX", "posY")
 

@@ -29,7 +29,6 @@ from graphrag.roles import Person
 from tools.action_keys import with_node_keys
 from tools.base import Problem
 from tools.proposals import (
-    CREATES,
     SingleAction,
     canonical_hash,
     canonical_json,
@@ -233,8 +232,8 @@ def proposal_hash(action: Action) -> str:
     own: dict[str, str] = {}
     for single in singles:
         payload = _unnamed(single)["payload"]
-        if isinstance(single, CREATES) and (name := single.payload.key):
-            own[name] = hash_of({**payload, "edges": []})
+        if (new := single.effects().creates) and new.key:
+            own[new.key] = hash_of({**payload, "edges": []})
     parts = [_in_order(_unnamed(with_node_keys(single, own))) for single in singles]
     return hash_of(sorted(map(canonical_json, parts)))
 
@@ -242,7 +241,7 @@ def proposal_hash(action: Action) -> str:
 def _unnamed(single: SingleAction) -> dict[str, Any]:
     """Return an action's document without what it calls its new node."""
     part = to_document(single)
-    dropped = ("key",) if isinstance(single, CREATES) else ()
+    dropped = ("key",) if single.effects().creates else ()
     return {
         **part,
         "payload": {name: v for name, v in part["payload"].items() if name not in dropped},

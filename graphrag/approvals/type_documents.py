@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from datasources.types import NodeTypeConfig
+from tools.actions.field_checks import DEFAULT_HANDLES, handles_from
 from tools.proposal_parts import ConfigureNodeType, TypeBorder
-from tools.write_tools.type_checks import DEFAULT_HANDLES, handles_from
 
 _DEFAULT_BORDER: dict[str, Any] = {
     "radius": 10,

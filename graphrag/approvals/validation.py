@@ -19,27 +19,6 @@ Level = Literal["application", "workspace", "graph", "nodeType", "session", "req
 FLOOR: Final[frozenset[ActionClass]] = frozenset({"delete", "code", "types"})
 """Classes for which an unattended run always needs a person."""
 
-_BY_KIND: Final[Mapping[str, ActionClass]] = {
-    "move_node": "layout",
-    "reorganize_layout": "layout",
-    "delete_node": "delete",
-    "delete_edge": "delete",
-    "configure_node_type": "types",
-    "create_edge": "structure",
-}
-"""Kinds of one class. A file, which is not among them, may change anything."""
-_BY_FIELD: Final[Mapping[str, ActionClass]] = {
-    "process": "code",
-    "posX": "layout",
-    "posY": "layout",
-    "size": "layout",
-    "data": "content",
-    "handles": "structure",
-    "type": "structure",
-    "typeVersion": "structure",
-    "sheet": "structure",
-}
-
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,18 +65,6 @@ class Demand:
     name: str = ""
 
 
-def classes_of(action: SingleAction) -> frozenset[ActionClass]:
-    """Return the classes of an action that is no batch."""
-    if action.type == "update_node":
-        fields = [name.partition(".")[0] for name in action.payload.changes]
-        fields += ["process"] if action.payload.patches else []
-        return frozenset(_BY_FIELD.get(name, "content") for name in fields)
-    if action.type == "create_node" or action.type == "create_node_with_edges":
-        return frozenset({"structure", "code"} if action.payload.process else {"structure"})
-    found = _BY_KIND.get(action.type)
-    return CLASSES if found is None else frozenset({found})
-
-
 def required(
     single: SingleAction, where: str, types: Iterable[str], levels: Levels
 ) -> list[Demand]:
@@ -113,7 +80,7 @@ def required(
         ("request", "", CLASSES if levels.request else frozenset()),
         ("floor", "", CLASSES if levels.four_eyes else FLOOR if levels.unattended else frozenset()),
     ]
-    classes = classes_of(single)
+    classes = single.classes()
     return [
         Demand(level=level, classes=tuple(sorted(classes & asked)), where=where, name=name)
         for level, name, asked in demands

@@ -5,8 +5,8 @@ and for models (keys).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, cast, final
+from collections.abc import Iterable, Mapping
+from typing import Any, cast, final
 
 from datasources.text import node_label
 from datasources.types import Node
@@ -14,21 +14,20 @@ from graphrag.approvals.approval import Action, Approval, Outcome, Reason
 from graphrag.approvals.approval_context import ApprovalContext
 from graphrag.approvals.broken_code import broken_code
 from graphrag.approvals.policies import FOLLOWING
-from graphrag.approvals.validation import Demand, classes_of
+from graphrag.approvals.validation import Demand
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from tools.action_keys import keys_named
+from tools.actions.base import SingleAction
 from tools.compact import cut_name
 from tools.node_meaning import facts_of, line_of
-from tools.proposals import CREATES, ConfigureNodeTypeAction, SingleAction, single_actions
+from tools.proposals import single_actions
 from tools.write_tools import Snapshot
 
 MAX_CHARS = 60
 SHOWN, SHOWN_KEYS = 5, 20
 MAX_OTHERS = 100
 """Open proposals of a graph that are looked at for one that touches the same node."""
-_UNNAMED = ("reorganize_layout", "import_file")
-"""Actions whose title counts nodes instead of naming them."""
 BROKEN = "warning_code_broken"
 """The warning about code that cannot be parsed; its facts: `node`, `key` and the line `n`."""
 _WHOLE = ("session", "request")
@@ -50,7 +49,7 @@ def labels_of(
         ends = (found.get(end, end) for end in (edge.source, edge.target))
         found[f"edge/{key}"] = " → ".join(_short(end) for end in ends)
     found |= {f"type/{name}": config.display_name for name, config in snapshot.types.items()}
-    singles = [single for _, single in single_actions(action) if single.type not in _UNNAMED]
+    singles = [single for _, single in single_actions(action) if single.names_nodes]
     wanted: set[str] = set()
     for single in singles:
         wanted |= keys_named(single, "node")
@@ -77,7 +76,7 @@ def title(approval: Approval, language: Language, action: Action | None = None) 
     """
     words = _Titles(approval.labels, language)
     singles = [single for _, single in single_actions(action or approval.effective_action)]
-    parts = [words.of(single) for single in singles[:SHOWN]]
+    parts = [single.title(words) for single in singles[:SHOWN]]
     if len(singles) == 1:
         return parts[0]
     shown = "; ".join(parts) + ("; …" if len(singles) > SHOWN else "")
@@ -95,7 +94,9 @@ def _name_in(data: Any) -> str | None:
 
 @final
 class _Titles:
-    """`labels` as `labels_of` makes them; what has none is called by its key."""
+    """Writes titles in a language. `labels` are those of `labels_of`; other things are called by
+    their keys.
+    """
 
     def __init__(self, labels: Mapping[str, str], language: Language) -> None:
         self._labels = labels
@@ -107,60 +108,8 @@ class _Titles:
     def label(self, name: str) -> str:
         return self._labels.get(name) or _short(name.partition("/")[2] if "/" in name else name)
 
-    def of(self, single: SingleAction) -> str:
-        return _TITLES[single.type](self, single.payload)
-
-    def new(self, new: Any) -> str:
-        kind = self.label(f"type/{new.type_key}")
-        name = _name_in(new.data)
-        text = (
-            self.says("create", name=_short(name), type=kind)
-            if name
-            else self.says("new", type=kind)
-        )
-        ends = dict.fromkeys(self.label(edge.target_node_key) for edge in getattr(new, "edges", ()))
-        return (
-            self.says("connected", what=text, names=", ".join(list(ends)[:SHOWN])) if ends else text
-        )
-
-    def update(self, payload: Any) -> str:
-        old = self.label(payload.node_key)
-        new = payload.changes.get("data.name")
-        renames = isinstance(new, str)
-        others = [path for path in payload.changes if not (renames and path == "data.name")]
-        others += ["process"] if payload.patches else []
-        code = text_of("title_code", self._language)
-        fields = [code if path == "process" else path.removeprefix("data.") for path in others]
-        shown = _short(", ".join(fields[:SHOWN]) + (", …" if len(fields) > SHOWN else ""))
-        if not renames:
-            return self.says("change", name=old, fields=shown)
-        text = self.says("rename", name=old, new=_short(str(new)))
-        return self.says("also", what=text, fields=shown) if fields else text
-
-
-_TITLES: Final[Mapping[str, Callable[[_Titles, Any], str]]] = {
-    "create_node": _Titles.new,
-    "create_node_with_edges": _Titles.new,
-    "update_node": _Titles.update,
-    "delete_node": lambda words, p: words.says("delete", name=words.label(p.node_key)),
-    "move_node": lambda words, p: words.says(
-        "move", name=words.label(p.node_key), x=p.pos_x, y=p.pos_y
-    ),
-    "create_edge": lambda words, p: words.says(
-        "connect", source=words.label(p.source_key), target=words.label(p.target_key)
-    ),
-    "delete_edge": lambda words, p: words.says(
-        "disconnect", name=words.label(f"edge/{p.edge_key}")
-    ),
-    "configure_node_type": lambda words, p: words.says(
-        f"type_{p.mode}", name=words.label(f"type/{p.type_key}")
-    ),
-    "reorganize_layout": lambda words, p: words.says("arrange", count=len(p.node_keys)),
-    "import_file": lambda words, p: words.says(
-        "conflicts" if p.count else "import", n=p.count, file=_short(p.file)
-    ),
-}
-"""The title of an action of each kind, by its payload."""
+    def short(self, text: str) -> str:
+        return _short(text)
 
 
 def review_words(approval: Approval, language: Language) -> dict[str, Any]:
@@ -172,7 +121,7 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
     """
     words = _Titles(approval.labels, language)
     singles = list(single_actions(approval.action))
-    titles = [(where, words.of(single)) for where, single in singles]
+    titles = [(where, single.title(words)) for where, single in singles]
     does = {where: line for where, single in singles if (line := _does(approval, single))}
     if any(one.where == FOLLOWING for one in approval.reasons):
         titles.append((FOLLOWING, text_of("title_references", language)))
@@ -204,9 +153,9 @@ def review_words(approval: Approval, language: Language) -> dict[str, Any]:
 
 def _does(approval: Approval, single: SingleAction) -> str | None:
     """Returns what a node that an action creates does, on one line."""
-    if not isinstance(single, CREATES):
+    new = single.effects().creates
+    if new is None:
         return None
-    new = single.payload
     node = Node(
         key=new.key or "new",
         graph_key=approval.graph_key,
@@ -239,13 +188,13 @@ async def warnings_of(
     found: list[Reason] = []
     labels = approval.labels
     singles = [single for _, single in single_actions(approval.action)]
-    configured = {s.payload.type_key for s in singles if isinstance(s, ConfigureNodeTypeAction)}
+    configured = {kind.type_key for single in singles if (kind := single.effects().configures)}
     stats = await context.source.get_stats(approval.graph_key) if configured else None
     for name in sorted(configured):
         if stats is not None and (count := stats.types.get(name, 0)):
             facts = {"type": labels.get(f"type/{name}", name), "n": str(count)}
             found.append(Reason(code="warning_type_used", facts=facts))
-    if any("code" in classes_of(single) for single in singles):
+    if any("code" in single.classes() for single in singles):
         found.append(Reason(code="warning_code"))
     for broken in await asyncio.to_thread(broken_code, approval.action, snapshot):
         facts = {"node": _called(approval, broken.key), "n": str(broken.line), "key": broken.key}

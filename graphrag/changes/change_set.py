@@ -14,7 +14,7 @@ from datasources.errors import BadDocument
 from datasources.types import Document, Edge, Graph, Mutation, Node, NodeTypeConfig, parse_document
 from graphrag.changes.draft import GraphDraft
 from graphrag.changes.field_diff import field_changes, same
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 Kind = Literal["node", "edge", "type", "graph"]
 _MODELS: Mapping[Kind, type[Document]] = {

@@ -39,9 +39,9 @@ from graphrag.llm.errors import ModelError
 from graphrag.llm.metered import ModelRequest, metered_call
 from graphrag.llm.registry import Pricing
 from graphrag.llm.usage_meter import CallUsage, UsageMeter
+from tools.actions.field_changes import json_document
 from tools.base import ToolBox
 from tools.toon import compact_json
-from tools.write_tools.field_changes import json_document
 
 Way = Literal["agent", "baseline"]
 WAYS: Final[tuple[Way, ...]] = ("agent", "baseline")

@@ -11,7 +11,7 @@ from datasources.types import Node
 from graphrag.evaluation.answer_cases import AskedChange, CaseGraph, Pair
 from graphrag.evaluation.answer_scoring import ScoredAnswer
 from graphrag.evaluation.workflows import node_name
-from tools.write_tools.field_changes import json_document, path_of, value_at
+from tools.actions.field_changes import json_document, path_of, value_at
 
 _PLACES = frozenset(("posX", "posY", "size", "sheet"))  # positions are not compared
 

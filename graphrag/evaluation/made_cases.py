@@ -12,10 +12,10 @@ from datasources.types import Edge, Node
 from graphrag.evaluation.answer_cases import AskedChange, AskedQuestion, CaseGraph, WorkflowCases
 from graphrag.evaluation.answer_scoring import normalize
 from graphrag.evaluation.workflows import node_name
+from tools.actions.field_changes import json_document, path_of, value_at
 from tools.checks.checked_graph import NO_STEPS
 from tools.node_values import leaves
 from tools.toon import compact_json
-from tools.write_tools.field_changes import json_document, path_of, value_at
 
 MAX_VALUE_CHARS = 80
 MAX_FOLLOWERS = 4

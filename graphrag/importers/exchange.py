@@ -46,8 +46,8 @@ from graphrag.importers.returning_files import returning_graph
 from graphrag.importers.three_way_merge import OpenConflicts, completed
 from graphrag.leases import now_ms
 from graphrag.workers import free, run_limited
+from tools.actions.field_changes import json_document
 from tools.proposal_parts import ImportFile
-from tools.write_tools.field_changes import json_document
 
 # The kind of records that keep imported files: one for each graph, under its key.
 KIND = "imports"

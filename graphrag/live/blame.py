@@ -19,7 +19,7 @@ from graphrag.changes.field_diff import field_changes
 from graphrag.live.past_graph import PAST_LIMITS, Present, Rewound, plain
 from graphrag.live.revisions import Revision, Revisions
 from graphrag.workers import run_limited
-from tools.write_tools.field_changes import value_at
+from tools.actions.field_changes import value_at
 
 Path = tuple[str, ...]
 # Levels of nesting; deeper fields are treated as one value.

@@ -17,7 +17,7 @@ from graphrag.changes.draft import Changes, Readable
 from graphrag.live.edits import Edit, Message, Sheets, created, deleted, entries, of_sheet
 from graphrag.live.history_entries import update_entry
 from graphrag.live.instruction_batch import in_messages
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 E = TypeVar("E", Node, Edge)
 

@@ -22,7 +22,7 @@ from graphrag.live.broadcast import edit_of_changes
 from graphrag.live.edits import Edit, check_document
 from graphrag.live.errors import EditRefused
 from graphrag.live.history_entries import Entry, document_edits
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 KIND = "history"
 TOTAL = "totalBytes"

@@ -16,7 +16,7 @@ from datasources.mutations import encode_document
 from datasources.types import Document, Edge, Node, parse_document
 from graphrag.changes.draft import GraphDraft
 from graphrag.live.errors import EditRefused
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
 E = TypeVar("E", Node, Edge)

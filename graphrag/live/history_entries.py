@@ -19,7 +19,7 @@ from datasources.types import Edge, Node, parse_document
 from graphrag.changes.change_set import DocumentEdit
 from graphrag.changes.field_diff import MISSING, FieldChange
 from graphrag.live.errors import EditRefused
-from tools.write_tools.field_changes import value_at
+from tools.actions.field_changes import value_at
 
 Entry = Mapping[str, Any]
 # Size of JSON above which a new value is replaced by its digest.

@@ -20,11 +20,11 @@ from graphrag.live import edits
 from graphrag.live.edits import EDIT_LIMITS
 from graphrag.live.errors import EditRefused
 from graphrag.live.history_entries import update_entry
+from tools.actions.field_changes import child, json_document, path_of, value_at
 from tools.proposal_parts import UpdateNode
 from tools.proposals import Batch, BatchAction, SingleAction, UpdateNodeAction, single_actions
 from tools.references import name_of
 from tools.write_tools import Snapshot, with_references
-from tools.write_tools.field_changes import child, json_document, path_of, value_at
 
 
 def apply_instructions(draft: GraphDraft, instructions: Sequence[GraphInstruction]) -> edits.Edit:
@@ -87,13 +87,12 @@ def _reference_updates(
     updates = [update for _, update in single_actions(with_updates)][len(renames) :]
     instructions: list[GraphInstruction] = []
     for update in updates:
-        assert isinstance(update, UpdateNodeAction)
-        node = nodes[update.payload.node_key]
-        for name, value in update.payload.changes.items():
-            instruction = Instruction(o=int(Op.SET), p=path_of(name), v=value)
-            instructions.append(
-                GraphInstruction(i=instruction, sheet_id=node.sheet, node_id=node.key)
-            )
+        for key, changes in update.effects().updates.items():
+            for name, value in changes.items():
+                instruction = Instruction(o=int(Op.SET), p=path_of(name), v=value)
+                instructions.append(
+                    GraphInstruction(i=instruction, sheet_id=nodes[key].sheet, node_id=key)
+                )
     return instructions
 
 

@@ -19,7 +19,7 @@ from graphrag.changes.draft import (
     same_document,
 )
 from graphrag.changes.field_diff import merge
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 D = TypeVar("D", bound=Document)
 

@@ -17,7 +17,7 @@ from graphrag.live.live_graph import LiveGraph
 from graphrag.live.revisions import Revision, Revisions
 from graphrag.live.working_copy import read_stored
 from graphrag.workers import run_limited
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 E = TypeVar("E", Node, Edge)
 # Documents by key, as models or, after something was undone in them, as JSON.

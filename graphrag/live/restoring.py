@@ -10,9 +10,9 @@ from graphrag.changes.draft import Changes, GraphDraft, LiveState, Readable
 from graphrag.live.broadcast import edit_of_changes
 from graphrag.live.edits import EDIT_LIMITS, Edit
 from graphrag.live.errors import EditRefused
+from tools.actions.field_changes import json_document
 from tools.proposal_parts import ImportFile
 from tools.proposals import ImportFileAction
-from tools.write_tools.field_changes import json_document
 
 NOTHING = "it has not changed since then"
 

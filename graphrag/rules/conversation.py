@@ -101,10 +101,9 @@ def _language(question: str, system: Sequence[str]) -> Language:
     words = set(_WORD.findall(fold(question[:READ_CHARS])))
     counts = {name: len(words.intersection(grammar(name).listed("common"))) for name in LANGUAGES}
     likely: list[Language] = [name for name in LANGUAGES if counts[name] == max(counts.values())]
-    if len(likely) == 1:
-        return likely[0]
-    of_prompt = (name for name in likely if _is_prompt_in(name, system))
-    return next(of_prompt, likely[0])
+    if len(likely) > 1:
+        likely.sort(key=lambda name: not _is_prompt_in(name, system))
+    return likely[0]
 
 
 def _is_prompt_in(language: Language, system: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from graphrag.embedding.embedder import content_text, embedding_hash
 from graphrag.retrieval.context import ContextOptions, build_context
 from graphrag.retrieval.retrieval_result import Retrieval
 from tests.contracts.samples import WORKSPACE, a_type
-from tools.write_tools.field_changes import fault_of_change
+from tools.actions.field_changes import fault_of_change
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 keys = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)

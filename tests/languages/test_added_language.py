@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
-from nodius_graphrag import ROOMS
+from tests.support.changed_program import ROOT, copy_program, replace_in, run_in_copy
 
-ROOT = Path(__file__).parents[2]
 LINE = 'Language = Literal["en", "fr"]'
 CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     "texts.json": (('"title_delete": "', '"title_delete": "forigo: '),),
@@ -55,34 +49,15 @@ print(json.dumps({name: [one.exit_code, one.output] for name, one in done.items(
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Returns the outputs of commands of a copy of the program that has one language more."""
-    copy = tmp_path_factory.mktemp("program")
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, copy / room)
+    copy = copy_program(tmp_path_factory.mktemp("program"))
     folder = copy / "languages" / "eo"
     shutil.copytree(copy / "languages" / "en", folder)
     for name, replaced in CHANGES.items():
-        _replace(folder / name, replaced)
-    _replace(copy / "languages" / "__init__.py", [(LINE, LINE.replace("]", ', "eo"]'))])
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, json.dumps(COMMANDS)],
-        cwd=copy,
-        env={**kept, "NODIUS_DB": f"sqlite:{copy / 'nodius.db'}", "PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    answered = json.loads(done.stdout)
-    assert [name for name, (code, _) in answered.items() if code] == [], answered
-    return {name: output for name, (_, output) in answered.items()}
-
-
-def _replace(file: Path, replaced: Iterable[tuple[str, str]]) -> None:
-    content = file.read_text(encoding="utf-8")
-    for old, new in replaced:
-        assert old in content, old
-        content = content.replace(old, new, 1)
-    file.write_text(content, encoding="utf-8")
+        replace_in(folder / name, replaced)
+    replace_in(copy / "languages" / "__init__.py", [(LINE, LINE.replace("]", ', "eo"]'))])
+    done = run_in_copy(copy, RUN, json.dumps(COMMANDS))
+    assert [name for name, (code, _) in done.items() if code] == [], done
+    return {name: output for name, (_, output) in done.items()}
 
 
 def test_a_question_is_understood_and_answered_in_an_added_language(

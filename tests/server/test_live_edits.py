@@ -19,7 +19,7 @@ from tests.graphrag.live.helpers import heard
 from tests.support.service import GRAPH, Service, error_of, service, token
 from tests.support.ws_server import token as token_of
 from tests.support.ws_server import ws_server
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 PATH = f"/api/graphs/{GRAPH}/history"
 

@@ -17,6 +17,8 @@ from graphrag.llm.tokens import count_tokens, tokenizer_name
 from graphrag.prompts.library import load_phrases
 from tests.contracts.samples import snapshot as seen
 from tests.tools.proposing import GRAPH, PAYLOADS, WORKSPACE, make_graph, values
+from tools.actions.field_changes import meant_path
+from tools.actions.patches import apply_patches
 from tools.base import Problem, ToolBox, ToolContext, ToolResult
 from tools.proposal_parts import (
     EdgeConnection,
@@ -29,8 +31,6 @@ from tools.proposal_parts import (
 from tools.proposals import parse_action
 from tools.read_tools import READ_TOOLS
 from tools.write_tools import WRITE_TOOLS
-from tools.write_tools.field_changes import meant_path
-from tools.write_tools.resolve import apply_patches
 
 BOX = ToolBox(WRITE_TOOLS)
 NBA = "testgraph001"

@@ -5,54 +5,23 @@ what is near.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from datasources.base import GraphDataSource
-from datasources.builtin_types import BUILTIN_TYPES, types_by_name
-from datasources.hits import NodeVector
-from datasources.types import Edge, Graph, Mutation, Node, NodeTypeConfig
+from datasources.builtin_types import types_by_name
+from datasources.types import Graph, Mutation, Node
 from tools.action_keys import keys_named
-from tools.proposals import (
-    Action,
-    CreateNodeAction,
-    CreateNodeWithEdgesAction,
-    DeleteNodeAction,
-    ReorganizeLayoutAction,
-    UpdateNodeAction,
-    single_actions,
-)
+from tools.actions.snapshot import Snapshot
+from tools.proposals import Action, single_actions
 from tools.references import by_name, name_of, references
 
 WHOLE_GRAPH_NODES = 5_000
 PAGE_NODES = 500
+_NAME_PATHS = {"data", "data.name"}
 SAMPLED_NODES = 500
 """Of a larger graph, so many nodes of each sheet are known as obstacles, besides all
 that are near.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A graph at one revision, as far as an action needs it. `types` are by name,
-    built-in ones too.
-
-    `vectors` are only there for who stores what takes a change back.
-    """
-
-    graph: Graph
-    nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
-    edges: Mapping[str, Edge] = field(default_factory=dict[str, Edge])
-    types: Mapping[str, NodeTypeConfig] = field(default_factory=lambda: dict(BUILTIN_TYPES))
-    vectors: Mapping[str, NodeVector] = field(default_factory=dict[str, NodeVector])
-
-    def type_of(self, name: str) -> NodeTypeConfig | None:
-        """Return a type by its name, else by the key of its document."""
-        found = self.types.get(name)
-        return found or next((config for config in self.types.values() if config.key == name), None)
-
-    def edges_of(self, keys: set[str]) -> dict[str, Edge]:
-        """Return the edges that start or end at one of the nodes, by key."""
-        return {key: e for key, e in self.edges.items() if e.source in keys or e.target in keys}
 
 
 async def load_snapshot(
@@ -62,7 +31,7 @@ async def load_snapshot(
     *,
     whole_graph_nodes: int = WHOLE_GRAPH_NODES,
 ) -> Snapshot:
-    """Read what checking, placing and carrying out an action needs.
+    """Reads what checking, placing and carrying out an action needs.
 
     Raises: GraphNotFound and what else the source raises.
     """
@@ -89,8 +58,9 @@ async def load_snapshot(
 
 
 async def with_vectors(source: GraphDataSource, snapshot: Snapshot, mutation: Mutation) -> Snapshot:
-    """Return the snapshot with the vectors of the nodes that a mutation changes or deletes. Raises:
-    as the source.
+    """Returns the snapshot with the vectors of the nodes that a mutation changes or deletes.
+
+    Raises: as the source.
     """
     changed = {*(node.key for node in mutation.put_nodes), *mutation.delete_nodes}
     keys = sorted(changed & snapshot.nodes.keys())
@@ -100,22 +70,15 @@ async def with_vectors(source: GraphDataSource, snapshot: Snapshot, mutation: Mu
 
 
 def _is_to_be_placed(action: Action) -> bool:
-    """Say whether something of it gets its place among the other nodes."""
-    return any(
-        (
-            isinstance(single, CreateNodeAction | CreateNodeWithEdgesAction)
-            and single.payload.pos_x is None
-        )
-        or (isinstance(single, ReorganizeLayoutAction) and single.payload.positions is None)
-        for _, single in single_actions(action)
-    )
+    """Returns whether something of it gets its place among the other nodes."""
+    return any(single.effects().places for _, single in single_actions(action))
 
 
 async def load_near(
     source: GraphDataSource, graph_key: str, action: Action, also: Iterable[str] = ()
 ) -> Snapshot:
-    """Read only what an action names, and the nodes `also`, with their edges and these edges' ends;
-    and what refers by name to a node that is renamed or deleted.
+    """Reads only the nodes that an action names, and those of `also`, with their edges and the ends
+    of these, and the nodes that refer by name to one that is renamed or deleted.
 
     That is enough to check and carry out an action of which nothing is left to be placed.
     Raises: GraphNotFound and what else the source raises.
@@ -145,21 +108,14 @@ async def load_near(
 async def _referring(
     source: GraphDataSource, graph: Graph, action: Action, nodes: Mapping[str, Node]
 ) -> dict[str, Node]:
-    """Return the nodes that refer by name to one that the action may rename or delete, or
+    """Returns the nodes that refer by name to one that the action may rename or delete, or
     share its name.
     """
     changed: set[str] = set()
     for _, single in single_actions(action):
-        match single:
-            case UpdateNodeAction(payload=payload) if payload.changes.keys() & {
-                "data",
-                "data.name",
-            }:
-                changed.add(payload.node_key)
-            case DeleteNodeAction(payload=payload):
-                changed.add(payload.node_key)
-            case _:
-                pass
+        effects = single.effects()
+        changed |= effects.deletes
+        changed |= {key for key, new in effects.updates.items() if new.keys() & _NAME_PATHS}
     names = by_name(graph, [nodes[key] for key in changed if key in nodes])
     found: dict[str, Node] = {}
     after: str | None = None

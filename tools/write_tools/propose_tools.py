@@ -1,4 +1,4 @@
-"""The ten tools that propose a change; none of them changes anything.
+"""The tools that propose a change, one for each action; none of them changes anything.
 
 Running one checks the change against the graph and returns it, resolved, as `data`. The agent turns
 that into an approval for a person to decide.
@@ -6,29 +6,52 @@ that into an approval for a person to decide.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final
 
 from pydantic import Field, create_model
 
 from tools import proposal_parts
+from tools.actions.base import SingleAction, WriteTool
+from tools.actions.snapshot import Snapshot
 from tools.base import Problem, Role, Tool, ToolArguments, ToolContext, ToolResult, failure
-from tools.proposals import Action, Batch, describe, parse_action, single_actions, to_document
+from tools.proposals import (
+    ACTIONS,
+    Action,
+    BatchAction,
+    describe,
+    parse_action,
+    single_actions,
+    to_document,
+)
 from tools.read_tools.views import missing_node
-from tools.write_tools.graph_reads import Snapshot, load_near
+from tools.write_tools.graph_reads import load_near
 from tools.write_tools.renames import broken_references, with_references
 from tools.write_tools.resolve import resolve_action
 
-_EXAMPLES: Mapping[str, Any] = json.loads(
-    Path(__file__).with_name("examples.json").read_text(encoding="utf-8")
+BATCH: Final = WriteTool(
+    description="Changes accepted together; key $1 names a created node to the others.",
+    example={
+        "actions": [
+            {"type": "create_node", "payload": {"typeKey": "log-node", "key": "$1"}},
+            {
+                "type": "create_edge",
+                "payload": {
+                    "sourceKey": "filter-active",
+                    "sourceHandle": "0",
+                    "targetKey": "$1",
+                    "targetHandle": "0",
+                },
+            },
+        ],
+        "reason": "the filtered players should be logged",
+    },
 )
-"""A right call of each, by the kind of its action."""
-
-_ESSENTIAL = frozenset(
-    ("update_node", "create_edge", "delete_edge", "create_node_with_edges", "delete_node")
+_ORDER = (
+    *("update_node", "create_node", "create_node_with_edges", "create_edge", "move_node"),
+    *("delete_node", "delete_edge", "batch", "configure_node_type", "reorganize_layout"),
 )
+"""The order in which models are told of tools, with which they were measured; others follow."""
 
 WRITERS: frozenset[Role] = frozenset(("editor", "reviewer", "admin"))
 MAX_PROBLEMS = 8
@@ -36,9 +59,7 @@ MAX_REASON_CHARS = 1_000
 
 
 class Reasoned(proposal_parts.Part):
-    """What every proposal says besides what it is. Without a reason the person's message
-    is the reason.
-    """
+    """The arguments that every proposal has. By default the reason is the person's message."""
 
     reason: Annotated[
         str | None,
@@ -68,7 +89,7 @@ def _runner(kind: str) -> Callable[[Any, ToolContext], Awaitable[ToolResult]]:
 
 
 def _on_references(action: Action, snapshot: Snapshot) -> str:
-    """Say what becomes of the nodes that refer by name to one that is renamed or deleted."""
+    """Returns what becomes of the nodes that refer by name to one that is renamed or deleted."""
     broken = {reference.node_key for reference in broken_references(action, snapshot)}
     own = single_actions(action)
     more = single_actions(with_references(action, snapshot))
@@ -94,35 +115,34 @@ async def _refused(found: list[Problem], context: ToolContext) -> ToolResult:
     return failure("not_found" if only_unknown else "invalid_arguments", *problems)
 
 
-def _tool(kind: str, payload: type[proposal_parts.Part], description: str) -> Tool[Any]:
-    name = f"Propose{payload.__name__}"
+def _tool(kind: type[SingleAction | BatchAction], offered: WriteTool) -> Tool[Any]:
+    payload: Any = kind.model_fields["payload"].annotation
+    name = str(kind.model_fields["type"].default)
     return Tool(
-        name=f"propose_{kind}",
-        description=description,
-        arguments=create_model(name, __base__=(payload, Reasoned, ToolArguments)),
-        run=_runner(kind),
-        example=_EXAMPLES[kind],
+        name=f"propose_{name}",
+        description=offered.description,
+        arguments=create_model(
+            f"Propose{payload.__name__}", __base__=(payload, Reasoned, ToolArguments)
+        ),
+        run=_runner(name),
+        example=dict(offered.example),
         roles=WRITERS,
         effect="proposes",
-        essential=kind in _ESSENTIAL,
+        essential=offered.essential,
     )
 
 
-WRITE_TOOLS: tuple[Tool[Any], ...] = (
-    _tool("update_node", proposal_parts.UpdateNode, "Sets data fields, name or code of a node."),
-    _tool("create_node", proposal_parts.CreateNode, "A node without edges."),
-    _tool(
-        "create_node_with_edges", proposal_parts.CreateNodeWithEdges, "A node connected to others."
-    ),
-    _tool("create_edge", proposal_parts.CreateEdge, "From an out to an in handle."),
-    _tool("move_node", proposal_parts.MoveNode, "Moves a node."),
-    _tool("delete_node", proposal_parts.DeleteNode, "Its edges go, too."),
-    _tool("delete_edge", proposal_parts.DeleteEdge, "By its _key."),
-    _tool("batch", Batch, "Changes accepted together; key $1 names a created node to the others."),
-    _tool(
-        "configure_node_type",
-        proposal_parts.ConfigureNodeType,
-        "For all nodes of the type. Code: patches or process.",
-    ),
-    _tool("reorganize_layout", proposal_parts.ReorganizeLayout, "Tidies these nodes."),
+def _place(tool: Tool[Any]) -> int:
+    name = tool.name.removeprefix("propose_")
+    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+
+
+WRITE_TOOLS: tuple[Tool[Any], ...] = tuple(
+    sorted(
+        [
+            *(_tool(kind, kind.tool) for kind in ACTIONS if kind.tool is not None),
+            _tool(BatchAction, BATCH),
+        ],
+        key=_place,
+    )
 )

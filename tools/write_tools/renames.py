@@ -1,4 +1,4 @@
-"""What a rename or a deletion means for the nodes that refer to a node by its name."""
+"""Follows renames and deletions in the nodes that refer to a node by its name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 from datasources.errors import BadDocument, InstructionError
 from datasources.types import Node, parse_document
 from tools import proposals
+from tools.actions.field_changes import changed_node, json_document
+from tools.actions.snapshot import Snapshot
 from tools.proposal_parts import UpdateNode
 from tools.references import (
     NOTE_TYPE,
@@ -20,15 +22,13 @@ from tools.references import (
     renamed,
     texts_of,
 )
-from tools.write_tools.field_changes import changed_node, json_document
-from tools.write_tools.graph_reads import Snapshot
 
 MAX_PATHS = 100
 """A node with more fields that change is written as a whole."""
 
 
 def with_references(action: proposals.Action, snapshot: Snapshot) -> proposals.Action:
-    """Return the action and, for every rename in it, the changes of the fields that use
+    """Returns the action and, for every rename in it, the changes of the fields that use
     the old name.
 
     The action itself where there is none, or where it cannot be carried out.
@@ -54,7 +54,7 @@ def with_references(action: proposals.Action, snapshot: Snapshot) -> proposals.A
 
 
 def broken_references(action: proposals.Action, snapshot: Snapshot) -> list[Reference]:
-    """Return the references that lead nowhere once the action is carried out."""
+    """Returns the references that lead nowhere once the action is carried out."""
     try:
         after = _after(action, snapshot)
     except (InstructionError, BadDocument):
@@ -64,33 +64,26 @@ def broken_references(action: proposals.Action, snapshot: Snapshot) -> list[Refe
 
 
 def _after(action: proposals.Action, snapshot: Snapshot) -> dict[str, Node]:
-    """Return the nodes that the action updates, as it leaves them.
+    """Returns the nodes that the action updates, as it leaves them.
     Raises: InstructionError, BadDocument.
     """
     found: dict[str, Node] = {}
     for _, single in proposals.single_actions(action):
-        if (
-            isinstance(single, proposals.UpdateNodeAction)
-            and single.payload.node_key in snapshot.nodes
-        ):
-            key = single.payload.node_key
-            found[key] = changed_node(found.get(key, snapshot.nodes[key]), single.payload.changes)
+        for key, changes in single.effects().updates.items():
+            if key in snapshot.nodes:
+                found[key] = changed_node(found.get(key, snapshot.nodes[key]), changes)
     return found
 
 
 def _deleted(action: proposals.Action) -> set[str]:
     singles = (single for _, single in proposals.single_actions(action))
-    return {
-        single.payload.node_key
-        for single in singles
-        if isinstance(single, proposals.DeleteNodeAction)
-    }
+    return {key for single in singles for key in single.effects().deletes}
 
 
 def _given_up(
     action: proposals.Action, snapshot: Snapshot, after: Mapping[str, Node]
 ) -> dict[str, str | None]:
-    """Return the names that go, each with the one that comes in its place, where one does.
+    """Returns the names that go, each with the one that comes in its place, where one does.
 
     A name that another node has already takes nobody's place.
     """
@@ -123,7 +116,7 @@ def _staying(
 
 
 def _changes(node: Node, renames: Mapping[str, str]) -> dict[str, Any]:
-    """Return the changed fields by path; data as a whole where a path cannot be
+    """Returns the changed fields by path; data as a whole where a path cannot be
     written with dots.
     """
     texts = _renamed_texts(node, renames)

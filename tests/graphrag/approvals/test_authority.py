@@ -25,7 +25,6 @@ from graphrag.approvals.validation import (
     Demand,
     Levels,
     classes_named,
-    classes_of,
     required,
 )
 from tests.graphrag.approvals.helpers import (
@@ -228,7 +227,7 @@ def test_an_action_has_the_classes_of_what_it_changes(
     raw: dict[str, Any], classes: set[str]
 ) -> None:
     action: Any = parse_action(raw)
-    assert classes_of(action) == classes
+    assert action.classes() == classes
 
 
 def test_with_the_usual_settings_every_change_needs_a_person() -> None:
@@ -263,8 +262,8 @@ def test_a_person_is_asked_when_any_level_demands_any_class(
     demanded = application | workspace | graph | kind | (CLASSES if session or request else set())
     demanded |= FLOOR if alone else set()
     reasons = required(action, "", ("t",), levels)
-    assert bool(reasons) == bool(classes_of(action) & demanded)
-    assert all(set(reason.classes) <= classes_of(action) for reason in reasons)
+    assert bool(reasons) == bool(action.classes() & demanded)
+    assert all(set(reason.classes) <= action.classes() for reason in reasons)
 
 
 def test_each_part_of_a_batch_keeps_its_own_reasons() -> None:

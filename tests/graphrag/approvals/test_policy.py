@@ -20,7 +20,7 @@ from graphrag.approvals import (
 )
 from graphrag.approvals.errors import TypeNotFound
 from graphrag.approvals.imported_changes import FileChange
-from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass, classes_of
+from graphrag.approvals.validation import CLASSES, FLOOR, ActionClass
 from graphrag.roles import Policy
 from tests.graphrag.approvals.helpers import (
     ADMIN,
@@ -242,9 +242,7 @@ async def test_no_proposal_changes_what_people_must_be_asked_for(bench: Bench) -
 
 def test_the_examples_are_of_their_class() -> None:
     actions: dict[str, Any] = {kind: parse_action(raw) for kind, raw in ACTIONS.items()}
-    assert {kind: classes_of(action) for kind, action in actions.items()} == {
-        k: {k} for k in actions
-    }
+    assert {kind: action.classes() for kind, action in actions.items()} == {k: {k} for k in actions}
 
 
 async def test_each_level_is_set_by_its_role_audited_and_then_asks(bench: Bench) -> None:

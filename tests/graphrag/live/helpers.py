@@ -14,7 +14,7 @@ from graphrag.live import AppliedEdit, LiveGraph, LiveGraphs, LiveOptions, Membe
 from graphrag.live.instruction_batch import apply_instructions
 from tests.contracts.samples import FLOW, WORKSPACE, a_node, an_edge, make_flow
 from tests.support.clock import MONDAY, Clock
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 NEVER = LiveOptions(tick_ms=3_600_000)
 """The tests do what is due themselves: `tick`."""

@@ -27,7 +27,7 @@ from tests.graphrag.importers.helpers import n8n, n8n_node
 from tests.graphrag.live.helpers import NEVER, instruct, rename
 from tests.support.agents import an_ask
 from tests.support.waiting import another_moment
-from tools.write_tools.field_changes import json_document
+from tools.actions.field_changes import json_document
 
 EVE = Person("eve", "editor", "test")
 RITA = Person("rita", "reviewer", "test")
