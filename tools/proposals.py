@@ -16,12 +16,12 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
 from tools import proposal_parts
 from tools.actions.base import SingleAction, counted
-from tools.actions.edges import CreateEdgeAction, DeleteEdgeAction
-from tools.actions.file import ImportFileAction
-from tools.actions.layout import ReorganizeLayoutAction
-from tools.actions.new_nodes import CreateNodeAction, CreateNodeWithEdgesAction
-from tools.actions.node_type import ConfigureNodeTypeAction
-from tools.actions.nodes import DeleteNodeAction, MoveNodeAction, UpdateNodeAction
+from tools.actions.edge_actions import CreateEdgeAction, DeleteEdgeAction
+from tools.actions.file_action import ImportFileAction
+from tools.actions.layout_action import ReorganizeLayoutAction
+from tools.actions.new_node_actions import CreateNodeAction, CreateNodeWithEdgesAction
+from tools.actions.node_actions import DeleteNodeAction, MoveNodeAction, UpdateNodeAction
+from tools.actions.type_action import ConfigureNodeTypeAction
 from tools.arguments import ARGUMENT_LIMITS, is_deeper
 
 MAX_BATCH = 200

@@ -60,14 +60,17 @@ def classify(exc: BaseException) -> TurnFault:
     if not described:
         is_lost = isinstance(exc, ConnectionError)
         code = "timeout" if isinstance(exc, TimeoutError) else "network" if is_lost else "internal"
-        messages = {name: text(code, name) for name in LANGUAGES}
+        messages: dict[Language, str] = {name: text(code, name) for name in LANGUAGES}
         return TurnFault(code=code, retryable=code != "internal", messages=messages)
     english = described["en"]
+    safe: dict[Language, str] = {
+        name: without_secrets(one.message) for name, one in described.items()
+    }
     code = "network" if english.code == "unavailable" else english.code
     return TurnFault(
         code=code if code in FAULT_CODES else "internal",
         retryable=english.retryable,
-        messages={name: without_secrets(one.message) for name, one in described.items()},
+        messages=safe,
         retry_after_s=exc.retry_after_s if isinstance(exc, ModelError) else None,
         details=without_secrets(english.details) if isinstance(exc, ModelError) else "",
     )

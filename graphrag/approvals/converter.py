@@ -20,7 +20,7 @@ from graphrag.approvals.type_documents import configured_type
 from graphrag.changes.field_diff import MISSING, field_changes
 from graphrag.layout import Box, arrange, place_nodes
 from tools import proposals
-from tools.actions.base import Handle, Phase
+from tools.actions.base import ConversionPhase, Handle
 from tools.actions.field_changes import changed_node, instructions_for, json_document
 from tools.actions.field_checks import handles_from
 from tools.actions.snapshot import Snapshot
@@ -64,11 +64,11 @@ def convert_action(
             made.names.setdefault(new.key, made.fresh(new.key))
     ordered = sorted(zip(singles, made.chosen, strict=True), key=lambda part: part[0].phase)
     for single, document in ordered:
-        if single.phase is not Phase.PLACES:
+        if single.phase is not ConversionPhase.PLACES:
             single.convert(made, document["payload"])
     made.finish_new_nodes()
     for single, document in ordered:
-        if single.phase is Phase.PLACES:
+        if single.phase is ConversionPhase.PLACES:
             single.convert(made, document["payload"])
     made.cut |= dict.fromkeys(snapshot.edges_of(set(made.gone)))
     return made

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from tools.action_keys import keys_named, marks_of, with_node_keys
 from tools.proposal_parts import Part
-from tools.proposals import SingleAction, parse_action, to_document
+from tools.proposals import ACTIONS, parse_action, to_document
 
 
 def _parts(annotation: Any) -> Iterator[type[Part]]:
@@ -26,7 +26,8 @@ def _parts(annotation: Any) -> Iterator[type[Part]]:
 def test_every_field_of_an_action_that_is_called_a_key_is_marked_as_one() -> None:
     marks = {
         f"{part.__name__}.{name}": m
-        for part in set(_parts(SingleAction))
+        for kind in ACTIONS
+        for part in set(_parts(kind))
         for name, m in marks_of(part)
     }
     keys = {name for name in marks if re.search(r"[._]keys?$", name)}

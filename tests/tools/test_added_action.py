@@ -14,8 +14,9 @@ MODULE = Path(__file__).with_name("added_action") / "disable_node.py"
 CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     "tools/proposals.py": (
         (
-            "from tools.actions.edges import",
-            "from tools.actions.disable_node import DisableNodeAction\nfrom tools.actions.edges import",
+            "from tools.actions.edge_actions import",
+            "from tools.actions.disable_node import DisableNodeAction\n"
+            "from tools.actions.edge_actions import",
         ),
         ("    ImportFileAction,\n)", "    ImportFileAction,\n    DisableNodeAction,\n)"),
     ),

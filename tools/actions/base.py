@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from datasources.types import Edge
-from tools.actions.draft import Draft
+from tools.actions.proposal_draft import Draft
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import (
@@ -29,7 +29,7 @@ Handle = tuple[str, str]
 """The key of a node, and the id of one of its handles."""
 
 
-class Phase(IntEnum):
+class ConversionPhase(IntEnum):
     """When an action is converted: the parts of a batch may come in any order."""
 
     TYPES = 0
@@ -81,7 +81,7 @@ class Effects:
     """Whether something of it still gets its place among the other nodes."""
 
 
-class Titles(Protocol):
+class TitleWords(Protocol):
     """Writes titles in the language of a person, with the names that people give things."""
 
     def says(self, code: str, /, **facts: Any) -> str:
@@ -147,7 +147,7 @@ class SingleAction(Part):
 
     tool: ClassVar[WriteTool | None]
     """None: no model is offered it."""
-    phase: ClassVar[Phase]
+    phase: ClassVar[ConversionPhase]
     names_nodes: ClassVar[bool] = True
     """Whether its title names nodes. Other titles only count them."""
 
@@ -156,7 +156,7 @@ class SingleAction(Part):
         """Returns it in a few English words with keys, for a model."""
 
     @abstractmethod
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         """Returns it in the words of a person."""
 
     @abstractmethod

@@ -13,9 +13,9 @@ from typing import Any
 from datasources.errors import BadDocument, InstructionError
 from datasources.types import Handles, Node
 from tools.actions.base import Effects, SingleAction
-from tools.actions.draft import SHOWN, Draft
 from tools.actions.field_changes import changed_node, fault_of_change
 from tools.actions.field_checks import DEFAULT_HANDLES, at, handles_from, repeated_handles
+from tools.actions.proposal_draft import SHOWN, Draft
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import CreateNode

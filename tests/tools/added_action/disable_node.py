@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, Self, final
 from tools.actions.base import (
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
 )
-from tools.actions.draft import Draft, problems_of_stored_node
+from tools.actions.proposal_draft import Draft, problems_of_stored_node
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import NodeKey, Part
@@ -34,12 +34,12 @@ class DisableNodeAction(SingleAction):
         description="Disables a node.",
         example={"nodeKey": "fetch-api", "reason": "the service is down"},
     )
-    phase: ClassVar = Phase.CHANGES
+    phase: ClassVar = ConversionPhase.CHANGES
 
     def describe(self) -> str:
         return f"disable node {self.payload.node_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         return words.says("disable", name=words.label(self.payload.node_key))
 
     def resolved(self, where: str, snapshot: Snapshot, problems: list[Problem]) -> Self:

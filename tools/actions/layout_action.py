@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Literal, Self, final
 from tools.actions.base import (
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
     counted,
 )
-from tools.actions.draft import Draft, problems_of_node
 from tools.actions.field_checks import at
+from tools.actions.proposal_draft import Draft, problems_of_node
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import ReorganizeLayout
@@ -35,13 +35,13 @@ class ReorganizeLayoutAction(SingleAction):
             "reason": "the nodes overlap",
         },
     )
-    phase: ClassVar = Phase.PLACES
+    phase: ClassVar = ConversionPhase.PLACES
     names_nodes: ClassVar = False
 
     def describe(self) -> str:
         return f"arrange {counted(len(self.payload.node_keys), 'node')}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         return words.says("arrange", count=len(self.payload.node_keys))
 
     def resolved(self, where: str, snapshot: Snapshot, problems: list[Problem]) -> Self:

@@ -9,15 +9,15 @@ from datasources.builtin_types import BUILTIN_TYPES
 from tools.actions.base import (
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
 )
-from tools.actions.draft import SHOWN, Draft
 from tools.actions.field_checks import at, nearest, repeated_handles
 from tools.actions.patches import apply_patches
+from tools.actions.proposal_draft import SHOWN, Draft
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import ConfigureNodeType
@@ -37,13 +37,13 @@ class ConfigureNodeTypeAction(SingleAction):
             "reason": "ten are too few",
         },
     )
-    phase: ClassVar = Phase.TYPES
+    phase: ClassVar = ConversionPhase.TYPES
 
     def describe(self) -> str:
         verb = "create" if self.payload.mode == "create" else "change"
         return f"{verb} node type {self.payload.type_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         name = words.label(f"type/{self.payload.type_key}")
         return words.says(f"type_{self.payload.mode}", name=name)
 

@@ -10,22 +10,22 @@ from tools.actions.base import (
     MAX_NAMED,
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
 )
-from tools.actions.draft import (
+from tools.actions.field_changes import json_document, meant_path
+from tools.actions.field_checks import at
+from tools.actions.patches import apply_patches
+from tools.actions.proposal_draft import (
     SHOWN,
     Draft,
     problems_of_deletion,
     problems_of_node,
     problems_of_stored_node,
 )
-from tools.actions.field_changes import json_document, meant_path
-from tools.actions.field_checks import at
-from tools.actions.patches import apply_patches
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import DeleteNode, MoveNode, UpdateNode
@@ -58,13 +58,13 @@ class UpdateNodeAction(SingleAction):
         },
         essential=True,
     )
-    phase: ClassVar = Phase.CHANGES
+    phase: ClassVar = ConversionPhase.CHANGES
 
     def describe(self) -> str:
         names = [*self.payload.changes, *(["process"] if self.payload.patches else [])]
         return f"change {', '.join(names)[:120]} of node {self.payload.node_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         old = words.label(self.payload.node_key)
         new = self.payload.changes.get("data.name")
         renames = isinstance(new, str)
@@ -138,13 +138,13 @@ class MoveNodeAction(SingleAction):
             "reason": "it covers another node",
         },
     )
-    phase: ClassVar = Phase.PLACES
+    phase: ClassVar = ConversionPhase.PLACES
 
     def describe(self) -> str:
         payload = self.payload
         return f"move node {payload.node_key} to {payload.pos_x:g}, {payload.pos_y:g}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         name = words.label(self.payload.node_key)
         return words.says("move", name=name, x=self.payload.pos_x, y=self.payload.pos_y)
 
@@ -178,12 +178,12 @@ class DeleteNodeAction(SingleAction):
         example={"nodeKey": "disconnected-note", "reason": "nothing uses it"},
         essential=True,
     )
-    phase: ClassVar = Phase.CHANGES
+    phase: ClassVar = ConversionPhase.CHANGES
 
     def describe(self) -> str:
         return f"delete node {self.payload.node_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         return words.says("delete", name=words.label(self.payload.node_key))
 
     def resolved(self, where: str, snapshot: Snapshot, problems: list[Problem]) -> Self:

@@ -10,16 +10,16 @@ from tools.actions.base import (
     MAX_NAMED,
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
     NewEdge,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
     counted,
 )
-from tools.actions.draft import SHOWN, Draft, End, problems_of_ends, problems_of_node
 from tools.actions.field_checks import at, nearest, repeated_handles
+from tools.actions.proposal_draft import SHOWN, Draft, End, problems_of_ends, problems_of_node
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import CreateNode, CreateNodeWithEdges, EdgeConnection
@@ -39,12 +39,12 @@ class CreateNodeAction(SingleAction):
             "reason": "inactive players are not wanted",
         },
     )
-    phase: ClassVar = Phase.NODES
+    phase: ClassVar = ConversionPhase.NODES
 
     def describe(self) -> str:
         return f"create a node of type {self.payload.type_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         return _title(self.payload, words)
 
     def resolved(self, where: str, snapshot: Snapshot, problems: list[Problem]) -> Self:
@@ -89,13 +89,13 @@ class CreateNodeWithEdgesAction(SingleAction):
         },
         essential=True,
     )
-    phase: ClassVar = Phase.NODES
+    phase: ClassVar = ConversionPhase.NODES
 
     def describe(self) -> str:
         edges = counted(len(self.payload.edges), "edge")
         return f"create a node of type {self.payload.type_key} with {edges}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         ends = dict.fromkeys(words.label(edge.target_node_key) for edge in self.payload.edges)
         names = ", ".join(list(ends)[:MAX_NAMED])
         return words.says("connected", what=_title(self.payload, words), names=names)
@@ -145,7 +145,7 @@ def _new_edge(own: str, edge: EdgeConnection, field: str = "") -> NewEdge:
     return NewEdge(source=there, target=here, field=field)
 
 
-def _title(payload: CreateNode, words: Titles) -> str:
+def _title(payload: CreateNode, words: TitleWords) -> str:
     kind = words.label(f"type/{payload.type_key}")
     data: Any = payload.data
     name = cast(Mapping[str, Any], data).get("name") if isinstance(data, Mapping) else None

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Literal, Self, final
 from tools.actions.base import (
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
     NewEdge,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     WriteTool,
 )
-from tools.actions.draft import SHOWN, Draft, End, problems_of_ends, problems_of_node
 from tools.actions.field_checks import at
+from tools.actions.proposal_draft import SHOWN, Draft, End, problems_of_ends, problems_of_node
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import CreateEdge, DeleteEdge
@@ -38,12 +38,12 @@ class CreateEdgeAction(SingleAction):
         },
         essential=True,
     )
-    phase: ClassVar = Phase.EDGES
+    phase: ClassVar = ConversionPhase.EDGES
 
     def describe(self) -> str:
         return f"connect {self.payload.source_key} to {self.payload.target_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         source = words.label(self.payload.source_key)
         return words.says("connect", source=source, target=words.label(self.payload.target_key))
 
@@ -114,12 +114,12 @@ class DeleteEdgeAction(SingleAction):
         example={"edgeKey": "edge-root-fetch", "reason": "the start is triggered elsewhere"},
         essential=True,
     )
-    phase: ClassVar = Phase.CHANGES
+    phase: ClassVar = ConversionPhase.CHANGES
 
     def describe(self) -> str:
         return f"delete edge {self.payload.edge_key}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         return words.says("disconnect", name=words.label(f"edge/{self.payload.edge_key}"))
 
     def resolved(self, where: str, snapshot: Snapshot, problems: list[Problem]) -> Self:

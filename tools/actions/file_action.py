@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, Self, cast, final, get_args
 from tools.actions.base import (
     ActionClass,
     Conversion,
+    ConversionPhase,
     Effects,
-    Phase,
     SingleAction,
-    Titles,
+    TitleWords,
     counted,
 )
-from tools.actions.draft import Draft
+from tools.actions.proposal_draft import Draft
 from tools.actions.snapshot import Snapshot
 from tools.base import Problem
 from tools.proposal_parts import ImportFile
@@ -26,7 +26,7 @@ class ImportFileAction(SingleAction):
     payload: ImportFile
 
     tool: ClassVar = None
-    phase: ClassVar = Phase.NODES
+    phase: ClassVar = ConversionPhase.NODES
     names_nodes: ClassVar = False
 
     def describe(self) -> str:
@@ -34,7 +34,7 @@ class ImportFileAction(SingleAction):
         count = self.payload.count
         return f"take over {counted(count, 'change')} from {file}" if count else f"import {file}"
 
-    def title(self, words: Titles) -> str:
+    def title(self, words: TitleWords) -> str:
         count = self.payload.count
         file = words.short(self.payload.file)
         return words.says("conflicts" if count else "import", n=count, file=file)
