@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from graphrag.agent.history import unanswered
 from graphrag.agent.thread_store import Thread, ThreadError
 from graphrag.approvals import Approval
-from graphrag.errors import describe
+from graphrag.errors import Described, describe
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import Message, PromptRead, ToolCall, ToolMessage, UsageReport
 from graphrag.llm.errors import ModelError, without_secrets
@@ -55,8 +55,11 @@ def classify(exc: BaseException) -> TurnFault:
     """Returns the fault of an exception. An unexpected one is `internal`, and its text is not
     shown.
     """
-    found = {name: describe(exc, name) for name in LANGUAGES} if isinstance(exc, Exception) else {}
-    described = {name: one for name, one in found.items() if one is not None}
+    described: dict[Language, Described] = {
+        name: found
+        for name in LANGUAGES
+        if isinstance(exc, Exception) and (found := describe(exc, name)) is not None
+    }
     if not described:
         is_lost = isinstance(exc, ConnectionError)
         code = "timeout" if isinstance(exc, TimeoutError) else "network" if is_lost else "internal"
