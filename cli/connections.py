@@ -17,10 +17,10 @@ from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import Common, argument, command, flag, option
 from graphrag.app.connection_services import connections_of
 from graphrag.app.wiring import Services
-from graphrag.connections import Connection, Connections, NewConnection, SyncReport
-from graphrag.connections.connection import ConnectionLink, EditorKind
+from graphrag.connections import Connections, NewConnection, PullReport, ServerConnection
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.pull import PulledWorkflow
+from graphrag.connections.stored_connection import ConnectionLink, EditorKind
 from tools.http.addresses import is_loopback
 
 NameArgument = Annotated[str, argument("NAME", "The connection (see `nodius connections`).")]
@@ -132,13 +132,13 @@ async def disconnect(common: Common, services: Services, name: NameArgument) -> 
 
 
 async def _synchronise(
-    common: Common, services: Services, connections: Connections, chosen: list[Connection]
+    common: Common, services: Services, connections: Connections, chosen: list[ServerConnection]
 ) -> None:
     """Synchronises connections one after the other and prints what became of each workflow.
 
     Where a server cannot be used, the others are read all the same; the command fails at its end.
     """
-    reports: list[SyncReport] = []
+    reports: list[PullReport] = []
     faults: list[tuple[str, EditorFault]] = []
     for connection in chosen:
         with render.progress(f"reading {connection.key}", quiet=common.as_json) as update:
@@ -200,7 +200,7 @@ def _state(link: ConnectionLink, revisions: dict[str, int]) -> str:
 
 
 def _document(
-    connection: Connection, links: list[ConnectionLink], revisions: dict[str, int]
+    connection: ServerConnection, links: list[ConnectionLink], revisions: dict[str, int]
 ) -> dict[str, Any]:
     return {
         "name": connection.key,
@@ -228,7 +228,7 @@ def _document(
     }
 
 
-def _report_document(report: SyncReport) -> dict[str, Any]:
+def _report_document(report: PullReport) -> dict[str, Any]:
     return {
         "name": report.connection.key,
         "workflows": [
@@ -246,7 +246,7 @@ def _report_document(report: SyncReport) -> dict[str, Any]:
     }
 
 
-def _show_connection(connection: Connection) -> None:
+def _show_connection(connection: ServerConnection) -> None:
     version = f" {connection.server_version}" if connection.server_version else ""
     rights = ", ".join(connection.rights) or "none"
     render.line(f"connected {connection.key}: {connection.kind}{version} at {connection.address}")
@@ -255,7 +255,7 @@ def _show_connection(connection: Connection) -> None:
         render.line(f"  it lacks: {', '.join(connection.missing_rights)}", "yellow")
 
 
-def _show_reports(reports: list[SyncReport]) -> None:
+def _show_reports(reports: list[PullReport]) -> None:
     for report in reports:
         for workflow in report.workflows:
             if workflow.change != "unchanged":

@@ -78,7 +78,7 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
     return {**shown, **made, "type": config.type, "process": config.node.process, "family": family}
 
 
-class Editor(AnswerBody):
+class GraphEditor(AnswerBody):
     """Somebody on a sheet of the graph, in so many windows."""
 
     user_id: str
@@ -89,7 +89,7 @@ class Editor(AnswerBody):
 class EditorList(AnswerBody):
     """`embedding`: nodes of the graph that wait to be embedded."""
 
-    editors: list[Editor]
+    editors: list[GraphEditor]
     embedding: int = 0
 
 
@@ -103,7 +103,7 @@ async def editors(request: Request, place: NamedGraph) -> EditorList:
     return EditorList(
         embedding=place.services.embedding_queue.pending(place.graph.key),
         editors=[
-            Editor(user_id=user, sheet=sheet, windows=count)
+            GraphEditor(user_id=user, sheet=sheet, windows=count)
             for (user, sheet), count in sorted(windows.items())
         ],
     )

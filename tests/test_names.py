@@ -60,10 +60,9 @@ def _init(package: str) -> ast.Module:
 
 
 def _said(package: str) -> set[str]:
-    """Return the modules that stand in the paragraph `From outside: …`."""
-    paragraph = (
-        (ast.get_docstring(_init(package)) or "").partition("From outside:")[2].partition("\n\n")[0]
-    )
+    """Returns the modules that stand in the paragraph about what other packages import."""
+    docstring = ast.get_docstring(_init(package)) or ""
+    paragraph = re.split("From outside:|Other packages import", docstring)[-1].partition("\n\n")[0]
     return set(re.findall(r"`([\w.]+)`", paragraph)) - {"__all__"}
 
 

@@ -3,7 +3,7 @@
 From outside: the names of `__all__`, `approval`, `approval_context`, `preview`,
 `conflicts`, `discussion`, `wording`, `stored_parts`, `broken_code` and `voice_codes`
 (proposals as they are stored and shown), `validation` and `policies` (who must be asked),
-`audit`, `codemods`, `imported_changes`.
+`audit`, `codemods`, `imported_changes`, `errors`.
 """
 
 from __future__ import annotations

@@ -3,21 +3,22 @@
 A server is reached by an `Editor`: one file and one entry in `editors.EDITORS` for each kind. All
 requests of this package read; nothing is written to a server.
 
-From outside: the names of `__all__`, and `errors`.
+Other packages import the names of `__all__` and the modules `errors`, `stored_connection` and
+`pull` (what became of a workflow).
 """
 
 from __future__ import annotations
 
-from graphrag.connections.connection import Connection, ConnectionLink
 from graphrag.connections.editor import Discovery, Editor
-from graphrag.connections.service import Connections, NewConnection, SyncReport
+from graphrag.connections.server_connections import Connections, NewConnection, PullReport
+from graphrag.connections.stored_connection import ConnectionLink, ServerConnection
 
 __all__ = [
-    "Connection",
     "ConnectionLink",
     "Connections",
     "Discovery",
     "Editor",
     "NewConnection",
-    "SyncReport",
+    "PullReport",
+    "ServerConnection",
 ]

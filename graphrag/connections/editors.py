@@ -5,32 +5,32 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 
-from graphrag.connections.connection import Connection, EditorKind
 from graphrag.connections.editor import Editor
 from graphrag.connections.errors import ConnectionRefused
-from graphrag.connections.n8n import N8nEditor
-from graphrag.connections.node_red import NodeRedEditor
+from graphrag.connections.n8n_server import N8nEditor
+from graphrag.connections.node_red_server import NodeRedEditor
 from graphrag.connections.server_http import ServerHttp, server_rules
+from graphrag.connections.stored_connection import EditorKind, ServerConnection
 
-OpenEditor = Callable[[Connection, str], Editor]
+OpenEditor = Callable[[ServerConnection, str], Editor]
 """Makes the editor of a connection with a key, which is empty for a server that needs none."""
 
 
-def open_editor(connection: Connection, key: str) -> Editor:
+def open_editor(connection: ServerConnection, key: str) -> Editor:
     """Returns an editor; nothing is sent yet. Raises: ConnectionRefused for a bad certificate
     file.
     """
     return EDITORS[connection.kind](connection, key)
 
 
-def _http(connection: Connection, headers: Mapping[str, str]) -> ServerHttp:
+def _http(connection: ServerConnection, headers: Mapping[str, str]) -> ServerHttp:
     rules = server_rules(connection.address, allow_private=connection.allow_private)
     return ServerHttp(
         connection.address, rules, headers=headers, ssl_context=_certificates(connection)
     )
 
 
-def _certificates(connection: Connection) -> ssl.SSLContext | None:
+def _certificates(connection: ServerConnection) -> ssl.SSLContext | None:
     file = connection.certificate_file
     if file is None:
         return None
@@ -41,11 +41,11 @@ def _certificates(connection: Connection) -> ssl.SSLContext | None:
         raise ConnectionRefused("connection_certificate", file=file, reason=reason) from exc
 
 
-def _n8n(connection: Connection, key: str) -> Editor:
+def _n8n(connection: ServerConnection, key: str) -> Editor:
     return N8nEditor(_http(connection, {"X-N8N-API-KEY": key}))
 
 
-def _node_red(connection: Connection, key: str) -> Editor:
+def _node_red(connection: ServerConnection, key: str) -> Editor:
     return NodeRedEditor(_http(connection, {}), key, name=connection.key, tabs=connection.workflows)
 
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from graphrag.connections.connection import Connection
 from graphrag.connections.errors import ConnectionRefused
+from graphrag.connections.stored_connection import ServerConnection
 
 _PURPOSE = b"nodius connection keys"
 
@@ -32,7 +32,7 @@ class KeyStore:
         """Returns a key encrypted. Raises: ConnectionRefused without a secret."""
         return self._fernet().encrypt(key.encode()).decode()
 
-    def key_of(self, connection: Connection) -> str:
+    def key_of(self, connection: ServerConnection) -> str:
         """Returns the key of a connection, "" where it has none. Raises: ConnectionRefused."""
         variable = connection.key_variable
         if variable is not None:

@@ -19,8 +19,13 @@ from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, Revi
 from datasources.types import parse_document
 from graphrag.approvals import Approvals, Person
 from graphrag.approvals.errors import ApprovalNotFound
-from graphrag.connections.connection import LINK_KIND, Connection, ConnectionLink, LinkState
 from graphrag.connections.editor import Editor, RemoteDocument, RemoteWorkflow
+from graphrag.connections.stored_connection import (
+    LINK_KIND,
+    ConnectionLink,
+    LinkState,
+    ServerConnection,
+)
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import ImportOutcome, import_bytes
 from graphrag.importers.json_values import as_dict
@@ -50,7 +55,7 @@ class PulledWorkflow:
 class Links:
     """The stored links of one connection."""
 
-    def __init__(self, records: RecordStore, connection: Connection) -> None:
+    def __init__(self, records: RecordStore, connection: ServerConnection) -> None:
         self._records = records
         self._connection = connection
 
@@ -80,7 +85,7 @@ class Pull:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ServerConnection,
         editor: Editor,
         approvals: Approvals,
         links: Links,

@@ -13,7 +13,7 @@ import pytest
 from datasources.base import Database
 from datasources.mock import open_nba
 from graphrag.approvals import Approvals, Person
-from graphrag.connections import Connections, NewConnection, SyncReport
+from graphrag.connections import Connections, NewConnection, PullReport
 from graphrag.connections.key_store import KeyStore
 from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
 
@@ -42,7 +42,7 @@ class Setting:
         return changes_of(report)
 
 
-def changes_of(report: SyncReport) -> dict[str, str]:
+def changes_of(report: PullReport) -> dict[str, str]:
     return {workflow.name: workflow.change for workflow in report.workflows}
 
 

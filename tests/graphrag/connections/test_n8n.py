@@ -6,13 +6,13 @@ import pytest
 
 from datasources.types import Mutation
 from graphrag.approvals import Approve
-from graphrag.connections.connection import CONNECTION_KIND, LINK_KIND
 from graphrag.connections.errors import (
     ConnectionExists,
     ConnectionForbidden,
     ConnectionRefused,
     EditorFault,
 )
+from graphrag.connections.stored_connection import CONNECTION_KIND, LINK_KIND
 from tests.graphrag.connections.conftest import (
     ADMIN,
     EDITOR,

@@ -22,7 +22,7 @@ not be read. `gone`, `archived`: it is so on the server; its graph stays as it i
 """
 
 
-class Connection(Document):
+class ServerConnection(Document):
     """One server that workflows are read from.
 
     The key that opens the server is either in the environment variable `key_variable`, or in

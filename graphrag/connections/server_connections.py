@@ -14,12 +14,6 @@ from datasources.types import parse_document
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.connection import (
-    CONNECTION_KIND,
-    Connection,
-    ConnectionLink,
-    EditorKind,
-)
 from graphrag.connections.editor import Editor
 from graphrag.connections.editors import OpenEditor, open_editor
 from graphrag.connections.errors import (
@@ -32,6 +26,12 @@ from graphrag.connections.errors import (
 )
 from graphrag.connections.key_store import KeyStore
 from graphrag.connections.pull import Links, Pull, PulledWorkflow
+from graphrag.connections.stored_connection import (
+    CONNECTION_KIND,
+    ConnectionLink,
+    EditorKind,
+    ServerConnection,
+)
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record, delete_record, readable
 from tools.http.addresses import origin_of
@@ -60,10 +60,10 @@ class NewConnection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReport:
+class PullReport:
     """The outcome of one synchronisation, one entry for each workflow."""
 
-    connection: Connection
+    connection: ServerConnection
     workflows: tuple[PulledWorkflow, ...]
 
 
@@ -90,24 +90,24 @@ class Connections:
         self._opens = opens
         self._leases = TurnLeases(records, prefix=LEASE_PREFIX)
 
-    async def list(self) -> list[Connection]:
+    async def list(self) -> list[ServerConnection]:
         """Returns the connections by name."""
         records = await self._records.query(CONNECTION_KIND, {}, limit=MAX_CONNECTIONS)
         return sorted(readable(records, _read), key=lambda connection: connection.key)
 
-    async def get(self, name: str) -> Connection:
+    async def get(self, name: str) -> ServerConnection:
         """Raises: ConnectionNotFound, BadDocument."""
         record = await self._records.get(CONNECTION_KIND, name)
         if record is None:
             raise ConnectionNotFound(name=name)
         return _read(record)
 
-    async def links(self, connection: Connection) -> list[ConnectionLink]:
+    async def links(self, connection: ServerConnection) -> list[ConnectionLink]:
         """Returns the links from the connection's workflows to graphs, by the workflow's name."""
         links = await Links(self._records, connection).all()
         return sorted(links.values(), key=lambda link: (link.name, link.workflow_id))
 
-    async def add(self, new: NewConnection, by: Person) -> Connection:
+    async def add(self, new: NewConnection, by: Person) -> ServerConnection:
         """Stores a connection once its server has answered with what the key allows.
 
         One of the same name to the same server gets the new key and the new choice of workflows;
@@ -122,7 +122,7 @@ class Connections:
             raise ConnectionExists(name=new.name)
         if len(await self.list()) >= MAX_CONNECTIONS:
             raise ConnectionRefused("connections_full", limit=str(MAX_CONNECTIONS))
-        connection = Connection(
+        connection = ServerConnection(
             key=new.name,
             workspace=by.workspace,
             kind=new.kind,
@@ -154,7 +154,7 @@ class Connections:
 
     async def sync(
         self, name: str, by: Person, progress: Callable[[int, int], None] = no_progress
-    ) -> SyncReport:
+    ) -> PullReport:
         """Reads what changed on the server since the last time. `progress` is called with the
         number of workflows done and the number of all.
 
@@ -175,7 +175,7 @@ class Connections:
             await self._note(name, error=str(fault), is_key_refused=fault.is_about_key)
             raise
         connection = await self._note(name, error=None, is_key_refused=False)
-        return SyncReport(connection=connection, workflows=tuple(workflows))
+        return PullReport(connection=connection, workflows=tuple(workflows))
 
     async def remove(self, name: str, by: Person) -> None:
         """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,
@@ -189,7 +189,7 @@ class Connections:
             await delete_record(self._records, record)
 
     async def _pulled(
-        self, connection: Connection, by: Person, progress: Callable[[int, int], None]
+        self, connection: ServerConnection, by: Person, progress: Callable[[int, int], None]
     ) -> list[PulledWorkflow]:
         async with self._opened(connection) as editor:
             pull = Pull(
@@ -204,11 +204,13 @@ class Connections:
             return await pull.run()
 
     @asynccontextmanager
-    async def _opened(self, connection: Connection) -> AsyncGenerator[Editor]:
+    async def _opened(self, connection: ServerConnection) -> AsyncGenerator[Editor]:
         async with aclosing(self._opens(connection, self._keys.key_of(connection))) as editor:
             yield editor
 
-    async def _note(self, name: str, *, error: str | None, is_key_refused: bool) -> Connection:
+    async def _note(
+        self, name: str, *, error: str | None, is_key_refused: bool
+    ) -> ServerConnection:
         """Stores when a connection was synchronised, or why it failed."""
         now = self._clock()
 
@@ -252,15 +254,15 @@ def _normal(address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path.rstrip("/"), "", ""))
 
 
-def _server_of(connection: Connection) -> tuple[EditorKind, str]:
+def _server_of(connection: ServerConnection) -> tuple[EditorKind, str]:
     return connection.kind, connection.address
 
 
-def _read(record: Record) -> Connection:
+def _read(record: Record) -> ServerConnection:
     """Raises: BadDocument."""
     data = dict(record.data)
     if not isinstance(data.get("kind"), str):
         raise BadDocument(
             collection=CONNECTION_KIND, key=record.key, field="kind", reason="it is missing"
         )
-    return parse_document(Connection, data, CONNECTION_KIND)
+    return parse_document(ServerConnection, data, CONNECTION_KIND)
