@@ -223,7 +223,7 @@ class Codemods:
     def _check_allowed(self, parts: Iterable[Approval], by: Person) -> None:
         """Raises: NotAllowed, where a person may not decide one of the parts."""
         for approval in parts:
-            check_permission(self._approvals, approval, by)
+            check_permission(self._approvals.context, approval, by)
 
     async def _parts(self, codemod_id: str, by: Person) -> list[Approval]:
         """Return the parts by graph; undos of them are none."""
