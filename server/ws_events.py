@@ -204,7 +204,7 @@ def interrupt_document(text: str, approvals: Sequence[Approval], language: Langu
         "proposedAction": action,
         "toolCall": {
             "id": first.tool_call_id,
-            "name": f"propose_{first.action.type}",
+            "name": f"propose_{action['type']}",
             "args": {**action["payload"], "reason": first.reason},
         },
         "approvals": [

@@ -62,7 +62,9 @@ def _init(package: str) -> ast.Module:
 def _said(package: str) -> set[str]:
     """Returns the modules that stand in the paragraph about what other packages import."""
     docstring = ast.get_docstring(_init(package)) or ""
-    paragraph = re.split("From outside:|Other packages import", docstring)[-1].partition("\n\n")[0]
+    paragraph = re.split("From outside:|Public:|Other packages import", docstring)[-1].partition(
+        "\n\n"
+    )[0]
     return set(re.findall(r"`([\w.]+)`", paragraph)) - {"__all__"}
 
 

@@ -22,8 +22,6 @@ ALLOWED = {
     },
     "server/mcp/mcp_server.py": {"made.extensions"},
     "graphrag/voice/twiml.py": {"dial.text", "say.text", "element.text", "element.attrib"},
-    # The agent's classes take these callbacks only after construction.
-    "graphrag/app/wiring.py": {"agent.on_turn", "call_log.on_call"},
 }
 
 

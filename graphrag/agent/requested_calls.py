@@ -84,14 +84,14 @@ _NOT_TAKEN = frozenset(
 class CallLog:
     """Keeps the last KEPT calls. `on_call` is called with each and may not raise."""
 
-    def __init__(self) -> None:
-        self.on_call: Callable[[CallRecord], None] | None = None
+    def __init__(self, on_call: Callable[[CallRecord], None] | None = None) -> None:
+        self._on_call = on_call
         self._calls: deque[CallRecord] = deque(maxlen=KEPT)
 
     def add(self, call: CallRecord) -> None:
         self._calls.appendleft(call)
-        if self.on_call is not None:
-            self.on_call(call)
+        if self._on_call is not None:
+            self._on_call(call)
 
     def of(self, workspaces: Collection[str]) -> list[CallRecord]:
         """Returns the calls of some workspaces, newest first."""

@@ -303,8 +303,6 @@ async def open_shared(
                 on_batch=listeners.batch_embedded,
                 embedder_of=embedders.of,
             ) as queue:
-                call_log = CallLog()
-                call_log.on_call = listeners.tool_called
                 yield Shared(
                     settings=settings,
                     database=database,
@@ -312,7 +310,7 @@ async def open_shared(
                     embedding_queue=queue,
                     meter=meter,
                     secrets=secrets,
-                    call_log=call_log,
+                    call_log=CallLog(listeners.tool_called),
                     embedders=embedders,
                 )
     finally:
