@@ -37,8 +37,7 @@ def _certificates(connection: ServerConnection) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=file)
     except OSError as exc:  # also ssl.SSLError
-        reason = exc.strerror or "it holds no certificate"
-        raise ConnectionRefused("connection_certificate", file=file, reason=reason) from exc
+        raise ConnectionRefused("connection_certificate", file=file) from exc
 
 
 def _n8n(connection: ServerConnection, key: str) -> Editor:

@@ -237,10 +237,8 @@ def _check(new: NewConnection) -> None:
         raise ConnectionRefused("connection_name", name=new.name)
     try:
         origin_of(new.address)
-    except ValueError as exc:
-        raise ConnectionRefused(
-            "connection_address", address=new.address, reason=str(exc)
-        ) from None
+    except ValueError:
+        raise ConnectionRefused("connection_address", address=new.address) from None
     if new.key_variable is not None and not _VARIABLE.match(new.key_variable):
         raise ConnectionRefused("connection_variable", variable=new.key_variable)
     if len(new.workflows) > MAX_PATTERNS:

@@ -39,7 +39,7 @@ def test_the_language_of_a_new_graph_may_be_given_where_its_texts_do_not_show_it
 ) -> None:
     file = write(folder / "flow.json", n8n("Rechnung lesen"))
     refused = invoke("import", file, "--language", "tlh", exits=2)
-    assert "'de', 'en', 'es', 'fr', 'it', 'nl', 'pt'" in refused.stderr
+    assert "'en', 'de', 'es', 'fr', 'it', 'nl', 'pt'" in refused.stderr
     invoke("import", file, "--language", "de", "--no-embed", exits=0)
     assert printed(invoke("graphs", "--json"))[0]["language"] == "de"
 

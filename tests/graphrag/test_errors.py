@@ -18,6 +18,7 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.bridge.phone_messages import MessageRefused
 from graphrag.commands import BlockRefused
 from graphrag.config import SettingsError
+from graphrag.connections.errors import ConnectionRefused, EditorFault
 from graphrag.embedding import embedder
 from graphrag.errors import CODES, EXIT_NOTHING, EXIT_USAGE, MEANINGS, describe
 from graphrag.i18n import LocalizedError, catalogue, places
@@ -160,6 +161,10 @@ def made(kind: type[Exception]) -> Exception:
         return kind(code="four_eyes", user_id="ed", role="editor")
     if issubclass(kind, AutomationRefused):
         return kind("automation_name_length", most=80)
+    if issubclass(kind, ConnectionRefused):
+        return kind("connection_name", name="x7")
+    if issubclass(kind, EditorFault):
+        return kind("editor_status", address="x7", status="500")
     if issubclass(kind, approvals.CodemodRefused):
         return kind(code="codemod_nothing", value="x7")
     if issubclass(kind, BlockRefused):

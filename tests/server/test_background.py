@@ -82,10 +82,10 @@ async def test_proposals_expire_without_a_request_and_a_workspace_that_fails_hol
         monkeypatch.setattr(second, "expire_due", expired)
         approval_id = await proposed(second, 1)
         later = now_ms() + 25 * 3600 * 1000
-        monkeypatch.setattr(second, "clock", lambda: later)
+        monkeypatch.setattr(second.context, "clock", lambda: later)
         async with asyncio.timeout(PATIENCE_S):
             await closed.wait()
-        stored = await second.stored(approval_id)
+        stored = await second.context.stored(approval_id)
         assert stored.status == "expired"
 
 

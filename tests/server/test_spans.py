@@ -26,7 +26,7 @@ from websockets.asyncio.client import connect
 
 from datasources import store_spans
 from datasources.base import Record
-from graphrag.agent import loop, turn_trace
+from graphrag.agent import assistant, turn_trace
 from graphrag.agent.turn_trace import KIND, TURNS, Traces, TurnTrace
 from graphrag.app.databases import open_database
 from graphrag.llm.errors import ModelUnauthorized
@@ -144,7 +144,7 @@ async def test_a_turn_that_cannot_begin_and_a_statement_that_fails_end_their_spa
             await asyncio.sleep(0.01)
             raise RuntimeError("no")
 
-    monkeypatch.setattr(loop.Agent, "_open", fails)
+    monkeypatch.setattr(assistant.GraphAssistant, "open", fails)
     async with answered() as (ed, _, _):
         assert (await ed.post("/api/ai/chat", json=ASKED)).status_code == 500
     (turn,) = of(spans, "invoke_agent")

@@ -336,6 +336,6 @@ async def test_a_model_is_made_once_and_of_very_many_the_last_used_are_kept() ->
         assert others.of("openai", "model-0")[0] is first, "one that is used is kept"
     forgotten, _ = others.of("openai", "model-1")
     assert forgotten.model == "model-1"
-    assert len(others._made) == MAX_OTHERS  # pyright: ignore[reportPrivateUsage]
+    assert len(others._providers) == MAX_OTHERS  # pyright: ignore[reportPrivateUsage]
     await others.aclose()
     await first.aclose()
