@@ -134,7 +134,7 @@ async def disconnect(common: Common, services: Services, name: NameArgument) -> 
 async def _synchronise(
     common: Common, services: Services, connections: Connections, chosen: list[ServerConnection]
 ) -> None:
-    """Synchronises connections one after the other and prints what became of each workflow.
+    """Synchronises connections one after the other and prints the outcome of each workflow.
 
     Where a server cannot be used, the others are read all the same; the command fails at its end.
     """

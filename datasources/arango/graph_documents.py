@@ -8,8 +8,8 @@ local key in `localKey`, which readers use.
 Decision: hyphens are not encoded. Graph `a` with node `b-c` and graph `a-b` with node `c` then
 share a document key: the later write is refused by name, and neither reads or overwrites the other.
 Encoding them would lose the documents of Nodius, whose keys look like ours, or cost two look-ups
-a key. To occupy keys of a graph in advance, somebody must own the graph named by the part before a
-hyphen and guess local keys: those made for editors and proposals are random.
+a key. An attacker who wants to occupy keys of a graph in advance needs a graph named by the part
+before a hyphen, and must guess local keys: those made for editors and proposals are random.
 
 A node is stored with its own words (for those of its type see `type_words`). `of` is a digest of
 the fields that `Node` declares as searched and of the version of its words. If it no longer

@@ -128,10 +128,10 @@ class Agent:
         """Answers a message in a thread (None: a new one). Close the generator to stop the turn.
 
         `agent_id`: the declarative agent of a new thread; `caller_phone`: the number on whose
-        behalf, only with the first message. Without `interactive` nobody is asked for more rounds
-        of tools: an answer without tools follows. `features`: optional abilities of the client
-        (`questions`). `blocks`: blocks of the message. `new_key`, `message_key`: keys of a new
-        thread and of the message, if the channel chooses them.
+        behalf, only with the first message. Without `interactive` a turn that needs more rounds of
+        tools does not ask for them: it answers without tools. `features`: optional abilities of the
+        client (`questions`). `blocks`: blocks of the message. `new_key`, `message_key`: keys of a
+        new thread and of the message, if the channel chooses them.
 
         Raises, before the first event: EmptyMessage, ThreadNotFound, ThreadOfOtherGraph,
         ThreadBusy, GraphNotFound, TooManyBlocks, BlockRefused, AgentError. Later failures are
@@ -267,7 +267,7 @@ class Agent:
     ) -> AsyncGenerator[TurnLease]:
         """Leases a thread that was not read yet.
 
-        Raises: ThreadBusy; AlreadyAnswered if somebody else answered its question first;
+        Raises: ThreadBusy; AlreadyAnswered if its question was answered before;
         ThreadNotFound to everybody but its owner.
         """
         async with AsyncExitStack() as stack:

@@ -70,7 +70,7 @@ class ThreadAgent(Document):
     started_time: int = 0
     last_message_time: int = 0
     idle_time: int = 0
-    """When it ends if nobody writes; in the past if the agent hung up."""
+    """When the conversation ends without a further message; in the past if the agent hung up."""
     start_taken: bool = False
     """Whether `ctx` contains the answer to `on_start`."""
     ended_time: int | None = None

@@ -52,7 +52,7 @@ class TurnSteps:
     async def run(
         self, turn: Turn, take_up: Callable[[], Awaitable[Start]] | None = None
     ) -> AsyncGenerator[Event]:
-        """Asks the model and runs its calls until there is an answer or somebody to wait for.
+        """Asks the model and runs its calls until there is an answer or a decision to wait for.
 
         Yields the events; the last one is an `Ending`. `take_up` returns how a resumed turn starts.
         """

@@ -36,7 +36,9 @@ from tools.http.value_templates import TemplateFailed
 log = logging.getLogger(__name__)
 
 MESSAGE_CHARS = 300  # of the text of a check for the people it blocks, with its values
-LOST_MS = 3_600_000  # after its maximum duration, until a call that nobody ended counts as lost
+LOST_MS = (
+    3_600_000  # after its maximum duration, until a call without a recorded end counts as lost
+)
 
 
 @final

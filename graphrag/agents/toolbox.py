@@ -50,7 +50,7 @@ class AgentTools:
     """Makes the tools of a conversation. The first of `graphs` is the one that it is about.
 
     `declarations`: those of its session. `outcomes` receives the outcomes of HTTP tools, by call
-    id. `transfers`: the person can be connected with somebody, as in a call.
+    id. `transfers`: the caller can be transferred to a person, as on the telephone.
     """
 
     agent: CompiledAgent

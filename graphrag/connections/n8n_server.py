@@ -86,20 +86,7 @@ class N8nEditor:
 
     def _value(self, answer: ServerAnswer) -> Any:
         """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
-        address = self._http.address
-        if answer.status == 401:
-            raise EditorFault("editor_key_refused", address=address)
-        if answer.status == 403:
-            raise EditorFault("editor_right_missing", address=address, right=READ_RIGHTS[1])
-        if answer.is_html:
-            raise EditorFault("editor_sign_in_page", address=address)
-        if answer.status == 404:
-            raise EditorFault("editor_not_there", address=address, server="n8n")
-        if answer.status != 200:
-            raise EditorFault("editor_status", address=address, status=str(answer.status))
-        if answer.value is None:
-            raise EditorFault("editor_unreadable", address=address)
-        return answer.value
+        return self._http.value_of(answer, server="n8n", right=READ_RIGHTS[1])
 
 
 def _listed(item: Json) -> RemoteWorkflow | None:

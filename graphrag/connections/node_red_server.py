@@ -111,21 +111,8 @@ class NodeRedEditor:
 
     def _value(self, answer: ServerAnswer) -> Any:
         """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
-        address = self._http.address
-        if answer.status == 401:
-            code = "editor_key_refused" if self._key else "editor_needs_key"
-            raise EditorFault(code, address=address)
-        if answer.status == 403:
-            raise EditorFault("editor_right_missing", address=address, right="flows.read")
-        if answer.is_html:
-            raise EditorFault("editor_sign_in_page", address=address)
-        if answer.status == 404:
-            raise EditorFault("editor_not_there", address=address, server="Node-RED")
-        if answer.status != 200:
-            raise EditorFault("editor_status", address=address, status=str(answer.status))
-        if answer.value is None:
-            raise EditorFault("editor_unreadable", address=address)
-        return answer.value
+        refusal = "editor_key_refused" if self._key else "editor_needs_key"
+        return self._http.value_of(answer, server="Node-RED", right="flows.read", refusal=refusal)
 
 
 def _of_tabs(flows: Sequence[Json], patterns: Sequence[str]) -> list[Json]:

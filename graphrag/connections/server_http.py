@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import orjson
 
-from graphrag.connections.errors import EditorFault, EditorUnreachable
+from graphrag.connections.errors import EditorFault, EditorUnreachable, FaultCode
 from tools.http.addresses import AddressRefused, AddressRules
 from tools.http.checked_transport import CheckedTransport
 
@@ -80,6 +80,33 @@ class ServerHttp:
     async def post_form(self, path: str, form: Mapping[str, str]) -> ServerAnswer:
         """Returns the answer to a form; used to sign in only. Raises: EditorFault."""
         return await self._send("POST", path, data=form)
+
+    def value_of(
+        self,
+        answer: ServerAnswer,
+        *,
+        server: str,
+        right: str,
+        refusal: FaultCode = "editor_key_refused",
+    ) -> Any:
+        """Returns the JSON of an answer of status 200. Raises: EditorFault for any other.
+
+        `server` is the name of the program that should answer, `right` the one that a key needs
+        for the request, `refusal` the fault of an answer 401.
+        """
+        if answer.status == 401:
+            raise EditorFault(refusal, address=self.address)
+        if answer.status == 403:
+            raise EditorFault("editor_right_missing", address=self.address, right=right)
+        if answer.is_html:
+            raise EditorFault("editor_sign_in_page", address=self.address)
+        if answer.status == 404:
+            raise EditorFault("editor_not_there", address=self.address, server=server)
+        if answer.status != 200:
+            raise EditorFault("editor_status", address=self.address, status=str(answer.status))
+        if answer.value is None:
+            raise EditorFault("editor_unreadable", address=self.address)
+        return answer.value
 
     async def aclose(self) -> None:
         await self._client.aclose()

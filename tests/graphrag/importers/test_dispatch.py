@@ -305,9 +305,9 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
     [
         (
             b'{"connections":{},"nodes":[' + b'{"typeVersion":1},' * 100_000 + b"{}]}",
-            "100,001 nodes, at most 100,000",
+            "100,001 nodes, the maximum is 100,000",
         ),
-        (b"[" + b"[]," * 9 + b"[]]", "10 values, at most 8 "),
+        (b"[" + b"[]," * 9 + b"[]]", "10 values, the maximum is 8;"),
         (
             b'{"nodes":' + b"[" * 101 + b"]" * 101 + b" " * READER_LIMITS.small_bytes + b"}",
             "nested more than 100 levels",
@@ -316,7 +316,7 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
             orjson.dumps(
                 n8n([n8n_node("A")], {"A": {"main": [[to("A", index=i)] for i in range(9)]}})
             ),
-            "9 edges, at most 8",
+            "9 edges, the maximum is 8;",
         ),
     ],
     ids=["nodes", "values", "depth", "edges"],
@@ -325,7 +325,7 @@ async def test_a_large_file_is_read_by_a_process_as_a_small_one_is_here() -> Non
 async def test_a_bound_that_is_passed_is_named(
     raw: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "most 8" in reason:
+    if "maximum is 8;" in reason:
         monkeypatch.setattr(workflow_format, "MAX_EDGES", 8)
         monkeypatch.setattr(dispatch, "MAX_VALUES", 8 if "values" in reason else 1000)
     with pytest.raises(UnreadableWorkflow, match=reason):
