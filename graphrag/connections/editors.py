@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Mapping
 
 from graphrag.connections.editor import Editor
-from graphrag.connections.errors import ConnectionRefused
+from graphrag.connections.errors import ConnectionRefused, EditorFault
 from graphrag.connections.n8n_server import N8nEditor
 from graphrag.connections.node_red_server import NodeRedEditor
 from graphrag.connections.server_http import ServerHttp, server_rules
@@ -17,8 +17,10 @@ OpenEditor = Callable[[ServerConnection, str], Editor]
 
 
 def open_editor(connection: ServerConnection, key: str) -> Editor:
-    """Returns an editor; nothing is sent yet. Raises: ConnectionRefused for a bad certificate
-    file.
+    """Returns an editor; nothing is sent yet.
+
+    Raises: ConnectionRefused for a bad certificate file; EditorFault where the kind of server
+    needs a key and there is none.
     """
     return EDITORS[connection.kind](connection, key)
 
@@ -41,6 +43,8 @@ def _certificates(connection: ServerConnection) -> ssl.SSLContext | None:
 
 
 def _n8n(connection: ServerConnection, key: str) -> Editor:
+    if not key:
+        raise EditorFault("editor_needs_key", address=connection.address)
     return N8nEditor(_http(connection, {"X-N8N-API-KEY": key}))
 
 

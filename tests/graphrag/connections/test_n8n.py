@@ -163,6 +163,7 @@ async def test_each_wrong_address_and_key_has_a_sentence_of_its_own(
             "private": new(n8n.address, allow_private=False),
             "nothing there": new("http://127.0.0.1:1"),
             "another service": new(f"{other.url}/elsewhere"),
+            "no key": new(n8n.address, key=None),
             "wrong key": new(n8n.address, key="wrong-key-0123456789"),
         }
         said: dict[str, str] = {}
