@@ -70,7 +70,7 @@ async def call_here(
         if not is_live:
             changes |= await stack.enter_async_context(_double(script, speaks=speaks))
         await stack.enter_async_context(
-            served_here(settings.model_copy(update=changes), listening, recorded)
+            served_here(settings.with_values(changes), listening, recorded)
         )
         client = await stack.enter_async_context(
             NodiusClient(address, workspace=settings.workspace)

@@ -7,17 +7,21 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AliasChoices,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from languages import Language
@@ -66,6 +70,176 @@ class SettingsError(Exception):
         super().__init__(f"setting {name!r} ({origin}): {reason}")
 
 
+_GROUP = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class EmbedderSettings(BaseModel):
+    """The embedding model and its server."""
+
+    model_config = _GROUP
+
+    model: str = Field(
+        "text-embedding-3-small",
+        validation_alias=AliasChoices("model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
+    )
+    """model name for `openai` embeddings"""
+    base_url: str | None = Field(
+        None,
+        validation_alias=AliasChoices("base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
+    )
+    """address of an OpenAI-compatible server (default: OpenAI's)"""
+    api_key: SecretStr | None = None
+    """key of that server (default: OPENAI_API_KEY)"""
+    price: float | None = Field(None, ge=0)
+    """US dollars a million tokens that it embeds, before published prices (a model without one is
+    free on a server of this computer, and unpriced elsewhere)
+    """
+
+
+class LlmSettings(BaseModel):
+    """The service of the model that answers."""
+
+    model_config = _GROUP
+
+    base_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
+    """address of an OpenAI-compatible server, or of the provider if it is set by name"""
+    api_key: SecretStr | None = None
+    """key for the provider in use, before its own variable"""
+    context_window: int | None = Field(None, ge=1_000)
+    """tokens that the model takes, prompt and answer together (default: as published; a local
+    server is asked)
+    """
+    api: Literal["chat", "responses"] = "chat"
+    """OpenAI's interface to use: chat (all servers do) or responses"""
+    max_tokens: int | None = Field(None, ge=1)
+    """tokens of an answer at most"""
+    temperature: float | None = Field(None, ge=0, le=2)
+    """sampling temperature"""
+    silence_s: float = Field(60, gt=0)
+    """seconds to wait for the next piece of an answer"""
+    first_piece_s: float | None = Field(None, gt=0)
+    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local
+    server, which is not asked again then)
+    """
+    total_s: float = Field(300, gt=0)
+    """seconds that an answer may take"""
+    price_input: float | None = Field(None, ge=0)
+    """US dollars a million prompt tokens, before published prices"""
+    price_output: float | None = Field(None, ge=0)
+    """the same for answer tokens"""
+    price_cached: float | None = Field(None, ge=0)
+    """the same for prompt tokens that the provider remembered"""
+
+
+class UsageLimitSettings(BaseModel):
+    """Limits of what models may use; each is checked before a call."""
+
+    model_config = _GROUP
+
+    call_tokens: int | None = Field(None, ge=1)
+    """prompt tokens of one call at most"""
+    total_tokens: int | None = Field(None, ge=1)
+    """tokens of all calls of the service in a calendar month (UTC) at most"""
+    total_cost: float | None = Field(None, gt=0)
+    """US dollars of all calls of the service in a month at most"""
+    workspace_tokens: int | None = Field(None, ge=1)
+    """tokens of a workspace in a month at most"""
+    workspace_cost: float | None = Field(None, gt=0)
+    """US dollars of a workspace in a month at most"""
+    person_tokens: int | None = Field(None, ge=1)
+    """tokens of a person in a month at most, in all workspaces together"""
+    person_cost: float | None = Field(None, gt=0)
+    """US dollars of a person in a month at most"""
+
+
+class UndoSettings(BaseModel):
+    """How long changes can be undone."""
+
+    model_config = _GROUP
+
+    days: int = Field(180, ge=1)
+    """days for which a change can be undone and the graph of that time be shown"""
+    mb: int = Field(500, ge=1)
+    """megabytes of a workspace that are kept to undo changes; beyond, the oldest go"""
+
+
+class NotifySettings(BaseModel):
+    """Webhooks of the operator."""
+
+    model_config = _GROUP
+
+    url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
+    """gets a request when proposals wait or are decided, automations end, graphs change"""
+    secret: SecretStr | None = None
+    """key with which these requests are signed; as text, or whsec_ and base64"""
+    secret_before: SecretStr | None = None
+    """the key before it, with which they are signed too while receivers change to the new one"""
+
+
+class TwilioSettings(BaseModel):
+    """The telephone service Twilio."""
+
+    model_config = _GROUP
+
+    auth_token: SecretStr | None = Field(None, min_length=1)
+    """token with which Twilio signs its requests (default: only this machine may send them)"""
+    shared_keys: SecretStr | None = Field(None, min_length=3)
+    """keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas"""
+
+
+class VoiceSettings(BaseModel):
+    """Telephone calls."""
+
+    model_config = _GROUP
+
+    max_calls: int = Field(50, ge=1, le=1000)
+    """telephone calls that this server serves at once; one caller may have a fifth of them"""
+    drain_s: float = Field(120, ge=0, le=3600)
+    """seconds that calls may go on once the server is asked to stop; in the last 30 the
+    agent says goodbye
+    """
+
+
+class AuthSettings(BaseModel):
+    """Tokens that people and programs sign in with."""
+
+    model_config = _GROUP
+
+    secret: SecretStr | None = Field(None, min_length=32)
+    """secret of HS256 tokens, 32 characters or more"""
+    public_key: str | None = Field(None, min_length=1)
+    """public key of RS256 tokens: PEM, or the path of a PEM file"""
+    jwks: str | None = Field(None, min_length=1)
+    """key set of RS256 tokens: an https address, or a file"""
+    issuer: str | None = Field(None, min_length=1)
+    """tokens must be issued by it (`iss`)"""
+    audience: str | None = Field(None, min_length=1)
+    """tokens must be meant for it (`aud`)"""
+    leeway_s: int = Field(30, ge=0, le=600)
+    """seconds that clocks may differ"""
+
+
+class OidcSettings(BaseModel):
+    """Sign-in at an identity provider."""
+
+    model_config = _GROUP
+
+    issuer: str | None = Field(None, pattern=r"^https?://[^\s?#]+$")
+    """OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too"""
+    client_id: str | None = Field(None, min_length=1)
+    """client id of this service at that provider"""
+    client_secret: SecretStr | None = Field(None, min_length=1)
+    """its secret (none: a public client)"""
+    scopes: str = Field("openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$")
+    """scopes that are asked for; some providers want groups or offline_access besides"""
+    roles: RolesByClaim = Field(default_factory=dict[str, dict[str, Role]])
+    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest
+    counts, and who gets none cannot sign in
+    """
+    workspaces: WorkspacesByClaim = Field(default_factory=dict[str, dict[str, str]])
+    """in the same way, who may work in which workspace (default: all in `workspace`)"""
+
+
 class Settings(BaseSettings):
     """Everything that can be configured. Environment: NODIUS_ and the name in capitals,
     or as listed.
@@ -89,26 +263,7 @@ class Settings(BaseSettings):
     one of sixteen languages (multilingual, an extra), an OpenAI-compatible server, or none; auto:
     openai with its key, unless `llm_base_url` sends questions elsewhere; else local
     """
-    embeddings_model: str = Field(
-        "text-embedding-3-small",
-        validation_alias=AliasChoices(
-            "embeddings_model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"
-        ),
-    )
-    """model name for `openai` embeddings"""
-    embeddings_base_url: str | None = Field(
-        None,
-        validation_alias=AliasChoices(
-            "embeddings_base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"
-        ),
-    )
-    """address of an OpenAI-compatible server (default: OpenAI's)"""
-    embeddings_api_key: SecretStr | None = None
-    """key of that server (default: OPENAI_API_KEY)"""
-    embeddings_price: float | None = Field(None, ge=0)
-    """US dollars a million tokens that it embeds, before published prices (a model without one is
-    free on a server of this computer, and unpriced elsewhere)
-    """
+    embedder: EmbedderSettings = Field(default_factory=EmbedderSettings)
 
     provider: str = Field("auto", min_length=1)
     """whose model answers: auto (first key found: DeepSeek, OpenAI, Anthropic; else `llm_base_url`;
@@ -117,48 +272,8 @@ class Settings(BaseSettings):
     """
     model: str | None = Field(None, min_length=1)
     """name of the model (default: the provider's)"""
-    llm_base_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
-    """address of an OpenAI-compatible server, or of the provider if it is set by name"""
-    llm_api_key: SecretStr | None = None
-    """key for the provider in use, before its own variable"""
-    llm_context_window: int | None = Field(None, ge=1_000)
-    """tokens that the model takes, prompt and answer together (default: as published; a local
-    server is asked)
-    """
-    llm_api: Literal["chat", "responses"] = "chat"
-    """OpenAI's interface to use: chat (all servers do) or responses"""
-    llm_max_tokens: int | None = Field(None, ge=1)
-    """tokens of an answer at most"""
-    llm_temperature: float | None = Field(None, ge=0, le=2)
-    """sampling temperature"""
-    llm_silence_s: float = Field(60, gt=0)
-    """seconds to wait for the next piece of an answer"""
-    llm_first_piece_s: float | None = Field(None, gt=0)
-    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local
-    server, which is not asked again then)
-    """
-    llm_total_s: float = Field(300, gt=0)
-    """seconds that an answer may take"""
-    llm_price_input: float | None = Field(None, ge=0)
-    """US dollars a million prompt tokens, before published prices"""
-    llm_price_output: float | None = Field(None, ge=0)
-    """the same for answer tokens"""
-    llm_price_cached: float | None = Field(None, ge=0)
-    """the same for prompt tokens that the provider remembered"""
-    max_call_tokens: int | None = Field(None, ge=1)
-    """prompt tokens of one call at most"""
-    max_total_tokens: int | None = Field(None, ge=1)
-    """tokens of all calls of the service in a calendar month (UTC) at most"""
-    max_total_cost: float | None = Field(None, gt=0)
-    """US dollars of all calls of the service in a month at most"""
-    max_workspace_tokens: int | None = Field(None, ge=1)
-    """tokens of a workspace in a month at most"""
-    max_workspace_cost: float | None = Field(None, gt=0)
-    """US dollars of a workspace in a month at most"""
-    max_person_tokens: int | None = Field(None, ge=1)
-    """tokens of a person in a month at most, in all workspaces together"""
-    max_person_cost: float | None = Field(None, gt=0)
-    """US dollars of a person in a month at most"""
+    llm: LlmSettings = Field(default_factory=LlmSettings)
+    usage_limits: UsageLimitSettings = Field(default_factory=UsageLimitSettings)
 
     mode: Literal["hybrid", "vector", "text"] = "hybrid"
     """how to retrieve"""
@@ -184,10 +299,7 @@ class Settings(BaseSettings):
     """tokens that the blocks of a message find at most"""
     history_turns: int = Field(6, ge=1, le=100)
     """turns of a conversation that a model is always sent whole"""
-    undo_days: int = Field(180, ge=1)
-    """days for which a change can be undone and the graph of that time be shown"""
-    undo_mb: int = Field(500, ge=1)
-    """megabytes of a workspace that are kept to undo changes; beyond, the oldest go"""
+    undo: UndoSettings = Field(default_factory=UndoSettings)
     trace_days: int = Field(30, ge=0, le=365)
     """days it is kept how an answer came about (0: not noted)"""
     cache_ttl_s: float = Field(120, ge=0)
@@ -224,12 +336,7 @@ class Settings(BaseSettings):
     """ended runs of an automation that are kept"""
     automation_keep_days: int = Field(90, ge=1)
     """days for which ended runs are kept"""
-    notify_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
-    """gets a request when proposals wait or are decided, automations end, graphs change"""
-    notify_secret: SecretStr | None = None
-    """key with which these requests are signed; as text, or whsec_ and base64"""
-    notify_secret_before: SecretStr | None = None
-    """the key before it, with which they are signed too while receivers change to the new one"""
+    notify: NotifySettings = Field(default_factory=NotifySettings)
 
     agent_http_allow: Names = ()
     """addresses that agents may reach although they are not public, separated by commas:
@@ -252,10 +359,7 @@ class Settings(BaseSettings):
     """address under which telephone services reach this server, and with which the links that other
     programs are given begin, as https://nodius.example.com
     """
-    twilio_auth_token: SecretStr | None = Field(None, min_length=1)
-    """token with which Twilio signs its requests (default: only this machine may send them)"""
-    twilio_shared_keys: SecretStr | None = Field(None, min_length=3)
-    """keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas"""
+    twilio: TwilioSettings = Field(default_factory=TwilioSettings)
     realtime: Literal["auto", "openai", "double", "off"] = "auto"
     """whose model speaks on the telephone: OpenAI's Realtime interface (openai), a stand-in without
     key and network (double), nobody (off); auto: openai where its key is set, else off
@@ -264,12 +368,7 @@ class Settings(BaseSettings):
     """address of the Realtime interface"""
     realtime_api_key: SecretStr | None = Field(None, min_length=1)
     """its key (default: OPENAI_API_KEY)"""
-    voice_max_calls: int = Field(50, ge=1, le=1000)
-    """telephone calls that this server serves at once; one caller may have a fifth of them"""
-    voice_drain_s: float = Field(120, ge=0, le=3600)
-    """seconds that calls may go on once the server is asked to stop; in the last 30 the
-    agent says goodbye
-    """
+    voice: VoiceSettings = Field(default_factory=VoiceSettings)
     call_retention_days: int = Field(30, ge=1)
     """days for which words, values and numbers of an ended call are kept; its sums stay"""
 
@@ -277,34 +376,8 @@ class Settings(BaseSettings):
     """address that `nodius serve` listens on"""
     port: int = Field(8426, ge=0, le=65535)
     """port of `nodius serve` (0: any free one)"""
-    auth_secret: SecretStr | None = Field(None, min_length=32)
-    """secret of HS256 tokens, 32 characters or more"""
-    auth_public_key: str | None = Field(None, min_length=1)
-    """public key of RS256 tokens: PEM, or the path of a PEM file"""
-    auth_jwks: str | None = Field(None, min_length=1)
-    """key set of RS256 tokens: an https address, or a file"""
-    auth_issuer: str | None = Field(None, min_length=1)
-    """tokens must be issued by it (`iss`)"""
-    auth_audience: str | None = Field(None, min_length=1)
-    """tokens must be meant for it (`aud`)"""
-    auth_leeway_s: int = Field(30, ge=0, le=600)
-    """seconds that clocks may differ"""
-    oidc_issuer: str | None = Field(None, pattern=r"^https?://[^\s?#]+$")
-    """OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too"""
-    oidc_client_id: str | None = Field(None, min_length=1)
-    """client id of this service at that provider"""
-    oidc_client_secret: SecretStr | None = Field(None, min_length=1)
-    """its secret (none: a public client)"""
-    oidc_scopes: str = Field(
-        "openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$"
-    )
-    """scopes that are asked for; some providers want groups or offline_access besides"""
-    oidc_roles: RolesByClaim = Field(default_factory=dict[str, dict[str, Role]])
-    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest
-    counts, and who gets none cannot sign in
-    """
-    oidc_workspaces: WorkspacesByClaim = Field(default_factory=dict[str, dict[str, str]])
-    """in the same way, who may work in which workspace (default: all in `workspace`)"""
+    auth: AuthSettings = Field(default_factory=AuthSettings)
+    oidc: OidcSettings = Field(default_factory=OidcSettings)
     cors_origins: str = ""
     """other web origins that may call the server, separated by commas"""
     forwarded_allow_ips: str = ""
@@ -330,8 +403,30 @@ class Settings(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather_keys(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return _with_provider_keys(given)
+    def _gather(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return _with_provider_keys(_grouped(given))
+
+    def value_of(self, name: str) -> Any:
+        """Returns the value of a setting by its flat name, as `llm_base_url`."""
+        group, field = _PLACES.get(name, (None, name))
+        return getattr(self if group is None else getattr(self, group), field)
+
+    def with_values(self, values: Mapping[str, Any]) -> Settings:
+        """Returns a copy with other values, given by flat names. They are not checked."""
+        update: dict[str, Any] = {}
+        for name, value in values.items():
+            group, field = _PLACES.get(name, (None, name))
+            if group is None:
+                update[field] = value
+            else:
+                before = update.get(group, getattr(self, group))
+                update[group] = before.model_copy(update={field: value})
+        return self.model_copy(update=update)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the setting of this flat name was given, wherever."""
+        group, field = _PLACES.get(name, (None, name))
+        return field in (self if group is None else getattr(self, group)).model_fields_set
 
     def key_of(self, variable: str) -> SecretStr | None:
         """Return a provider's key by the name of its variable; an empty one is none."""
@@ -347,16 +442,64 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings, _KeySource(settings_cls), _FileSource(settings_cls))
+        return (
+            init_settings,
+            env_settings,
+            _GroupSource(settings_cls),
+            _KeySource(settings_cls),
+            _FileSource(settings_cls),
+        )
+
+
+SETTING_GROUPS: Mapping[str, tuple[str, type[BaseModel]]] = {
+    "embedder": ("embeddings_", EmbedderSettings),
+    "llm": ("llm_", LlmSettings),
+    "usage_limits": ("max_", UsageLimitSettings),
+    "undo": ("undo_", UndoSettings),
+    "notify": ("notify_", NotifySettings),
+    "twilio": ("twilio_", TwilioSettings),
+    "voice": ("voice_", VoiceSettings),
+    "auth": ("auth_", AuthSettings),
+    "oidc": ("oidc_", OidcSettings),
+}
+"""Prefix and model of each group. A setting of a group has one flat name in flags, in the
+environment and in nodius.toml: the prefix and its name in the group, as `llm_base_url`.
+"""
+
+_PLACES: dict[str, tuple[str, str]] = {
+    prefix + field: (group, field)
+    for group, (prefix, model) in SETTING_GROUPS.items()
+    for field in model.model_fields
+}
+"""Group and name in it of each setting that has a group, by its flat name."""
+
+
+def setting_fields() -> dict[str, FieldInfo]:
+    """Returns the fields of all settings by their flat names, in the order of their declaration."""
+    fields: dict[str, FieldInfo] = {}
+    for name, field in Settings.model_fields.items():
+        if name in SETTING_GROUPS:
+            prefix, model = SETTING_GROUPS[name]
+            fields |= {prefix + each: info for each, info in model.model_fields.items()}
+        else:
+            fields[name] = field
+    return fields
+
+
+def _grouped(given: dict[str, Any]) -> dict[str, Any]:
+    """Returns settings with those that have flat names moved into their groups."""
+    grouped = {name: value for name, value in given.items() if name not in _PLACES}
+    for name in given.keys() & _PLACES.keys():
+        group, field = _PLACES[name]
+        grouped[group] = {**grouped.get(group, {}), field: given[name]}
+    return grouped
 
 
 def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
     """Return settings with what is named NAME_api_key, and is no other
     setting, among `provider_keys`.
     """
-    named = [
-        name for name in given if name.endswith("_api_key") and name not in Settings.model_fields
-    ]
+    named = [name for name in given if name.endswith("_api_key") and name not in setting_fields()]
     if not named:
         return given
     keys = {**given.get("provider_keys", {}), **{name.upper(): given[name] for name in named}}
@@ -371,6 +514,22 @@ class _WholeSource(PydanticBaseSettingsSource):
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002
         return None, field_name, False
+
+
+class _GroupSource(_WholeSource):
+    """Reads from the environment the settings that have a group."""
+
+    def __call__(self) -> dict[str, Any]:
+        present = {name.upper(): value for name, value in os.environ.items()}
+        fields = setting_fields()
+        return _grouped(
+            {
+                name: present[variable]
+                for name in _PLACES
+                for variable in reversed(_variables(name, fields[name]))
+                if variable in present
+            }
+        )
 
 
 class _KeySource(_WholeSource):
@@ -406,7 +565,8 @@ class _FileSource(_WholeSource):
                 )
             return {}
         try:
-            return _with_provider_keys(tomllib.loads(path.read_text(encoding="utf-8")))
+            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            return _with_provider_keys(_grouped(given))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
             raise SettingsError(name="config", origin=str(path), reason=str(exc)) from exc
 
@@ -417,10 +577,18 @@ def load_settings(**flags: Any) -> Settings:
         return Settings(**flags)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else "?"
-        if name == "provider_keys" and len(first["loc"]) > 1:
-            name = str(first["loc"][1]).lower()
+        name = _flat_name(first["loc"])
         raise SettingsError(name=name, origin=_origin(name, flags), reason=first["msg"]) from None
+
+
+def _flat_name(place: tuple[int | str, ...]) -> str:
+    """Returns the name of the setting that an error is about."""
+    if not place:
+        return "?"
+    name = str(place[0])
+    if len(place) > 1 and name in SETTING_GROUPS:
+        return SETTING_GROUPS[name][0] + str(place[1])
+    return str(place[1]).lower() if len(place) > 1 and name == "provider_keys" else name
 
 
 def _origin(name: str, flags: dict[str, Any]) -> str:
@@ -437,11 +605,15 @@ _BY_NAME = {"provider_keys": "NAME_API_KEY", "agent_secrets": SECRET_PREFIX + "N
 
 
 def setting_variables() -> dict[str, str]:
-    """Return the environment variable of every setting."""
-    return {name: _BY_NAME.get(name) or _variable(name) for name in Settings.model_fields}
+    """Returns the environment variable of every setting, by its flat name."""
+    return {
+        name: _BY_NAME.get(name) or _variables(name, field)[0]
+        for name, field in setting_fields().items()
+    }
 
 
-def _variable(name: str) -> str:
-    alias = Settings.model_fields[name].validation_alias
+def _variables(name: str, field: FieldInfo) -> list[str]:
+    """Returns the environment variables of a setting, the preferred one first."""
+    alias = field.validation_alias
     choices = alias.choices if isinstance(alias, AliasChoices) else ()
-    return next((str(choice) for choice in choices if str(choice).isupper()), PREFIX + name.upper())
+    return [str(choice) for choice in choices if str(choice).isupper()] or [PREFIX + name.upper()]

@@ -90,12 +90,12 @@ class TokenKeys:
     @classmethod
     def of(cls, settings: Settings) -> TokenKeys:
         """Raises: SettingsError for an unusable key."""
-        secret = settings.auth_secret
-        public_key = settings.auth_public_key
+        secret = settings.auth.secret
+        public_key = settings.auth.public_key
         return cls(
             secret=secret.get_secret_value() if secret else None,
             public_key=_public_key(public_key) if public_key else None,
-            key_set=KeySet(settings.auth_jwks) if settings.auth_jwks else None,
+            key_set=KeySet(settings.auth.jwks) if settings.auth.jwks else None,
         )
 
     @property
@@ -147,7 +147,7 @@ class Authenticator:
         if not token:
             raise AuthError(code="no_token")
         claims = await self._claims(token)
-        expires = int(claims["exp"]) + self._settings.auth_leeway_s
+        expires = int(claims["exp"]) + self._settings.auth.leeway_s
         return replace(identity_of(claims), expires=expires).through(channel)
 
     async def _of_key(self, token: str, channel: Channel) -> Identity:
@@ -177,18 +177,18 @@ class Authenticator:
         settings = self._settings
         needed = [
             "exp",
-            *(["iss"] if settings.auth_issuer else []),
-            *(["aud"] if settings.auth_audience else []),
+            *(["iss"] if settings.auth.issuer else []),
+            *(["aud"] if settings.auth.audience else []),
         ]
         try:
             return jwt.decode(
                 token,
                 key,
                 algorithms=[str(algorithm)],
-                audience=settings.auth_audience,
-                issuer=settings.auth_issuer,
-                leeway=settings.auth_leeway_s,
-                options={"require": needed, "verify_aud": settings.auth_audience is not None},
+                audience=settings.auth.audience,
+                issuer=settings.auth.issuer,
+                leeway=settings.auth.leeway_s,
+                options={"require": needed, "verify_aud": settings.auth.audience is not None},
             )
         except jwt.PyJWTError as exc:
             raise _refusal(exc) from exc

@@ -64,10 +64,10 @@ async def purge_old_records(shared: Shared, workspaces: OpenWorkspaces) -> None:
     database = shared.database
     for name in await database.workspaces(KIND):
         await purge((await workspaces.get(name)).services.approvals)
-    days = shared.settings.undo_days
+    days = shared.settings.undo.days
     for name in await database.workspaces(UNDO):
         await compact_history(
-            database.records(name), now=now_ms(), days=days, max_mb=shared.settings.undo_mb
+            database.records(name), now=now_ms(), days=days, max_mb=shared.settings.undo.mb
         )
     for name in await database.workspaces(MEMBER):
         await forget_unseen(database.records(name), now=now_ms(), days=days)

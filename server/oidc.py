@@ -184,7 +184,7 @@ class IdentityProvider:
         if not client.facts.end_session_endpoint:
             return ""
         logout = await client.sign_in.create_logout_url(
-            post_logout_redirect_uri=back_to, client_id=self._settings.oidc_client_id
+            post_logout_redirect_uri=back_to, client_id=self._settings.oidc.client_id
         )
         return logout["url"]
 
@@ -198,7 +198,7 @@ class IdentityProvider:
         async with self._reading:
             if self._clock() >= self._read_next:
                 try:
-                    facts = await discover(self._settings.oidc_issuer or "")
+                    facts = await discover(self._settings.oidc.issuer or "")
                     self._client = await self._client_of(facts)
                     self._read_next = self._clock() + FRESH_S
                 except IdentityProviderDown as exc:
@@ -211,13 +211,13 @@ class IdentityProvider:
 
     async def _client_of(self, facts: ProviderFacts) -> _ProviderClient:
         settings = self._settings
-        secret = settings.oidc_client_secret
+        secret = settings.oidc.client_secret
         method = "none"
         if secret:
             is_basic = "client_secret_basic" in facts.auth_methods
             method = "client_secret_basic" if is_basic else "client_secret_post"
         registered = {
-            "client_id": settings.oidc_client_id,
+            "client_id": settings.oidc.client_id,
             "client_secret": secret.get_secret_value() if secret else None,
         }
         options = {
@@ -228,12 +228,12 @@ class IdentityProvider:
             "follow_redirects": False,
             "trust_env": False,
         }
-        asked = {"scope": settings.oidc_scopes, "code_challenge_method": "S256"}
+        asked = {"scope": settings.oidc.scopes, "code_challenge_method": "S256"}
         sign_in = self._sign_in_kind(
             None,
             **registered,
             client_kwargs=options | asked,
-            issuer=settings.oidc_issuer,
+            issuer=settings.oidc.issuer,
             authorization_endpoint=facts.authorization_endpoint,
             token_endpoint=facts.token_endpoint,
             jwks_uri=facts.jwks_uri,
@@ -281,11 +281,11 @@ class IdentityProvider:
         """
         settings = self._settings
         expected = {
-            "iss": {"essential": True, "value": settings.oidc_issuer},
-            "aud": {"essential": True, "value": settings.oidc_client_id},
+            "iss": {"essential": True, "value": settings.oidc.issuer},
+            "aud": {"essential": True, "value": settings.oidc.client_id},
         }
         claims = await client.sign_in.parse_id_token(
-            answer, nonce, claims_options=expected, leeway=settings.auth_leeway_s
+            answer, nonce, claims_options=expected, leeway=settings.auth.leeway_s
         )
         if claims is None:
             raise _refused("no ID token")
@@ -294,10 +294,10 @@ class IdentityProvider:
     def _session(self, claims: Mapping[str, Any], refresh: str) -> PageSession:
         settings = self._settings
         now = self._clock()
-        roles = granted(claims, settings.oidc_roles)
+        roles = granted(claims, settings.oidc.roles)
         places = (
-            granted(claims, settings.oidc_workspaces)
-            if settings.oidc_workspaces
+            granted(claims, settings.oidc.workspaces)
+            if settings.oidc.workspaces
             else [settings.workspace]
         )
         if not roles or not places:

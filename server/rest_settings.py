@@ -137,10 +137,10 @@ async def configured(request: Request) -> SettingsView:
 
 
 def _row(settings: Settings, name: str, variable: str) -> SettingRow:
-    value: Any = getattr(settings, name)
+    value: Any = settings.value_of(name)
     if value is None or value in ((), {}):
         return SettingRow(variable=variable, state="unset")
-    state: State = "set" if name in settings.model_fields_set else "default"
+    state: State = "set" if settings.is_set(name) else "default"
     if isinstance(value, SecretStr) or name in WITHHELD:
         return SettingRow(variable=variable, state=state)
     return SettingRow(variable=variable, value=_shown(value), state=state)

@@ -77,7 +77,7 @@ class _StoringServer(uvicorn.Server):
     async def _drain(self, sig: int) -> None:
         """Let the calls end, then stop; until then everything else is answered."""
         try:
-            await self._state.activity.call_slots.drain(self._state.settings.voice_drain_s)
+            await self._state.activity.call_slots.drain(self._state.settings.voice.drain_s)
             await asyncio.sleep(AFTER_S)
         finally:
             if not self.should_exit:

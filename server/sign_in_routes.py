@@ -60,7 +60,7 @@ def _provider(request: Request) -> IdentityProvider:
 
 
 def _cookies(request: Request) -> SealedCookies:
-    secret = state_of(request).settings.auth_secret
+    secret = state_of(request).settings.auth.secret
     assert secret is not None, "checked with the settings"
     return SealedCookies(secret.get_secret_value())
 
@@ -108,7 +108,7 @@ async def callback(
         if attempt is None or not state or attempt.state != state:
             raise AuthError(code="sign_in_stale")
         fragment = attempt.fragment
-        if error or not code or iss not in (None, state_of(request).settings.oidc_issuer):
+        if error or not code or iss not in (None, state_of(request).settings.oidc.issuer):
             raise AuthError(
                 code="sign_in_denied" if error == "access_denied" else "sign_in_refused"
             )

@@ -82,7 +82,7 @@ class ServerSetup:
         return cls(
             settings=settings,
             token_keys=TokenKeys.of(settings),
-            identity_provider=IdentityProvider(settings) if settings.oidc_issuer else None,
+            identity_provider=IdentityProvider(settings) if settings.oidc.issuer else None,
             webhook_target=WebhookTarget.of(settings),
             metrics=Metrics(wiring.tool_names()),
             provider=provider,
@@ -109,7 +109,7 @@ async def open_server(setup: ServerSetup) -> AsyncGenerator[ServerState]:
         )
         wakeups = Wakeups()
         turns = RunningTurns()
-        call_slots = CallSlots(settings.voice_max_calls)
+        call_slots = CallSlots(settings.voice.max_calls)
         workspaces = OpenWorkspaces(
             WorkspaceParts(
                 shared=shared,

@@ -100,15 +100,15 @@ class WebhookTarget:
     def of(cls, settings: Settings) -> WebhookTarget:
         """Returns the receiver of the settings. Raises: SettingsError for an unusable secret."""
         secrets_by_name = {
-            "notify_secret": settings.notify_secret,
-            "notify_secret_before": settings.notify_secret_before,
+            "notify_secret": settings.notify.secret,
+            "notify_secret_before": settings.notify.secret_before,
         }
         keys = tuple(
             _key(name, secret.get_secret_value())
             for name, secret in secrets_by_name.items()
             if secret is not None
         )
-        return cls(url=settings.notify_url, keys=keys, page_url=page_url(settings))
+        return cls(url=settings.notify.url, keys=keys, page_url=page_url(settings))
 
 
 @final

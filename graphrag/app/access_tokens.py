@@ -38,9 +38,9 @@ def sign_token(
 
     Raises: SettingsError if no secret is set; ValueError for a name or lifetime out of bounds.
     """
-    secret = settings.auth_secret
+    secret = settings.auth.secret
     if secret is None:
-        others = settings.auth_jwks or settings.auth_public_key
+        others = settings.auth.jwks or settings.auth.public_key
         reason = "is not set: " + _MAKE
         if others:
             reason = (
@@ -62,6 +62,6 @@ def sign_token(
         "iat": int(now),
         "exp": int(now + lifetime_s),
     }
-    more = {"username": username, "iss": settings.auth_issuer, "aud": settings.auth_audience}
+    more = {"username": username, "iss": settings.auth.issuer, "aud": settings.auth.audience}
     claims |= {name: value for name, value in more.items() if value}
     return jwt.encode(claims, secret.get_secret_value(), algorithm="HS256"), claims["exp"]

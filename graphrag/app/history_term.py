@@ -102,8 +102,8 @@ async def compact_database(
             compacted = await compact_history(
                 database.records(name),
                 now=now_ms(),
-                days=days or settings.undo_days,
-                max_mb=max_mb or settings.undo_mb,
+                days=days or settings.undo.days,
+                max_mb=max_mb or settings.undo.mb,
                 move=True,
             )
             results[name] = asdict(compacted)

@@ -104,7 +104,7 @@ def _choice(settings: Settings, candidate: ModelCandidate) -> ProviderChoice:
             "provider_keys": {},
         }
         overrides |= {"provider": candidate.provider, "model": None, "llm_api": "chat"}
-        settings = settings.model_copy(update=overrides)
+        settings = settings.with_values(overrides)
     timeouts = AnswerTimeouts(silence_s=PATIENCE_S, total_s=PATIENCE_S)
     choice = choose(settings, candidate.provider, candidate.model)
     return replace(choice, timeouts=timeouts, retry=RetryPolicy(attempts=1))

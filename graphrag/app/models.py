@@ -86,7 +86,7 @@ def check_price(settings: Settings, pricing: Pricing, *, price: str = CHAT_PRICE
 
     Raises: SettingsError if there is such a limit and the price of the model is unknown.
     """
-    limits = [name for name in COST_LIMITS if getattr(settings, name) is not None]
+    limits = [name for name in COST_LIMITS if settings.value_of(name) is not None]
     if limits and pricing.cost_usd(UsageReport(prompt=1, completion=1)) is None:
         what = f"set {price}, or limit tokens"
         raise SettingsError(

@@ -72,17 +72,17 @@ def is_private_way(address: str) -> bool:
 
 def check_oidc_settings(settings: Settings) -> None:
     """Raises SettingsError for settings with which nobody could sign in."""
-    if not is_private_way(settings.oidc_issuer or ""):
+    if not is_private_way(settings.oidc.issuer or ""):
         raise _wrong("oidc_issuer", "a provider is asked at an https address, or on this computer")
-    if settings.oidc_client_id is None:
+    if settings.oidc.client_id is None:
         raise _wrong(
             "oidc_client_id", "the provider knows this service by its client id: register one there"
         )
-    if settings.auth_secret is None:
+    if settings.auth.secret is None:
         raise _wrong(
             "auth_secret", "the service signs its own tokens after a sign-in at the provider"
         )
-    if not settings.oidc_roles:
+    if not settings.oidc.roles:
         raise _wrong(
             "oidc_roles",
             'nobody would get a role; an example: {"groups": {"graph-admins": "admin"}}',
@@ -148,11 +148,11 @@ async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding
     """Checks that people can sign in at the configured provider. Returns no findings
     without one.
     """
-    if settings.oidc_issuer is None:
+    if settings.oidc.issuer is None:
         return []
     try:
         check_oidc_settings(settings)
-        facts = await discover(settings.oidc_issuer, timeout_s=patience_s)
+        facts = await discover(settings.oidc.issuer, timeout_s=patience_s)
         await download(facts.jwks_uri, timeout_s=patience_s)
     except SettingsError as exc:
         return [Finding("sign-in", "error", str(exc), "correct the setting")]
@@ -161,10 +161,10 @@ async def examine_sign_in(settings: Settings, patience_s: float) -> list[Finding
             exc.why if isinstance(exc, IdentityProviderDown) else f"its keys cannot be read ({exc})"
         )
         fix = "start the provider, or correct NODIUS_OIDC_ISSUER"
-        return [Finding("sign-in", "error", f"{settings.oidc_issuer}: {why}", fix)]
-    roles = sorted({role for values in settings.oidc_roles.values() for role in values.values()})
+        return [Finding("sign-in", "error", f"{settings.oidc.issuer}: {why}", fix)]
+    roles = sorted({role for values in settings.oidc.roles.values() for role in values.values()})
     detail = (
-        f"at {settings.oidc_issuer}, as client {settings.oidc_client_id}; "
+        f"at {settings.oidc.issuer}, as client {settings.oidc.client_id}; "
         f"roles given: {', '.join(roles)}"
     )
     return [Finding("sign-in", "ok", detail)]

@@ -71,7 +71,7 @@ async def _named_models(
 def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
     needed = {
         "NODIUS_PUBLIC_URL": settings.public_url,
-        "NODIUS_TWILIO_AUTH_TOKEN": settings.twilio_auth_token,
+        "NODIUS_TWILIO_AUTH_TOKEN": settings.twilio.auth_token,
     }
     missing = [name for name, value in needed.items() if value is None]
     if missing:
@@ -82,7 +82,7 @@ def _way_in(settings: Settings, *, is_wanted: bool) -> Finding:
         detail = f"{settings.public_url} is no https address: Twilio sends signed requests to those"
         return Finding(name=_CALLS, status="warning", detail=detail, fix="put a TLS proxy in front")
     at_once = (
-        f"at most {settings.voice_max_calls} at once, kept for {settings.call_retention_days} days"
+        f"at most {settings.voice.max_calls} at once, kept for {settings.call_retention_days} days"
     )
     return Finding(name=_CALLS, status="ok", detail=f"at {settings.public_url}, signed; {at_once}")
 

@@ -63,7 +63,7 @@ def calls_of(
         tools=ToolCalls(services.box, services.approvals, log=services.call_log),
         source=services.source,
         models=_models(settings),
-        slots=slots or CallSlots(settings.voice_max_calls),
+        slots=slots or CallSlots(settings.voice.max_calls),
         retention_days=settings.call_retention_days,
         metrics=metrics or NoMetrics(),
         search=services.retriever.search,

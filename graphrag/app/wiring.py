@@ -274,13 +274,13 @@ async def open_shared(
     unknown price; the errors of opening the database.
     """
     limits = UsageLimits(
-        call_tokens=settings.max_call_tokens,
-        total_tokens=settings.max_total_tokens,
-        total_cost_usd=settings.max_total_cost,
-        workspace_tokens=settings.max_workspace_tokens,
-        workspace_cost_usd=settings.max_workspace_cost,
-        person_tokens=settings.max_person_tokens,
-        person_cost_usd=settings.max_person_cost,
+        call_tokens=settings.usage_limits.call_tokens,
+        total_tokens=settings.usage_limits.total_tokens,
+        total_cost_usd=settings.usage_limits.total_cost,
+        workspace_tokens=settings.usage_limits.workspace_tokens,
+        workspace_cost_usd=settings.usage_limits.workspace_cost,
+        person_tokens=settings.usage_limits.person_tokens,
+        person_cost_usd=settings.usage_limits.person_cost,
     )
     secrets = load_secrets(settings)
     load_all_builders(settings)
@@ -411,7 +411,7 @@ def worker_of(
     )
     slots = TurnLeases(records, prefix=SLOT)
     settings = services.settings
-    if listeners is None and settings.notify_url is not None:
+    if listeners is None and settings.notify.url is not None:
         listeners = RunListeners(left=_left_to_a_server)
     runner = Runner(
         automations,

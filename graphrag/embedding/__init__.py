@@ -20,15 +20,13 @@ def _is_for_openai(settings: Settings) -> bool:
     False if the model runs at another address and no address or key for embeddings is set: such
     a user would not expect texts to be sent to OpenAI.
     """
-    is_configured = (
-        settings.embeddings_base_url is not None or settings.embeddings_api_key is not None
-    )
-    return is_configured or settings.llm_base_url is None
+    is_configured = settings.embedder.base_url is not None or settings.embedder.api_key is not None
+    return is_configured or settings.llm.base_url is None
 
 
 def make_embedder(settings: Settings) -> EmbeddingProvider | None:
     """Returns the embedder selected by the settings, or None if embeddings are turned off."""
-    key = settings.embeddings_api_key or settings.key_of("OPENAI_API_KEY")
+    key = settings.embedder.api_key or settings.key_of("OPENAI_API_KEY")
     has_key = key is not None and bool(key.get_secret_value().strip())
     if settings.embeddings == "none":
         return None
@@ -40,7 +38,7 @@ def make_embedder(settings: Settings) -> EmbeddingProvider | None:
     from graphrag.embedding.remote import OpenAICompatibleEmbedder
 
     return OpenAICompatibleEmbedder(
-        model=settings.embeddings_model,
-        base_url=settings.embeddings_base_url,
+        model=settings.embedder.model,
+        base_url=settings.embedder.base_url,
         api_key=key.get_secret_value() if key and has_key else None,
     )

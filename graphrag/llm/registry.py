@@ -294,7 +294,7 @@ def detect(settings: Settings) -> str:
     for name in DETECTED:
         if _key_of(ENTRIES[name], settings, named=False):
             return name
-    return COMPATIBLE if settings.llm_base_url else OFFLINE
+    return COMPATIBLE if settings.llm.base_url else OFFLINE
 
 
 def choose(settings: Settings, name: str | None = None, model: str | None = None) -> ProviderChoice:
@@ -317,14 +317,14 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
     in_use = wanted == detect(settings)
     mine = wanted == (COMPATIBLE if settings.provider == "auto" else settings.provider)
     model = model or (settings.model if in_use else None) or entry.model
-    base_url = (settings.llm_base_url if mine else None) or entry.base_url or ""
+    base_url = (settings.llm.base_url if mine else None) or entry.base_url or ""
     if model is None:
         raise _missing("model", wanted, "name the model that the server serves")
     if not base_url and entry.kind != "offline":
         raise _missing(
             "llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1"
         )
-    window = settings.llm_context_window if in_use else None
+    window = settings.llm.context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
     if key is None and entry.key_variable:
         what = f"give the provider's key, as {entry.key_variable} in the environment"
@@ -336,9 +336,9 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
         key=key,
         context_window=window or _window(entry, model),
         learns_window=entry.local and window is None,
-        max_tokens=(settings.llm_max_tokens if in_use else None) or entry.max_tokens,
-        temperature=settings.llm_temperature,
-        api=settings.llm_api,
+        max_tokens=(settings.llm.max_tokens if in_use else None) or entry.max_tokens,
+        temperature=settings.llm.temperature,
+        api=settings.llm.api,
         timeouts=_timeouts(settings, entry),
         pricing=Pricing(
             model=model,
@@ -351,13 +351,13 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
 
 def embedding_pricing(settings: Settings, model: str) -> Pricing:
     """Returns how to price a model that is asked for embeddings at the settings' server."""
-    given = settings.embeddings_price
+    given = settings.embedder.price
     return Pricing(
         model=model,
         genai_provider="openai",
         fixed=None if given is None else Price(input=given, output=0.0),
         fallback=FREE
-        if is_loopback(urlsplit(settings.embeddings_base_url or "").hostname or "")
+        if is_loopback(urlsplit(settings.embedder.base_url or "").hostname or "")
         else None,
     )
 
@@ -382,16 +382,16 @@ def make_provider(choice: ProviderChoice, *, offline: Callable[[], LLMProvider])
 
 def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretStr | None:
     """Return the key of an entry. A key of one provider never goes to another one's server."""
-    if named and settings.llm_api_key and settings.llm_api_key.get_secret_value().strip():
-        return settings.llm_api_key
+    if named and settings.llm.api_key and settings.llm.api_key.get_secret_value().strip():
+        return settings.llm.api_key
     return settings.key_of(entry.key_variable) if entry.key_variable else None
 
 
 def _timeouts(settings: Settings, entry: ProviderEntry) -> AnswerTimeouts:
     return AnswerTimeouts(
-        silence_s=settings.llm_silence_s,
-        total_s=settings.llm_total_s,
-        first_s=settings.llm_first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
+        silence_s=settings.llm.silence_s,
+        total_s=settings.llm.total_s,
+        first_s=settings.llm.first_piece_s or (LOCAL_FIRST_PIECE_S if entry.local else None),
         repeats_timeouts=not entry.local,
     )
 
@@ -406,12 +406,12 @@ def _window(entry: ProviderEntry, model: str) -> int:
 
 
 def _fixed_price(settings: Settings) -> Price | None:
-    if settings.llm_price_input is None:
+    if settings.llm.price_input is None:
         return None
     return Price(
-        input=settings.llm_price_input,
-        output=settings.llm_price_output or 0.0,
-        cached=settings.llm_price_cached,
+        input=settings.llm.price_input,
+        output=settings.llm.price_output or 0.0,
+        cached=settings.llm.price_cached,
     )
 
 

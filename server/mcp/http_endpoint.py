@@ -55,7 +55,7 @@ async def protected_resource(request: Request) -> JSONResponse:
     settings = state.settings
     if not state.authentication.authenticator.is_configured:
         raise HTTPException(404)
-    issuer = settings.oidc_issuer or settings.auth_issuer
+    issuer = settings.oidc.issuer or settings.auth.issuer
     body: dict[str, Any] = {
         "resource": f"{base_address(request)}{MCP_PATH}",
         "resource_name": "Nodius",

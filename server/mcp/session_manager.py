@@ -26,7 +26,7 @@ IDLE_S: Final = 30 * 60.0
 
 def security_of(settings: Settings) -> RequestStateSecurity:
     """Returns the seal of a call's state for its person; servers with the same secret share it."""
-    secret = settings.auth_secret
+    secret = settings.auth.secret
     given = b"" if secret is None else secret.get_secret_value().encode()
     key = (
         hashlib.sha256(b"state of MCP calls:" + given).digest()

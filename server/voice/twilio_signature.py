@@ -77,8 +77,8 @@ class TwilioSignature:
     @classmethod
     def of(cls, settings: Settings) -> TwilioSignature:
         """Return the checker of a server's settings."""
-        token = settings.twilio_auth_token
-        keys = settings.twilio_shared_keys
+        token = settings.twilio.auth_token
+        keys = settings.twilio.shared_keys
         return cls(
             public_url=settings.public_url,
             auth_token=token.get_secret_value() if token is not None else None,

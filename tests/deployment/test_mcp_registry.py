@@ -27,7 +27,7 @@ import uvicorn
 from mcp import Client, StdioServerParameters
 
 from cli.command_table import COMMANDS
-from graphrag.config import Settings
+from graphrag.config import setting_fields
 from tests.deployment.containers import ROOT
 from tests.deployment.wheels import installed
 from tests.support.databases import nba_file
@@ -63,7 +63,7 @@ def test_the_registrys_entry_names_this_version_and_settings_that_there_are() ->
     assert {given["value"] for given in package["packageArguments"]} <= COMMANDS.keys()
     for variable in package["environmentVariables"]:
         name = variable["name"].removeprefix("NODIUS_").lower()
-        assert Settings.model_fields[name].default == variable["default"]
+        assert setting_fields()[name].default == variable["default"]
     (remote,) = entry["remotes"]
     assert set(re.findall(r"\{(\w+)\}", remote["url"])) == set(remote["variables"])
     for header in remote["headers"]:
@@ -86,7 +86,7 @@ def test_the_bundles_manifest_names_this_version_and_its_own_files() -> None:
     asked = set(re.findall(r"\$\{user_config\.(\w+)\}", json.dumps(config)))
     assert asked == set(manifest["user_config"])
     for variable in config["env"]:
-        assert variable.removeprefix("NODIUS_").lower() in Settings.model_fields
+        assert variable.removeprefix("NODIUS_").lower() in setting_fields()
 
 
 @pytest.mark.slow

@@ -12,7 +12,8 @@ from typing import Any
 
 from cli.command_table import COMMANDS
 from cli.main import load
-from graphrag.config import Settings, setting_variables
+from graphrag import config
+from graphrag.config import SETTING_GROUPS, setting_fields, setting_variables
 from graphrag.sessions.phases import GROUPS, ROWS, Phase
 from languages.reading import read_tables
 from tests.docs.rendering import DocsError
@@ -78,20 +79,31 @@ def _first_sentence(text: str) -> str:
 def settings_table() -> list[tuple[str, str, str, str]]:
     """Return (setting, environment variable, default, meaning) of every setting."""
     variables = setting_variables()
-    found = ast.parse(inspect.getsource(Settings)).body[0]
-    assert isinstance(found, ast.ClassDef)
     rows: list[tuple[str, str, str, str]] = []
-    for setting, below in pairwise(found.body):
-        if not (isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name)):
-            continue
-        name = setting.target.id
-        assert isinstance(below, ast.Expr), f"{name} has no meaning"
-        meaning = " ".join(ast.literal_eval(below.value).split())
-        given: Any = Settings.model_fields[name].get_default(call_default_factory=True)
+    meanings = _meanings(inspect.getsource(config))
+    for name, field in setting_fields().items():
+        given: Any = field.get_default(call_default_factory=True)
         given = ", ".join(given) if isinstance(given, tuple) else given
         default = "" if given is None or given == {} else str(given)
-        rows.append((name, variables[name], default, meaning))
+        rows.append((name, variables[name], default, meanings[name]))
     return rows
+
+
+def _meanings(source: str) -> dict[str, str]:
+    """Returns the texts below the settings of a module, by their flat names."""
+    prefixes = {model.__name__: prefix for prefix, model in SETTING_GROUPS.values()}
+    meanings: dict[str, str] = {}
+    for model in ast.parse(source).body:
+        if not isinstance(model, ast.ClassDef):
+            continue
+        prefix = prefixes.get(model.name, "")
+        for setting, below in pairwise(model.body):
+            if not (isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name)):
+                continue
+            if isinstance(below, ast.Expr):
+                text = str(ast.literal_eval(below.value))
+                meanings[prefix + setting.target.id] = " ".join(text.split())
+    return meanings
 
 
 def settings_part() -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphrag.config import Settings, SettingsError, load_settings
+from graphrag.config import SettingsError, load_settings, setting_fields
 from tests.docs.program import settings_table
 
 
@@ -24,7 +24,7 @@ def test_without_anything_the_defaults_hold() -> None:
     assert settings.db == "sqlite:.nodius/nodius.db"
     assert settings.embeddings == "auto"
     assert settings.mode == "hybrid"
-    assert settings.embeddings_api_key is None
+    assert settings.embedder.api_key is None
     assert settings.key_of("OPENAI_API_KEY") is None
 
 
@@ -53,7 +53,7 @@ def test_a_key_is_read_from_its_variable_and_never_shown(
 ) -> None:
     monkeypatch.setenv(variable, "sk-very-secret")
     settings = load_settings()
-    key = settings.key_of(variable) or settings.embeddings_api_key
+    key = settings.key_of(variable) or settings.embedder.api_key
     assert key.get_secret_value() == "sk-very-secret"
     for shown in (
         repr(settings),
@@ -68,9 +68,9 @@ def test_the_embedding_address_may_come_from_the_usual_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    assert load_settings().embeddings_base_url == "http://127.0.0.1:1/v1"
+    assert load_settings().embedder.base_url == "http://127.0.0.1:1/v1"
     monkeypatch.setenv("NODIUS_EMBEDDINGS_BASE_URL", "http://127.0.0.1:2/v1")
-    assert load_settings().embeddings_base_url == "http://127.0.0.1:2/v1"
+    assert load_settings().embedder.base_url == "http://127.0.0.1:2/v1"
 
 
 @pytest.mark.parametrize("variable", ["AI_DEBUG", "NODIUS_AI_DEBUG"])
@@ -152,11 +152,40 @@ def test_a_wrong_secret_is_not_repeated(monkeypatch: pytest.MonkeyPatch, folder:
     assert caught.value.__suppress_context__
 
 
+def test_a_setting_of_a_group_is_given_by_its_flat_name_or_in_a_table(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    (folder / "nodius.toml").write_text(
+        'llm_silence_s = 7\nllm_total_s = 8\nllm_temperature = 1\n[oidc]\nclient_id = "page"\n'
+    )
+    monkeypatch.setenv("NODIUS_LLM_TOTAL_S", "9")
+    monkeypatch.setenv("nodius_llm_temperature", "0.5")
+    settings = load_settings(llm_temperature=0.25)
+    assert (settings.llm.silence_s, settings.llm.total_s, settings.llm.temperature) == (7, 9, 0.25)
+    assert settings.oidc.client_id == settings.value_of("oidc_client_id") == "page"
+    assert settings.is_set("llm_total_s")
+    assert not settings.is_set("llm_max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("llm_total_s = 0", "llm_total_s"), ("[llm]\ntotal = 1", "llm_total"), ("llm_x = 1", "llm_x")],
+)
+def test_a_wrong_setting_of_a_group_is_named_as_it_is_given(
+    folder: Path, given: str, name: str
+) -> None:
+    (folder / "nodius.toml").write_text(given)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert caught.value.name == name
+    assert "nodius.toml" in caught.value.origin
+
+
 def test_the_table_tells_every_setting_and_its_variable_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = settings_table()
-    assert [row[0] for row in table] == list(Settings.model_fields)
+    assert [row[0] for row in table] == list(setting_fields())
     assert all(meaning for *_, meaning in table)
     others = {
         "language": "fr",
@@ -189,7 +218,7 @@ def test_the_table_tells_every_setting_and_its_variable_works(
     for name, variable, default, _ in table:
         with monkeypatch.context() as patch:
             patch.setenv(variable, others.get(name, "1"))
-            assert str(getattr(load_settings(), name)) != default
+            assert str(load_settings().value_of(name)) != default
 
 
 def test_a_folder_in_place_of_the_file_is_no_file(

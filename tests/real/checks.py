@@ -91,7 +91,7 @@ def settings_of(name: str, settings: Settings) -> Settings:
         update |= {"llm_base_url": None, "llm_api_key": None}
     if name != detect(settings):
         update |= {"model": None}
-    return settings.model_copy(update=update)
+    return settings.with_values(update)
 
 
 async def _outcome(service: str, check: str, work: Awaitable[str]) -> Outcome:
