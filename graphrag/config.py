@@ -4,29 +4,33 @@ reads the environment.
 
 from __future__ import annotations
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from graphrag.setting_groups import (
+    SETTING_GROUPS,
+    AuthSettings,
+    EmbedderSettings,
+    LlmSettings,
+    NotifySettings,
+    OidcSettings,
+    TwilioSettings,
+    UndoSettings,
+    UsageLimitSettings,
+    VoiceSettings,
+    flat_name,
+    in_groups,
+    place_of,
+)
 from languages import Language
 from tools.actions.base import ActionClass
-from tools.base import Role
 from tools.time_zones import TimeZone
 
 PREFIX = "NODIUS_"
@@ -35,29 +39,13 @@ CONFIG_FILE = "nodius.toml"
 
 
 def _names(value: Any) -> Any:
-    """Return names that are separated by commas as a list."""
-    return (
-        [name.strip() for name in value.split(",") if name.strip()]
-        if isinstance(value, str)
-        else value
-    )
-
-
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
-
-
-def _table(value: Any) -> Any:
-    """Return what JSON says, and anything else as it is."""
+    """Returns the names of a text, which commas separate; other values unchanged."""
     if not isinstance(value, str):
         return value
-    try:
-        return json.loads(value)
-    except ValueError:
-        raise ValueError('write it as JSON, as {"groups": {"graph-admins": "admin"}}') from None
+    return [name.strip() for name in value.split(",") if name.strip()]
 
 
-RolesByClaim = Annotated[dict[str, dict[str, Role]], NoDecode, BeforeValidator(_table)]
-WorkspacesByClaim = Annotated[dict[str, dict[str, str]], NoDecode, BeforeValidator(_table)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class SettingsError(Exception):
@@ -70,186 +58,14 @@ class SettingsError(Exception):
         super().__init__(f"setting {name!r} ({origin}): {reason}")
 
 
-_GROUP = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
-
-
-class EmbedderSettings(BaseModel):
-    """The embedding model and its server."""
-
-    model_config = _GROUP
-
-    model: str = Field(
-        "text-embedding-3-small",
-        validation_alias=AliasChoices("model", "NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
-    )
-    """model name for `openai` embeddings"""
-    base_url: str | None = Field(
-        None,
-        validation_alias=AliasChoices("base_url", "NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
-    )
-    """address of an OpenAI-compatible server (default: OpenAI's)"""
-    api_key: SecretStr | None = None
-    """key of that server (default: OPENAI_API_KEY)"""
-    price: float | None = Field(None, ge=0)
-    """US dollars a million tokens that it embeds, before published prices (a model without one is
-    free on a server of this computer, and unpriced elsewhere)
-    """
-
-
-class LlmSettings(BaseModel):
-    """The service of the model that answers."""
-
-    model_config = _GROUP
-
-    base_url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
-    """address of an OpenAI-compatible server, or of the provider if it is set by name"""
-    api_key: SecretStr | None = None
-    """key for the provider in use, before its own variable"""
-    context_window: int | None = Field(None, ge=1_000)
-    """tokens that the model takes, prompt and answer together (default: as published; a local
-    server is asked)
-    """
-    api: Literal["chat", "responses"] = "chat"
-    """OpenAI's interface to use: chat (all servers do) or responses"""
-    max_tokens: int | None = Field(None, ge=1)
-    """tokens of an answer at most"""
-    temperature: float | None = Field(None, ge=0, le=2)
-    """sampling temperature"""
-    silence_s: float = Field(60, gt=0)
-    """seconds to wait for the next piece of an answer"""
-    first_piece_s: float | None = Field(None, gt=0)
-    """seconds to wait for an answer's first piece (default: as for the next ones; 900 of a local
-    server, which is not asked again then)
-    """
-    total_s: float = Field(300, gt=0)
-    """seconds that an answer may take"""
-    price_input: float | None = Field(None, ge=0)
-    """US dollars a million prompt tokens, before published prices"""
-    price_output: float | None = Field(None, ge=0)
-    """the same for answer tokens"""
-    price_cached: float | None = Field(None, ge=0)
-    """the same for prompt tokens that the provider remembered"""
-
-
-class UsageLimitSettings(BaseModel):
-    """Limits of what models may use; each is checked before a call."""
-
-    model_config = _GROUP
-
-    call_tokens: int | None = Field(None, ge=1)
-    """prompt tokens of one call at most"""
-    total_tokens: int | None = Field(None, ge=1)
-    """tokens of all calls of the service in a calendar month (UTC) at most"""
-    total_cost: float | None = Field(None, gt=0)
-    """US dollars of all calls of the service in a month at most"""
-    workspace_tokens: int | None = Field(None, ge=1)
-    """tokens of a workspace in a month at most"""
-    workspace_cost: float | None = Field(None, gt=0)
-    """US dollars of a workspace in a month at most"""
-    person_tokens: int | None = Field(None, ge=1)
-    """tokens of a person in a month at most, in all workspaces together"""
-    person_cost: float | None = Field(None, gt=0)
-    """US dollars of a person in a month at most"""
-
-
-class UndoSettings(BaseModel):
-    """How long changes can be undone."""
-
-    model_config = _GROUP
-
-    days: int = Field(180, ge=1)
-    """days for which a change can be undone and the graph of that time be shown"""
-    mb: int = Field(500, ge=1)
-    """megabytes of a workspace that are kept to undo changes; beyond, the oldest go"""
-
-
-class NotifySettings(BaseModel):
-    """Webhooks of the operator."""
-
-    model_config = _GROUP
-
-    url: str | None = Field(None, pattern=r"^https?://[^\s/]+")
-    """gets a request when proposals wait or are decided, automations end, graphs change"""
-    secret: SecretStr | None = None
-    """key with which these requests are signed; as text, or whsec_ and base64"""
-    secret_before: SecretStr | None = None
-    """the key before it, with which they are signed too while receivers change to the new one"""
-
-
-class TwilioSettings(BaseModel):
-    """The telephone service Twilio."""
-
-    model_config = _GROUP
-
-    auth_token: SecretStr | None = Field(None, min_length=1)
-    """token with which Twilio signs its requests (default: only this machine may send them)"""
-    shared_keys: SecretStr | None = Field(None, min_length=3)
-    """keys shared with Twilio for SHA-256 signatures: ID=SECRET, separated by commas"""
-
-
-class VoiceSettings(BaseModel):
-    """Telephone calls."""
-
-    model_config = _GROUP
-
-    max_calls: int = Field(50, ge=1, le=1000)
-    """telephone calls that this server serves at once; one caller may have a fifth of them"""
-    drain_s: float = Field(120, ge=0, le=3600)
-    """seconds that calls may go on once the server is asked to stop; in the last 30 the
-    agent says goodbye
-    """
-
-
-class AuthSettings(BaseModel):
-    """Tokens that people and programs sign in with."""
-
-    model_config = _GROUP
-
-    secret: SecretStr | None = Field(None, min_length=32)
-    """secret of HS256 tokens, 32 characters or more"""
-    public_key: str | None = Field(None, min_length=1)
-    """public key of RS256 tokens: PEM, or the path of a PEM file"""
-    jwks: str | None = Field(None, min_length=1)
-    """key set of RS256 tokens: an https address, or a file"""
-    issuer: str | None = Field(None, min_length=1)
-    """tokens must be issued by it (`iss`)"""
-    audience: str | None = Field(None, min_length=1)
-    """tokens must be meant for it (`aud`)"""
-    leeway_s: int = Field(30, ge=0, le=600)
-    """seconds that clocks may differ"""
-
-
-class OidcSettings(BaseModel):
-    """Sign-in at an identity provider."""
-
-    model_config = _GROUP
-
-    issuer: str | None = Field(None, pattern=r"^https?://[^\s?#]+$")
-    """OpenID Connect provider at which people sign in to the page; needs `auth_secret`, too"""
-    client_id: str | None = Field(None, min_length=1)
-    """client id of this service at that provider"""
-    client_secret: SecretStr | None = Field(None, min_length=1)
-    """its secret (none: a public client)"""
-    scopes: str = Field("openid profile email", pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$")
-    """scopes that are asked for; some providers want groups or offline_access besides"""
-    roles: RolesByClaim = Field(default_factory=dict[str, dict[str, Role]])
-    """who gets which role, as JSON: claim of the ID token, its value (*: any), role; the highest
-    counts, and who gets none cannot sign in
-    """
-    workspaces: WorkspacesByClaim = Field(default_factory=dict[str, dict[str, str]])
-    """in the same way, who may work in which workspace (default: all in `workspace`)"""
-
-
 class Settings(BaseSettings):
-    """Everything that can be configured. Environment: NODIUS_ and the name in capitals,
-    or as listed.
+    """Everything that can be configured. Environment: NODIUS_ and the flat name in capitals, or
+    as listed in `_OWN_VARIABLES`.
 
-    What stands below a setting is its meaning in the table of docs/reference.md.
+    Below each setting stands its meaning, which docs/reference.md shows.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, populate_by_name=True
-    )
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     db: str = "sqlite:.nodius/nodius.db"
     """database: sqlite:PATH, memory: or arango+http://…"""
@@ -310,8 +126,8 @@ class Settings(BaseSettings):
     reviewer (reviewers and admins only), four-eyes (a reviewer or admin who did not ask for it);
     live edits and imports by editors need no decision
     """
-    require_validation: Annotated[tuple[ActionClass, ...], NoDecode, BeforeValidator(_names)] = (
-        get_args(ActionClass)
+    require_validation: Annotated[tuple[ActionClass, ...], BeforeValidator(_names)] = get_args(
+        ActionClass
     )
     """kinds of proposed change that a person must decide, separated by commas: layout, content,
     structure, delete, code, types; others are applied by policy, unless the workspace, the graph or
@@ -391,9 +207,7 @@ class Settings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """least level of logged events"""
-    ai_debug: bool = Field(
-        False, validation_alias=AliasChoices("ai_debug", "AI_DEBUG", "NODIUS_AI_DEBUG")
-    )
+    ai_debug: bool = False
     """log debug events of retrieval and tools"""
 
     provider_keys: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
@@ -403,19 +217,19 @@ class Settings(BaseSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _gather(cls, given: dict[str, Any]) -> dict[str, Any]:
-        return _with_provider_keys(_grouped(given))
+    def _gather(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return _with_provider_keys(in_groups(values))
 
     def value_of(self, name: str) -> Any:
         """Returns the value of a setting by its flat name, as `llm_base_url`."""
-        group, field = _PLACES.get(name, (None, name))
+        group, field = place_of(name)
         return getattr(self if group is None else getattr(self, group), field)
 
     def with_values(self, values: Mapping[str, Any]) -> Settings:
-        """Returns a copy with other values, given by flat names. They are not checked."""
+        """Returns a copy with other values, given by flat names. The values are not checked."""
         update: dict[str, Any] = {}
         for name, value in values.items():
-            group, field = _PLACES.get(name, (None, name))
+            group, field = place_of(name)
             if group is None:
                 update[field] = value
             else:
@@ -424,8 +238,8 @@ class Settings(BaseSettings):
         return self.model_copy(update=update)
 
     def is_set(self, name: str) -> bool:
-        """Whether the setting of this flat name was given, wherever."""
-        group, field = _PLACES.get(name, (None, name))
+        """Returns whether the setting with this flat name was given, in any source."""
+        group, field = place_of(name)
         return field in (self if group is None else getattr(self, group)).model_fields_set
 
     def key_of(self, variable: str) -> SecretStr | None:
@@ -438,40 +252,16 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return (
             init_settings,
-            env_settings,
-            _GroupSource(settings_cls),
+            _VariableSource(settings_cls),
             _KeySource(settings_cls),
             _FileSource(settings_cls),
         )
-
-
-SETTING_GROUPS: Mapping[str, tuple[str, type[BaseModel]]] = {
-    "embedder": ("embeddings_", EmbedderSettings),
-    "llm": ("llm_", LlmSettings),
-    "usage_limits": ("max_", UsageLimitSettings),
-    "undo": ("undo_", UndoSettings),
-    "notify": ("notify_", NotifySettings),
-    "twilio": ("twilio_", TwilioSettings),
-    "voice": ("voice_", VoiceSettings),
-    "auth": ("auth_", AuthSettings),
-    "oidc": ("oidc_", OidcSettings),
-}
-"""Prefix and model of each group. A setting of a group has one flat name in flags, in the
-environment and in nodius.toml: the prefix and its name in the group, as `llm_base_url`.
-"""
-
-_PLACES: dict[str, tuple[str, str]] = {
-    prefix + field: (group, field)
-    for group, (prefix, model) in SETTING_GROUPS.items()
-    for field in model.model_fields
-}
-"""Group and name in it of each setting that has a group, by its flat name."""
 
 
 def setting_fields() -> dict[str, FieldInfo]:
@@ -479,34 +269,55 @@ def setting_fields() -> dict[str, FieldInfo]:
     fields: dict[str, FieldInfo] = {}
     for name, field in Settings.model_fields.items():
         if name in SETTING_GROUPS:
-            prefix, model = SETTING_GROUPS[name]
-            fields |= {prefix + each: info for each, info in model.model_fields.items()}
+            _, model = SETTING_GROUPS[name]
+            fields |= {flat_name(name, own): info for own, info in model.model_fields.items()}
         else:
             fields[name] = field
     return fields
 
 
-def _grouped(given: dict[str, Any]) -> dict[str, Any]:
-    """Returns settings with those that have flat names moved into their groups."""
-    grouped = {name: value for name, value in given.items() if name not in _PLACES}
-    for name in given.keys() & _PLACES.keys():
-        group, field = _PLACES[name]
-        grouped[group] = {**grouped.get(group, {}), field: given[name]}
-    return grouped
+# Environment variables of the settings that do not have NODIUS_ and their name alone; the first
+# wins.
+_OWN_VARIABLES = {
+    "embeddings_model": ("NODIUS_EMBEDDINGS_MODEL", "EMBEDDING_MODEL"),
+    "embeddings_base_url": ("NODIUS_EMBEDDINGS_BASE_URL", "OPENAI_BASE_URL"),
+    "ai_debug": ("AI_DEBUG", "NODIUS_AI_DEBUG"),
+}
+
+# Settings that gather several variables, and the pattern of their names.
+_GATHERED_VARIABLES = {"provider_keys": "NAME_API_KEY", "agent_secrets": SECRET_PREFIX + "NAME"}
 
 
-def _with_provider_keys(given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings with what is named NAME_api_key, and is no other
-    setting, among `provider_keys`.
+def _variables(name: str) -> tuple[str, ...]:
+    """Returns the environment variables of a setting that gathers none, the preferred one first."""
+    return _OWN_VARIABLES.get(name, (PREFIX + name.upper(),))
+
+
+def setting_variables() -> dict[str, str]:
+    """Returns the environment variable of every setting, by its flat name."""
+    return {name: _GATHERED_VARIABLES.get(name, _variables(name)[0]) for name in setting_fields()}
+
+
+def _environment() -> dict[str, str]:
+    """Returns the environment by names in capitals: settings may be written in any case."""
+    return {name.upper(): value for name, value in os.environ.items()}
+
+
+def _with_provider_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings with those named NAME_api_key that are no other setting moved into
+    `provider_keys`.
     """
-    named = [name for name in given if name.endswith("_api_key") and name not in setting_fields()]
-    if not named:
-        return given
-    keys = {**given.get("provider_keys", {}), **{name.upper(): given[name] for name in named}}
-    keys = {name: key for name, key in keys.items() if key is not None}
-    return {name: value for name, value in given.items() if name not in named} | {
-        "provider_keys": keys
+    fields = setting_fields()
+    named = {
+        name.upper(): key
+        for name, key in values.items()
+        if name.endswith("_api_key") and name not in fields
     }
+    if not named:
+        return values
+    keys = {**values.get("provider_keys", {}), **named}
+    others = {name: value for name, value in values.items() if name.upper() not in named}
+    return others | {"provider_keys": {name: key for name, key in keys.items() if key is not None}}
 
 
 class _WholeSource(PydanticBaseSettingsSource):
@@ -516,18 +327,17 @@ class _WholeSource(PydanticBaseSettingsSource):
         return None, field_name, False
 
 
-class _GroupSource(_WholeSource):
-    """Reads from the environment the settings that have a group."""
+class _VariableSource(_WholeSource):
+    """Reads from the environment the settings that have a variable of their own."""
 
     def __call__(self) -> dict[str, Any]:
-        present = {name.upper(): value for name, value in os.environ.items()}
-        fields = setting_fields()
-        return _grouped(
+        environment = _environment()
+        return in_groups(
             {
-                name: present[variable]
-                for name in _PLACES
-                for variable in reversed(_variables(name, fields[name]))
-                if variable in present
+                name: environment[variable]
+                for name in setting_fields().keys() - _GATHERED_VARIABLES.keys()
+                for variable in reversed(_variables(name))
+                if variable in environment
             }
         )
 
@@ -565,55 +375,43 @@ class _FileSource(_WholeSource):
                 )
             return {}
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
-            return _with_provider_keys(_grouped(given))
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as exc:
             raise SettingsError(name="config", origin=str(path), reason=str(exc)) from exc
+        for name in (*SETTING_GROUPS, *_GATHERED_VARIABLES):
+            if not isinstance(values.get(name, {}), dict):
+                reason = f"write a table of its settings, as [{name}]"
+                raise SettingsError(name=name, origin=f"file {path}", reason=reason)
+        return _with_provider_keys(in_groups(values))
 
 
 def load_settings(**flags: Any) -> Settings:
-    """Resolve the settings; `flags` are what a caller gave explicitly. Raises: SettingsError."""
+    """Resolves the settings; `flags` are what a caller gave explicitly. Raises: SettingsError."""
     try:
         return Settings(**flags)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        name = _flat_name(first["loc"])
+        name = _name_at(first["loc"])
         raise SettingsError(name=name, origin=_origin(name, flags), reason=first["msg"]) from None
 
 
-def _flat_name(place: tuple[int | str, ...]) -> str:
-    """Returns the name of the setting that an error is about."""
+def _name_at(place: tuple[int | str, ...]) -> str:
+    """Returns the name of the setting at the place of a validation error."""
     if not place:
         return "?"
     name = str(place[0])
     if len(place) > 1 and name in SETTING_GROUPS:
-        return SETTING_GROUPS[name][0] + str(place[1])
+        return flat_name(name, str(place[1]))
     return str(place[1]).lower() if len(place) > 1 and name == "provider_keys" else name
 
 
 def _origin(name: str, flags: dict[str, Any]) -> str:
+    """Returns where the value of a setting came from, for a message."""
     if name in flags:
         return "given on the command line"
-    for variable in (PREFIX + name.upper(), name.upper()):
-        if variable in os.environ:
+    environment = _environment()
+    variables = _variables(name) if name in setting_fields() else (name.upper(),)
+    for variable in variables:
+        if variable in environment:
             return f"environment variable {variable}"
     return f"file {os.environ.get(PREFIX + 'CONFIG') or CONFIG_FILE}"
-
-
-_BY_NAME = {"provider_keys": "NAME_API_KEY", "agent_secrets": SECRET_PREFIX + "NAME"}
-"""Settings that gather variables, and how these are named."""
-
-
-def setting_variables() -> dict[str, str]:
-    """Returns the environment variable of every setting, by its flat name."""
-    return {
-        name: _BY_NAME.get(name) or _variables(name, field)[0]
-        for name, field in setting_fields().items()
-    }
-
-
-def _variables(name: str, field: FieldInfo) -> list[str]:
-    """Returns the environment variables of a setting, the preferred one first."""
-    alias = field.validation_alias
-    choices = alias.choices if isinstance(alias, AliasChoices) else ()
-    return [str(choice) for choice in choices if str(choice).isupper()] or [PREFIX + name.upper()]

@@ -10,7 +10,7 @@ from graphrag.connections.key_store import KeyStore
 def connections_of(services: Services) -> Connections:
     """Returns the connections of a workspace to workflow servers."""
     settings = services.settings
-    secret = settings.auth_secret
+    secret = settings.auth.secret
     return Connections(
         services.database.records(settings.workspace),
         services.approvals,

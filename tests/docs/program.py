@@ -12,8 +12,8 @@ from typing import Any
 
 from cli.command_table import COMMANDS
 from cli.main import load
-from graphrag import config
-from graphrag.config import SETTING_GROUPS, setting_fields, setting_variables
+from graphrag import config, setting_groups
+from graphrag.config import setting_fields, setting_variables
 from graphrag.sessions.phases import GROUPS, ROWS, Phase
 from languages.reading import read_tables
 from tests.docs.rendering import DocsError
@@ -80,7 +80,9 @@ def settings_table() -> list[tuple[str, str, str, str]]:
     """Return (setting, environment variable, default, meaning) of every setting."""
     variables = setting_variables()
     rows: list[tuple[str, str, str, str]] = []
-    meanings = _meanings(inspect.getsource(config))
+    meanings: dict[str, str] = {}
+    for module in (config, setting_groups):
+        meanings |= _meanings(inspect.getsource(module))
     for name, field in setting_fields().items():
         given: Any = field.get_default(call_default_factory=True)
         given = ", ".join(given) if isinstance(given, tuple) else given
@@ -91,7 +93,7 @@ def settings_table() -> list[tuple[str, str, str, str]]:
 
 def _meanings(source: str) -> dict[str, str]:
     """Returns the texts below the settings of a module, by their flat names."""
-    prefixes = {model.__name__: prefix for prefix, model in SETTING_GROUPS.values()}
+    prefixes = {model.__name__: prefix for prefix, model in setting_groups.SETTING_GROUPS.values()}
     meanings: dict[str, str] = {}
     for model in ast.parse(source).body:
         if not isinstance(model, ast.ClassDef):

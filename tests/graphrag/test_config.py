@@ -169,7 +169,14 @@ def test_a_setting_of_a_group_is_given_by_its_flat_name_or_in_a_table(
 
 @pytest.mark.parametrize(
     ("given", "name"),
-    [("llm_total_s = 0", "llm_total_s"), ("[llm]\ntotal = 1", "llm_total"), ("llm_x = 1", "llm_x")],
+    [
+        ("llm_total_s = 0", "llm_total_s"),
+        ("[llm]\ntotal = 1", "llm_total"),
+        ("llm_x = 1", "llm_x"),
+        ("llm = 3\nllm_total_s = 5", "llm"),
+        ("provider_keys = 3\nopenai_api_key = 'x'", "provider_keys"),
+        ("agent_secrets = 3", "agent_secrets"),
+    ],
 )
 def test_a_wrong_setting_of_a_group_is_named_as_it_is_given(
     folder: Path, given: str, name: str
@@ -179,6 +186,44 @@ def test_a_wrong_setting_of_a_group_is_named_as_it_is_given(
         load_settings()
     assert caught.value.name == name
     assert "nodius.toml" in caught.value.origin
+
+
+@pytest.mark.parametrize("variable", ["NODIUS_LLM", "NODIUS_VOICE", "NODIUS_AGENT_SECRETS"])
+def test_a_variable_named_like_a_group_is_no_setting(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    without = load_settings()
+    monkeypatch.setenv(variable, '{"max_calls": 1')
+    assert load_settings() == without
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("nodius_llm_total_s", "x", "llm_total_s"),
+        ("NODIUS_OIDC_ISSUER", "login.example.com", "oidc_issuer"),
+        ("NODIUS_AUTH_SECRET", "short", "auth_secret"),
+        ("NODIUS_MAX_CALL_TOKENS", "0", "max_call_tokens"),
+    ],
+)
+def test_a_wrong_variable_of_a_group_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, name: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    expected = f"environment variable {variable.upper()}"
+    assert (caught.value.name, caught.value.origin) == (name, expected)
+
+
+def test_an_unprefixed_variable_is_not_blamed_for_the_file(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    monkeypatch.setenv("HOST", "elsewhere")
+    (folder / "nodius.toml").write_text("host = ''")
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert (caught.value.name, caught.value.origin) == ("host", "file nodius.toml")
 
 
 def test_the_table_tells_every_setting_and_its_variable_works(
