@@ -17,10 +17,16 @@ from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import Common, argument, command, flag, option
 from graphrag.app.connection_services import connections_of
 from graphrag.app.wiring import Services
-from graphrag.connections import Connections, NewConnection, PullReport, ServerConnection
+from graphrag.connections import (
+    Connections,
+    LinkedGraph,
+    NewConnection,
+    PullReport,
+    ServerConnection,
+)
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.pull import PulledWorkflow
-from graphrag.connections.stored_connection import ConnectionLink, EditorKind
+from graphrag.connections.stored_connection import EditorKind
 from tools.http.addresses import is_loopback
 
 NameArgument = Annotated[str, argument("NAME", "The connection (see `nodius connections`).")]
@@ -80,17 +86,16 @@ async def list_connections(common: Common, services: Services) -> None:
     documents: list[dict[str, Any]] = []
     rows: list[list[Any]] = []
     for connection in await connections.list():
-        links = await connections.links(connection)
-        revisions = await _revisions(services, links)
-        documents.append(_document(connection, links, revisions))
-        states = Counter(_state(link, revisions) for link in links)
+        graphs = await connections.graphs(connection, services.local_person())
+        documents.append(_document(connection, graphs))
+        states = Counter(_state(graph) for graph in graphs)
         synced = connection.last_synced_time
         rows.append(
             [
                 connection.key,
                 connection.kind,
                 connection.address,
-                len(links),
+                len(graphs),
                 ", ".join(f"{count} {state}" for state, count in sorted(states.items())),
                 local_time(synced) if synced else "never",
                 connection.last_error or "",
@@ -182,26 +187,12 @@ def _is_allowed(address: str) -> bool:
     return typer.confirm(f"{host} is this computer. Connect to it?", err=True)
 
 
-async def _revisions(services: Services, links: list[ConnectionLink]) -> dict[str, int]:
-    """Returns the present revisions of the linked graphs by key, without those that are deleted."""
-    keys = {link.graph_key for link in links}
-    graphs = await services.source.list_graphs()
-    return {graph.key: graph.revision for graph in graphs if graph.key in keys}
-
-
-def _state(link: ConnectionLink, revisions: dict[str, int]) -> str:
+def _state(graph: LinkedGraph) -> str:
     """Returns how a workflow and its graph stand to each other, as people read it."""
-    if link.state != "in_step":
-        return link.state
-    revision = revisions.get(link.graph_key)
-    if revision is None:
-        return "graph deleted"
-    return "changed here" if revision != link.graph_revision else "in step"
+    return graph.standing.replace("_", " ")
 
 
-def _document(
-    connection: ServerConnection, links: list[ConnectionLink], revisions: dict[str, int]
-) -> dict[str, Any]:
+def _document(connection: ServerConnection, graphs: list[LinkedGraph]) -> dict[str, Any]:
     return {
         "name": connection.key,
         "kind": connection.kind,
@@ -212,18 +203,20 @@ def _document(
         "patterns": list(connection.workflows),
         "lastSyncedTime": connection.last_synced_time,
         "lastError": connection.last_error,
+        "unreachableSince": connection.unreachable_since_time,
         "workflows": [
             {
-                "id": link.workflow_id,
-                "name": link.name,
-                "graph": link.graph_key or None,
-                "state": _state(link, revisions),
-                "labels": list(link.labels),
-                "hasUnpublished": link.has_unpublished,
-                "approval": link.approval,
-                "reason": link.reason,
+                "id": graph.link.workflow_id,
+                "name": graph.link.name,
+                "graph": graph.link.graph_key or None,
+                "state": _state(graph),
+                "page": graph.page,
+                "labels": list(graph.link.labels),
+                "hasUnpublished": graph.link.has_unpublished,
+                "approval": graph.link.approval,
+                "reason": graph.link.reason,
             }
-            for link in links
+            for graph in graphs
         ],
     }
 

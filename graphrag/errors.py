@@ -147,7 +147,7 @@ CODES, MEANINGS = _table(
         404,
         _NONE_THERE,
         "GraphNotFound ApprovalNotFound TypeNotFound NothingToUndo ThreadNotFound AutomationNotFound "
-        "ConnectionNotFound "
+        "ConnectionNotFound WorkflowNotLinked "
         "SessionNotFound AgentToolNotFound DeliveryNotFound EditNotFound ModelNotFound WebhookNotFound "
         "KeyNotFound",
     ),

@@ -10,15 +10,25 @@ Other packages import the names of `__all__` and the modules `errors`, `stored_c
 from __future__ import annotations
 
 from graphrag.connections.editor import Discovery, Editor
-from graphrag.connections.server_connections import Connections, NewConnection, PullReport
+from graphrag.connections.server_connections import (
+    Comparison,
+    Connections,
+    LinkedGraph,
+    NewConnection,
+    PullReport,
+)
+from graphrag.connections.standing import Standing
 from graphrag.connections.stored_connection import ConnectionLink, ServerConnection
 
 __all__ = [
+    "Comparison",
     "ConnectionLink",
     "Connections",
     "Discovery",
     "Editor",
+    "LinkedGraph",
     "NewConnection",
     "PullReport",
     "ServerConnection",
+    "Standing",
 ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
+from urllib.parse import quote
 
 from graphrag.connections.editor import Editor
 from graphrag.connections.errors import ConnectionRefused, EditorFault
 from graphrag.connections.n8n_server import N8nEditor
 from graphrag.connections.node_red_server import NodeRedEditor
 from graphrag.connections.server_http import ServerHttp, server_rules
-from graphrag.connections.stored_connection import EditorKind, ServerConnection
+from graphrag.connections.stored_connection import ConnectionLink, EditorKind, ServerConnection
 
 OpenEditor = Callable[[ServerConnection, str], Editor]
 """Makes the editor of a connection with a key, which is empty for a server that needs none."""
@@ -23,6 +24,13 @@ def open_editor(connection: ServerConnection, key: str) -> Editor:
     needs a key and there is none.
     """
     return EDITORS[connection.kind](connection, key)
+
+
+def page_of(connection: ServerConnection, link: ConnectionLink) -> str:
+    """Returns the address at which people open a workflow in its own editor."""
+    if connection.kind == "n8n":
+        return f"{connection.address}/workflow/{quote(link.workflow_id, safe='')}"
+    return f"{connection.address}/"
 
 
 def _http(connection: ServerConnection, headers: Mapping[str, str]) -> ServerHttp:

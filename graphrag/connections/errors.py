@@ -2,6 +2,7 @@
 
 WorkflowServerError
 ├── ConnectionNotFound   no connection of this name in the workspace (name)
+├── WorkflowNotLinked    the connection has not read a workflow of this id (name, workflow)
 ├── ConnectionExists     the name is taken (name)
 ├── ConnectionForbidden  the person's role does not allow it
 ├── ConnectionBusy       another process synchronises it at this moment (name)
@@ -39,6 +40,9 @@ class WorkflowServerError(LocalizedError, fact_chars=500):
 
 
 class ConnectionNotFound(WorkflowServerError): ...
+
+
+class WorkflowNotLinked(WorkflowServerError): ...
 
 
 class ConnectionExists(WorkflowServerError): ...

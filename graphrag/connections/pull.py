@@ -18,8 +18,8 @@ from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, GraphNotFound, InvalidMutation, RevisionConflict
 from datasources.types import parse_document
 from graphrag.approvals import Approvals, Person
-from graphrag.approvals.errors import ApprovalNotFound
 from graphrag.connections.editor import Editor, RemoteDocument, RemoteWorkflow
+from graphrag.connections.local_changes import compared, is_waiting, settled
 from graphrag.connections.stored_connection import (
     LINK_KIND,
     ConnectionLink,
@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 
 MAX_LINKS = 10_000
 Change = Literal["created", "updated", "unchanged", "conflict", "refused", "gone", "archived"]
+
+# States in which equal tokens mean that nothing has to be read.
+_KNOWN = ("in_step", "conflict")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +104,15 @@ class Pull:
         self._by = by
         self._now = now
         self._progress = progress
+        self._revisions: Mapping[str, int] = {}
 
     async def run(self) -> list[PulledWorkflow]:
         """Returns what became of each workflow. Raises: EditorFault, where the server cannot be
         used at all; a workflow that cannot be read is left out with its reason.
         """
         links = await self._links.all()
+        graphs = await self._approvals.source.list_graphs()
+        self._revisions = {graph.key: graph.revision for graph in graphs}
         workflows = self._chosen(await self._editor.workflows())
         results: list[PulledWorkflow] = []
         for number, workflow in enumerate(workflows, start=1):
@@ -131,9 +137,9 @@ class Pull:
     async def _one(self, workflow: RemoteWorkflow, link: ConnectionLink | None) -> PulledWorkflow:
         if workflow.is_archived:
             return await self._archived(workflow, link)
-        if link is not None and link.state == "conflict" and not await self._waits(link):
-            link = await self._settled(link)
-        if link is not None and link.tokens == workflow.tokens and link.state != "refused":
+        if link is not None:
+            link = await self._compared(link)
+        if link is not None and link.tokens == workflow.tokens and link.state in _KNOWN:
             return self._result(link, "conflict" if link.state == "conflict" else "unchanged")
         read = await self._editor.read(workflow.workflow_id)
         if read is None:  # deleted between the list and this request
@@ -146,21 +152,22 @@ class Pull:
             return self._result(link, "unchanged")
         return await self._import(read, link, content)
 
-    async def _waits(self, link: ConnectionLink) -> bool:
-        """Returns whether the proposal that a conflict became waits for a decision."""
-        if link.approval is None:
-            return False
-        try:
-            return (await self._approvals.get(link.approval, self._by)).is_open
-        except ApprovalNotFound:
-            return False
-
-    async def _settled(self, link: ConnectionLink) -> ConnectionLink:
-        """Stores that a conflict was decided, and returns the link as it is then."""
-        changes = {"state": "in_step", "approval": None}
-        settled = link.model_copy(update=changes)
-        await self._links.put(settled)
-        return settled
+    async def _compared(self, link: ConnectionLink) -> ConnectionLink:
+        """Returns a link whose conflict was decided, or whose graph was changed here, as it stands
+        now; stores it.
+        """
+        if link.state == "conflict":
+            if await is_waiting(link, self._approvals, self._by):
+                return link
+            now = await settled(link, self._approvals)
+        else:
+            revision = self._revisions.get(link.graph_key)
+            if revision in (None, link.graph_revision, link.compared_revision):
+                return link
+            now = await compared(link, self._approvals)
+        if now != link:
+            await self._links.put(now)
+        return now
 
     async def _import(
         self, read: RemoteDocument, link: ConnectionLink | None, content: str
@@ -181,16 +188,19 @@ class Pull:
         except (BadDocument, InvalidMutation, RevisionConflict, WorkersBusy) as exc:
             return await self._refused(workflow, link, str(exc))
         change = _change_of(outcome)
-        graph = await self._approvals.source.get_graph(outcome.graph_key)
         stored = self._link_of(
             workflow,
             link,
             graph_key=outcome.graph_key,
             digest=content,
             state="conflict" if change == "conflict" else "in_step",
-            graph_revision=graph.revision,
             approval=outcome.approval,
         )
+        if change == "created":
+            graph = await self._approvals.source.get_graph(outcome.graph_key)
+            stored = stored.model_copy(update={"graph_revision": graph.revision})
+        else:  # the changes of people stay at a merge, so the graph may differ from the document
+            stored = await compared(stored, self._approvals)
         await self._links.put(stored)
         return self._result(stored, change)
 
@@ -246,7 +256,6 @@ class Pull:
         state: LinkState = "in_step",
         digest: str | None = None,
         graph_key: str | None = None,
-        graph_revision: int | None = None,
         approval: str | None = None,
         reason: str | None = None,
     ) -> ConnectionLink:
@@ -261,7 +270,8 @@ class Pull:
             labels=workflow.labels,
             tokens=dict(workflow.tokens),
             digest=digest or (link.digest if link else ""),
-            graph_revision=graph_revision or (link.graph_revision if link else 0),
+            graph_revision=link.graph_revision if link else 0,
+            compared_revision=link.compared_revision if link else 0,
             state=state,
             has_unpublished=workflow.has_unpublished,
             approval=approval,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
+
+import orjson
 
 from datasources.base import Record, RecordStore
 from datasources.errors import BadDocument, RecordConflict
@@ -14,8 +16,8 @@ from datasources.types import parse_document
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.editor import Editor
-from graphrag.connections.editors import OpenEditor, open_editor
+from graphrag.connections.editor import Editor, RemoteWorkflow
+from graphrag.connections.editors import OpenEditor, open_editor, page_of
 from graphrag.connections.errors import (
     ConnectionBusy,
     ConnectionExists,
@@ -23,15 +25,20 @@ from graphrag.connections.errors import (
     ConnectionNotFound,
     ConnectionRefused,
     EditorFault,
+    EditorUnreachable,
+    WorkflowNotLinked,
 )
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.local_changes import is_waiting, settled
 from graphrag.connections.pull import Links, Pull, PulledWorkflow
+from graphrag.connections.standing import Standing, standing_of
 from graphrag.connections.stored_connection import (
     CONNECTION_KIND,
     ConnectionLink,
     EditorKind,
     ServerConnection,
 )
+from graphrag.importers.differences import Differences, differences
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record, delete_record, readable
 from tools.http.addresses import origin_of
@@ -65,6 +72,28 @@ class PullReport:
 
     connection: ServerConnection
     workflows: tuple[PulledWorkflow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedGraph:
+    """A workflow of a server, its graph, and where both stand to each other.
+
+    `page` is the address at which people open the workflow in its own editor.
+    """
+
+    link: ConnectionLink
+    standing: Standing
+    page: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A workflow as its server has it now, and what changed on each side since the last
+    synchronisation. `differences` is None where the graph was deleted or cannot be compared.
+    """
+
+    graph: LinkedGraph
+    differences: Differences | None
 
 
 def no_progress(_done: int, _total: int) -> None:
@@ -106,6 +135,62 @@ class Connections:
         """Returns the links from the connection's workflows to graphs, by the workflow's name."""
         links = await Links(self._records, connection).all()
         return sorted(links.values(), key=lambda link: (link.name, link.workflow_id))
+
+    async def graphs(self, connection: ServerConnection, by: Person) -> list[LinkedGraph]:
+        """Returns where each workflow and its graph stand, by the workflow's name.
+
+        The server is not asked: what changed there since the last synchronisation is not told.
+        """
+        links = await self.links(connection)
+        revisions = {
+            graph.key: graph.revision for graph in await self._approvals.source.list_graphs()
+        }
+        return [await self._linked(connection, link, revisions, by) for link in links]
+
+    async def compare(self, name: str, workflow_id: str, by: Person) -> Comparison:
+        """Reads a workflow from its server and compares both sides; nothing is stored.
+
+        Raises: ConnectionForbidden, ConnectionNotFound, ConnectionRefused, WorkflowNotLinked,
+        EditorFault, UnreadableWorkflow, WorkersBusy.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        connection = await self._usable(name)
+        link = (await Links(self._records, connection).all()).get(workflow_id)
+        if link is None:
+            raise WorkflowNotLinked(name=name, workflow=workflow_id)
+        async with self._opened(connection) as editor:
+            read = await editor.read(workflow_id)
+        revisions = {
+            graph.key: graph.revision for graph in await self._approvals.source.list_graphs()
+        }
+        if read is None:
+            link = link.model_copy(update={"state": "gone"})
+        listed = read.workflow if read is not None else None
+        graph = await self._linked(connection, link, revisions, by, listed)
+        raw = orjson.dumps(read.document) if read is not None else None
+        if link.graph_key not in revisions:
+            return Comparison(graph=graph, differences=None)
+        found = await differences(self._approvals, link.graph_key, raw)
+        return Comparison(graph=graph, differences=found)
+
+    async def _linked(
+        self,
+        connection: ServerConnection,
+        link: ConnectionLink,
+        revisions: Mapping[str, int],
+        by: Person,
+        listed: RemoteWorkflow | None = None,
+    ) -> LinkedGraph:
+        if link.state == "conflict" and not await is_waiting(link, self._approvals, by):
+            link = await settled(link, self._approvals)
+        standing = standing_of(
+            link,
+            revision=revisions.get(link.graph_key),
+            listed=listed,
+            is_unreachable=connection.unreachable_since_time is not None,
+        )
+        return LinkedGraph(link=link, standing=standing, page=page_of(connection, link))
 
     async def add(self, new: NewConnection, by: Person) -> ServerConnection:
         """Stores a connection once its server has answered with what the key allows.
@@ -163,18 +248,16 @@ class Connections:
         """
         if not by.at_least("editor"):
             raise ConnectionForbidden()
-        connection = await self.get(name)
-        if connection.is_key_refused:
-            raise EditorFault("editor_key_refused", address=connection.address)
+        connection = await self._usable(name)
         try:
             async with self._leases.held(name):
                 workflows = await self._pulled(connection, by, progress)
         except ThreadBusy:
             raise ConnectionBusy(name=name) from None
         except EditorFault as fault:
-            await self._note(name, error=str(fault), is_key_refused=fault.is_about_key)
+            await self._note(name, fault)
             raise
-        connection = await self._note(name, error=None, is_key_refused=False)
+        connection = await self._note(name)
         return PullReport(connection=connection, workflows=tuple(workflows))
 
     async def remove(self, name: str, by: Person) -> None:
@@ -187,6 +270,13 @@ class Connections:
         record = await self._records.get(CONNECTION_KIND, name)
         if record is not None:
             await delete_record(self._records, record)
+
+    async def _usable(self, name: str) -> ServerConnection:
+        """Raises: ConnectionNotFound; EditorFault where the server refused the key before."""
+        connection = await self.get(name)
+        if connection.is_key_refused:
+            raise EditorFault("editor_key_refused", address=connection.address)
+        return connection
 
     async def _pulled(
         self, connection: ServerConnection, by: Person, progress: Callable[[int, int], None]
@@ -208,17 +298,21 @@ class Connections:
         async with aclosing(self._opens(connection, self._keys.key_of(connection))) as editor:
             yield editor
 
-    async def _note(
-        self, name: str, *, error: str | None, is_key_refused: bool
-    ) -> ServerConnection:
+    async def _note(self, name: str, fault: EditorFault | None = None) -> ServerConnection:
         """Stores when a connection was synchronised, or why it failed."""
         now = self._clock()
 
         def noted(record: Record | None) -> dict[str, object] | None:
             if record is None:  # removed meanwhile
                 return None
-            times = {} if error else {"lastSyncedTime": now}
-            return {**record.data, **times, "lastError": error, "isKeyRefused": is_key_refused}
+            since = record.data.get("unreachableSinceTime") or now
+            return {
+                **record.data,
+                **({} if fault else {"lastSyncedTime": now}),
+                "lastError": str(fault) if fault else None,
+                "isKeyRefused": fault is not None and fault.is_about_key,
+                "unreachableSinceTime": since if isinstance(fault, EditorUnreachable) else None,
+            }
 
         stored = await change_record(self._records, CONNECTION_KIND, name, noted)
         if stored is None:

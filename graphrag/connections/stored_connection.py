@@ -53,6 +53,8 @@ class ServerConnection(Document):
     tries again and again."""
     created_time: int
     last_synced_time: int | None = None
+    unreachable_since_time: int | None = None
+    """When the server was first found not to answer; None where it answered the last time."""
     last_error: str | None = None
     """Why the last synchronisation failed as a whole, one sentence in English."""
     schema_version: int = SCHEMA_VERSION
@@ -63,7 +65,8 @@ class ConnectionLink(Document):
 
     `tokens` are the server's own marks of a version (a revision, a counter, a time) at the last
     synchronisation, `digest` is the hash of the document that was read then. `graph_revision` is
-    the revision of the graph just after it.
+    the last revision at which the graph was found equal to that document, `compared_revision` the
+    last one at which it was found to differ.
     """
 
     key: Key
@@ -76,6 +79,7 @@ class ConnectionLink(Document):
     tokens: dict[str, str] = Field(default_factory=dict[str, str])
     digest: str = ""
     graph_revision: int = 0
+    compared_revision: int = 0
     state: LinkState = "in_step"
     has_unpublished: bool = False
     """Whether what runs on the server differs from the draft that was read."""

@@ -52,6 +52,9 @@ from tools.proposal_parts import ImportFile
 # The kind of records that keep imported files: one for each graph, under its key.
 KIND = "imports"
 
+# The name of a file that is read again from the store; some formats name a graph by it.
+KEPT_NAME = "the file imported before"
+
 # Attempts to store an import while others change the graph.
 ATTEMPTS = 20
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -353,8 +356,7 @@ async def read_kept(kept: bytes, graph: Graph) -> ImportResult:
     Raises: UnreadableWorkflow, WorkersBusy.
     """
     raw = await asyncio.to_thread(zlib.decompress, kept)
-    name = "the file imported before"
-    return await read_file(raw, file_name=name, workspace=graph.workspace, graph_key=graph.key)
+    return await read_file(raw, file_name=KEPT_NAME, workspace=graph.workspace, graph_key=graph.key)
 
 
 def kept_file(record: Record | None, graph: Graph) -> dict[str, Any] | None:

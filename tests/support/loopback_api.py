@@ -86,9 +86,9 @@ class LoopbackApi:
 
 
 @asynccontextmanager
-async def loopback_api() -> AsyncIterator[LoopbackApi]:
-    """Yield an API that listens until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+async def loopback_api(port: int = 0) -> AsyncIterator[LoopbackApi]:
+    """Yield an API that listens until the block ends, at a free port if none is given."""
+    with socket.create_server(("127.0.0.1", port)) as listening:
         api = LoopbackApi(port=listening.getsockname()[1])
         config = uvicorn.Config(api, lifespan="off", log_level="error", access_log=False)
         server = uvicorn.Server(config)

@@ -192,9 +192,9 @@ class N8nDouble:
 
 
 @asynccontextmanager
-async def n8n_double() -> AsyncGenerator[N8nDouble]:
-    """Yields a double of n8n's public API on loopback."""
-    async with loopback_api() as api:
+async def n8n_double(port: int = 0) -> AsyncGenerator[N8nDouble]:
+    """Yields a double of n8n's public API on loopback, at a free port if none is given."""
+    async with loopback_api(port) as api:
         double = N8nDouble(api)
         double.answer_all()
         yield double

@@ -5,12 +5,14 @@ import json
 import pytest
 
 from datasources.types import Mutation
-from graphrag.approvals import Approve
+from graphrag.approvals import Approve, Reject
 from graphrag.connections.errors import (
     ConnectionExists,
     ConnectionForbidden,
     ConnectionRefused,
     EditorFault,
+    EditorUnreachable,
+    WorkflowNotLinked,
 )
 from graphrag.connections.stored_connection import CONNECTION_KIND, LINK_KIND
 from tests.graphrag.connections.conftest import (
@@ -23,7 +25,7 @@ from tests.graphrag.connections.conftest import (
     workflow,
 )
 from tests.support.loopback_api import loopback_api
-from tests.support.workflow_servers import N8N_KEY, N8nDouble
+from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
 
 
 async def test_workflows_become_graphs_and_a_quiet_round_reads_the_list_alone(
@@ -217,10 +219,104 @@ async def test_a_field_changed_here_and_there_is_proposed_and_other_fields_are_t
     (link,) = await setting.connections.links(connection)
     assert link.approval is not None
     assert await setting.changes() == {"Order": "conflict"}  # until somebody decides
+    assert await standing(setting) == "conflict"
     await setting.approvals.decide(link.approval, Approve(), REVIEWER)
+    assert await standing(setting) == "in_step"
     assert await setting.changes() == {"Order": "unchanged"}
+    assert await standing(setting) == "in_step"
     (check,) = [node for node in await setting.source.get_nodes("order") if node.key == "check"]
     assert check.data["parameters"] == {"text": "changed there", "limit": 2}
+
+
+async def test_a_rejected_conflict_leaves_a_graph_that_is_changed_here(
+    setting: Setting, n8n: N8nDouble
+) -> None:
+    workflow_id = n8n.put(workflow("Order", "Check", text="as it was"))
+    await setting.connections.add(new(n8n.address), ADMIN)
+    await setting.changes()
+    await _set_parameter(setting, "text", "changed here")
+    n8n.put(workflow("Order", "Check", text="changed there"), id=workflow_id)
+    await setting.changes()
+    connection = await setting.connections.get("shop")
+    (link,) = await setting.connections.links(connection)
+    assert link.approval is not None
+    await setting.approvals.decide(link.approval, Reject(), REVIEWER)
+    for _ in range(2):
+        assert await standing(setting) == "changed_here"
+        assert await setting.changes() == {"Order": "unchanged"}
+    await _set_parameter(setting, "text", "changed there")
+    await setting.changes()
+    assert await standing(setting) == "in_step"
+
+
+async def test_a_change_here_is_told_until_it_is_taken_back_also_after_a_merge(
+    setting: Setting, n8n: N8nDouble
+) -> None:
+    workflow_id = n8n.put(workflow("Order", "Check", text="as it was", limit=1))
+    await setting.connections.add(new(n8n.address), ADMIN)
+    await setting.changes()
+    assert await standing(setting) == "in_step"
+    await _set_parameter(setting, "text", "changed here")
+    assert await standing(setting) == "changed_here"
+    n8n.put(workflow("Order", "Check", text="as it was", limit=2), id=workflow_id)
+    assert await setting.changes() == {"Order": "updated"}
+    assert await standing(setting) == "changed_here"
+    await _set_parameter(setting, "text", "as it was")
+    await setting.changes()
+    assert await standing(setting) == "in_step"
+
+
+async def test_both_sides_are_compared_with_the_last_synchronised_document(
+    setting: Setting, n8n: N8nDouble
+) -> None:
+    workflow_id = n8n.put(workflow("Order", "Check", text="as it was", limit=1))
+    await setting.connections.add(new(n8n.address), ADMIN)
+    await setting.changes()
+    same = await setting.connections.compare("shop", workflow_id, EDITOR)
+    assert (same.graph.standing, same.differences and same.differences.here) == ("in_step", {})
+    await _set_parameter(setting, "text", "changed here")
+    n8n.put(workflow("Order", "Check", text="as it was", limit=2), id=workflow_id)
+    both = await setting.connections.compare("shop", workflow_id, EDITOR)
+    assert both.graph.standing == "changed_both"
+    assert both.graph.page == f"{n8n.address}/workflow/{workflow_id}"
+    assert both.differences is not None
+    paths = [
+        [".".join(field["path"]) for node in side["nodesChanged"] for field in node["fields"]]
+        for side in (both.differences.here, both.differences.there)
+    ]
+    assert paths == [["data.parameters.text"], ["data.parameters.limit"]]
+    assert await setting.changes() == {"Order": "updated"}  # nothing was stored by comparing
+    with pytest.raises(WorkflowNotLinked):
+        await setting.connections.compare("shop", "unknown", EDITOR)
+
+
+async def test_a_server_that_is_away_is_told_with_the_time_until_it_answers(
+    setting: Setting,
+) -> None:
+    async with n8n_double() as n8n:
+        workflow_id = n8n.put(workflow("Order", "Check"))
+        workflows = dict(n8n.workflows)
+        await setting.connections.add(new(n8n.address), ADMIN)
+        await setting.changes()
+    since: set[int | None] = set()
+    for _ in range(2):
+        with pytest.raises(EditorUnreachable):
+            await setting.changes()
+        since.add((await setting.connections.get("shop")).unreachable_since_time)
+    assert len(since) == 1
+    assert None not in since
+    assert await standing(setting) == "unreachable"
+    async with n8n_double(n8n.api.port) as again:
+        again.put(workflows[workflow_id], id=workflow_id)
+        await setting.changes()
+        assert await standing(setting) == "in_step"
+
+
+async def standing(setting: Setting) -> str:
+    """Returns where the only workflow of `shop` and its graph stand."""
+    connection = await setting.connections.get("shop")
+    (graph,) = await setting.connections.graphs(connection, EDITOR)
+    return graph.standing
 
 
 async def _set_parameter(setting: Setting, name: str, value: str) -> None:

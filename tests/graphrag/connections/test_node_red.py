@@ -95,6 +95,10 @@ async def test_an_empty_server_is_connected_and_filled_later(
     assert await setting.changes() == {"shop": "gone"}
     (link,) = await setting.connections.links(connection)
     assert len(await setting.source.get_nodes(link.graph_key)) == 2
+    await server.deploy(flow("return msg;"))  # of the same revision as before
+    assert await setting.changes() == {"shop": "unchanged"}
+    (graph,) = await setting.connections.graphs(connection, ADMIN)
+    assert graph.standing == "in_step"
 
 
 @needs_published
