@@ -1,6 +1,4 @@
-"""The command `audit`: who asked for what, who decided, what changed; and whether the
-log is whole.
-"""
+"""The commands `audit` and `audit verify`: show the audit log and check that it is intact."""
 
 from __future__ import annotations
 
@@ -10,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
+from cli.command import command
 from cli.common import EXIT_FAILED, local_time
-from cli.options import Common, LimitOption, OfGraphOption, command, option
+from cli.options import LimitOption, OfGraphOption, option
+from cli.output import Output, listing
 from graphrag.app.wiring import Services
 from graphrag.approvals.audit import Entry
 from graphrag.i18n import Language, text
@@ -23,17 +23,17 @@ audit = typer.Typer(
 
 @command(audit)
 async def show_audit(
-    common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
-) -> None:
-    """Show who asked for what, who decided, and what changed, newest first."""
+    services: Services, language: Language, graph: OfGraphOption = None, limit: LimitOption = 100
+) -> Output:
+    """Show proposals, decisions and changes, newest first, with who made them."""
     entries = await services.approvals.audit.entries(graph_key=graph, limit=limit)
-    if graph is not None and not entries:  # of a graph that was deleted there are entries
+    if graph is not None and not entries:  # a deleted graph has entries
         await services.source.get_graph(graph)
-    common.show_list(
+    return listing(
         [entry.to_document() for entry in entries],
         ["number", "when", "event", "by", "asked by", "graph", "approval", "changes"],
-        [_row(entry, services.settings.language) for entry in entries],
-        none="Nothing has been decided yet.",
+        [_row(entry, language) for entry in entries],
+        empty="Nothing has been decided yet.",
         numbers=[0],
         folded=7,
     )
@@ -51,22 +51,25 @@ def _row(entry: Entry, language: Language) -> list[Any]:
 
 @command(audit, "verify")
 async def verify(
-    common: Common,
     services: Services,
     head: Annotated[
-        str | None, option("--head", "HASH", "A head noted earlier, which must be in the chain.")
+        str | None, option("--head", "HASH", "An earlier head, which must be in the chain.")
     ] = None,
-) -> None:
-    """Check that no entry was changed, removed, added or moved. Note the
-    head it prints elsewhere.
+) -> Output:
+    """Check that no entry was changed, removed, added or moved. Keep the printed head elsewhere
+    for the next check.
     """
     found = await services.approvals.audit.verify(noted=head)
-    if common.as_json:
-        document = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
-        render.json({"sound": found.is_sound, **document})
-    elif found.is_sound:
-        render.line(f"The audit log is sound: {found.entries} entries, head {found.head}")
-    if not found.is_sound:
-        for fault in () if common.as_json else found.faults:
+
+    def show() -> None:
+        if found.is_sound:
+            render.line(f"The audit log is sound: {found.entries} entries, head {found.head}")
+        for fault in found.faults:
             render.fault(fault)
-        raise typer.Exit(EXIT_FAILED)
+
+    facts = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
+    return Output(
+        document={"sound": found.is_sound, **facts},
+        text=show,
+        exit_code=0 if found.is_sound else EXIT_FAILED,
+    )

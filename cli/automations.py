@@ -1,32 +1,31 @@
-"""The commands `automations …`: prepared tasks that run at set times, and what became
-of their runs.
+"""The commands `automations …`: prepare tasks that run at set times, run them, and list their
+runs.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, EXIT_NOTHING, local_time, usage_error
+from cli.command import command
+from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import (
-    Common,
     GraphArgument,
     LimitOption,
     OfGraphOption,
     OptionGroup,
     argument,
-    command,
     flag,
     option,
 )
-from cli.sessions import run_rows, show_run
+from cli.output import Output, listing, nothing
+from cli.sessions import run_output, runs_output
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services, worker_of
@@ -38,6 +37,7 @@ from graphrag.automations.templates import templates
 from graphrag.automations.worker import Worker
 from graphrag.i18n import Language
 from graphrag.leases import now_ms
+from graphrag.roles import Person
 from graphrag.sessions.phases import EventName
 from graphrag.sessions.schedule_words import day_and_time, next_times
 from graphrag.sessions.schedules import schedule, zone_of
@@ -47,39 +47,40 @@ automations = typer.Typer(
 )
 
 IdArgument = Annotated[str, argument("ID", "An automation's id (see `nodius automations list`).")]
+MAX_SKIPPED = 5  # reasons shown of one automation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomationOptions(OptionGroup):
-    """What an automation does, when, and with which limits, as options give it."""
+    """The task of an automation, its schedule and its limits."""
 
-    message: Annotated[str | None, option("--message -m", "TEXT", "What it is to do.")] = None
+    message: Annotated[str | None, option("--message -m", "TEXT", "The task.")] = None
     cron: Annotated[
-        str | None, option("--cron", "CRON", "When: five fields, as in '0 2 * * 1-5'.")
+        str | None, option("--cron", "CRON", "Schedule in five fields, such as '0 2 * * 1-5'.")
     ] = None
     at: Annotated[
         list[str] | None,
         option("--at", "TIME", "A date to run at instead (ISO 8601); may be repeated."),
     ] = None
     timezone: Annotated[
-        str | None, option("--timezone", "ZONE", "Time zone of the schedule, as Europe/Paris.")
+        str | None, option("--timezone", "ZONE", "Time zone of the schedule, such as Europe/Paris.")
     ] = None
     mode: Annotated[
         str | None, option("--mode", "MODE", "report, or propose (may propose changes).")
     ] = None
     use: Annotated[
-        list[str] | None, option("--use", "NODE", "A node that it is about; may be repeated.")
+        list[str] | None, option("--use", "NODE", "A node that the task is about; may be repeated.")
     ] = None
     since: Annotated[
         str | None,
-        option("--since", "PERIOD", "With the history of these nodes since then, as -1_DAY."),
+        option("--since", "PERIOD", "Add the history of these nodes since then, such as -1_DAY."),
     ] = None
-    max_cost: Annotated[float | None, option("--max-cost", "USD", "Cost of one run at most.")] = (
+    max_cost: Annotated[float | None, option("--max-cost", "USD", "Maximum cost of one run.")] = (
         None
     )
 
     def fields(self, name: str | None) -> dict[str, Any]:
-        """Return the fields of an automation that options give."""
+        """Returns the fields of an automation that were given as options."""
         period = {} if self.since is None else {"period": {"from": self.since, "to": "NOW"}}
         blocks = [
             {"id": f"b{i}", "type": "USE", "target": {"kind": "node", "key": key}, **period}
@@ -98,48 +99,6 @@ class AutomationOptions(OptionGroup):
         return {field: value for field, value in given.items() if value is not None}
 
 
-@command(automations, "add")
-async def add(
-    common: Common,
-    services: Services,
-    graph: GraphArgument,
-    draft: AutomationOptions,
-    name: Annotated[str | None, argument("[NAME]", "What it is called.")] = None,
-    template: Annotated[
-        str | None, option("--template", "NAME", "A prepared one, as nightly-check.")
-    ] = None,
-    from_thread: Annotated[
-        str | None, option("--from-thread", "ID", "With what you said in this conversation.")
-    ] = None,
-    event: Annotated[
-        str | None, option("--event", "NAME", "Run when this event comes (see `nodius event`).")
-    ] = None,
-) -> None:
-    """Add an automation of a graph. Without --cron, --at and --event it runs when
-    somebody starts it.
-    """
-    language = services.settings.language
-    prepared = templates(language)
-    if template is not None and template not in prepared:
-        usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
-    fields: dict[str, Any] = (
-        {"mode": "propose"} if template is None else prepared[template].fields(graph)
-    )
-    fields |= {
-        "graphKey": graph,
-        **draft.fields(name),
-        **({} if event is None else {"event": event}),
-    }
-    if from_thread is not None:
-        fields["fromThreadId"] = from_thread
-    if "name" not in fields:
-        usage_error("say what the automation is called")
-    made = await automation_service(services).add(
-        AutomationDraft.read(fields), services.local_person(), language
-    )
-    _show_changed(common, made, language)
-
-
 def _instant(text: str) -> int:
     try:
         at = datetime.fromisoformat(text)
@@ -148,37 +107,81 @@ def _instant(text: str) -> int:
     return round((at if at.tzinfo else at.astimezone()).astimezone(UTC).timestamp() * 1000)
 
 
-def _show_changed(common: Common, a: AutomationAnswer, language: Language) -> None:
+@command(automations, "add")
+async def add(
+    services: Services,
+    person: Person,
+    language: Language,
+    graph: GraphArgument,
+    draft: AutomationOptions,
+    name: Annotated[str | None, argument("[NAME]", "The name of the automation.")] = None,
+    template: Annotated[
+        str | None, option("--template", "NAME", "A prepared task, such as nightly-check.")
+    ] = None,
+    from_thread: Annotated[
+        str | None, option("--from-thread", "ID", "Use your messages of this conversation.")
+    ] = None,
+    event: Annotated[
+        str | None, option("--event", "NAME", "Run at this event (see `nodius event`).")
+    ] = None,
+) -> Output:
+    """Add an automation of a graph. Without --cron, --at and --event it is started by hand."""
+    prepared = templates(language)
+    if template is not None and template not in prepared:
+        usage_error(f"no template {template!r}; there are {', '.join(prepared)}")
+    fields: dict[str, Any] = (
+        {"mode": "propose"} if template is None else prepared[template].fields(graph)
+    )
+    fields |= {"graphKey": graph, **draft.fields(name)}
+    if event is not None:
+        fields["event"] = event
+    if from_thread is not None:
+        fields["fromThreadId"] = from_thread
+    if "name" not in fields:
+        usage_error("say what the automation is called")
+    service = automation_service(services)
+    added = await service.add(AutomationDraft.read(fields), person, language)
+    return _changed(added, language)
+
+
+def _changed(a: AutomationAnswer, language: Language) -> Output:
+    return Output(document=a.to_document(), text=_summary(a, language))
+
+
+def _summary(a: AutomationAnswer, language: Language) -> str:
     when = f"{a.schedule}, {a.timezone}" if a.cron else a.schedule
     coming = f" Next: {_both_zones(a, language)}." if a.next_times else ""
     paused = "" if a.enabled else f" Paused ({a.paused_reason})."
-    common.say(a.to_document(), f"{a.name} ({a.id}): {when}.{coming}{paused}")
+    return f"{a.name} ({a.id}): {when}.{coming}{paused}"
 
 
 def _both_zones(a: AutomationAnswer, language: Language) -> str:
+    """Returns the next time in the zone of the automation and in UTC."""
     zone = zone_of(a.timezone)
     at = a.next_times[0]
-    shown = day_and_time(at, zone, language)
+    local = day_and_time(at, zone, language)
     utc = datetime.fromtimestamp(at / 1000, UTC)
-    return shown if zone.key == "UTC" else f"{shown} ({utc:%H:%M} UTC)"
+    return local if zone.key == "UTC" else f"{local} ({utc:%H:%M} UTC)"
 
 
 @command(automations, "list")
 async def list_automations(
-    common: Common, services: Services, graph: OfGraphOption = None, limit: LimitOption = 100
-) -> None:
-    """List automations: when each runs next, how it ended last, what waits, and what
-    today's runs used.
+    services: Services,
+    person: Person,
+    language: Language,
+    graph: OfGraphOption = None,
+    limit: LimitOption = 100,
+) -> Output:
+    """List automations with their next run, the end of the last one, waiting proposals, and the
+    usage of today.
     """
-    language = services.settings.language
-    person = services.local_person()
     service = automation_service(services)
-    found = await service.list(person, graph_key=graph, limit=limit, language=language)
-    common.show_list(
-        [one.to_document() for one in found],
+    stored = await service.list(person, graph_key=graph, limit=limit, language=language)
+    return listing(
+        [a.to_document() for a in stored],
         ["id", "graph", "name", "next", "last", "waits", "today"],
-        [_row(one, language) for one in found],
-        none="There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.",
+        [_row(a, language) for a in stored],
+        empty="There is no automation yet: `nodius automations add GRAPH NAME --message TEXT`.",
         numbers=[5],
         folded=2,
     )
@@ -198,8 +201,9 @@ def _last(run: RunSummary | None) -> str:
     if run is None:
         return "-"
     ended = (run.end_reason or run.phase).lower()
-    said = run.report["outcome"] if run.report and ended == "completed" else ended
-    return f"{said}, {local_time(run.ended_time or run.last_event_time or run.scheduled_time)}"
+    outcome = run.report["outcome"] if run.report and ended == "completed" else ended
+    at = run.ended_time or run.last_event_time or run.scheduled_time
+    return f"{outcome}, {local_time(at)}"
 
 
 def _today(spent: Mapping[str, Any]) -> str:
@@ -209,154 +213,153 @@ def _today(spent: Mapping[str, Any]) -> str:
 
 
 @command(automations, "show")
-async def show(common: Common, services: Services, automation_id: IdArgument) -> None:
-    """Show an automation: its message, schedule, limits and what it skipped."""
-    language = services.settings.language
-    person = services.local_person()
+async def show(
+    services: Services, person: Person, language: Language, automation_id: IdArgument
+) -> Output:
+    """Show an automation: its message, schedule, limits and skipped runs."""
     service = automation_service(services)
     a = await service.get(automation_id, person, language)
-    said = [message.content for message in await service.messages(automation_id, person)]
+    messages = [message.content for message in await service.messages(automation_id, person)]
     document = a.to_document()
-    if common.as_json:
-        render.json({**document, "messages": said})
-        return
-    _show_changed(common, a, language)
-    facts = {
-        "graph": a.graph_key,
-        "owner": a.user_id,
-        "mode": a.mode,
-        "last": _last(a.last),
-        "waits": str(a.waiting),
-        "today": _today(a.spent_today),
-        "limits": ", ".join(f"{name} {value}" for name, value in document["budget"].items()),
-        "skipped": ", ".join(f"{s.count}× {s.reason}" for s in a.skipped[:5]),
-    }
-    for name, value in facts.items():
-        if value:
-            render.said(f"  {name + ':':<9} ", value)
-    for each in said:
-        render.said("  > ", each)
+
+    def shown() -> None:
+        render.line(_summary(a, language))
+        render.facts(
+            {
+                "graph": a.graph_key,
+                "owner": a.user_id,
+                "mode": a.mode,
+                "last": _last(a.last),
+                "waits": str(a.waiting),
+                "today": _today(a.spent_today),
+                "limits": ", ".join(
+                    f"{name} {value}" for name, value in document["budget"].items()
+                ),
+                "skipped": ", ".join(f"{s.count}× {s.reason}" for s in a.skipped[:MAX_SKIPPED]),
+            },
+            width=9,
+        )
+        for message in messages:
+            render.quote("  > ", message)
+
+    return Output(document={**document, "messages": messages}, text=shown)
 
 
 @command(automations, "edit")
 async def edit(
-    common: Common,
     services: Services,
+    person: Person,
+    language: Language,
     automation_id: IdArgument,
     draft: AutomationOptions,
-    name: Annotated[str | None, option("--name", "NAME", "What it is called.")] = None,
-) -> None:
-    """Change an automation. Its next run is counted from now."""
+    name: Annotated[str | None, option("--name", "NAME", "The new name.")] = None,
+) -> Output:
+    """Change an automation. Its next run is computed from now."""
     fields = draft.fields(name)
     if not fields:
         usage_error("say what to change, as --cron or --message")
     service = automation_service(services)
-    person = services.local_person()
-    seen = await service.get(automation_id, person)
-    changes = AutomationChanges.read({**fields, "version": seen.version})
-    language = services.settings.language
-    _show_changed(common, await service.edit(automation_id, changes, person, language), language)
+    stored = await service.get(automation_id, person)
+    changes = AutomationChanges.read({**fields, "version": stored.version})
+    return _changed(await service.edit(automation_id, changes, person, language), language)
 
 
 @command(automations, "remove")
-async def remove(common: Common, services: Services, automation_id: IdArgument) -> None:
+async def remove(services: Services, person: Person, automation_id: IdArgument) -> Output:
     """Remove an automation. Open runs are stopped; its runs and proposals stay."""
-    await automation_service(services).remove(automation_id, services.local_person())
-    common.say({"success": True}, f"removed {automation_id}")
+    await automation_service(services).remove(automation_id, person)
+    return Output(document={"success": True}, text=f"removed {automation_id}")
 
 
 @command(automations, "enable")
-async def enable(common: Common, services: Services, automation_id: IdArgument) -> None:
-    """Let an automation run at its times, counted from now."""
-    person = services.local_person()
-    language = services.settings.language
+async def enable(
+    services: Services, person: Person, language: Language, automation_id: IdArgument
+) -> Output:
+    """Enable an automation. Its next run is computed from now."""
     enabled = await automation_service(services).enable(automation_id, person, language)
-    _show_changed(common, enabled, language)
+    return _changed(enabled, language)
 
 
 @command(automations, "pause")
-async def pause(common: Common, services: Services, automation_id: IdArgument) -> None:
-    """Let an automation begin no run until it is enabled."""
-    person = services.local_person()
-    language = services.settings.language
+async def pause(
+    services: Services, person: Person, language: Language, automation_id: IdArgument
+) -> Output:
+    """Pause an automation: no run begins until it is enabled."""
     paused = await automation_service(services).pause(automation_id, person, language)
-    _show_changed(common, paused, language)
+    return _changed(paused, language)
 
 
 @command(automations, "run")
 async def run(
-    common: Common,
     services: Services,
+    person: Person,
     automation_id: IdArgument,
-    wait: Annotated[bool, flag("--wait", "Work on the run here, until it ends or waits.")] = False,
+    wait: Annotated[
+        bool, flag("--wait", "Run it in this command, until it ends or waits.")
+    ] = False,
     supersede: Annotated[bool, flag("--supersede", "Replace a run that is still open.")] = False,
-) -> None:
-    """Start a run now: a server works on it, or with --wait this command does."""
+) -> Output:
+    """Start a run now: a server works on it, or this command with --wait."""
     service = automation_service(services)
-    person = services.local_person()
     thread = await service.run(automation_id, person, supersede=supersede)
     if not wait:
         queued = f"{thread.key} is queued; a server starts it, or `nodius automations run-due`"
-        common.say(run_summary(thread).to_document(), queued)
-        return
+        return Output(document=run_summary(thread).to_document(), text=queued)
     async with open_model(services.settings, embedder=services.embedder) as model:
         await worker_of(services, model).runner.run(
             thread.key, EventName.SESSION_ACTIVATION_REQUESTED
         )
     thread = await service.sessions.get(thread.key, person)
-    common.say(run_summary(thread).to_document(), partial(show_run, thread))
-    if thread.session is not None and str(thread.session.end_reason or "") not in ("", "COMPLETED"):
-        raise typer.Exit(EXIT_FAILED)
+    ended = "" if thread.session is None else str(thread.session.end_reason or "")
+    code = 0 if ended in ("", "COMPLETED") else EXIT_FAILED
+    return replace(run_output(thread), exit_code=code)
 
 
 @command(automations, "runs")
 async def runs(
-    common: Common, services: Services, automation_id: IdArgument, limit: LimitOption = 20
-) -> None:
+    services: Services, person: Person, automation_id: IdArgument, limit: LimitOption = 20
+) -> Output:
     """List an automation's runs, newest first."""
-    person = services.local_person()
-    run_rows(common, await automation_service(services).runs(automation_id, person, limit=limit))
+    return runs_output(await automation_service(services).runs(automation_id, person, limit=limit))
 
 
 @command(automations, "next")
 async def coming(
-    common: Common,
     services: Services,
+    person: Person,
+    language: Language,
     automation_id: IdArgument,
-    count: Annotated[int, option("-n", "N", "So many times.", min=1, max=100)] = 5,
-) -> None:
-    """Print when an automation runs next."""
-    language = services.settings.language
-    a = await automation_service(services).get(automation_id, services.local_person(), language)
+    count: Annotated[int, option("-n", "N", "Number of times.", min=1, max=100)] = 5,
+) -> Output:
+    """Print the next times at which an automation runs."""
+    a = await automation_service(services).get(automation_id, person, language)
     when = schedule(cron=a.cron, dates=a.dates, timezone=a.timezone)
     times = next_times(when, now_ms(), count) if a.enabled else []
-    if common.as_json:
-        render.json(times)
-    for at in () if common.as_json else times:
-        render.line(f"{day_and_time(at, when.zone, language)}  {when.zone.key}")
     if not times:
-        render.note("It runs when somebody starts it." if a.enabled else "It is paused.")
-        raise typer.Exit(EXIT_NOTHING)
+        return nothing(times, "It is started by hand." if a.enabled else "It is paused.")
+
+    def show() -> None:
+        for at in times:
+            render.line(f"{day_and_time(at, when.zone, language)}  {when.zone.key}")
+
+    return Output(document=times, text=show)
 
 
 @command(automations, "run-due")
 async def run_due(
-    common: Common,
     services: Services,
     all_workspaces: Annotated[
         bool, flag("--all-workspaces", "Of every workspace of the database.")
     ] = False,
-) -> None:
-    """Start what is due and wait for it: for a timer of the system, where no server runs."""
+) -> Output:
+    """Start the runs that are due and wait for them: for a system timer, without a server."""
     async with open_model(services.settings, embedder=services.embedder) as model:
-        started = await _ticked(services, model, all_workspaces=all_workspaces)
-    common.say(
-        {"started": started},
-        "1 run was started" if started == 1 else f"{started} runs were started",
-    )
+        started = await _run_due(services, model, all_workspaces=all_workspaces)
+    counted = "1 run was started" if started == 1 else f"{started} runs were started"
+    return Output(document={"started": started}, text=counted)
 
 
-async def _ticked(services: Services, model: Model, *, all_workspaces: bool) -> int:
+async def _run_due(services: Services, model: Model, *, all_workspaces: bool) -> int:
     workers: dict[str, Worker] = {}
 
     async def workspaces() -> Sequence[str]:

@@ -1,47 +1,49 @@
-"""The commands `backup` and `restore`: a copy of the database while it is used, and back again."""
+"""The commands `backup` and `restore`: copy the database while it is used, and put a copy back."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
 from cli import render
-from cli.common import exit_codes, usage_error
-from cli.options import Common, argument, command, flag
+from cli.command import command
+from cli.common import usage_error
+from cli.options import Common, argument, flag
+from cli.output import Output
 from graphrag.app.database_copies import back_up_database, restore_database
 from graphrag.config import Settings
 
-EVERY_S = 1.0
-ForceOption = Annotated[bool, flag("--force", "Also over what is there already.")]
+PROGRESS_INTERVAL_S = 1.0
+STOPPED = "stopped; the target is as it was"
+ForceOption = Annotated[bool, flag("--force", "Replace what is there.")]
 
 
-@command()
-def backup(
+@command(stopped=STOPPED)
+async def backup(
     common: Common,
-    target: Annotated[Path, argument("FILE", "Where the copy goes.")],
+    settings: Settings,
+    target: Annotated[Path, argument("FILE", "Where to write the copy.")],
     force: ForceOption = False,
-) -> None:
+) -> Output:
     """Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON."""
-    settings = common.settings()
-    work = back_up_database(settings, target, _progress(common.as_json), force=force)
-    _finish(common, settings, work, target, f"backed up to {target}")
+    copying = back_up_database(settings, target, _progress(common.as_json), force=force)
+    return await _copied(copying, f"backed up to {target}")
 
 
-@command()
-def restore(
+@command(stopped=STOPPED)
+async def restore(
     common: Common,
-    copy: Annotated[Path, argument("FILE", "What `nodius backup` wrote.")],
+    settings: Settings,
+    copy: Annotated[Path, argument("FILE", "A copy made by `nodius backup`.")],
     force: ForceOption = False,
-) -> None:
-    """Put a backup in the database's place. Stop the servers first; what was there is
-    kept beside it.
+) -> Output:
+    """Put a backup in the database's place. Stop the servers first; the previous one is kept beside
+    it.
     """
-    settings = common.settings()
-    work = restore_database(settings, copy, _progress(common.as_json), force=force)
-    _finish(common, settings, work, settings.db, f"restored {settings.db} from {copy}")
+    copying = restore_database(settings, copy, _progress(common.as_json), force=force)
+    return await _copied(copying, f"restored {settings.db} from {copy}")
 
 
 def _progress(quiet: bool) -> Callable[[str], None]:
@@ -49,25 +51,17 @@ def _progress(quiet: bool) -> Callable[[str], None]:
 
     def show(text: str) -> None:
         nonlocal last
-        if not quiet and time.monotonic() - last >= EVERY_S:
+        if not quiet and time.monotonic() - last >= PROGRESS_INTERVAL_S:
             last = time.monotonic()
             render.note(text)
 
     return show
 
 
-def _finish(
-    common: Common,
-    settings: Settings,
-    work: Coroutine[Any, Any, dict[str, int]],
-    place: Path | str,
-    done: str,
-) -> None:
+async def _copied(copying: Coroutine[Any, Any, dict[str, int]], done: str) -> Output:
     try:
-        with exit_codes(settings.language, stopped=f"stopped; {place} is as it was"):
-            counts = asyncio.run(work)
+        counts = await copying
     except FileExistsError as exc:
         usage_error(f"{exc} holds something already; --force replaces it")
-    common.say(
-        counts, f"{done}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    )
+    parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return Output(document=counts, text=f"{done}: {parts}")

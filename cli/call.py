@@ -1,78 +1,69 @@
-"""The command `call`: a simulated telephone call with an agent, against this machine
-or a running service.
+"""The command `call`: makes a simulated telephone call to an agent, on this machine or of a running
+service.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from cli import render
 from cli.agents import show_problems
 from cli.call_display import show_call, show_checked, show_side_by_side
-from cli.call_replay import caller_script, quiet_document, recorded_answers
-from cli.call_service import call_here
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_USAGE,
-    bytes_of,
-    exit_codes,
-    fail,
-    run,
-    service_of,
-    usage_error,
-)
+from cli.command import command
+from cli.common import EXIT_FAILED, EXIT_USAGE, exit_codes, fail, run, usage_error
+from cli.inputs import bytes_of, service_of, write_file
 from cli.options import (
     Common,
     OptionGroup,
     TokenFileOption,
     UrlOption,
     argument,
-    command,
     flag,
     option,
 )
+from cli.output import Output
+from cli.serve import served_here
 from graphrag.agents.loading import read_document
+from graphrag.app.call_replay import caller_script, quiet_document, recorded_answers
+from graphrag.app.simulated_calls import LocalAnswers, ScriptedCall, call_here, call_service
 from graphrag.app.voice_services import calls_of
 from graphrag.client.errors import ServiceError
-from graphrag.client.rest import NodiusClient
 from graphrag.config import Settings
 from graphrag.errors import CODES
-from graphrag.simulator.call_script import (
-    CallScript,
-    InvalidScript,
-    read_script,
-    said_script,
-)
+from graphrag.simulator.call_script import CallScript, InvalidScript, read_script, said_script
 from graphrag.simulator.fast_loop import run_fast
-from graphrag.simulator.script_player import sounds_of
-from graphrag.simulator.simulated_call import SimulatedCall, simulate, talk
-from graphrag.simulator.speech import UnreadableWav, speech
+from graphrag.simulator.simulated_call import SimulatedCall
+from graphrag.simulator.speech import UnreadableWav
 from graphrag.simulator.twilio_line import LineRefused
+from graphrag.voice.dependencies import RecordedAnswers
 
-SPEED = 20.0
-"""Of a call that nobody listens to."""
+T = TypeVar("T")
+
+SPEED = 20.0  # of a call that needs no real time
+MAX_DETAILS_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions(OptionGroup):
-    """What is said, who answers, and where."""
+    """What the caller says, who answers, and where."""
 
     script: Annotated[
         str | None,
-        option("--simulate", "SCRIPT", "File, or one of ours: question, proposal, order."),
+        option("--simulate", "SCRIPT", "A file, or a delivered script: question, proposal, order."),
     ] = None
     say: Annotated[
-        list[str] | None, option("--say", "TEXT", "What the caller says; repeatable.")
+        list[str] | None, option("--say", "TEXT", "What the caller says; may be repeated.")
     ] = None
     replay: Annotated[
-        str | None, option("--replay", "CALL", "Say again what a stored call's caller said.")
+        str | None, option("--replay", "CALL", "Repeat what the caller of a stored call said.")
     ] = None
     live: Annotated[
         bool, flag("--live", "Let the model of the settings answer; it costs money.")
@@ -84,17 +75,17 @@ class CallOptions(OptionGroup):
     url: UrlOption = None
     token_file: TokenFileOption = None
     record: Annotated[
-        Path | None, option("--record", "FILE.wav", "Both directions as stereo sound.")
+        Path | None, option("--record", "FILE.wav", "Write both directions as stereo sound.")
     ] = None
     send: Annotated[
-        bool, flag("--send", "Of a replay: run the tools, too, in place of what is recorded.")
+        bool, flag("--send", "In a replay, run the tools instead of using recorded results.")
     ] = False
     document: Annotated[
-        Path | None, option("--document", "FILE", "This answers, not the stored document.")
+        Path | None, option("--document", "FILE", "Use this document, not the stored one.")
     ] = None
 
     def check(self) -> None:
-        """Ends the program for options that do not go together."""
+        """Ends the program for options that exclude each other."""
         if (self.script is not None) + bool(self.say) + (self.replay is not None) != 1:
             usage_error("write one of --simulate SCRIPT, --say TEXT and --replay CALL")
         if self.url is not None and (
@@ -105,84 +96,96 @@ class CallOptions(OptionGroup):
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CallPlan:
+    """A call to make: its script, and for this machine its document, the recorded results of tools,
+    and the stored call that it repeats.
+    """
+
+    script: CallScript
+    document: dict[str, Any] | None = None
+    recorded: RecordedAnswers | None = None
+    repeats: dict[str, Any] | None = None
+
+
 @command()
 def call(
     common: Common,
     agent_id: Annotated[str, argument("ID", "An agent that answers by voice.")],
     asked: CallOptions,
-) -> None:
-    """Call an agent without a telephone, and print what was said.
+) -> Output:
+    """Call an agent without a telephone, and print the transcript.
 
-    Ends with 1 where what the script expects does not hold, with 3 where there is no such agent.
+    Ends with 1 if an expectation of the script does not hold, with 3 if there is no such agent.
     """
     asked.check()
     settings = common.settings()
-    document = None if asked.document is None else _document(asked.document)
-    recorded = answers = None
-    if asked.replay is not None:
-        recorded = run(
-            settings, lambda on: calls_of(on).document(asked.replay or "", on.local_person())
-        )
-        played = caller_script(recorded)
-        if not played.lines:
-            fail(f"nobody said anything in call {recorded['callId']}, or it was forgotten")
-        if not asked.send:
-            stored = document or run(settings, lambda on: on.agents.document(agent_id)).document
-            document = quiet_document(stored)
-            answers = recorded_answers(recorded, document)
-    elif asked.script is not None:
-        played = _script(asked.script)
-    else:
-        played = said_script(
-            asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language
-        )
-    beside = None if asked.script is None else Path(asked.script).parent
+    plan = _plan(settings, agent_id, asked)
+    folder = None if asked.script is None else Path(asked.script).parent
+    scripted = ScriptedCall(agent_id=agent_id, script=plan.script, folder=folder)
     if asked.url is not None:
-        place = service_of(settings, asked.url, asked.token_file)
-        work = _elsewhere(settings, agent_id, played, beside, *place)
+        address, token = service_of(settings, asked.url, asked.token_file)
+        calling = call_service(scripted, address, token=token, workspace=settings.workspace)
     else:
-        facts: Any = {"document": document, "recorded": answers, "is_live": asked.live}
-        work = call_here(
-            settings, agent_id, played, beside, speaks=asked.record is not None, **facts
+        answers = LocalAnswers(
+            document=plan.document,
+            recorded=plan.recorded,
+            is_live=asked.live,
+            speaks=asked.record is not None,
         )
+        calling = call_here(settings, scripted, answers, served_here)
     in_real_time = asked.live or asked.url is not None
-    work = _explained(work)
+    calling = _explained(calling)
     with exit_codes(settings.language):
-        made = asyncio.run(work) if in_real_time else run_fast(work, speed=SPEED)
+        made = asyncio.run(calling) if in_real_time else run_fast(calling, speed=SPEED)
     if asked.record is not None:
-        asked.record.write_bytes(made.recording.wav())
-    beside_it = {} if recorded is None else {"recorded": recorded}
-    common.say({**made.to_document(), **beside_it}, partial(_show, made, recorded))
-    if not made.holds:
-        raise typer.Exit(EXIT_FAILED)
+        write_file(asked.record, made.recording.wav())
+    repeated = {} if plan.repeats is None else {"recorded": plan.repeats}
+    return Output(
+        document={**made.to_document(), **repeated},
+        text=partial(_show, made, plan.repeats),
+        exit_code=0 if made.holds else EXIT_FAILED,
+    )
 
 
-async def _elsewhere(
-    settings: Settings,
-    agent_id: str,
-    script: CallScript,
-    beside: Path | None,
-    address: str,
-    token: str | None,
-) -> SimulatedCall:
-    sounds = await sounds_of(script, speech(), beside)
-    async with NodiusClient(address, token=token, workspace=settings.workspace) as client:
-        await client.get("agents", agent_id)
-        return await simulate(
-            script, sounds, client, await talk(client, address, agent_id, script.caller)
-        )
+def _plan(settings: Settings, agent_id: str, asked: CallOptions) -> _CallPlan:
+    document = None if asked.document is None else _document(asked.document)
+    if asked.replay is not None:
+        return _replayed(settings, agent_id, asked.replay, document, send=asked.send)
+    if asked.script is not None:
+        return _CallPlan(script=_script(asked.script), document=document)
+    script = said_script(
+        asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language
+    )
+    return _CallPlan(script=script, document=document)
 
 
-async def _explained(work: Any) -> SimulatedCall:
-    """Return what `work` returns; end the program for what a person can do something about."""
+def _replayed(
+    settings: Settings, agent_id: str, call_id: str, document: dict[str, Any] | None, *, send: bool
+) -> _CallPlan:
+    """Returns the plan that repeats a stored call. Its requests are sent again only with `send`."""
+    stored = run(settings, lambda on: calls_of(on).document(call_id, on.local_person()))
+    script = caller_script(stored)
+    if not script.lines:
+        fail(f"nobody said anything in call {stored['callId']}, or it was forgotten")
+    if send:
+        return _CallPlan(script=script, document=document, repeats=stored)
+    answering = document or run(settings, lambda on: on.agents.document(agent_id)).document
+    quiet = quiet_document(answering)
+    recorded = recorded_answers(stored, quiet)
+    return _CallPlan(script=script, document=quiet, recorded=recorded, repeats=stored)
+
+
+async def _explained(calling: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of a call. Ends the program for errors that a person can repair."""
     try:
-        return await work
+        return await calling
     except ServiceError as exc:
-        known = CODES.get(exc.code)
+        meaning = CODES.get(exc.code)
         fail(
             exc.reason,
-            code=known.exit_code if known else EXIT_FAILED,
-            details=str(exc.details or "")[:2000],
+            code=meaning.exit_code if meaning else EXIT_FAILED,
+            details=str(exc.details or "")[:MAX_DETAILS_CHARS],
         )
     except LineRefused as exc:
         fail(str(exc))
@@ -191,12 +194,12 @@ async def _explained(work: Any) -> SimulatedCall:
 
 
 def _script(named: str) -> CallScript:
-    """Return a script by its file or its name. Ends the program with all that is wrong with it."""
+    """Returns a script by its file or its name. Ends the program with all its problems."""
     file = Path(named)
-    ours = files("mock_data").joinpath("calls", f"{named}.yaml")
-    raw = ours.read_bytes() if not file.exists() and ours.is_file() else bytes_of(file)
+    delivered = files("mock_data").joinpath("calls", f"{named}.yaml")
+    is_delivered = not file.exists() and delivered.is_file()
     try:
-        return read_script(named, raw)
+        return read_script(named, delivered.read_bytes() if is_delivered else bytes_of(file))
     except InvalidScript as exc:
         show_problems(named, exc.problems)
         raise typer.Exit(EXIT_USAGE) from None
@@ -210,9 +213,9 @@ def _document(file: Path) -> dict[str, Any]:
     return read.document
 
 
-def _show(made: SimulatedCall, recorded: dict[str, Any] | None) -> None:
-    if made.document and recorded is not None:
-        show_side_by_side(recorded, made.document)
+def _show(made: SimulatedCall, repeats: Mapping[str, Any] | None) -> None:
+    if made.document and repeats is not None:
+        show_side_by_side(repeats, made.document)
     elif made.document:
         show_call(made.document)
     if made.spoken:

@@ -1,6 +1,4 @@
-"""How telephone calls are shown on a terminal: lists, transcripts, and what
-happens as it happens.
-"""
+"""Prints telephone calls: rows of lists, transcripts, and the messages of a call in progress."""
 
 from __future__ import annotations
 
@@ -18,89 +16,87 @@ Json = Mapping[str, Any]
 SPEAKERS = {"user": "caller", "assistant": "agent", "system": "note"}
 STYLES = {"user": "bold", "system": "dim"}
 MAX_NODES = 12
-SIDE = 56
-"""Width of one call where two stand beside each other."""
+COLUMN_CHARS = 56  # width of each of two calls that are printed side by side
 
 
 def list_row(call: Json) -> list[str]:
-    """Return the row of a call in a list of them."""
+    """Returns the row of a call in a list."""
     return [
         call["callId"],
         call["agentId"],
         call["channel"],
         local_time(call["startedTime"]),
-        seconds_text(call.get("durationSec")),
+        _seconds(call.get("durationSec")),
         call["status"],
         call.get("outcome") or call.get("endReason") or "",
     ]
 
 
 def show_call(call: Json) -> None:
-    """Print a call whole: what was said and done in it, and how it ended."""
+    """Prints a call: its transcript, tools, proposals and end."""
     numbers = " → ".join(call.get(name) or "?" for name in ("callerPhone", "calledPhone"))
     began = local_time(call["startedTime"], "seconds")
     render.line(
         f"{call['callId']}  {call['agentId']} v{call['agentVersion']}  {began}  {numbers}", "bold"
     )
-    show_transcript(call)
+    _show_transcript(call)
     for approval in call.get("approvals", ()):
         code = approval.get("spokenCode")
         render.line(f"proposal {approval.get('approvalId')}{f' ({code})' if code else ''}")
     ended = call.get("endReason") or call["status"]
-    length = seconds_text(call.get("durationSec"))
+    length = _seconds(call.get("durationSec"))
     outcome = call.get("outcome")
     render.line(
         f"{ended}{f' after {length} s' if length else ''}{f'; outcome {outcome}' if outcome else ''}"
     )
-    if said := call.get("modelError"):
-        render.line(
-            f"the model's service says: {ModelRefusal.model_validate(said).sentence()}", "yellow"
-        )
+    if error := call.get("modelError"):
+        refusal = ModelRefusal.model_validate(error)
+        render.line(f"the model's service says: {refusal.sentence()}", "yellow")
 
 
-def show_transcript(call: Json) -> None:
-    """Print what was said, then the tools that ran and the nodes that answers rest on."""
+def _show_transcript(call: Json) -> None:
+    """Prints the transcript, then the tools that ran and the nodes that answers rest on."""
     for entry in call.get("transcript", ()):
-        show_said(str(entry.get("role")), str(entry.get("content")), entry)
+        _show_words(str(entry.get("role")), str(entry.get("content")), entry)
     for tool in call.get("tools", ()):
-        show_tool(tool)
+        _show_tool(tool)
     for source in call.get("sources", ()):
-        show_sources(source)
+        _show_sources(source)
 
 
-def show_said(role: str, words: str, entry: Json) -> None:
+def _show_words(role: str, words: str, entry: Json) -> None:
     cut = (
         f"  [interrupted after {entry.get('heardMs', 0) / 1000:.1f} s]"
         if entry.get("interrupted")
         else ""
     )
-    render.said(f"{SPEAKERS.get(role, role)}: ", words + cut, STYLES.get(role))
+    render.quote(f"{SPEAKERS.get(role, role)}: ", words + cut, STYLES.get(role))
 
 
-def show_tool(tool: Json) -> None:
+def _show_tool(tool: Json) -> None:
     ms = tool.get("ms", tool.get("durationMs"))
-    render.line(f"  tool {tool.get('name')}: {'ok' if tool.get('ok') else 'failed'}{took(ms)}")
+    render.line(f"  tool {tool.get('name')}: {'ok' if tool.get('ok') else 'failed'}{_duration(ms)}")
 
 
-def took(ms: Any) -> str:
+def _duration(ms: Any) -> str:
     return "" if ms is None else f", {ms:.0f} ms"
 
 
-def show_sources(source: Json) -> None:
+def _show_sources(source: Json) -> None:
     nodes = [node_key(node) for node in source.get("nodes", ())]
     more = f" and {len(nodes) - MAX_NODES} more" if len(nodes) > MAX_NODES else ""
     render.line(f"  sources in {source.get('graph')}: {', '.join(nodes[:MAX_NODES])}{more}")
 
 
 def show_message(message: Json) -> None:
-    """Print a message of a call that is followed; words once they are final."""
+    """Prints a message of a call in progress; words once they are final."""
     match message["type"]:
         case "call:said" if message.get("final"):
-            show_said(str(message.get("role")), str(message.get("text")), message)
+            _show_words(str(message.get("role")), str(message.get("text")), message)
         case "call:tool" if message.get("phase") == "finished":
-            show_tool(message)
+            _show_tool(message)
         case "call:sources":
-            show_sources(message)
+            _show_sources(message)
         case "call:proposal":
             render.line(f"  proposal {message.get('approvalId')} ({message.get('spokenCode')})")
         case "call:state":
@@ -112,7 +108,7 @@ def show_message(message: Json) -> None:
 
 
 def show_checked(checked: Sequence[CheckedExpectation]) -> None:
-    """Print what was expected, and what there was instead."""
+    """Prints each expectation of a script, with the actual value if it does not hold."""
     for one in checked:
         found = "" if one.holds else f" (found: {one.found})"
         render.line(
@@ -122,16 +118,16 @@ def show_checked(checked: Sequence[CheckedExpectation]) -> None:
 
 
 def show_side_by_side(before: Json, after: Json) -> None:
-    """Print two calls beside each other: what was said, which tools ran, how they ended."""
+    """Prints two calls side by side: transcript, tools and outcome."""
     pairs = [("recorded", "now"), *zip_longest(_summary(before), _summary(after), fillvalue="")]
     for number, pair in enumerate(pairs):
-        wrapped = [wrap(text, SIDE) for text in pair]
+        wrapped = [wrap(text, COLUMN_CHARS) for text in pair]
         for left, right in zip_longest(*wrapped, fillvalue=""):
-            render.line(f"{left:<{SIDE}} | {right}".rstrip(), None if number else "bold")
+            render.line(f"{left:<{COLUMN_CHARS}} | {right}".rstrip(), None if number else "bold")
 
 
 def _summary(call: Json) -> list[str]:
-    said = [
+    words = [
         f"{SPEAKERS.get(str(entry.get('role')), '')}: {entry.get('content')}"
         for entry in call.get("transcript", ())
         if entry.get("role") != "system"
@@ -140,8 +136,8 @@ def _summary(call: Json) -> list[str]:
         f"tool {tool.get('name')}: {'ok' if tool.get('ok') else 'failed'}"
         for tool in call.get("tools", ())
     ]
-    return [*said, *tools, f"outcome: {call.get('outcome')}"]
+    return [*words, *tools, f"outcome: {call.get('outcome')}"]
 
 
-def seconds_text(seconds: Any) -> str:
+def _seconds(seconds: Any) -> str:
     return "" if seconds is None else f"{seconds:.1f}"

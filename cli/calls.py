@@ -1,7 +1,9 @@
-"""The commands `calls …`: telephone calls that are stored, and what the APIs of agents are owed."""
+"""The commands `calls …`: stored telephone calls, and deliveries to the APIs of agents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -9,57 +11,60 @@ import typer
 
 from cli import render
 from cli.call_display import list_row, show_call, show_message
+from cli.command import command
 from cli.common import EXIT_FAILED, local_time
-from cli.options import Common, LimitOption, argument, command, option
-from graphrag.agents.deliveries import DeliveryDocument
+from cli.options import Common, LimitOption, argument, option
+from cli.output import Output, listing
+from graphrag.agents.deliveries import Delivery, DeliveryDocument
 from graphrag.app.voice_services import calls_of
 from graphrag.app.wiring import Services
+from graphrag.roles import Person
 from graphrag.voice.call_records import CallStatus
 
-calls = typer.Typer(help="See, follow and forget telephone calls.", no_args_is_help=True)
+calls = typer.Typer(help="See, follow and erase telephone calls.", no_args_is_help=True)
 
 CallArgument = Annotated[str, argument("ID", "A call's id (see `nodius calls list`).")]
-AgentOption = Annotated[str | None, option("--agent", "ID", "With one agent only.")]
-SENDING_S = 40.0
+AgentOption = Annotated[str | None, option("--agent", "ID", "Only of this agent.")]
+RETRY_WAIT_S = 40.0
 
 
 @command(calls, "list")
 async def list_calls(
-    common: Common,
     services: Services,
+    person: Person,
     agent: AgentOption = None,
     status: Annotated[
         CallStatus | None, option("--status", "WORD", "ringing, active, ending or ended.")
     ] = None,
-    outcome: Annotated[str | None, option("--outcome", "WORD", "With one outcome.")] = None,
+    outcome: Annotated[str | None, option("--outcome", "WORD", "Only with this outcome.")] = None,
     limit: LimitOption = 50,
-) -> None:
+) -> Output:
     """List calls, newest first."""
-    records = calls_of(services).listed(services.local_person())
+    records = calls_of(services).listed(person)
     listed, _ = await records.list(agent_id=agent, status=status, outcome=outcome, limit=limit)
-    found = [call.to_listed() for call in listed]
-    common.show_list(
-        {"calls": found},
+    documents = [call.to_listed() for call in listed]
+    return listing(
+        {"calls": documents},
         ["id", "agent", "channel", "began", "seconds", "state", "outcome"],
-        [list_row(call) for call in found],
-        none="There is no call yet: `nodius call ID --say TEXT` makes one.",
+        [list_row(document) for document in documents],
+        empty="There is no call yet: `nodius call ID --say TEXT` makes one.",
         numbers=[4],
     )
 
 
 @command(calls, "show")
-async def show(common: Common, services: Services, call_id: CallArgument) -> None:
-    """Show a call: what was said and done in it, and how it ended."""
-    call = await calls_of(services).document(call_id, services.local_person())
-    common.say(call, partial(show_call, call))
+async def show(services: Services, person: Person, call_id: CallArgument) -> Output:
+    """Show a call: its transcript, tools and outcome."""
+    call = await calls_of(services).document(call_id, person)
+    return Output(document=call, text=partial(show_call, call))
 
 
 @command(calls, "follow")
-async def follow(common: Common, services: Services, call_id: CallArgument) -> None:
-    """Print what happens in a call, from its beginning on, until it ends; with --json a
-    message a line.
+async def follow(common: Common, services: Services, person: Person, call_id: CallArgument) -> None:
+    """Print the events of a call, from its beginning until it ends; with --json one message per
+    line.
     """
-    async for message in calls_of(services).follow(call_id, services.local_person()):
+    async for message in calls_of(services).follow(call_id, person):
         if common.as_json:
             render.json_line(message)
         else:
@@ -67,42 +72,44 @@ async def follow(common: Common, services: Services, call_id: CallArgument) -> N
 
 
 @command(calls, "forget")
-async def forget(common: Common, services: Services, call_id: CallArgument) -> None:
-    """Remove what is stored of a call: words, values and numbers. Its sums stay."""
-    await calls_of(services).forget(call_id, services.local_person())
-    common.say({"id": call_id, "forgotten": True}, f"{call_id}: forgotten")
+async def forget(services: Services, person: Person, call_id: CallArgument) -> Output:
+    """Erase the words, values and numbers stored of a call. Its totals stay."""
+    await calls_of(services).forget(call_id, person)
+    return Output(document={"id": call_id, "forgotten": True}, text=f"{call_id}: forgotten")
 
 
 @command(calls, "deliveries")
 async def deliveries(
-    common: Common,
     services: Services,
     agent: AgentOption = None,
     retry: Annotated[str | None, option("--retry", "ID", "Send this one now.")] = None,
     limit: LimitOption = 50,
-) -> None:
-    """List what the APIs of agents are owed, or got; with --retry ends with 1 where it
-    was not taken.
+) -> Output:
+    """List requests to the APIs of agents, waiting and sent; with --retry, send one now and end
+    with 1 if it is not accepted.
     """
-    owed = services.life.deliveries
+    queue = services.life.deliveries
     if retry is None:
-        listed = await owed.list(agent_id=agent, limit=limit)
-    else:
-        sent = await owed.retry(retry)
-        await owed.wait_until_sent([sent.call_id], timeout_s=SENDING_S)
-        listed = [each for each in await owed.list(call_id=sent.call_id) if each.id == retry]
-    shown = [DeliveryDocument.model_validate(each) for each in listed]
-    found = [each.model_dump(mode="json", by_alias=True) for each in shown]
-    common.show_list(
-        found[0] if retry is not None else {"deliveries": found},
+        return _deliveries(await queue.list(agent_id=agent, limit=limit))
+    sent = await queue.retry(retry)
+    await queue.wait_until_sent([sent.call_id], timeout_s=RETRY_WAIT_S)
+    output = _deliveries([one for one in await queue.list(call_id=sent.call_id) if one.id == retry])
+    (document,) = output.document["deliveries"]
+    accepted = document["status"] == "done"
+    return replace(output, document=document, exit_code=0 if accepted else EXIT_FAILED)
+
+
+def _deliveries(stored: Sequence[Delivery]) -> Output:
+    models = [DeliveryDocument.model_validate(delivery) for delivery in stored]
+    documents = [model.model_dump(mode="json", by_alias=True) for model in models]
+    return listing(
+        {"deliveries": documents},
         ["id", "agent", "state", "attempts", "HTTP", "due", "error"],
-        [_delivery_row(each) for each in found],
-        none="Nothing is owed to anybody's API, and nothing was sent.",
+        [_delivery_row(document) for document in documents],
+        empty="No request to the API of an agent is waiting or was sent.",
         numbers=[3, 4],
         folded=6,
     )
-    if retry is not None and found[0]["status"] != "done":
-        raise typer.Exit(EXIT_FAILED)
 
 
 def _delivery_row(delivery: dict[str, Any]) -> list[Any]:

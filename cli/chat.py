@@ -1,4 +1,4 @@
-"""The `chat` command: a conversation at a terminal, with decisions in it."""
+"""The `chat` command: a conversation on a terminal, in which proposals are decided."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import re
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import click
 import orjson
 import typer
 
 from cli import render
-from cli.options import RoleOption, ThreadOption, WithModel, argument, command, option
-from cli.question_card import ask_card, read_line
+from cli.command import command
+from cli.inputs import YES_OR_NO, choose, read_line
+from cli.options import RoleOption, ThreadOption, WithModel, argument, option
+from cli.question_card import ask_card
 from cli.turn_display import TurnView, show_proposal
 from graphrag.agent.events import (
     Completed,
@@ -38,25 +40,25 @@ from tools.proposals import MalformedProposal, parse_action, to_document
 from tools.session_tools import QUESTIONS
 
 T = TypeVar("T")
+Turn = AsyncGenerator[Event]
 HELP = """\
 Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
   /retry   try a turn that failed again       /later   see what still waits for a decision
   /help    this list                          /end     end the conversation with an agent
   /exit    leave (Ctrl-D too); Ctrl-C stops a turn"""
-SHOWN = frozenset({QUESTIONS})
-"""What a terminal can show beyond what every client can."""
+FEATURES = frozenset({QUESTIONS})  # of a terminal, beyond those of every client
 E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 OptionalGraph = Annotated[
-    str | None, argument("[GRAPH]", "A graph's key; with --agent, else the first of the agent's.")
+    str | None, argument("[GRAPH]", "A graph's key; with --agent, else the agent's first one.")
 ]
 AgentOption = Annotated[
     str | None, option("--agent", "ID", "Talk with this agent (see `nodius agents list`).")
 ]
 CallerOption = Annotated[
     str | None,
-    option("--caller", "NUMBER", "On whose behalf, as +33612345678 (editors and above)."),
+    option("--caller", "NUMBER", "For this caller, such as +33612345678 (editors and above)."),
 ]
-_CHOICES = "[a]pprove, [e]dit, [r]eject, [l]ater? "
+_DECISIONS = {"a": "approve", "e": "edit", "r": "reject", "l": "later"}
 
 
 @command(json=False)
@@ -69,9 +71,7 @@ async def chat(
     caller: CallerOption = None,
     role: RoleOption = "admin",
 ) -> None:
-    """Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a
-    turn, Ctrl-D ends.
-    """
+    """Talk about a graph or with an agent, decide proposals. Ctrl-C stops a turn, Ctrl-D ends."""
     if graph is None and agent is None and thread is None:
         raise typer.BadParameter("name a graph (see `nodius graphs`), or an agent: --agent ID")
     if caller is not None and not E164.fullmatch(caller):
@@ -90,9 +90,7 @@ async def chat(
 async def _graph_of(
     services: Services, person: Person, thread: str | None, agent: str | None
 ) -> str:
-    """Return what a conversation is about for which no graph is named: the first of its
-    agent, or none.
-    """
+    """Returns the graph of a conversation, or the first graph of an agent, "" if there is none."""
     if thread is not None:
         return (await services.threads.get(thread, person)).thread.graph_key
     compiled = await services.agents.running(agent or "")
@@ -100,8 +98,10 @@ async def _graph_of(
 
 
 class Chat:
-    """One conversation. `thread` None: a new one, made with the first message; `graph`
-    "": about none.
+    """One conversation.
+
+    `thread`: its id, None for a new one, which begins with the first message. `graph`: "" if it is
+    about no graph.
     """
 
     def __init__(
@@ -127,12 +127,12 @@ class Chat:
         self._ended = False
 
     async def run(self) -> None:
-        """Talk until the person ends it."""
+        """Reads lines and answers them until the person ends the conversation."""
         render.note(
             "Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends."
         )
         if self._thread is not None:
-            await self._look()
+            await self._take_up()
         while not self._ended and (text := read_line("> ")) is not None:
             match text.strip():
                 case "":
@@ -143,18 +143,18 @@ class Chat:
                     for line in HELP.splitlines():
                         render.note(line)
                 case "/retry" | "/later":
-                    await self._look()
+                    await self._take_up()
                 case "/end":
                     await self._end()
                 case message if message.startswith("/"):
                     render.fault(f"there is no command {message.split()[0]}; /help lists them")
                 case message:
-                    await self._turn(self._said(message))
+                    await self._turn(self._asked(message))
         if self._thread is not None and not self._ended:
             about = f"{self._graph} " if self._graph else ""
             render.note(f"To go on: nodius chat {about}--thread {self._thread}")
 
-    def _said(self, message: str) -> AsyncGenerator[Event]:
+    def _asked(self, message: str) -> Turn:
         return self._agent.run(
             self._thread,
             self._graph,
@@ -162,52 +162,55 @@ class Chat:
             self._person,
             agent_id=self._agent_id,
             caller_phone=self._caller if self._thread is None else None,
-            features=SHOWN,
+            features=FEATURES,
         )
 
+    def _resumed(self, thread_id: str, **how: Any) -> Turn:
+        return self._agent.resume(thread_id, self._person, features=FEATURES, **how)
+
+    async def _take_up(self) -> None:
+        """Continues the conversation where it waits or broke off."""
+        if self._thread is None:
+            render.note("There is no conversation yet.")
+            return
+        await self._turn(self._resumed(self._thread))
+
     async def _end(self) -> None:
-        """End the conversation with an agent, and say how it ended."""
+        """Ends the conversation with an agent and prints its outcome."""
         if self._thread is None:
             render.note("There is no conversation yet.")
             return
         thread = await self._or_fault(self._endings.end_by_person(self._thread, self._person))
         if thread is not None:
             ended = thread.agent
-            self._over(ended.end_reason if ended else None, ended.outcome if ended else None)
+            self._print_end(ended.end_reason if ended else None, ended.outcome if ended else None)
 
-    def _over(self, reason: str | None, outcome: str | None) -> None:
+    def _print_end(self, reason: str | None, outcome: str | None) -> None:
         self._ended = True
         render.note(f"The conversation has ended ({reason}); outcome: {outcome or '–'}.")
 
-    async def _look(self) -> None:
-        """Take the thread up where it waits or broke off."""
-        if self._thread is None:
-            render.note("There is no conversation yet.")
-            return
-        await self._turn(self._agent.resume(self._thread, self._person, features=SHOWN))
-
-    async def _turn(self, events: AsyncGenerator[Event]) -> None:
-        """Show a turn, and what follows from the person's decisions in it."""
-        going_on: AsyncGenerator[Event] | None = events
-        while going_on is not None:
-            ending = await self._shown(going_on)
-            going_on = None
+    async def _turn(self, events: Turn) -> None:
+        """Shows a turn, and the turns that follow from decisions in it."""
+        turn: Turn | None = events
+        while turn is not None:
+            ending = await self._shown(turn)
+            turn = None
             if isinstance(ending, ProposalPending):
-                going_on = await self._decided(ending)
+                turn = self._decided(ending)
             elif isinstance(ending, ToolLimit):
-                going_on = self._limit(ending)
+                turn = self._limit(ending)
             elif isinstance(ending, QuestionAsked):
-                going_on = self._answered(ending)
+                turn = self._answered(ending)
             elif isinstance(ending, Failed) and ending.fault.retryable:
                 render.note("/retry tries it again.")
             elif isinstance(ending, Completed) and ending.end_reason is not None:
-                self._over(ending.end_reason, ending.outcome)
+                self._print_end(ending.end_reason, ending.outcome)
         if self._view.usage():
             render.note(self._view.usage())
         self._view.events.clear()
 
-    async def _shown(self, events: AsyncGenerator[Event]) -> Ending | None:
-        """Show a turn to its end; Ctrl-C stops the turn, not the conversation."""
+    async def _shown(self, events: Turn) -> Ending | None:
+        """Shows a turn to its end. Ctrl-C stops the turn, not the conversation."""
         task = asyncio.ensure_future(self._view.show(events))
         with on_interrupt(task.cancel):
             try:
@@ -224,92 +227,76 @@ class Chat:
                         self._thread = event.thread_id
 
     async def _or_fault(self, work: Awaitable[T]) -> T | None:
-        """Return what `work` returns; an expected error is said, and None returned."""
+        """Returns the result of `work`; prints an expected error and returns None."""
         try:
             return await work
         except NothingToResume:
             render.note("Nothing waits here.")
         except Exception as exc:
-            if (known := describe(exc, self._view.language)) is None:
+            if (described := describe(exc, self._view.language)) is None:
                 raise
-            render.fault(known.message)
+            render.fault(described.message)
         return None
 
-    def _limit(self, limit: ToolLimit) -> AsyncGenerator[Event]:
+    def _limit(self, limit: ToolLimit) -> Turn:
         more = limit.max_extended - limit.rounds_used
-        answer = read_line(
-            f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] "
+        granted = choose(
+            f"{limit.rounds_used} rounds of tools are used up. Grant {more} more? [y/n] ", YES_OR_NO
         )
-        granted = (answer or "").strip().casefold()[:1] in ("y", "o")
-        return self._agent.resume(
-            limit.thread_id, self._person, grant_rounds=granted, features=SHOWN
-        )
+        return self._resumed(limit.thread_id, grant_rounds=granted is True)
 
-    def _answered(self, ending: QuestionAsked) -> AsyncGenerator[Event] | None:
+    def _answered(self, ending: QuestionAsked) -> Turn | None:
         response = ask_card(ending.asked.question.card)
         if response is None:
             render.note("Left to be answered: /later here; a message takes its place.")
             return None
-        return self._agent.resume(ending.thread_id, self._person, response=response, features=SHOWN)
+        return self._resumed(ending.thread_id, response=response)
 
-    async def _decided(self, pending: ProposalPending) -> AsyncGenerator[Event] | None:
-        """Ask about proposals, the oldest first, until one is decided; None: all are
-        left for later.
-        """
+    def _decided(self, pending: ProposalPending) -> Turn | None:
+        """Asks about proposals, the oldest first, until one is decided; None if none is."""
         for approval in pending.approvals:
             show_proposal(approval, self._view.language)
             decision = ask_decision(approval)
-            if decision is None:
-                continue
-            return self._deciding(pending.thread_id, approval, decision)
+            if decision is not None:
+                return self._deciding(pending.thread_id, approval, decision)
         render.note("Left to be decided: /later here, or nodius review approve|reject ID.")
         return None
 
-    async def _deciding(
-        self, thread_id: str, approval: Approval, decision: Decision
-    ) -> AsyncGenerator[Event]:
-        """Resume with a decision; one that is refused is said, and the rest is looked at again."""
-        events = self._agent.resume(
-            thread_id, self._person, decision=decision, approval_id=approval.id, features=SHOWN
-        )
+    async def _deciding(self, thread_id: str, approval: Approval, decision: Decision) -> Turn:
+        """Resumes with a decision. If it is refused, prints why and takes the conversation up."""
         try:
-            async with aclosing(events):
+            async with aclosing(
+                self._resumed(thread_id, decision=decision, approval_id=approval.id)
+            ) as events:
                 async for event in events:
                     yield event
         except (ApprovalError, MalformedProposal) as exc:
-            render.fault(
-                exc.text(self._view.language) if isinstance(exc, ApprovalError) else str(exc)
-            )
-            async with aclosing(
-                self._agent.resume(thread_id, self._person, features=SHOWN)
-            ) as waiting:
-                async for event in waiting:
+            language = self._view.language
+            render.fault(exc.text(language) if isinstance(exc, ApprovalError) else str(exc))
+            async with aclosing(self._resumed(thread_id)) as events:
+                async for event in events:
                     yield event
 
 
 def ask_decision(approval: Approval) -> Decision | None:
-    """Ask the person what to do with a proposal; None: later."""
-    while (answer := read_line(_CHOICES)) is not None:
-        match answer.strip().casefold()[:1]:
-            case "a":
+    """Asks the person to decide a proposal; None to decide it later."""
+    while (chosen := choose("[a]pprove, [e]dit, [r]eject, [l]ater? ", _DECISIONS)) is not None:
+        match chosen:
+            case "approve":
                 return Approve()
-            case "r":
-                return Reject(
-                    (read_line("Why? (the model sees it; Enter for no reason) ") or "").strip()
-                )
-            case "e":
-                edited = edit_action(approval)
-                if edited is not None:
+            case "reject":
+                why = read_line("Why? (the model sees it; Enter for no reason) ")
+                return Reject((why or "").strip())
+            case "edit":
+                if (edited := edit_action(approval)) is not None:
                     return edited
-            case "l" | "":
-                return None
             case _:
-                render.fault("one of a, e, r, l")
+                return None
     return None
 
 
 def edit_action(approval: Approval) -> ApproveEdited | None:
-    """Let the person edit the action as JSON; None: it is unchanged, or is no action."""
+    """Opens the action as JSON in an editor; None if it is unchanged or invalid afterwards."""
     before = orjson.dumps(to_document(approval.action), option=orjson.OPT_INDENT_2).decode()
     after = click.edit(before, extension=".json")
     if after is None or after.strip() == before.strip():
@@ -326,9 +313,7 @@ def edit_action(approval: Approval) -> ApproveEdited | None:
 
 @contextmanager
 def on_interrupt(action: Callable[[], object]) -> Generator[None]:
-    """Have Ctrl-C call `action` within a `with`; where there are no signals it ends the
-    program as ever.
-    """
+    """Calls `action` at Ctrl-C in the block. Without signal handlers Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
     try:
         loop.add_signal_handler(signal.SIGINT, action)

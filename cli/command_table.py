@@ -24,13 +24,12 @@ COMMANDS = {
     "serve": ListedCommand(
         "cli.serve",
         "serve",
-        "Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in.",
+        "Serve the page, REST and WebSocket until Ctrl-C. Other computers need sign-in.",
     ),
     "token": ListedCommand(
         "cli.token",
         "token",
-        "Print a token with which somebody signs in (signed with NODIUS_AUTH_SECRET), "
-        "or a key for a program.",
+        "Print a token to sign in with (signed with NODIUS_AUTH_SECRET), or a key for a program.",
     ),
     "mcp": ListedCommand(
         "cli.serve",
@@ -45,7 +44,7 @@ COMMANDS = {
     "check": ListedCommand(
         "cli.check",
         "check",
-        "Find what is wrong with a graph: steps never reached, open error outputs, broken references, …",
+        "Find problems of a graph: steps never reached, open error outputs, broken references, …",
     ),
     "import": ListedCommand(
         "cli.import_files",
@@ -115,7 +114,7 @@ COMMANDS = {
     "restore": ListedCommand(
         "cli.backup",
         "restore",
-        "Put a backup in the database's place. Stop the servers first; what was there is kept beside it.",
+        "Put a backup in the database's place. Stop the servers first; the previous one is kept beside it.",
     ),
     "ask": ListedCommand(
         "cli.ask",
@@ -125,7 +124,7 @@ COMMANDS = {
     "chat": ListedCommand(
         "cli.chat",
         "chat",
-        "Talk about a graph or with an agent, and decide what is proposed. Ctrl-C stops a turn, Ctrl-D ends.",
+        "Talk about a graph or with an agent, decide proposals. Ctrl-C stops a turn, Ctrl-D ends.",
     ),
     "event": ListedCommand(
         "cli.event",
@@ -133,7 +132,9 @@ COMMANDS = {
         "Start the automations that wait for an event: a server works on their runs.",
     ),
     "call": ListedCommand(
-        "cli.call", "call", "Call an agent without a telephone, and print what was said."
+        "cli.call",
+        "call",
+        "Call an agent without a telephone, and print the transcript.",
     ),
     "usage": ListedCommand(
         "cli.threads",
@@ -143,8 +144,7 @@ COMMANDS = {
     "trace": ListedCommand(
         "cli.threads",
         "trace",
-        "Show how answers came about: nodes with scores, calls with time, tokens and cost; "
-        "--json: all of it.",
+        "Show the steps of each answer: nodes with scores, calls with time, tokens and cost.",
     ),
     "search": ListedCommand(
         "cli.workspace",
@@ -164,33 +164,61 @@ COMMANDS = {
     "policy": ListedCommand(
         "cli.policy",
         "policy",
-        "Show for which changes people must be asked; with --set, say so for the workspace or the GRAPH.",
+        "Show which changes a person must approve; with --set, change it for the workspace or the GRAPH.",
     ),
     "undo": ListedCommand(
         "cli.review",
         "undo",
-        "Take back an applied change. Refused when later changes rest on it; nothing of theirs is lost.",
+        "Undo an applied change. Refused when later changes depend on it; none of them is lost.",
     ),
     "graphs": ListedCommand(
         "cli.graphs",
         "graphs",
         "List the graphs of the workspace; make, rename, copy, delete and restore them.",
     ),
-    "db": ListedCommand("cli.db", "database", "Set a database up and look at its health."),
-    "threads": ListedCommand("cli.threads", "threads", "See and delete stored conversations."),
+    "db": ListedCommand(
+        "cli.db",
+        "database",
+        "Set a database up and check its health.",
+    ),
+    "threads": ListedCommand(
+        "cli.threads",
+        "threads",
+        "See and delete stored conversations.",
+    ),
     "automations": ListedCommand(
-        "cli.automations", "automations", "Prepare tasks that run at set times, and run them."
+        "cli.automations",
+        "automations",
+        "Prepare tasks that run at set times, and run them.",
     ),
-    "sessions": ListedCommand("cli.sessions", "sessions", "See and steer runs of automations."),
+    "sessions": ListedCommand(
+        "cli.sessions",
+        "sessions",
+        "See and control runs of automations.",
+    ),
     "agents": ListedCommand(
-        "cli.agents", "agents", "Declarative agents: documents that say how an assistant works."
+        "cli.agents",
+        "agents",
+        "Declarative agents: documents that describe how an assistant works.",
     ),
-    "calls": ListedCommand("cli.calls", "calls", "See, follow and forget telephone calls."),
-    "review": ListedCommand("cli.review", "review", "See and decide proposed changes."),
+    "calls": ListedCommand(
+        "cli.calls",
+        "calls",
+        "See, follow and erase telephone calls.",
+    ),
+    "review": ListedCommand(
+        "cli.review",
+        "review",
+        "See and decide proposed changes.",
+    ),
     "codemods": ListedCommand(
         "cli.workspace",
         "codemods",
-        "Replacements over many graphs: look at them, decide and undo them.",
+        "Replacements over many graphs: see, decide and undo them.",
     ),
-    "audit": ListedCommand("cli.audit", "audit", "See the audit log, newest first, or verify it."),
+    "audit": ListedCommand(
+        "cli.audit",
+        "audit",
+        "See the audit log, newest first, or verify it.",
+    ),
 }

@@ -1,4 +1,4 @@
-"""What every command shares: settings, services, the one way from an error to an exit code."""
+"""Settings, services and exit codes of commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import typer
@@ -30,14 +29,15 @@ T = TypeVar("T")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
-DELIVERING_S = 10.0
-"""So long a command waits at its end for what it is sending to the APIs of agents."""
+EXIT_STOPPED = 130  # as shells report Ctrl-C
+STOPPED = "stopped; what was finished is stored"
+DELIVERY_WAIT_S = 10.0  # at the end of a command, for requests to the APIs of agents
 
 
 def settings_of(
     db: str | None, workspace: str | None = None, lang: str | None = None, **more: Any
 ) -> Settings:
-    """Return the settings with these flags on top. Ends the program when one is wrong."""
+    """Returns the settings, overridden by these flags. Ends the program if one is invalid."""
     flags = {"db": db, "workspace": workspace, "language": lang, **more}
     try:
         settings = load_settings(
@@ -45,14 +45,14 @@ def settings_of(
         )
     except SettingsError as exc:
         usage_error(str(exc))
-    # A person reads this terminal: events stand above the answer only where they are asked for.
+    # Log events would mix with the answer, so they are off unless the settings ask for them.
     wanted = settings.ai_debug or "log_level" in settings.model_fields_set
     configure_logs(settings.log_level if wanted else "critical", debug=settings.ai_debug)
     return settings
 
 
 def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoReturn:
-    """Print what is wrong on standard error and end with an exit code."""
+    """Prints an error on standard error and ends the program."""
     render.fault(f"nodius: {message}")
     if details:
         render.note(f"  {details}")
@@ -60,14 +60,16 @@ def fail(message: str, *, code: int = EXIT_FAILED, details: str = "") -> NoRetur
 
 
 def usage_error(message: str) -> NoReturn:
-    """Print what is wrong with how the command is written and end with its exit code."""
+    """Prints an error in the options or arguments and ends the program."""
     fail(message, code=EXIT_USAGE)
 
 
 def run(
     settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
 ) -> T:
-    """Do the work with the services; an expected error becomes its exit code."""
+    """Runs `work` with the services and returns its result. Ends the program for expected
+    errors.
+    """
     with exit_codes(settings.language):
         return asyncio.run(with_services(settings, work, creates=creates))
 
@@ -75,13 +77,12 @@ def run(
 async def with_services(
     settings: Settings, work: Callable[[Services], Coroutine[Any, Any, T]], *, creates: bool = False
 ) -> T:
-    """Open the services, do the work once and close them.
+    """Opens the services, runs `work` and closes them.
 
-    A command that only reads (not `creates`) makes no database where there is none. One that meets
-    no graph of a key ends with the keys that look like it.
+    Ends the program if the database does not exist and the command does not create it (`creates`),
+    and with similar keys if there is no graph of a given key.
     """
-    # Most of the program, with the libraries of models: only commands that work with the
-    # services load it.
+    # The services import the libraries of models, which takes most of a command's start.
     from graphrag.app.wiring import close_agents, open_shared
 
     if not creates:
@@ -93,16 +94,16 @@ async def with_services(
         except GraphNotFound as exc:
             await fail_without_graph(services.source, exc.graph_key)
         finally:
-            await services.life.deliveries.wait_until_sent(timeout_s=DELIVERING_S)
+            await services.life.deliveries.wait_until_sent(timeout_s=DELIVERY_WAIT_S)
             await close_agents(services)
 
 
 async def with_source(
     settings: Settings, work: Callable[[GraphDataSource], Coroutine[Any, Any, T]]
 ) -> T:
-    """Open the graphs of the workspace alone, do the work once and close them.
+    """Opens only the graphs of the workspace, runs `work` and closes them.
 
-    Much less is loaded than for `with_services`. Makes no database where there is none.
+    Imports much less than `with_services`. Ends the program if the database does not exist.
     """
     _require_database(settings.db)
     async with open_database(settings.db, settings.workspace) as database:
@@ -117,44 +118,44 @@ def _require_database(db: str) -> None:
 
 
 @contextmanager
-def exit_codes(
-    language: Language, *, stopped: str | None = "stopped; what was finished is stored"
-) -> Generator[None]:
-    """End the program for an expected error in the block, and at Ctrl-C saying `stopped`.
+def exit_codes(language: Language, *, stopped: str | None = STOPPED) -> Generator[None]:
+    """Ends the program with an error message and an exit code for expected errors in the block.
 
-    Raises: KeyboardInterrupt where `stopped` is None.
+    At Ctrl-C it prints `stopped`. Raises: KeyboardInterrupt if `stopped` is None, and unexpected
+    errors.
     """
     try:
         yield
     except KeyboardInterrupt:
         if stopped is None:
             raise
-        fail(stopped, code=130)
+        fail(stopped, code=EXIT_STOPPED)
     except BrokenPipeError:
         sys.stderr.close()
         raise typer.Exit(EXIT_FAILED) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as exc:  # every command's last resort: unexpected errors are raised again
-        known = describe(exc, language)
-        if known is None:
+    except Exception as exc:  # unexpected errors are raised again
+        described = describe(exc, language)
+        if described is None:
             raise
-        fail(known.message, code=known.exit_code, details=known.details)
+        fail(described.message, code=described.exit_code, details=described.details)
 
 
 async def fail_without_graph(
     source: GraphDataSource, graph_key: str, *, or_else: str = ""
 ) -> NoReturn:
-    """End with exit code 3 and the keys that look like one that no graph has.
+    """Ends the program because no graph has this key; prints keys that look like it.
 
-    `or_else` says what else the word could have named and does not.
+    `or_else` names other things that the key could have meant.
     """
     graphs = await source.list_graphs()
-    names = {graph.name: graph.key for graph in graphs}
-    known = [*(graph.key for graph in graphs), *names]
-    near = difflib.get_close_matches(graph_key, known, n=3, cutoff=0.5)
-    if near:
-        hint = "; did you mean " + ", ".join(dict.fromkeys(names.get(n, n) for n in near)) + "?"
+    keys_by_name = {graph.name: graph.key for graph in graphs}
+    candidates = [*(graph.key for graph in graphs), *keys_by_name]
+    similar = difflib.get_close_matches(graph_key, candidates, n=3, cutoff=0.5)
+    if similar:
+        keys = dict.fromkeys(keys_by_name.get(name, name) for name in similar)
+        hint = "; did you mean " + ", ".join(keys) + "?"
     elif graphs:
         hint = "; see `nodius graphs`"
     else:
@@ -165,41 +166,6 @@ async def fail_without_graph(
     )
 
 
-def bytes_of(file: Path, limit: int = -1) -> bytes:
-    """Return what a file holds (-: standard input), `limit` bytes of it. Ends the program
-    where it cannot.
-    """
-    try:
-        if str(file) == "-":
-            return sys.stdin.buffer.read(limit)
-        with file.open("rb") as opened:
-            return opened.read(limit)
-    except OSError as exc:
-        usage_error(f"cannot read {file}: {exc.strerror}")
-
-
-def service_of(
-    settings: Settings, url: str | None, token_file: Path | None
-) -> tuple[str, str | None]:
-    """Return a service's address and the token to sign in with; ends the program when
-    it is unreadable.
-    """
-    address = url or f"http://{settings.host}:{settings.port}"
-    if token_file is None:
-        return address, None
-    try:
-        text = sys.stdin.read() if str(token_file) == "-" else token_file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        usage_error(f"cannot read the token in {token_file}: {exc}")
-    return address, text.strip()
-
-
-def check_question(question: str) -> None:
-    """Ends the program for an empty question."""
-    if not question.strip():
-        usage_error("the question is empty")
-
-
 def local_time(at_ms: int, precision: Literal["minutes", "seconds"] = "minutes") -> str:
-    """Return a time as people here write it. Units: milliseconds since 1970."""
+    """Returns a time in the local time zone. Units: milliseconds since 1970."""
     return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(" ", precision)

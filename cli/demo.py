@@ -1,6 +1,4 @@
-"""The `demo` command: sample graphs in a database, then the page with a question answered, or
-a tour here.
-"""
+"""The `demo` command: imports sample graphs and serves the page, or prints a tour."""
 
 from __future__ import annotations
 
@@ -9,35 +7,28 @@ import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import uvicorn
-from pydantic import SecretStr
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from cli import render
+from cli.command import command
 from cli.common import fail, run
 from cli.demo_tour import Tour, call_the_helpdesk
 from cli.embed_nodes import show_report
 from cli.import_files import show_outcome
-from cli.options import Common, command, flag, option
+from cli.options import Common, flag, option
 from cli.prompt import summary
 from cli.serve import open_page, serve_settings
 from graphrag.agent.events import TurnStarted
 from graphrag.app.models import rules_provider
+from graphrag.app.recorded_conversation import store_recorded_conversation
 from graphrag.app.wiring import Services, open_agent
-from graphrag.asgi_server import served_on
 from graphrag.embedding.refresh import embed_nodes
 from graphrag.i18n import text
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.exchange import import_bytes
-from graphrag.llm.registry import ENTRIES, ProviderChoice
 from graphrag.retrieval.prepared_prompt import prepare_prompt
 from mock_data import load_text
 
@@ -46,11 +37,9 @@ SAMPLES = {
     "nba.json": GRAPH,
     "workflows/order_refund.json": "order-refund",
     "workflows/greenhouse_climate.json": "greenhouse-climate",
-}
-"""Files of the package `mock_data`, and the keys of their graphs."""
+}  # files of the package `mock_data`, and the keys of their graphs
 
-_SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")
-"""Text that is quoted by double quotes alone, as a person would."""
+_SPACED = re.compile(r"[\w ,.:?'/-]* [\w ,.:?'/-]*")  # a text that needs no more than quotes
 
 SHOWN_CHARS = 120  # of a line of a context
 
@@ -59,10 +48,11 @@ SHOWN_CHARS = 120  # of a line of a context
 def demo(
     common: Common,
     serves: Annotated[
-        bool | None, flag("--serve/--no-serve", "Then serve the page (default: on a terminal).")
+        bool | None,
+        flag("--serve/--no-serve", "Serve the page afterwards (default: on a terminal)."),
     ] = None,
     browser: Annotated[
-        bool, flag("--browser/--no-browser", "Open the page where there is a screen.")
+        bool, flag("--browser/--no-browser", "Open the page if there is a screen.")
     ] = True,
     port: Annotated[
         int | None, option("--port", "N", "Port of the page; 0: any.", min=0, max=65535)
@@ -84,7 +74,7 @@ def demo(
         render.heading(f"3. Ask {GRAPH}: {question}")
         if is_serving:
             thread = await _answered(services, question)
-            await keep_recorded_conversation(services, GRAPH)
+            await store_recorded_conversation(services, GRAPH)
             render.line(
                 "answered on the page, by rules; among its threads a recorded one shows what a model adds"
             )
@@ -110,8 +100,8 @@ def demo(
 
 
 async def _answered(services: Services, question: str) -> str:
-    """Return the key of a conversation in which rules answered the question, made unless
-    it is there.
+    """Returns the key of a conversation in which rules answered the question. Creates it if it is
+    missing.
     """
     person = services.local_person()
     for thread in await services.threads.list(person, graph_key=GRAPH):
@@ -159,7 +149,7 @@ async def _embed(services: Services) -> None:
 
 
 async def _show(services: Services, question: str) -> None:
-    """Prints the context as a model reads it, its long lines shortened."""
+    """Prints the context that a model reads, with its long lines cut."""
     prompt = await prepare_prompt(
         services.source,
         services.retriever,
@@ -199,63 +189,10 @@ def _try_next(question: str, common: Common) -> None:
 
 
 def _command(arguments: Sequence[str]) -> str:
-    """Return a command as this person can type it: `nodius` where the shell finds it, else
-    by its path.
-    """
+    """Returns a command to type: `nodius` if the shell finds it, else its path."""
     called = Path(sys.argv[0])
     found = shutil.which("nodius")
     if called.name != "nodius" or (found is not None and Path(found).resolve() == called.resolve()):
         called = Path("nodius")
     quoted = [f'"{part}"' if _SPACED.fullmatch(part) else shlex.quote(part) for part in arguments]
     return " ".join([shlex.quote(str(called)), *quoted])
-
-
-END = "data: [DONE]\n\n"
-MODEL = "sample-model"
-
-
-async def keep_recorded_conversation(services: Services, graph: str) -> None:
-    """Store the recorded conversation, which shows what a model adds, marked as such, unless
-    it is there.
-
-    A server on loopback streams it from a file in the wire format of OpenAI's chat completions: all
-    of the turn but the model is real.
-    """
-    # Imported here: every command loads this module, and the client library takes a quarter
-    # of its start.
-    from graphrag.llm.openai_compatible import OpenAICompatibleProvider
-
-    language = services.settings.language
-    person = services.local_person()
-    question = text("demo_recorded_question", language)
-    title = text("demo_recorded_title", language, question=question)
-    if any(
-        thread.title == title for thread in await services.threads.list(person, graph_key=graph)
-    ):
-        return
-    begun = await services.threads.save(services.threads.begin(graph, person, title=title), [])
-    replies = iter(load_text(f"recorded/{language}.sse").split(END))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-        config = uvicorn.Config(
-            _recording(replies), lifespan="off", log_level="error", access_log=False
-        )
-        choice = ProviderChoice(
-            entry=ENTRIES["openai"], model=MODEL, base_url=url, key=SecretStr("none")
-        )
-        provider = OpenAICompatibleProvider(choice)
-        try:
-            async with served_on(config, listening), open_agent(services, provider) as agent:
-                async for _ in agent.run(begun.thread.key, graph, question, person):
-                    pass
-        finally:
-            await provider.aclose()
-
-
-def _recording(replies: Iterator[str]) -> Starlette:
-    """Return a server that answers each request with the next part of a recording."""
-
-    async def answer(_: Request) -> Response:
-        return Response(next(replies) + END, media_type="text/event-stream")
-
-    return Starlette(routes=[Route("/v1/chat/completions", answer, methods=["POST"])])

@@ -1,5 +1,4 @@
-"""The tour of the `demo` command: what this service does, printed part by part; the graph is
-as before then.
+"""The tour of the `demo` command: prints what the service does, and leaves the graph as it was.
 
 Rules answer, without a model, so that it is the same on every machine.
 """
@@ -16,9 +15,9 @@ from typing import Any
 
 from cli import render
 from cli.call_display import show_call
-from cli.call_service import call_here
 from cli.common import exit_codes
 from cli.diff import print_preview
+from cli.serve import served_here
 from cli.turn_display import TurnView, show_proposal
 from datasources.types import Mutation
 from graphrag.agent.events import Event, ProposalPending, TurnStarted
@@ -26,6 +25,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agents.errors import AgentNotFound, AgentStateRefused
 from graphrag.app.automation_services import automation_service
 from graphrag.app.models import open_model, rules_provider
+from graphrag.app.simulated_calls import LocalAnswers, ScriptedCall, call_here
 from graphrag.app.wiring import Services, open_agent, worker_of
 from graphrag.approvals import Approve, outcome_text
 from graphrag.automations.automation_view import AutomationAnswer
@@ -45,15 +45,14 @@ from mock_data import load_json
 
 HELPDESK = "agents/helpdesk.json"
 NIGHTS = 3
-SENT_S = 5.0
-SPEED = 20.0
-HEARD_S = 4.0
-"""So long the caller listens to the answer before they interrupt it."""
+DELIVERY_WAIT_S = 5.0
+SPEED = 20.0  # of the call
+BARGE_IN_S = 4.0  # after the beginning of the answer
 
 
 class Tour:
-    """Prints the tour. `first` numbers its first part; `listening`: where the API of the
-    sample agent is.
+    """Prints the tour. `first` numbers its first part; the API of the sample agent is served on
+    `listening`.
     """
 
     def __init__(self, services: Services, graph: str, *, first: int, listening: socket) -> None:
@@ -65,7 +64,7 @@ class Tour:
         self._numbers = count(first)
 
     async def show(self) -> int:
-        """Print all parts; return the number of the next one."""
+        """Prints all parts and returns the number of the next one."""
         async with open_agent(self._services, rules_provider()) as chats:
             await self._talk(chats)
             await self._check(chats)
@@ -76,7 +75,7 @@ class Tour:
         render.heading(f"{next(self._numbers)}. {title}")
 
     async def _talk(self, chats: Agent) -> None:
-        """Ask, have a change proposed, approve it and undo it."""
+        """Asks a question and for a change, approves the change and undoes it."""
         talk = _TourConversation(self._services, chats, self._graph)
         language = self._language
         self._part("Talk about it (no model is configured here: rules answer)")
@@ -97,8 +96,8 @@ class Tour:
         await talk.delete()
 
     async def _check(self, chats: Agent) -> None:
-        """Make a mistake that the prepared check finds, and make an
-        automation of that conversation.
+        """Makes a mistake that the prepared check finds, and an automation of the conversation
+        about it.
         """
         services = self._services
         self._part("An edge is drawn twice by mistake; ask for what is wrong")
@@ -110,7 +109,7 @@ class Tour:
         await talk.say(nightly.message)
         nights = _Nights(services)
         service = automation_service(services, clock=lambda: nights.now)
-        if await service.list(self._person):  # theirs would be due as well
+        if await service.list(self._person):  # these would be due as well
             render.note("This workspace has automations of its own: no night is put forward here.")
         elif talk.thread is not None:
             self._part(f"Save the conversation as an automation, and let {NIGHTS} nights pass")
@@ -122,7 +121,7 @@ class Tour:
         await talk.delete()
 
     async def _helpdesk(self, chats: Agent) -> None:
-        """Store and start the sample agent, ask it, end the conversation; then it is as before."""
+        """Stores and starts the sample agent, talks with it and deletes it."""
         services = self._services
         person = self._person
         self._part("Chat with an agent of a document, which tells its API how it ended")
@@ -140,7 +139,7 @@ class Tour:
                 render.line("> /end", "bold")
                 thread = str(talk.thread)
                 await services.life.endings.end_by_person(thread, person)
-                await services.life.deliveries.wait_until_sent([thread], timeout_s=SENT_S)
+                await services.life.deliveries.wait_until_sent([thread], timeout_s=DELIVERY_WAIT_S)
                 for request in api.requests:
                     body = json.dumps(request["body"], ensure_ascii=False)
                     render.passage(f"its API got {request['method']} {request['path']} {body}")
@@ -150,7 +149,7 @@ class Tour:
 
 
 class _TourConversation:
-    """A conversation of the tour, shown as it goes on."""
+    """A conversation of the tour, printed while it runs."""
 
     def __init__(
         self, services: Services, chats: Agent, graph: str, agent_id: str | None = None
@@ -159,11 +158,12 @@ class _TourConversation:
         self._chats = chats
         self._graph = graph
         self._agent_id = agent_id
-        self._person, self._view = services.local_person(), TurnView(services.settings.language)
+        self._person = services.local_person()
+        self._view = TurnView(services.settings.language)
         self.thread: str | None = None
 
     async def say(self, message: str) -> object:
-        """Send a message, show the answer and return how the turn ended."""
+        """Sends a message, prints the answer and returns the end of the turn."""
         render.line(f"> {message}", "bold")
         return await self._shown(
             self._chats.run(
@@ -185,21 +185,23 @@ class _TourConversation:
         return ending
 
     async def delete(self) -> None:
-        """Delete the conversation; what was decided in it stays in the audit log."""
+        """Deletes the conversation. Its decisions stay in the audit log."""
         if self.thread is not None:
             await self._services.threads.delete(self.thread, self._person)
 
 
 class _Nights:
-    """Nights of an automation, on a clock that is put forward. Units: `now` in
-    milliseconds since 1970.
+    """Nights of an automation, on a clock that is moved forward. Units: `now` in milliseconds since
+    1970.
     """
 
     def __init__(self, services: Services) -> None:
-        self._services, self._person, self.now = services, services.local_person(), now_ms()
+        self._services = services
+        self._person = services.local_person()
+        self.now = now_ms()
 
     async def show(self, made: AutomationAnswer, service: AutomationService) -> None:
-        """Let nights pass; the automation goes in the end, its runs and decisions stay."""
+        """Runs the automation on each night and removes it. Its runs and decisions stay."""
         services = self._services
         key = made.id
         try:
@@ -208,7 +210,7 @@ class _Nights:
             ) as model:
                 for _ in range(NIGHTS):
                     self.now = made.next_time or self.now
-                    # Nobody is there to keep a run from ending.
+                    # A run ends at once: no person is there to continue it.
                     limits = SessionLimits(confirm_ms=0)
                     await self._pass(
                         key, worker_of(services, model, lambda: self.now, limits=limits)
@@ -219,7 +221,7 @@ class _Nights:
             await service.remove(key, self._person)
 
     async def _pass(self, automation_key: str, worker: Worker) -> None:
-        """Run what is due, approve what it proposes, and let it end."""
+        """Starts due runs, approves their proposals, and waits for their end."""
         services = self._services
         place = self._services.settings.workspace
 
@@ -256,14 +258,12 @@ async def _forget(services: Services, agent_id: str) -> None:
 
 
 def call_the_helpdesk(settings: Settings, graph: str) -> None:
-    """Call the sample agent, ask, interrupt its answer and hang up; the
-    agent is gone afterwards.
-    """
+    """Calls the sample agent, asks, interrupts its answer and hangs up. The agent is temporary."""
     document: dict[str, Any] = {**load_json(HELPDESK), "graphs": [graph]}
     language = document["agent"]["language"] = settings.language
     interruption = {
         "say": text("demo_call_thanks", language),
-        "interrupt_after_s": HEARD_S,
+        "interrupt_after_s": BARGE_IN_S,
         "replies": [{"says": text("demo_call_goodbye", language)}],
     }
     question = {"say": text("demo_question", language)}
@@ -277,10 +277,11 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
             "steps": [answer, question, interruption, answer, {"hangup": True}],
         }
     )
-    work = call_here(settings, "helpdesk", script, document=document)
+    call = ScriptedCall(agent_id="helpdesk", script=script)
+    calling = call_here(settings, call, LocalAnswers(document=document), served_here)
     try:
         with exit_codes(language):
-            made = run_fast(work, speed=SPEED)
+            made = run_fast(calling, speed=SPEED)
     except OSError as exc:
         render.note(f"left out: no socket of this machine can be used ({exc})")
         return

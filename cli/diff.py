@@ -1,4 +1,4 @@
-"""Shows on a terminal what a proposal changes; prints from the stored preview alone."""
+"""Prints the changes of a proposal from its stored preview."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Line = tuple[str, str | None]
 
 
 def print_preview(preview: Mapping[str, Any], indent: str = "  ") -> None:
-    """Print what a preview shows, added lines green, removed ones red."""
+    """Prints a preview, with added lines green and removed ones red."""
     for text, style in preview_lines(preview):
         render.line(indent + text, style)
 
 
 def preview_lines(preview: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield the lines of a stored preview, each with its style."""
+    """Yields the lines of a stored preview, each with its style."""
     for sign, style, part in (("-", REMOVED, "Removed"), ("+", ADDED, "Added")):
         for node in preview.get(f"nodes{part}", ()):
             yield f"{sign} node {node['_key']}{_named(node.get('data'))} ({node['type']})", style
@@ -65,7 +65,7 @@ def _changed(noun: str, change: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _content(node: Mapping[str, Any]) -> Iterator[Line]:
-    """Show what a new node brings along: all of its code, for that is what will run."""
+    """Yields the data of a new node and all of its code, because that is what will run."""
     if node.get("data") not in (None, {}):
         yield f"  + data: {_value(node['data'])}", ADDED
     if node.get("process"):
@@ -74,7 +74,7 @@ def _content(node: Mapping[str, Any]) -> Iterator[Line]:
 
 
 def _place(fields: Sequence[Mapping[str, Any]], when: str) -> str:
-    """Return a place in whole numbers where it is one: 1300, though it is stored as 1300.0."""
+    """Returns a position, with whole numbers as such: 1300, which is stored as 1300.0."""
     shown: list[str] = []
     for field in fields:
         at = field.get(when)
@@ -103,7 +103,7 @@ def _short(name: str) -> str:
 
 
 def _first_difference(one: Any, other: Any) -> int:
-    """Return where two long texts begin to differ, so that a cut does not hide it."""
+    """Returns where two long texts begin to differ, so that a cut does not hide it."""
     before = compact_json(one)
     after = compact_json(other)
     return next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)

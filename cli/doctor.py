@@ -1,81 +1,83 @@
-"""The `doctor` command: what works here, what is missing and how to get it."""
+"""The `doctor` command: finds what does not work and says how to repair it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
-import typer
-
 from cli import render
-from cli.common import EXIT_FAILED, exit_codes, local_time, service_of
-from cli.options import Common, TokenFileOption, UrlOption, command, flag
+from cli.command import command
+from cli.common import EXIT_FAILED, local_time
+from cli.inputs import service_of
+from cli.options import Common, TokenFileOption, UrlOption, flag
+from cli.output import Output
 from datasources.base import Finding
 from graphrag.app.diagnostics import examine
 from graphrag.client.rest import NodiusClient
+from graphrag.config import Settings
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
 @command()
-def doctor(
+async def doctor(
     common: Common,
+    settings: Settings,
     ask: Annotated[
-        bool, flag("--ask", "Ask the model a short question and time an embedding, too.")
+        bool, flag("--ask", "Also send the model a short question and time an embedding.")
     ] = False,
     calls: Annotated[
-        bool, flag("--calls", "Show the last calls of tools in a running service instead.")
+        bool, flag("--calls", "Show the latest tool calls of a running service instead.")
     ] = False,
     url: UrlOption = None,
     token_file: TokenFileOption = None,
-) -> None:
+) -> Output:
     """Check database, embeddings, tokenizer and model. Ends with 1 when something is broken."""
     if calls:
-        settings = common.settings()
-        work = _calls(*service_of(settings, url, token_file), common.workspace)
-        with exit_codes(settings.language):
-            found = asyncio.run(work)
-        if common.as_json:
-            render.json(found)
-        elif found:
-            columns = ["time", "tool", "ms", "turn", "outcome", "conversation"]
-            render.table(columns, [_call_row(one) for one in found], numbers=[2])
-        else:
-            render.note("No tool was called since the service started.")
-        return
-    show_findings(asyncio.run(examine(common.settings(), ask=ask)), as_json=common.as_json)
+        address, token = service_of(settings, url, token_file)
+        return await _calls(address, token, common.workspace)
+    return findings_output(await examine(settings, ask=ask))
 
 
-async def _calls(address: str, token: str | None, workspace: str | None) -> list[dict[str, Any]]:
+async def _calls(address: str, token: str | None, workspace: str | None) -> Output:
     async with NodiusClient(address, token=token, workspace=workspace) as client:
-        return (await client.get("tool-calls"))["calls"]
+        calls = (await client.get("tool-calls"))["calls"]
+    columns = ["time", "tool", "ms", "turn", "outcome", "conversation"]
+    rows = [_call_row(call) for call in calls]
+    return Output(
+        document=calls,
+        text=partial(render.table, columns, rows, numbers=[2])
+        if calls
+        else partial(render.note, "No tool was called since the service started."),
+    )
 
 
-def _call_row(one: dict[str, Any]) -> list[Any]:
-    outcome = ": ".join(filter(None, (one["outcome"], one.get("error"))))
-    turn = f"{one['turn']}.{one['round']}"
+def _call_row(call: dict[str, Any]) -> list[Any]:
     return [
-        local_time(one["time"], "seconds"),
-        one["tool"],
-        one["ms"],
-        turn,
-        outcome,
-        one["threadId"],
+        local_time(call["time"], "seconds"),
+        call["tool"],
+        call["ms"],
+        f"{call['turn']}.{call['round']}",
+        ": ".join(filter(None, (call["outcome"], call.get("error")))),
+        call["threadId"],
     ]
 
 
-def show_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
-    """Print findings, each with its remedy; end the program with 1 when one is an error."""
-    if as_json:
-        render.json([asdict(finding) for finding in findings])
-    else:
+def findings_output(findings: Sequence[Finding]) -> Output:
+    """Returns findings with their remedies; it fails if one is an error."""
+
+    def show() -> None:
         for finding in findings:
-            render.line(
-                f"{finding.status:<8}{finding.name}: {finding.detail}", _STYLES[finding.status]
-            )
+            text = f"{finding.status:<8}{finding.name}: {finding.detail}"
+            render.line(text, _STYLES[finding.status])
             if finding.fix:
                 render.line(f"{'':8}→ {finding.fix}")
-    if any(finding.status == "error" for finding in findings):
-        raise typer.Exit(EXIT_FAILED)
+
+    failed = any(finding.status == "error" for finding in findings)
+    return Output(
+        document=[asdict(finding) for finding in findings],
+        text=show,
+        exit_code=EXIT_FAILED if failed else 0,
+    )

@@ -1,4 +1,4 @@
-"""The `embed-nodes` command: brings a database's embeddings up to date."""
+"""The `embed-nodes` command: embeds nodes whose vectors are missing or outdated."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
-import typer
-
 from cli import render
+from cli.command import command
 from cli.common import EXIT_FAILED, run, usage_error
-from cli.options import Common, OptionGroup, command, flag, option
+from cli.options import Common, OptionGroup, flag, option
+from cli.output import Output
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.embedding.packaged import PACKAGED
@@ -20,33 +20,35 @@ from graphrag.embedding.workspace_embedder import WorkspaceEmbedder
 from graphrag.llm.base import UsageReport
 from graphrag.llm.registry import embedding_pricing
 
+MAX_FAILURES, MAX_WORKSPACES = 10, 5  # that are printed one by one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArangoServer(OptionGroup):
-    """A server named in parts; the four options are those of Nodius's own script."""
+    """An ArangoDB server, by the four options of the script that comes with Nodius."""
 
     arangodb: Annotated[
         str | None,
-        option("--arangodb", "URL", "ArangoDB server, as http://HOST:8529, in place of --db."),
+        option("--arangodb", "URL", "ArangoDB server, such as http://HOST:8529, in place of --db."),
     ] = None
     arangodb_name: Annotated[
         str | None, option("--arangodb-name", "NAME", "Database there (default: nodius).")
     ] = None
     arangodb_user: Annotated[
-        str | None, option("--arangodb-user", "USER", "Who signs in (default: root).")
+        str | None, option("--arangodb-user", "USER", "User to sign in as (default: root).")
     ] = None
     arangodb_pass: Annotated[
         str | None,
         option(
             "--arangodb-pass",
             "PASSWORD",
-            "Their password (lists of processes show it; --db with password_file= hides it).",
+            "Its password (lists of processes show it; --db with password_file= hides it).",
         ),
     ] = None
 
     def address(self, db: str | None) -> str | None:
-        """Return the address that these make, `db` where none is given. Ends the program
-        where both are.
+        """Returns the address of the server, or `db` without one. Ends the program if both are
+        given.
         """
         server = self.arangodb
         name = self.arangodb_name
@@ -76,10 +78,10 @@ class ArangoServer(OptionGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingOptions(OptionGroup):
-    """What to embed, and how."""
+    """Which nodes to embed, and how."""
 
     graph: Annotated[
-        list[str] | None, option("--graph -g", "GRAPH", "Just this graph (may be repeated).")
+        list[str] | None, option("--graph -g", "GRAPH", "Only this graph (may be repeated).")
     ] = None
     force: Annotated[bool, flag("--force", "Renew every vector, also those of other models.")] = (
         False
@@ -89,24 +91,29 @@ class EmbeddingOptions(OptionGroup):
         option(
             "--adopt",
             "MODEL",
-            "Take vectors that name no model, as the editor wrote them, as those of this model.",
+            "Treat vectors that name no model, as the editor writes them, as vectors of this model.",
         ),
     ] = None
     beside: Annotated[
         bool,
-        flag("--beside", "Embed the others where vectors name no model; those are not searched."),
+        flag(
+            "--beside",
+            "Embed only nodes without a vector; vectors that name no model are kept, not searched.",
+        ),
     ] = False
     all_workspaces: Annotated[
-        bool, flag("--all-workspaces", "Do it in every workspace that has graphs.")
+        bool, flag("--all-workspaces", "Embed in every workspace that has graphs.")
     ] = False
-    batch: Annotated[int, option("--batch", "N", "Nodes in one request.", min=1, max=2000)] = 100
+    batch: Annotated[int, option("--batch", "N", "Nodes per request.", min=1, max=2000)] = 100
     delay_ms: Annotated[
         int, option("--delay-ms --delay", "MS", "Pause between requests.", min=0)
     ] = 0
-    dry_run: Annotated[bool, flag("--dry-run", "Count what would be done; change nothing.")] = False
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Only count the nodes to embed; change nothing.")
+    ] = False
 
     async def here(self, services: Services, quiet: bool) -> EmbedReport:
-        """Embed in the chosen workspace; say where graphs are when it has none."""
+        """Embeds in the chosen workspace. If it has no graphs, prints workspaces that have some."""
         embedder = services.embedder
         if embedder is None:
             usage_error("embeddings are turned off (setting NODIUS_EMBEDDINGS=none): nothing to do")
@@ -143,7 +150,7 @@ class EmbeddingOptions(OptionGroup):
     async def _remark(
         self, services: Services, report: EmbedReport, embedder: WorkspaceEmbedder
     ) -> None:
-        """Print what is left and which option embeds it."""
+        """Prints which nodes are left and the option that embeds them."""
         model = embedder.model
         chosen = embedder.chosen.model
         if model != chosen and embedder.is_usable:
@@ -151,7 +158,8 @@ class EmbeddingOptions(OptionGroup):
                 f"The vectors of this workspace are of {model} and stay so; --force renews all with {chosen}"
             )
         if not report.graphs and (others := await services.database.workspaces()):
-            named = ", ".join(others[:5]) + (" and others" if len(others) > 5 else "")
+            named = ", ".join(others[:MAX_WORKSPACES])
+            named += " and others" if len(others) > MAX_WORKSPACES else ""
             render.note(
                 f"Workspace {services.settings.workspace!r} has no graphs, but {named} has: "
                 "--workspace NAME or --all-workspaces"
@@ -169,7 +177,7 @@ class EmbeddingOptions(OptionGroup):
             )
 
     async def everywhere(self, services: Services, quiet: bool) -> EmbedReport:
-        """Embed in each workspace of the database, one after another."""
+        """Embeds in each workspace of the database, one after another."""
         total = EmbedReport()
         for workspace in await services.database.workspaces():
             report = await self.here(services.of(workspace), quiet)
@@ -181,33 +189,35 @@ class EmbeddingOptions(OptionGroup):
 
 
 @command()
-def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> None:
+def embed(common: Common, embedding: EmbeddingOptions, server: ArangoServer) -> Output:
     """Embed the nodes whose vector is missing or older than their text.
 
-    Can be stopped and started again: what is stored is not done twice. Vectors of another model,
-    and those that name none, stay as they are without --force or --adopt.
+    Can be stopped and started again: stored vectors are not computed twice. Vectors of another
+    model, and those that name no model, are kept without --force or --adopt.
     """
     address = server.address(common.db)
     if embedding.all_workspaces and (common.workspace or embedding.graph):
         usage_error("--all-workspaces names no workspace and no graph")
     work = embedding.everywhere if embedding.all_workspaces else embedding.here
     report = run(replace(common, db=address).settings(), partial(work, quiet=common.as_json))
-    common.say(report.as_dict(), partial(show_report, report, dry_run=embedding.dry_run))
-    if report.failed:
-        raise typer.Exit(EXIT_FAILED)
+    return Output(
+        document=report.as_dict(),
+        text=partial(show_report, report, dry_run=embedding.dry_run),
+        exit_code=EXIT_FAILED if report.failed else 0,
+    )
 
 
 def _cost(report: EmbedReport, settings: Settings, model: str) -> str:
-    """Return about how much a dry run found to send."""
+    """Returns the approximate tokens of a dry run, and their cost."""
     if model in PACKAGED:
         return f"about {report.tokens:,} tokens"
     cost = embedding_pricing(settings, model).cost_usd(UsageReport(prompt=report.tokens))
-    known = ", unpriced" if cost is None else f", about {cost:.4f} US dollars"
-    return f"about {report.tokens:,} tokens{known}"
+    price = ", unpriced" if cost is None else f", about {cost:.4f} US dollars"
+    return f"about {report.tokens:,} tokens{price}"
 
 
 def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:
-    """Print what embedding did, and the first failures with their reason."""
+    """Prints the counts of an embedding run, and its first failures with their reasons."""
     verb = "to embed" if dry_run else "embedded"
     render.line(
         f"{report.embedded} {verb}, {report.skipped} up to date, {report.empty} without text, "
@@ -215,5 +225,5 @@ def show_report(report: EmbedReport, *, dry_run: bool = False) -> None:
     )
     if dry_run and report.embedded:
         render.line(f"about {report.tokens:,} tokens")
-    for failure in report.failures[:10]:
+    for failure in report.failures[:MAX_FAILURES]:
         render.line(f"  failed: {failure}", "red")

@@ -1,4 +1,4 @@
-"""The command `export`: a graph as a file of its tool."""
+"""The command `export`: writes a graph as a file of its tool."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, fail
-from cli.options import Common, GraphArgument, command, option
+from cli.command import command
+from cli.inputs import write_file
+from cli.options import Common, GraphArgument, option
 from datasources.types import Family
 from graphrag.app.wiring import Services
+from graphrag.i18n import Language
 from graphrag.importers.exchange import export_file
 
 
@@ -20,27 +22,24 @@ from graphrag.importers.exchange import export_file
 async def export(
     common: Common,
     services: Services,
+    language: Language,
     graph: GraphArgument,
     form: Annotated[Family, option("--format -f", "F", "nodius, n8n or node-red.")] = "nodius",
     output: Annotated[
-        Path | None, option("--output -o", "FILE", "Write to a file instead.")
+        Path | None, option("--output -o", "FILE", "Write to this file, not to standard output.")
     ] = None,
 ) -> None:
     """Export a graph as Nodius JSON, as an n8n workflow or as a Node-RED flow.
 
-    A file of another tool is the one that the graph was imported from, with what changed since;
-    what the format has no place for is named. `--json` prints it on one line; without it, it is
-    indented for reading.
+    For n8n and Node-RED this is the imported file with the changes made since; parts that the
+    format cannot hold are listed. With `--json` it is printed on one line, else indented.
     """
-    made = await export_file(services.approvals, graph, form)
-    for line in made.report.lines(services.settings.language):
+    exported = await export_file(services.approvals, graph, form)
+    for line in exported.report.lines(language):
         render.note(line)
-    text = orjson.dumps(made.document) + b"\n" if common.as_json else made.text()
+    text = orjson.dumps(exported.document) + b"\n" if common.as_json else exported.text()
     if output is None:
         typer.echo(text.decode(), nl=False)
         return
-    try:
-        output.write_bytes(text)
-    except OSError as exc:
-        fail(f"cannot write {output}: {exc.strerror}", code=EXIT_FAILED)
+    write_file(output, text)
     render.note(f"wrote {output} ({len(text):,} bytes)")

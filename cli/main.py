@@ -20,17 +20,17 @@ SHARED_OPTIONS = {"--db": True, "--workspace": True, "-w": True, "--lang": True,
 
 
 class CommandsOnDemand(TyperGroup):
-    """Imports the command that is run; its help and its suggestions need the table alone.
+    """Imports only the command that is run; --help and suggestions use the table.
 
-    Subclassing is how Typer lets a program do so (Click, "Lazily Loading Subcommands").
+    Typer requires a subclass for this (Click, "Lazily Loading Subcommands").
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, options_behind_command(args))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, known, rest = super().resolve_command(ctx, args)
-        return name, known if name is None else load(name), rest
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed if name is None else load(name), rest
 
 
 def _new_app(**options: Any) -> typer.Typer:
@@ -41,48 +41,48 @@ def _new_app(**options: Any) -> typer.Typer:
 
 @cache
 def load(name: str) -> Any:
-    """Import a command, or a group of commands, and return it as Typer runs it."""
+    """Imports a command or a group of commands and returns it for Typer."""
     place = COMMANDS[name]
-    found = getattr(import_module(place.module), place.name)
+    imported = getattr(import_module(place.module), place.name)
     only = _new_app()
-    if isinstance(found, typer.Typer):
-        only.add_typer(found, name=name)
+    if isinstance(imported, typer.Typer):
+        only.add_typer(imported, name=name)
     else:
-        only.command(name)(found)
+        only.command(name)(imported)
     return get_group(only).commands[name]
 
 
 def options_behind_command(args: list[str]) -> list[str]:
-    """Return the arguments with shared options moved behind the command that they stand before.
+    """Returns the arguments with shared options moved behind the command.
 
-    `--db URL graphs list` becomes `graphs list --db URL`, and `graphs --db URL list` as well, so
-    that the command itself says whether it has such an option.
+    `--db URL graphs list` and `graphs --db URL list` become `graphs list --db URL`, so that a
+    command without such an option refuses it.
     """
     path: list[str] = []
     moved: list[str] = []
     rest = list(args)
-    known: Any = COMMANDS
-    while rest and known:
+    names: Any = COMMANDS
+    while rest and names:
         name, separator, _ = rest[0].partition("=")
         if name in SHARED_OPTIONS:
             count = 2 if SHARED_OPTIONS[name] and not separator else 1
             moved += rest[:count]
             del rest[:count]
-        elif rest[0] in known:
+        elif rest[0] in names:
             path.append(rest.pop(0))
-            known = getattr(load(path[0]), "commands", None) if len(path) == 1 else None
+            names = getattr(load(path[0]), "commands", None) if len(path) == 1 else None
         else:
             break
-    return [*path, *moved, *rest] if path else rest  # without a command they have nothing to say
+    return [*path, *moved, *rest] if path else rest  # without a command there is no effect
 
 
 def _in_table() -> None:
-    """Stands for a command that is not imported."""
+    """Placeholder of a command that is not imported yet."""
 
 
 def _version(shown: bool) -> None:
     if shown:
-        from importlib.metadata import version  # slow to import, and seldom wanted
+        from importlib.metadata import version  # slow to import
 
         typer.echo(f"nodius-graphrag {version('nodius-graphrag')}")
         raise typer.Exit
@@ -101,7 +101,7 @@ def main(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and end."
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -113,11 +113,10 @@ for command_name, command_place in COMMANDS.items():
 
 
 def run() -> None:
-    """Run the command line; the entry point of the `nodius` script."""
+    """Runs the command line. Entry point of the `nodius` script."""
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
-            # A name may hold what the terminal, or any encoding, cannot show; a
-            # script expects UTF-8.
+            # Names may contain characters that the terminal cannot show; scripts expect UTF-8.
             encoding = output.encoding if output.isatty() else "utf-8"
             output.reconfigure(encoding=encoding, errors="backslashreplace")
     collect_only_young()

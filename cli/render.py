@@ -1,4 +1,4 @@
-"""Shows results to a person or a script: tables, JSON, progress; decides no behaviour."""
+"""Prints lines, tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,84 +17,85 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Characters that hide or reorder others, so that code runs differently from how it reads. Source:
+# Boucher and Anderson, "Trojan Source" (2021). Joiners and marks of ordinary writing are left out.
 _HIDDEN = re.compile("[\u200b\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-"""What hides or reorders other characters, so that code reads otherwise than it runs. Source:
-Boucher and Anderson, "Trojan Source" (2021). Joiners and marks that ordinary writing needs are
-not among them.
-"""
-FEED = "⏎"
-CONTINUED = "│ "
-"""Stands before what continues a line."""
-MAX_ROWS = 20
-MAX_SAID_CHARS = 4_000
-"""Of one text that somebody wrote amid our lines."""
-GAP = "  "
-MIN_FOLDED = 24
-"""A folded column gets no narrower than this; a line is then wider than the terminal."""
-PATIENCE_S = 1.0
-"""Work that takes no longer than this shows no progress."""
+FEED = "⏎"  # shown in place of a line feed
+CONTINUED = "│ "  # before the continuation of a line
+MAX_ROWS, MAX_QUOTE_CHARS = 20, 4_000  # of one quoted text
+GAP = "  "  # between columns
+MIN_FOLDED = 24  # minimum width of a folded column; the line may then exceed the terminal
+PATIENCE_S = 1.0  # shorter work shows no progress
 
 out = Console(soft_wrap=True, highlight=False, markup=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
 
 
 def json(value: Any) -> None:
-    """Print one JSON document on standard output."""
+    """Prints a JSON document on standard output."""
     sys.stdout.write(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def json_line(value: Any) -> None:
-    """Print one JSON document as a line of its own, at once."""
+    """Prints a JSON document on one line and flushes it."""
     sys.stdout.write(orjson.dumps(value).decode() + "\n")
     sys.stdout.flush()
 
 
 def line(text: str = "", style: str | None = None) -> None:
-    """Print one line: brackets in it are not markup, and nothing in it commands, hides, reorders
-    or ends it.
-
-    Line feeds show as `⏎`; what a terminal has no room for goes on below, behind a mark.
+    """Prints one line. Control characters and characters that hide or reorder others are made
+    visible, and line feeds show as `⏎`. A line that is wider than the terminal continues on the
+    next one, after a mark.
     """
     _print(out, _wrapped("", _one_line(text), out), style)
 
 
 def passage(text: str, style: str | None = None) -> None:
-    """Print a text that stands by itself, such as an answer or a context, with lines of its own."""
+    """Prints a text of several lines, such as an answer or a context."""
     out.print(Text(_harmless(text), style=style or ""))
 
 
-def said(head: str, text: str, style: str | None = None) -> None:
-    """Print what somebody wrote behind our `head`: its further lines stand behind a mark,
-    and are few.
+def quote(head: str, text: str, style: str | None = None) -> None:
+    """Prints a text by a person or a model after `head`, so that it cannot be taken for output of
+    this program: further lines begin with a mark, and a long text is cut.
     """
-    first, *rest = _harmless(text[:MAX_SAID_CHARS]).split("\n")
+    first, *rest = _harmless(text[:MAX_QUOTE_CHARS]).split("\n")
     rows = _wrapped(head, first + (FEED if rest else ""), out)
     for number, one in enumerate(rest, start=2):
         rows += _wrapped(
             " " * len(head) + CONTINUED, one + (FEED if number <= len(rest) else ""), out
         )
-    if len(rows) > MAX_ROWS or len(text) > MAX_SAID_CHARS:
+    if len(rows) > MAX_ROWS or len(text) > MAX_QUOTE_CHARS:
         rows[MAX_ROWS:] = [f"{' ' * len(head)}{CONTINUED}… ({len(text):,} characters)"]
     _print(out, rows, style)
 
 
+def facts(values: Mapping[str, str], *, width: int) -> None:
+    """Prints a line for each value that is not empty, after its name. Units: `width` of the names
+    in characters.
+    """
+    for name, value in values.items():
+        if value:
+            quote(f"  {name + ':':<{width}} ", value)
+
+
 def piece(text: str) -> None:
-    """Print a piece of a line that goes on."""
+    """Prints a part of a line, which the next call continues."""
     out.print(Text(_harmless(text)), end="")
 
 
 def note(text: str) -> None:
-    """Print a line for the person, on standard error, so that it does not mix with data."""
+    """Prints a line on standard error, where it does not mix with data."""
     _print(err, _wrapped("", _one_line(text), err), "dim")
 
 
 def fault(text: str) -> None:
-    """Print what went wrong, on standard error."""
+    """Prints an error on standard error."""
     _print(err, _wrapped("", _one_line(text), err), "red")
 
 
 def heading(text: str) -> None:
-    """Print a line that begins a part, after an empty one."""
+    """Prints the heading of a part after an empty line."""
     _print(out, ["", *_wrapped("", _one_line(text), out)], "bold")
 
 
@@ -108,9 +109,7 @@ def _one_line(text: str) -> str:
 
 
 def _wrapped(head: str, text: str, console: Console) -> list[str]:
-    """Return the rows of a line: a terminal would begin the second at its edge, like a
-    line of ours.
-    """
+    """Returns the rows of a line. The mark of a continuation tells it from the next line."""
     width = _width(console)
     if width is None or cell_len(whole := head + text.expandtabs(4)) <= width:
         return [head + text]
@@ -125,12 +124,12 @@ def _wrapped(head: str, text: str, console: Console) -> list[str]:
 def _width(console: Console) -> int | None:
     if console.is_terminal:
         return console.width
-    columns = os.environ.get("COLUMNS", "")  # the shell's own word on the width, no setting of ours
+    columns = os.environ.get("COLUMNS", "")  # set by the shell; not a setting of this program
     return int(columns) if columns.isdigit() else None
 
 
 def _harmless(text: str) -> str:
-    shown = _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r", "␍"))
+    shown = _HIDDEN.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text.replace("\r", "␍"))
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", shown)
 
 
@@ -141,9 +140,8 @@ def table(
     numbers: Sequence[int] = (),
     folded: int | None = None,
 ) -> None:
-    """Print a table; `numbers` align to the right, `folded` gives way where the terminal is narrow.
-
-    Away from a terminal each row is one line.
+    """Prints a table. The columns `numbers` align to the right; the column `folded` is wrapped on a
+    narrow terminal. In a file or a pipe each row is one line.
     """
     cells = [["" if cell is None else _one_line(str(cell)) for cell in row] for row in rows]
     heading_line, *lines = layout(columns, cells, numbers=numbers, folded=folded, width=_width(out))
@@ -160,11 +158,10 @@ def layout(
     folded: int | None = None,
     width: int | None = None,
 ) -> list[str]:
-    """Return the lines of a table, the heading first.
+    """Returns the lines of a table, the column names first; see `table`.
 
-    `numbers` are the columns that align to the right. Only the column `folded` gives way to a
-    `width` (None: no limit), because a key must stay whole to be copied.
-    Units: `width` in terminal cells.
+    Only the column `folded` is wrapped to fit `width` (None: no limit), because a key must stay
+    whole to be copied. Units: `width` in terminal cells.
     """
     widths = [max(cell_len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
     if folded is not None and width is not None:
@@ -183,7 +180,7 @@ def layout(
 
 
 def _lines(cell: str, width: int) -> list[str]:
-    """Return the words of a cell in lines of a width; a word that is wider is cut."""
+    """Returns the words of a cell in lines of a width. Wider words are cut."""
     lines = [""]
     for word in cell.split():
         joined = f"{lines[-1]} {word}" if lines[-1] else word
@@ -205,11 +202,10 @@ def _padded(text: str, width: int, *, right: bool) -> str:
 def progress(
     title: str, *, quiet: bool = False, after_s: float = PATIENCE_S
 ) -> Generator[Callable[[int, int], None]]:
-    """Yield `update(done, total)`: a bar that goes away on a terminal, a line per tenth elsewhere.
+    """Yields `update(done, total)`, which shows the progress and the time left on standard error.
 
-    Both say how long it may still take.
-
-    Both are on standard error. Units: lines begin after `after_s` seconds; shorter work has none.
+    On a terminal it is a bar that disappears at the end, elsewhere a line per tenth, from `after_s`
+    seconds on. `quiet` shows nothing.
     """
     if quiet:
         yield lambda _done, _total: None
@@ -240,9 +236,7 @@ def progress(
 
 
 def counter(update: Callable[[int, int], None], total: int) -> Callable[..., None]:
-    """Return a function that counts its calls, whatever it is called with, and
-    updates a progress.
-    """
+    """Returns a function that counts its calls, with any arguments, and updates a progress."""
     done = 0
 
     def count(*_: Any) -> None:

@@ -1,4 +1,4 @@
-"""The commands `review` and `undo`: what waits for a decision, deciding it, what came of it."""
+"""The commands `review …` and `undo`: show proposed changes, decide them and undo them."""
 
 from __future__ import annotations
 
@@ -7,58 +7,59 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import orjson
 import typer
 
 from cli import render
-from cli.common import EXIT_FAILED, bytes_of, fail_without_graph, local_time, usage_error
+from cli.command import command
+from cli.common import EXIT_FAILED, fail_without_graph, local_time, usage_error
 from cli.diff import print_preview
-from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
+from cli.inputs import bytes_of, json_of
+from cli.options import LimitOption, OfGraphOption, argument, flag, option
+from cli.output import Output, listing
 from graphrag import approvals
 from graphrag.app.wiring import Services
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
+from graphrag.roles import Person
 from tools.proposals import Action, MalformedProposal, parse_action, to_document
 
 review = typer.Typer(help="See and decide proposed changes.", no_args_is_help=True)
 
 IdArgument = Annotated[str, argument("ID", "An approval's id (see `nodius review list`).")]
 FeedbackOption = Annotated[
-    str, option("--feedback -f", "TEXT", "Why; kept with the decision, the model reads it.")
+    str,
+    option("--feedback -f", "TEXT", "The reason; kept with the decision and read by the model."),
 ]
 
 
 @command(review, "list")
 async def list_approvals(
-    common: Common,
     services: Services,
+    person: Person,
+    language: Language,
     graph: OfGraphOption = None,
     status: Annotated[
         approvals.Status | None,
         option("--status", "STATUS", f"Only {', '.join(get_args(approvals.Status))}."),
     ] = None,
     limit: LimitOption = 100,
-) -> None:
-    """List proposed changes: what waits for a decision first, then what was
-    decided, newest first.
-    """
+) -> Output:
+    """List proposed changes: the undecided ones first, then the decided ones, newest first."""
     if graph is not None:
         await services.source.get_graph(graph)
-    person = services.local_person()
-    language = services.settings.language
     stored = await services.approvals.list(graph_key=graph, status=status, limit=limit, by=person)
-    found = sorted(stored, key=lambda approval: not approval.is_open)
-    common.show_list(
-        [approval_document(approval) for approval in found],
+    ordered = sorted(stored, key=lambda approval: not approval.is_open)
+    return listing(
+        [approval_document(approval) for approval in ordered],
         ["id", "graph", "status", "asked by", "when", "what"],
-        [[a.id, a.graph_key, a.status, a.asker, _due(a), _what(a, language)] for a in found],
-        none="Nothing has been proposed." if status is None else f"Nothing is {status}.",
+        [[a.id, a.graph_key, a.status, a.asker, _when(a), _title(a, language)] for a in ordered],
+        empty="Nothing has been proposed." if status is None else f"Nothing is {status}.",
         folded=5,
     )
 
 
 def approval_document(approval: approvals.Approval) -> dict[str, Any]:
-    """Return an approval as scripts see it: as stored, without what only an undo needs."""
+    """Returns an approval as stored, without the data that only an undo needs."""
     document = approval.to_document()
     result = dict(document.get("result", {}))
     for name in ("mutation", "inverse", "irregular", "conversion"):
@@ -68,142 +69,157 @@ def approval_document(approval: approvals.Approval) -> dict[str, Any]:
     return document
 
 
-def _what(approval: approvals.Approval, language: Language) -> str:
+def _title(approval: approvals.Approval, language: Language) -> str:
     text = approvals.title(approval, language)
     return text_of("title_undo", language, what=text) if approval.undoes else text
 
 
-def _due(approval: approvals.Approval) -> str:
+def _when(approval: approvals.Approval) -> str:
     decision = approval.decision
     return local_time(decision.at) if decision else f"until {local_time(approval.expires)}"
 
 
 @command(review, "show")
-async def show(common: Common, services: Services, approval_id: IdArgument) -> None:
-    """Show a proposed change: what it does, why, who asked, and what came of it."""
-    approval = await services.approvals.get(approval_id, services.local_person())
+async def show(
+    services: Services, person: Person, language: Language, approval_id: IdArgument
+) -> Output:
+    """Show a proposed change: what it changes, why, who asked for it, and its outcome."""
+    approval = await services.approvals.get(approval_id, person)
     document = {**approval_document(approval), "action": to_document(approval.action)}
-    common.say(document, partial(_show, approval, services.settings.language))
+    return Output(document=document, text=partial(_show, approval, language))
 
 
 def _show(approval: approvals.Approval, language: Language) -> None:
-    render.line(f"{approval.id}  {approval.status}  {_what(approval, language)}", "bold")
     words = approvals.review_words(approval, language)
-    facts = {
-        "graph": f"{approval.graph_key}, proposed at revision {approval.base_revision}",
-        "why": approval.reason,
-        "asked by": f"{approval.asker} (thread {approval.thread_id}, turn {approval.turn}, {approval.model})",
-        "created": local_time(approval.created),
-        "expires": local_time(approval.expires) if approval.status == "pending" else "",
-        "builds on": ", ".join(approval.depends_on),
-        "undoes": ", ".join(filter(None, (approval.undoes, *approval.undoes_also))),
-        "undone by": approval.undone_by or "",
-        "person for": words["asked"] if approval.is_open else "",
-        "automation": approval.automation_id or "",
-        "warning": "\n".join(words["warnings"]) if approval.is_open else "",
-    }
-    for name, value in facts.items():
-        if value:
-            render.said(f"  {name + ':':<11} ", value)
-    edited = approval.decision.preview if approval.decision else None
-    if len(words["parts"]) > 1:
-        render.line("  parts:")
-        for part in words["parts"]:
-            render.said("    - ", part["text"] + (f" ({part['asked']})" if part["asked"] else ""))
-            if does := part.get("does"):
-                render.said("      ", does)
-    elif does := words["parts"][0].get("does"):
-        render.said("  does:       ", does)
+    origin = f"thread {approval.thread_id}, turn {approval.turn}, {approval.model}"
+    render.line(f"{approval.id}  {approval.status}  {_title(approval, language)}", "bold")
+    render.facts(
+        {
+            "graph": f"{approval.graph_key}, proposed at revision {approval.base_revision}",
+            "why": approval.reason,
+            "asked by": f"{approval.asker} ({origin})",
+            "created": local_time(approval.created),
+            "expires": local_time(approval.expires) if approval.status == "pending" else "",
+            "builds on": ", ".join(approval.depends_on),
+            "undoes": ", ".join(filter(None, (approval.undoes, *approval.undoes_also))),
+            "undone by": approval.undone_by or "",
+            "person for": words["asked"] if approval.is_open else "",
+            "automation": approval.automation_id or "",
+            "warning": "\n".join(words["warnings"]) if approval.is_open else "",
+        },
+        width=11,
+    )
+    _show_parts(words["parts"])
     render.line("  change:")
     print_preview(approval.preview, indent="    ")
+    edited = approval.decision.preview if approval.decision else None
     if edited is not None:
         render.line("  was edited to:")
         print_preview(edited, indent="    ")
     render.line(approvals.outcome_text(approval, language, to_person=True))
 
 
+def _show_parts(parts: list[dict[str, Any]]) -> None:
+    """Prints the parts of a change, or only the effect of a change that has one part."""
+    if len(parts) == 1:
+        render.facts({"does": parts[0].get("does") or ""}, width=11)
+        return
+    render.line("  parts:")
+    for part in parts:
+        render.quote("    - ", part["text"] + (f" ({part['asked']})" if part["asked"] else ""))
+        if does := part.get("does"):
+            render.quote("      ", does)
+
+
 @command(review, "approve")
 async def approve(
-    common: Common,
     services: Services,
+    person: Person,
+    language: Language,
     approval_id: IdArgument,
     edit: Annotated[
         Path | None,
-        option("--edit", "FILE", "Carry out the action in this JSON file instead (-: stdin)."),
+        option("--edit", "FILE", "Apply the action in this JSON file instead (-: stdin)."),
     ] = None,
     feedback: FeedbackOption = "",
-) -> None:
+) -> Output:
     """Approve a proposed change and apply it. `review show ID --json` prints its action,
     for an edit.
     """
-    edited = None if edit is None else approvals.ApproveEdited(_read_action(edit), feedback)
-    person = services.local_person()
-    decision = edited or approvals.Approve(feedback)
-    _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
+    decision = (
+        approvals.Approve(feedback)
+        if edit is None
+        else approvals.ApproveEdited(_read_action(edit), feedback)
+    )
+    return _decided(await services.approvals.decide(approval_id, decision, person), language)
 
 
 def _read_action(file: Path) -> Action:
     try:
-        return parse_action(orjson.loads(bytes_of(file)))
-    except orjson.JSONDecodeError as exc:
-        usage_error(f"{file} is not JSON: {exc}")
+        return parse_action(json_of(str(file), bytes_of(file)))
     except MalformedProposal as exc:
         usage_error(f"{file}: {exc}; `nodius review show ID --json` prints an action as it must be")
 
 
 @command(review, "reject")
 async def reject(
-    common: Common, services: Services, approval_id: IdArgument, feedback: FeedbackOption = ""
-) -> None:
-    """Reject a proposed change: nothing of the graph changes."""
-    person = services.local_person()
+    services: Services,
+    person: Person,
+    language: Language,
+    approval_id: IdArgument,
+    feedback: FeedbackOption = "",
+) -> Output:
+    """Reject a proposed change. The graph stays as it is."""
     decision = approvals.Reject(feedback)
-    _show_decided(common, services, await services.approvals.decide(approval_id, decision, person))
+    return _decided(await services.approvals.decide(approval_id, decision, person), language)
 
 
-def _show_decided(common: Common, services: Services, approval: approvals.Approval) -> None:
-    is_done = approval.status in ("applied", "rejected")
-    said = approvals.outcome_text(approval, services.settings.language, to_person=True)
-    common.say(approval_document(approval), said if is_done else partial(render.fault, said))
-    if not is_done:
-        raise typer.Exit(EXIT_FAILED)
+def _decided(approval: approvals.Approval, language: Language) -> Output:
+    succeeded = approval.status in ("applied", "rejected")
+    outcome = approvals.outcome_text(approval, language, to_person=True)
+    return Output(
+        document=approval_document(approval),
+        text=outcome if succeeded else partial(render.fault, outcome),
+        exit_code=0 if succeeded else EXIT_FAILED,
+    )
 
 
 @command()
 async def undo(
-    common: Common,
     services: Services,
+    person: Person,
+    language: Language,
     graph: Annotated[
-        str, argument("GRAPH|ID", "A graph's key, or the id of an applied change alone.")
+        str, argument("GRAPH|ID", "A graph's key, or only the id of an applied change.")
     ],
     approval_id: Annotated[
-        str | None, argument("[ID]", "Which change (default: the last one); an undo's id redoes.")
+        str | None,
+        argument("[ID]", "The change to undo (default: the last one); an undo's id redoes."),
     ] = None,
     turn: Annotated[
-        bool, flag("--turn", "With all else that was applied of the change's turn, in one step.")
+        bool, flag("--turn", "Also undo all other changes of the same turn, in one step.")
     ] = False,
-) -> None:
-    """Take back an applied change. Refused when later changes rest on it; nothing of
-    theirs is lost.
-    """
-    graph_key, wanted = await _to_undo(services, graph, approval_id)
-    done = await services.approvals.undo(graph_key, wanted, by=services.local_person(), turn=turn)
-    if common.as_json:
-        render.json(approval_document(done))
-        return
-    render.line(approvals.outcome_text(done, services.settings.language, to_person=True))
-    print_preview(done.preview)
-    render.note(f"To redo it: nodius undo {done.id}")
+) -> Output:
+    """Undo an applied change. Refused when later changes depend on it; none of them is lost."""
+    graph_key, change_id = await _change_to_undo(services, person, graph, approval_id)
+    done = await services.approvals.undo(graph_key, change_id, by=person, turn=turn)
+
+    def show() -> None:
+        render.line(approvals.outcome_text(done, language, to_person=True))
+        print_preview(done.preview)
+        render.note(f"To redo it: nodius undo {done.id}")
+
+    return Output(document=approval_document(done), text=show)
 
 
-async def _to_undo(
-    services: Services, named: str, approval_id: str | None
+async def _change_to_undo(
+    services: Services, person: Person, named: str, approval_id: str | None
 ) -> tuple[str, str | None]:
-    """Return the graph and the change: an id alone says of which graph it is."""
-    known = {graph.key for graph in await services.source.list_graphs()}
-    if approval_id is None and named not in known:
+    """Returns the graph and the id of the change; an id alone also names its graph."""
+    keys = {graph.key for graph in await services.source.list_graphs()}
+    if approval_id is None and named not in keys:
         with suppress(approvals.ApprovalNotFound):
-            return (await services.approvals.get(named, services.local_person())).graph_key, named
+            return (await services.approvals.get(named, person)).graph_key, named
         nor = "nor a change of this id (see `nodius review list`)"
         await fail_without_graph(services.source, named, or_else=nor)
     return named, approval_id

@@ -1,4 +1,4 @@
-"""The commands `serve`, the web service, and `mcp`, the graphs for an agent that speaks MCP."""
+"""The commands `serve` (the web service) and `mcp` (an MCP server over standard input)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
 from cli import render
+from cli.command import command
 from cli.common import exit_codes, fail, usage_error
-from cli.options import Common, WithModel, command, option
+from cli.options import Common, WithModel, option
 from graphrag.asgi_server import served_on
 from graphrag.config import Settings
 from graphrag.logs import configure_logs
@@ -28,28 +29,27 @@ BACKLOG = 512
 def serve(
     common: WithModel,
     host: Annotated[
-        str | None, option("--host", "ADDRESS", "Where to listen (default: see settings).")
+        str | None, option("--host", "ADDRESS", "Address to listen on (default: see settings).")
     ] = None,
     port: Annotated[
-        int | None, option("--port", "N", "Its port; 0: any free one.", min=0, max=65535)
+        int | None, option("--port", "N", "Port to listen on; 0: any free one.", min=0, max=65535)
     ] = None,
     forwarded_allow_ips: Annotated[
-        str | None, option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers hold.")
+        str | None,
+        option("--forwarded-allow-ips", "LIST", "Proxies whose forwarded headers are trusted."),
     ] = None,
 ) -> None:
-    """Serve the page, REST and WebSocket until Ctrl-C. Beyond this computer only with sign-in."""
+    """Serve the page, REST and WebSocket until Ctrl-C. Other computers need sign-in."""
     serve_settings(common.settings(host=host, port=port, forwarded_allow_ips=forwarded_allow_ips))
 
 
 def serve_settings(
     settings: Settings, *, on_ready: Callable[[str], None] | None = None, any_port: bool = False
 ) -> None:
-    """Serve until a signal; `on_ready` is called with the page's address. Ends the program
-    where it cannot.
-
-    `any_port`: where the port is taken, another one serves.
+    """Serves until a signal. `on_ready` is called with the page's address. Ends the program if it
+    cannot listen; with `any_port` it takes another port if this one is in use.
     """
-    from server.run import run  # the service is slow to import, and the other commands do without
+    from server.run import run  # slow to import
 
     configure_logs(settings.log_level, debug=settings.ai_debug)
     with suppress(KeyboardInterrupt), exit_codes(settings.language, stopped=None):
@@ -61,7 +61,7 @@ def _say(address: str) -> None:
 
 
 async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port: bool) -> None:
-    """Serve until a signal. Ends the program where it must not listen."""
+    """Serves until a signal. Ends the program if others could connect without sign-in."""
     from server.app import create_app
     from server.run import run_server
 
@@ -80,9 +80,8 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
 async def served_here(
     settings: Settings, listening: socket.socket, recorded: RecordedAnswers | None = None
 ) -> AsyncGenerator[None]:
-    """Serve on a socket that listens, beside the command that does so, until the block ends.
-
-    `recorded`: what answers in place of the tools of calls.
+    """Serves on a listening socket until the block ends. `recorded` answers in place of the tools
+    of calls.
     """
     from server.app import create_app, running
     from server.run import config_of
@@ -93,7 +92,9 @@ async def served_here(
 
 
 def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket:
-    """Bind before the database is opened: a port that is taken is said at once."""
+    """Returns a listening socket. It is bound before the database is opened, so that a port in use
+    is reported at once.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
@@ -114,7 +115,7 @@ def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return the address that a browser opens."""
+    """Returns the address for a browser."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "127.0.0.1"
@@ -122,17 +123,15 @@ def address_of(listening: socket.socket) -> str:
 
 
 def has_screen() -> bool:
-    """Tell whether a window can be shown. A browser that draws in the terminal is
-    not wanted there.
-    """
+    """Returns whether a window can be shown. A browser in the terminal does not count."""
     if sys.platform in ("darwin", "win32"):
         return True
-    # No setting of ours: how X11 and Wayland tell every program where the screen is.
+    # X11 and Wayland name the screen to every program in these variables.
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def open_page(address: str) -> bool:
-    """Show the address in a browser; return whether one was found."""
+    """Opens the address in a browser. Returns whether there is one."""
     if not has_screen():
         return False
     try:
@@ -145,16 +144,14 @@ def open_page(address: str) -> bool:
 def mcp(
     common: Common,
     graph: Annotated[
-        str | None, option("--graph", "GRAPH", "The graph where a call names none.")
+        str | None, option("--graph", "GRAPH", "The graph of calls that name none.")
     ] = None,
     role: Annotated[
         Role, option("--role", "ROLE", "viewer reads; editor also proposes.")
     ] = "editor",
 ) -> None:
     """Serve the graphs to an agent that speaks MCP, over standard input and output."""
-    from server.mcp.stdio_server import (
-        serve_stdio,
-    )  # slow to import, and the other commands do without
+    from server.mcp.stdio_server import serve_stdio  # slow to import
 
     settings = common.settings()
     configure_logs(settings.log_level, debug=settings.ai_debug)

@@ -1,4 +1,4 @@
-"""The commands `sessions …`: runs of automations, where they stand and what they wait for."""
+"""The commands `sessions …`: list runs of automations, show, stop, resume and answer them."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from typing import Annotated, Any
 import typer
 
 from cli import render
+from cli.command import command
 from cli.common import local_time, usage_error
-from cli.options import Common, LimitOption, OfGraphOption, argument, command, flag, option
+from cli.messages import show_messages
+from cli.options import LimitOption, OfGraphOption, argument, flag, option
+from cli.output import Output, listing
 from graphrag.agent.thread_store import Thread
 from graphrag.app.automation_services import automation_service
 from graphrag.app.wiring import Services
 from graphrag.automations.automation_view import run_summary
 from graphrag.automations.session_control import decided_documents
-from graphrag.llm.base import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from graphrag.roles import Person
 from graphrag.sessions.phases import Phase
 
-sessions = typer.Typer(help="See and steer runs of automations.", no_args_is_help=True)
+sessions = typer.Typer(help="See and control runs of automations.", no_args_is_help=True)
 
 IdArgument = Annotated[str, argument("ID", "A run's id (see `nodius sessions list`).")]
 
 
 @command(sessions, "list")
 async def list_sessions(
-    common: Common,
     services: Services,
+    person: Person,
     graph: OfGraphOption = None,
-    phase: Annotated[Phase | None, option("--phase", "PHASE", "In one phase only.")] = None,
-    is_open: Annotated[bool, flag("--open", "Only what has not ended.")] = False,
+    phase: Annotated[Phase | None, option("--phase", "PHASE", "Only in this phase.")] = None,
+    is_open: Annotated[bool, flag("--open", "Only runs that have not ended.")] = False,
     limit: LimitOption = 100,
-) -> None:
+) -> Output:
     """List runs of automations, newest first."""
     control = automation_service(services).sessions
-    person = services.local_person()
     wanted: dict[str, Any] = {"graph_key": graph, "phase": phase, "is_open": is_open or None}
-    run_rows(common, await control.list(person, limit=limit, **wanted))
+    return runs_output(await control.list(person, limit=limit, **wanted))
 
 
-def run_rows(common: Common, found: Sequence[Thread]) -> None:
-    """Print runs as a table, or JSON; ends with 3 where there is none."""
-    common.show_list(
-        [run_summary(thread).to_document() for thread in found],
+def runs_output(threads: Sequence[Thread]) -> Output:
+    """Returns the list of runs."""
+    return listing(
+        [run_summary(thread).to_document() for thread in threads],
         ["id", "name", "when", "phase", "ended", "outcome", "calls", "tokens"],
-        [_row(thread) for thread in found],
-        none="There is no run.",
+        [_row(thread) for thread in threads],
+        empty="There is no run.",
         numbers=[6, 7],
         folded=1,
     )
@@ -67,38 +69,12 @@ def _row(thread: Thread) -> list[Any]:
     ]
 
 
-@command(sessions, "show")
-async def show(common: Common, services: Services, session_id: IdArgument) -> None:
-    """Show a run: where it stands, its report and messages."""
-    thread = await automation_service(services).sessions.get(session_id, services.local_person())
-    document = {
-        **run_summary(thread).to_document(),
-        "conversationHistory": thread.conversation_history,
-    }
-    common.say(document, partial(_show_messages, thread))
+def run_output(thread: Thread) -> Output:
+    """Returns the state of a run: its phase, end, report and open proposals."""
+    return Output(document=run_summary(thread).to_document(), text=partial(_show_run, thread))
 
 
-def _show_messages(thread: Thread) -> None:
-    show_run(thread)
-    for message in thread.messages:
-        match message:
-            case UserMessage():
-                render.said("> ", message.content, "bold")
-            case AssistantMessage() if message.content.strip():
-                render.said("  ", message.content)
-            case ToolMessage():
-                first = message.content.splitlines()[0][:200] if message.content else ""
-                render.line(f"[{message.name}] {first}", "dim")
-            case SystemMessage() if message.summary or message.kind:
-                render.line(
-                    f"[{message.kind or 'note'}] {message.summary or message.content}", "dim"
-                )
-            case _:
-                pass
-
-
-def show_run(thread: Thread) -> None:
-    """Print where a run stands: its phase, how it ended, what it found, what waits."""
+def _show_run(thread: Thread) -> None:
     session = thread.session
     assert session is not None, "runs have a session"
     ended = f", {session.end_reason.value}" if session.end_reason else ""
@@ -106,7 +82,7 @@ def show_run(thread: Thread) -> None:
         f"{thread.key}  {thread.graph_key}  {session.phase.value}{ended}  {thread.title}", "bold"
     )
     if session.report is not None:
-        render.said(f"  {session.report.outcome}: ", session.report.text)
+        render.quote(f"  {session.report.outcome}: ", session.report.text)
     if session.waiting is not None:
         render.line(f"  waits for {session.waiting.get('type')}")
     if session.proposed:
@@ -116,37 +92,57 @@ def show_run(thread: Thread) -> None:
         )
 
 
+@command(sessions, "show")
+async def show(
+    services: Services,
+    person: Person,
+    session_id: IdArgument,
+    full: Annotated[bool, flag("--full", "Do not cut the results of tools.")] = False,
+) -> Output:
+    """Show a run: its state, report and messages."""
+    thread = await automation_service(services).sessions.get(session_id, person)
+
+    def shown() -> None:
+        _show_run(thread)
+        show_messages(thread.messages, full=full)
+
+    history = {"conversationHistory": thread.conversation_history}
+    return Output(document={**run_summary(thread).to_document(), **history}, text=shown)
+
+
 @command(sessions, "stop")
-async def stop(common: Common, services: Services, session_id: IdArgument) -> None:
-    """Stop a run. What it proposed stays to be decided."""
-    thread = await automation_service(services).sessions.stop(session_id, services.local_person())
-    common.say(run_summary(thread).to_document(), partial(show_run, thread))
+async def stop(services: Services, person: Person, session_id: IdArgument) -> Output:
+    """Stop a run. Its proposals can still be decided."""
+    return run_output(await automation_service(services).sessions.stop(session_id, person))
 
 
 @command(sessions, "resume")
-async def resume(common: Common, services: Services, session_id: IdArgument) -> None:
-    """Let a run that waits for the network, or ended for lack of it, go on."""
-    thread = await automation_service(services).sessions.resume(session_id, services.local_person())
-    common.say(run_summary(thread).to_document(), partial(show_run, thread))
+async def resume(services: Services, person: Person, session_id: IdArgument) -> Output:
+    """Resume a run that waits for the network, or ended because of it."""
+    return run_output(await automation_service(services).sessions.resume(session_id, person))
 
 
 @command(sessions, "answer")
 async def answer(
-    common: Common,
     services: Services,
+    person: Person,
     session_id: IdArgument,
     approve: Annotated[
-        bool | None, flag("--approve/--reject", "Decide all its open proposals, in order.")
+        bool | None, flag("--approve/--reject", "Decide all open proposals, in order.")
     ] = None,
-    feedback: Annotated[str, option("--feedback -f", "TEXT", "Why; kept with each decision.")] = "",
-) -> None:
-    """Decide everything that a run proposed and that is still open."""
+    feedback: Annotated[
+        str, option("--feedback -f", "TEXT", "The reason; kept with each decision.")
+    ] = "",
+) -> Output:
+    """Decide all open proposals of a run."""
     if approve is None:
         usage_error("say --approve or --reject")
     control = automation_service(services).sessions
-    person = services.local_person()
     thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
-    if common.as_json:
-        render.json({**run_summary(thread).to_document(), "decided": decided_documents(decided)})
-    for approval in () if common.as_json else decided:
-        render.line(f"{approval.id}  {approval.status}")
+
+    def show() -> None:
+        for approval in decided:
+            render.line(f"{approval.id}  {approval.status}")
+
+    decisions = {"decided": decided_documents(decided)}
+    return Output(document={**run_summary(thread).to_document(), **decisions}, text=show)

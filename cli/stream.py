@@ -1,11 +1,10 @@
-"""The `stream` command: asks a running service over its WebSocket and shows the turn
-as it happens.
-"""
+"""The `stream` command: asks a running service over its WebSocket and prints the turn."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
 import orjson
@@ -13,14 +12,8 @@ import typer
 
 from cli import render
 from cli.chat import on_interrupt
-from cli.common import (
-    EXIT_FAILED,
-    EXIT_NOTHING,
-    check_question,
-    exit_codes,
-    service_of,
-    settings_of,
-)
+from cli.common import EXIT_FAILED, EXIT_NOTHING, exit_codes, settings_of
+from cli.inputs import check_question, choose, service_of
 from cli.options import (
     GraphArgument,
     JsonOption,
@@ -31,13 +24,14 @@ from cli.options import (
     UrlOption,
     option,
 )
-from cli.question_card import ask_card, read_line
+from cli.question_card import ask_card
 from cli.turn_display import TurnView, print_proposal
 from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
 from graphrag.i18n import Language
 from tools.session_tools import QUESTIONS
 
 Decide = Literal["ask", "approve", "reject", "wait", "leave"]
+_DECISIONS: Mapping[str, Decide] = {"a": "approve", "r": "reject", "w": "wait", "l": "leave"}
 
 
 def stream(
@@ -51,7 +45,7 @@ def stream(
         option(
             "--decide",
             "HOW",
-            "What to do with proposals: ask, approve, reject, wait (for a decision made elsewhere) or"
+            "How to handle proposals: ask, approve, reject, wait (for a decision made elsewhere) or"
             " leave (default: ask on a terminal, else leave).",
         ),
     ] = None,
@@ -60,7 +54,7 @@ def stream(
 ) -> None:
     """Ask a running service and show the answer as it is written. Ctrl-C stops the turn.
 
-    With --json every message of the service is a line, as it came.
+    With --json every message of the service is printed unchanged, one per line.
     """
     check_question(question)
     settings = settings_of(None, None, lang)
@@ -77,15 +71,15 @@ def stream(
 
 
 class Stream:
-    """One conversation over the WebSocket, up to its first end without a proposal."""
+    """One question over the WebSocket, until a turn ends without waiting for a decision."""
 
-    def __init__(self, *, how: str, as_json: bool, language: Language) -> None:
+    def __init__(self, *, how: Decide, as_json: bool, language: Language) -> None:
         self._how = how
         self._as_json = as_json
         self._view = TurnView(language)
 
     async def run(self, stream: NodiusStream, graph: str, question: str, thread: str | None) -> int:
-        """Ask, show, decide; return the exit code."""
+        """Asks, shows the answer and decides proposals. Returns the exit code."""
         async with stream:
             features = [QUESTIONS] if self._how == "ask" else None
             turn = await stream.chat(graph, question, thread_id=thread, features=features)
@@ -102,7 +96,7 @@ class Stream:
                 turn = following
 
     async def _shown(self, turn: StreamedTurn) -> Message:
-        """Show a turn to its end; Ctrl-C stops the turn at the service."""
+        """Shows a turn to its end and returns the last message. Ctrl-C stops it at the service."""
         loop = asyncio.get_running_loop()
         stopping = set[asyncio.Task[None]]()
         end: Message = {}
@@ -117,11 +111,11 @@ class Stream:
     async def _followed(
         self, stream: NodiusStream, turn: StreamedTurn, thread_id: str, waiting: Message
     ) -> StreamedTurn | None:
-        """Return how it goes on after a proposal or at the limit of tools; None:
-        it is left waiting.
+        """Returns the turn after a proposal, a question or the limit of tools; None if it is left
+        waiting.
         """
         if waiting["type"] == "tool_limit":
-            return await stream.resume(thread_id, approved=False)  # it answers from what it has
+            return await stream.resume(thread_id, approved=False)  # it answers without more tools
         if waiting["type"] == "question":
             response = ask_card(waiting["card"])
             return None if response is None else await stream.answer(thread_id, response)
@@ -129,9 +123,7 @@ class Stream:
             print_proposal(one["id"], one["title"], one["preview"], one["reason"], one["dependsOn"])
         how = self._how
         if how == "ask":
-            answer = read_line("[a]pprove, [r]eject, [w]ait, [l]eave? ")
-            letters = {"a": "approve", "r": "reject", "w": "wait"}
-            how = letters.get((answer or "").strip().casefold()[:1], "leave")
+            how = choose("[a]pprove, [r]eject, [w]ait, [l]eave? ", _DECISIONS) or "leave"
         if how == "wait":
             render.note(
                 "Waiting for a decision elsewhere: the page, or nodius review approve|reject ID."
@@ -171,7 +163,7 @@ class Stream:
 
 
 def _document(full_text: str) -> Message | None:
-    """Return what a turn waits for, None where the text is its answer."""
+    """Returns the request that a turn waits for, None if the text is an answer."""
     try:
         loaded: Any = orjson.loads(full_text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Shows a turn on a terminal as it happens: text, tools, proposals; decides nothing."""
+"""Prints a turn while it runs: text, tools and proposals."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LINK = re.compile(
 
 
 def readable(text: str) -> str:
-    """Return an answer with its client links as words; one that marks what the answer
-    names adds none.
+    """Returns an answer with its client links as words. A link that only marks nodes that the
+    answer names is removed.
     """
     named: set[str] = {body for kind, body in _LINK.findall(text) if kind == "node"}
     return _LINK.sub(lambda link: _words(link, named), text)
@@ -33,13 +33,13 @@ def _words(link: re.Match[str], named: set[str]) -> str:
         url, _, label = body.partition("|")
         return f"{label} <{url}>" if label and label != url else url
     if kind == "highlight":
-        body = body.rpartition("|")[2]  # `runs|a,b`: what becomes of the nodes, which the text says
-    says_again = kind == "highlight" and named.issuperset(body.split(","))
-    return "" if says_again else f"[{body}]" if kind == "fitArea" else body
+        body = body.rpartition("|")[2]  # `runs|a,b`: the text has the state
+    repeats = kind == "highlight" and named.issuperset(body.split(","))
+    return "" if repeats else f"[{body}]" if kind == "fitArea" else body
 
 
 class TurnView:
-    """Prints the events of turns; remembers what was used. `quiet` prints nothing."""
+    """Prints the events of turns and collects them in `events`. `quiet` prints nothing."""
 
     def __init__(self, language: Language, *, quiet: bool = False) -> None:
         self.language: Language = language
@@ -48,7 +48,7 @@ class TurnView:
         self._in_line = False
 
     async def show(self, events: AsyncGenerator[agent_events.Event]) -> agent_events.Ending | None:
-        """Print what comes and return how the turn ended; None if it ended without a word."""
+        """Prints the events of a turn and returns its end, None if it has no event for it."""
         ending: agent_events.Ending | None = None
         async with aclosing(events) as stream:
             async for event in stream:
@@ -61,7 +61,7 @@ class TurnView:
         return ending
 
     def end_line(self) -> None:
-        """Begin a new line if one is under way."""
+        """Ends the line of the answer that is being printed, if any."""
         if self._in_line:
             render.line()
             self._in_line = False
@@ -102,7 +102,7 @@ class TurnView:
                 pass
 
     def token(self, text: str) -> None:
-        """Print a piece of the answer."""
+        """Prints a part of the answer."""
         text = text if self._in_line else text.lstrip("\n")
         render.piece(readable(text))
         self._in_line = not text.endswith("\n") if text else self._in_line
@@ -117,7 +117,7 @@ class TurnView:
             render.note(text_of("prompt_read", self.language, **facts))
 
     def tool(self, name: str, result: str | None = None) -> None:
-        """Print that a tool is called, or the first line of its result."""
+        """Prints the name of a tool that is called, and the first line of a result."""
         self.end_line()
         render.note(f"[{name}]" if result is None else f"[{name}] {result.splitlines()[0][:300]}")
 
@@ -132,16 +132,16 @@ class TurnView:
             render.note(f"  {details}")
 
     def not_in_graph(self, claims: Mapping[str, Any]) -> None:
-        """Shows what the answer claims and the graph does not have."""
+        """Prints the claims of the answer about nodes and edges that the graph does not have."""
         self.end_line()
         render.fault(str(claims["note"]))
 
     def words_only(self) -> None:
-        """Say that the embedding service failed, so that words alone were searched."""
+        """Prints that the embedding service failed, so that the search used words only."""
         render.note(text_of("words_only", self.language))
 
     def usage(self) -> str:
-        """Return one line on what the models of these turns used."""
+        """Returns one line with the tokens and cost of these turns, "" without a model."""
         used = [event for event in self.events if isinstance(event, agent_events.UsageReported)]
         prompt = sum(u.prompt for u in used)
         completion = sum(u.completion for u in used)
@@ -155,7 +155,7 @@ class TurnView:
 
 
 def show_proposal(approval: Approval, language: Language) -> None:
-    """Print what a proposal would change, and why."""
+    """Prints the changes of a proposal and its reason."""
     print_proposal(
         approval.id,
         title(approval, language),
@@ -172,10 +172,10 @@ def print_proposal(
     reason: str = "",
     depends_on: Sequence[str] = (),
 ) -> None:
-    """Print a proposal as `show_proposal` does."""
+    """Prints a proposal; see `show_proposal`."""
     render.heading(f"{id_}: {title}")
     if reason:
-        render.said("  why: ", reason)
+        render.quote("  why: ", reason)
     if depends_on:
         render.line(f"  builds on: {', '.join(depends_on)}")
     print_preview(preview)

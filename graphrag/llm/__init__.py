@@ -2,6 +2,6 @@
 usage and prices.
 
 From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider,
-prices), `openai_compatible`, `model_text` (what a model says, read), `written_calls`,
+prices), `model_text` (what a model says, read), `written_calls`,
 `tokens`, `usage_meter`, `metered`.
 """

@@ -54,6 +54,39 @@ class PreparedPrompt:
             "tokenizer": tokenizer_name(),
         }
 
+    def context_as_dict(self) -> dict[str, Any]:
+        """Returns the retrieval and its context as JSON, without the other messages."""
+        found = self.retrieval
+        built = self.context
+        shown = {*built.nodes, *built.brief}
+        return {
+            "graph": found.graph.key,
+            "question": found.question,
+            "mode": found.mode,
+            "nodes": [
+                {
+                    "key": scored.node.key,
+                    "type": scored.node.type,
+                    "sheet": scored.node.sheet,
+                    "score": round(scored.score, 4),
+                    "weak": scored.weak,
+                    "reasons": list(scored.reasons),
+                    "shown": scored.node.key in shown,
+                }
+                for scored in found.nodes
+            ],
+            "edges": list(built.edges),
+            "types": list(built.types),
+            "outline": built.outlined,
+            "whole": built.whole,
+            "dropped_nodes": built.dropped_nodes,
+            "tokens": built.tokens,
+            "tokenizer": tokenizer_name(),
+            "notes": list(found.notes),
+            "ms": {stage: round(value, 3) for stage, value in found.ms.items()},
+            "text": built.text,
+        }
+
 
 async def write_instructions(
     source: GraphDataSource,

@@ -2,6 +2,6 @@
 
 Calls can be made without a telephone, a key or a network.
 
-From outside: `simulated_call`, `script_player` and `call_script` (calls), `realtime_double` and
-`minds` (the model), `twilio_line`, `speech` and `fast_loop`.
+From outside: `simulated_call`, `script_player` and `call_script` (calls), `twilio_line`, `speech`
+and `fast_loop`.
 """

@@ -14,7 +14,6 @@ import pytest
 from cli.demo import SAMPLES
 from datasources.sqlite import SqliteDatabase
 from graphrag.approvals import Approvals, Person
-from graphrag.roles import ClientInfo
 from mock_data import load_json, load_text
 from tests.support.agents import an_ask
 from tests.support.commands import run_command as invoke
@@ -95,7 +94,6 @@ def propose(
     *,
     by: str = "ed",
     reason: str = "it is too slow",
-    client: ClientInfo | None = None,
     **payload: Any,
 ) -> str:
     """Store a proposal about the NBA graph; return its id."""
@@ -106,7 +104,7 @@ def propose(
                 database.source("default"), database.records("default")
             ).propose(
                 {"type": kind, "payload": payload},
-                an_ask(asker=Person(by, "editor", "default", client), reason=reason),
+                an_ask(asker=Person(by, "editor", "default"), reason=reason),
             )
             return approval.id
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.call_replay import caller_script, quiet_document, recorded_answers
+from graphrag.app.call_replay import caller_script, quiet_document, recorded_answers
 from graphrag.simulator.mu_law import encode
 from graphrag.simulator.simulated_call import CallRecording
 from mock_data import load_json

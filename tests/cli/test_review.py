@@ -328,7 +328,7 @@ def test_no_message_or_answer_forges_a_line_of_a_transcript(db: Path, env: Env) 
 
 
 def test_a_long_text_of_somebody_is_cut_after_some_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    render.said("  why: ", "line\n" * 5_000)
+    render.quote("  why: ", "line\n" * 5_000)
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == render.MAX_ROWS + 1
     assert rows[:2] == ["  why: line⏎", "       │ line⏎"]

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-import cli.tools
 from graphrag.agent.events import ToolFinished
+from graphrag.app import wiring
 from server.auth import Authenticator
 from tests.cli.conftest import invoke, printed
 from tests.support.agents import GRAPH, only, scripted
 from tests.support.scripted_provider import Says, call
 from tests.support.service import SECRET, settings_of
-from tools.base import ToolArguments, ToolBox, ToolContext, ToolResult, read_tool
+from tools.base import ToolArguments, ToolContext, ToolResult, read_tool
 from tools.read_tools import READ_TOOLS
 
 
@@ -92,7 +92,7 @@ WITH_IT = (*READ_TOOLS, count_nodes)
 
 
 def test_the_command_lists_and_runs_it(demo_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli.tools, "TOOLS", ToolBox(WITH_IT))
+    monkeypatch.setattr(wiring, "READ_TOOLS", WITH_IT)
     assert "count_nodes" in {tool["name"] for tool in printed(invoke("tools", GRAPH, "--json"))}
     (result,) = printed(
         invoke("tools", GRAPH, "count_nodes", "--args", '{"typeKey": "log-node"}', "--json")

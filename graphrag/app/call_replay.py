@@ -1,4 +1,4 @@
-"""Says a stored call again: its caller's lines, and its tools' answers by name and arguments."""
+"""Replays a stored call: the lines of its caller, and the recorded results of its tools."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANSWER_CHARS = 600
 
 
 def caller_script(call: Json) -> CallScript:
-    """Return the script of a stored call's caller; the double answers as it was answered then."""
+    """Returns the script of a stored call's caller, with that call's answers for the double."""
     lines: list[dict[str, Any]] = []
     greeting: str | None = None
     for entry in call["transcript"]:
@@ -39,9 +39,10 @@ def caller_script(call: Json) -> CallScript:
 
 
 def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
-    """Return what gives the tools of a call's record, by name and arguments.
+    """Returns a function that gives the recorded result of a tool by its name and arguments.
 
-    An HTTP tool of the document that is not in it fails, so that nothing is sent; graphs are read.
+    HTTP tools and proposals that were not recorded fail, so that nothing is sent or proposed. Tools
+    that read graphs run.
     """
     sent = {name for name, tool in document.get("tools", {}).items() if tool.get("type") == "http"}
 
@@ -49,16 +50,14 @@ def recorded_answers(call: Json, document: Json) -> RecordedAnswers:
         for tool in call["tools"]:
             if tool["name"] == name and _arguments(tool) == dict(arguments):
                 return tool
-        is_kept = name in sent or name.startswith("propose_")
-        return {"ok": False, "result": _NOT_RECORDED} if is_kept else None
+        has_effects = name in sent or name.startswith("propose_")
+        return {"ok": False, "result": _NOT_RECORDED} if has_effects else None
 
     return answer
 
 
 def quiet_document(document: Json) -> dict[str, Any]:
-    """Return a document that sends nobody what its lifecycle owes; its rules of
-    the outcome stay.
-    """
+    """Returns a document without the requests of its lifecycle; its rules for outcomes stay."""
     life = {
         name: part
         for name, part in document.get("lifecycle", {}).items()
@@ -68,12 +67,12 @@ def quiet_document(document: Json) -> dict[str, Any]:
 
 
 def _arguments(tool: Json) -> dict[str, Any]:
-    found = _parsed(tool.get("arguments"))
-    return cast(dict[str, Any], found) if isinstance(found, dict) else {}
+    arguments = _parsed(tool.get("arguments"))
+    return cast(dict[str, Any], arguments) if isinstance(arguments, dict) else {}
 
 
 def _parsed(text: Any) -> Any:
     try:
         return json.loads(text or "null")
-    except ValueError:  # it was cut where it was stored
+    except ValueError:  # it was cut when it was stored
         return text
