@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import typer
 
 from cli.common import STOPPED, exit_codes, with_services, with_source
-from cli.options import Common, OptionGroup
+from cli.options import Common, OptionGroup, Printing
 from cli.output import Output
 from graphrag.config import Settings
 
@@ -30,7 +30,8 @@ def command(
     instead, if they have no declaration: `settings`; and in a coroutine function `language`,
     `services` and `person`, the local one (see `with_services`, also for `creates`), or `source`
     (see `with_source`). A parameter of an `OptionGroup` class stands for the options of the group.
-    Every command has the options of `Common`, after its own; `json=False` leaves out --json. An
+    A command has the options of `Common`, after its own, or those of its parameter of a class of
+    `Printing`; `json=False` leaves out --json. An
     `Output` that the function returns is printed. `stopped` is printed at Ctrl-C. In a group, a
     command without a `name` runs where the group's name is typed alone.
     """
@@ -74,8 +75,8 @@ class _Signature:
     """The parameters of a command's function.
 
     `parameters`: its options and arguments, as Typer reads them. `groups`: its parameters that
-    stand for a group of options. `common`: which of these is the `Common`. `takes_common`: whether
-    the function has it. `provided`: the parameters that the command passes in.
+    stand for a group of options. `common`: which of these is the `Printing`. `takes_common`:
+    whether the function has it. `provided`: the parameters that the command passes in.
     """
 
     parameters: list[inspect.Parameter]
@@ -91,7 +92,7 @@ class _Signature:
             name for name in _PROVIDED & own.keys() if get_origin(own[name].annotation) != Annotated
         )
         groups = {name: p.annotation for name, p in own.items() if _is_group(p.annotation)}
-        common = next((n for n, group in groups.items() if issubclass(group, Common)), None)
+        common = next((n for n, group in groups.items() if issubclass(group, Printing)), None)
         parameters: list[inspect.Parameter] = []
         for name, parameter in own.items():
             if name in groups and name != common:
@@ -104,7 +105,7 @@ class _Signature:
         parameters += [one for one in last if json or one.name != "as_json"]
         return _Signature(parameters, groups, common or _COMMON, common is not None, provided)
 
-    def grouped(self, typed: dict[str, Any]) -> tuple[Common, dict[str, Any]]:
+    def grouped(self, typed: dict[str, Any]) -> tuple[Printing, dict[str, Any]]:
         """Returns the common options and the arguments of the function."""
         arguments = dict(typed)
         for name, group in self.groups.items():
@@ -119,7 +120,7 @@ class _CommandRun:
     """One run of a command: its function, and the options and arguments that were typed."""
 
     function: Callable[..., Any]
-    common: Common
+    common: Printing
     arguments: dict[str, Any]
     provided: frozenset[str]
 

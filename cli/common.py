@@ -34,11 +34,10 @@ STOPPED = "stopped; what was finished is stored"
 DELIVERY_WAIT_S = 10.0  # at the end of a command, for requests to the APIs of agents
 
 
-def settings_of(
-    db: str | None, workspace: str | None = None, lang: str | None = None, **more: Any
-) -> Settings:
-    """Returns the settings, overridden by these flags. Ends the program if one is invalid."""
-    flags = {"db": db, "workspace": workspace, "language": lang, **more}
+def settings_of(**flags: Any) -> Settings:
+    """Returns the settings, overridden by the flags that are not None. Ends the program if one is
+    invalid.
+    """
     try:
         settings = load_settings(
             **{name: value for name, value in flags.items() if value is not None}

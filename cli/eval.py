@@ -1,51 +1,94 @@
-"""The `eval` command: how well retrieval finds what annotated questions ask for."""
+"""The `eval` command: measures retrieval, contexts and answers on annotated questions."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cli import render
-from cli.common import exit_codes, run, settings_of, usage_error
-from cli.eval_answers import (
-    AnswerRun,
-    export_questions,
-    make_answer_cases,
-    run_answers,
-    show_fact_shares,
-)
-from cli.options import JsonOption, argument, flag, option
+from cli.command import command
+from cli.common import usage_error
+from cli.eval_answers import AnswerOptions, answers_output, in_scratch
+from cli.inputs import bytes_of
+from cli.options import OptionGroup, Printing, argument, flag, option
+from cli.output import Output
 from graphrag.app.models import open_model
 from graphrag.app.wiring import Services
-from graphrag.evaluation import cells, knowledge, workflows
-from graphrag.evaluation.case_formats import ExportFormat
+from graphrag.evaluation import cells, workflows
 from graphrag.evaluation.formats import FORMATS, NATIVE, read_knowledge
 from graphrag.evaluation.formats.knowledge_graph import Knowledge
-from graphrag.evaluation.scoring import QueryFileError, Scores
+from graphrag.evaluation.retrieval_runs import SECOND_LOOK, RetrievalReport, RetrievalRun, Ways
+from graphrag.evaluation.scoring import Scores
 from graphrag.llm.registry import OFFLINE
 from graphrag.retrieval.retrieval_result import Mode, RetrievalOptions
-from graphrag.retrieval.retriever import Retrieves
 from graphrag.retrieval.second_look import SecondLook
 
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "text")
 WORKFLOWS = "workflows"
 KINDS = (WORKFLOWS, *FORMATS)
-MAX_REASONS = 10
-"""Reasons that are printed one by one."""
-LOOKED = "with a second look"
-"""The default way, and the settings' model assesses what it finds."""
-GRAPH, GRAPH_ALONE = "knowledge", "passages-alone"
-
-Ways = Mapping[str, RetrievalOptions]
+MAX_REASONS = 10  # that are printed one by one
+MEASURES = ("recall@5", "recall@10", "hits@1", "mrr")  # shown for parts of the questions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalEvaluation(OptionGroup):
+    """The questions, and the ways of retrieving that are scored."""
+
+    folder: Annotated[
+        Path | None, option("--workflows", "DIR", "The folder of the workflow files.")
+    ] = None
+    form: Annotated[
+        str, option("--format", "FORMAT", f"The format of FILE: {', '.join(KINDS)}.")
+    ] = WORKFLOWS
+    questions: Annotated[
+        Path | None, option("--questions", "FILE", "Questions about a knowledge graph.")
+    ] = None
+    mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "Only this mode.")] = None
+    ablation: Annotated[
+        bool, flag("--ablation", "Also score each part of hybrid retrieval alone.")
+    ] = False
+    second_look: Annotated[
+        bool,
+        flag(
+            "--second-look", "Also let the settings' model assess the results: a call a question."
+        ),
+    ] = False
+    of_cells: Annotated[
+        bool, flag("--cells", "Measure instead how many values of each node a context shows.")
+    ] = False
+
+    @property
+    def ways(self) -> Ways | None:
+        """The ways to score, None for each part of hybrid retrieval."""
+        if self.ablation:
+            return None
+        return {mode: RetrievalOptions(mode=mode) for mode in MODES if self.mode in (None, mode)}
+
+    def check(self) -> None:
+        """Ends the program for options that exclude each other or are missing."""
+        if self.form not in KINDS:
+            usage_error(f"--format {self.form!r}: use one of {', '.join(KINDS)}")
+        if self.form != WORKFLOWS:
+            if self.folder is not None:
+                usage_error(f"--workflows does not go with --format {self.form}")
+            if self.questions is None and self.form != NATIVE:
+                usage_error(f"--questions FILE is missing: what --format {self.form} is asked")
+        elif self.questions is not None:
+            usage_error("--questions goes with a knowledge graph: say its --format")
+        elif self.folder is None:
+            usage_error("--workflows DIR is missing: the workflows that FILE asks about")
+        elif not self.folder.is_dir():
+            usage_error(f"--workflows {self.folder}: there is no such folder")
+
+
+@command()
 def run_evaluation(
+    common: Printing,
     file: Annotated[
         Path,
         argument(
@@ -55,156 +98,57 @@ def run_evaluation(
             "as TOML or JSON; with --make: a workflow file or the key of a graph.",
         ),
     ],
-    folder: Annotated[
-        Path | None, option("--workflows", "DIR", "Where the workflow files are.")
-    ] = None,
-    form: Annotated[
-        str, option("--format", "FORMAT", f"What FILE is: {', '.join(KINDS)}.")
-    ] = WORKFLOWS,
-    questions: Annotated[
-        Path | None, option("--questions", "FILE", "Questions about a knowledge graph.")
-    ] = None,
-    mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "Just this mode.")] = None,
-    ablation: Annotated[
-        bool, flag("--ablation", "Score each part of hybrid retrieval apart as well.")
-    ] = False,
-    second_look: Annotated[
-        bool,
-        flag("--second-look", "Score too what the settings' model makes of it: a call a question."),
-    ] = False,
-    of_cells: Annotated[
-        bool, flag("--cells", "Measure instead how many values of each node a context shows.")
-    ] = False,
-    of_answers: Annotated[
-        bool,
-        flag(
-            "--answers",
-            "Score instead the answers and changes of the settings' model, and a baseline.",
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        option("--out", "RUN", "With --answers: store each result here, and skip those stored."),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        option(
-            "--against",
-            "RUN",
-            "With --answers: compare with this run; ends with 1 where fewer are right.",
-        ),
-    ] = None,
-    make: Annotated[
-        int | None,
-        option("--make", "N", "With --answers: print N cases made from the graph.", min=1),
-    ] = None,
-    contexts: Annotated[
-        bool,
-        flag("--contexts", "With --answers: measure the facts that contexts show; asks no model."),
-    ] = False,
-    export: Annotated[
-        ExportFormat | None,
-        option(
-            "--export",
-            "promptfoo|inspect",
-            "With --answers: print the questions in this tool's format; asks no model.",
-        ),
-    ] = None,
-    agent_alone: Annotated[bool, flag("--no-baseline", "With --answers: the agent alone.")] = False,
-    as_json: JsonOption = False,
-) -> None:
+    retrieval: RetrievalEvaluation,
+    answers: AnswerOptions,
+) -> Output:
     """Import, embed and score: recall, hits, MRR, and for workflows tokens per context.
 
     Works in a database of its own that is removed afterwards.
     """
-    if of_answers:
-        measured = AnswerRun(
-            file=file, folder=folder, out=out, against=against, agent_alone=agent_alone
-        )
-        with exit_codes(settings_of(None).language):
-            if make is not None:
-                make_answer_cases(file, make)
-            elif export is not None:
-                export_questions(file, export)
-            elif contexts:
-                show_fact_shares(file, folder, as_json=as_json)
-            else:
-                run_answers(measured, as_json=as_json)
-        return
-    if out or against or make or export or contexts or agent_alone:
-        usage_error(
-            "--out, --against, --make, --export, --contexts and --no-baseline go with --answers"
-        )
-    if of_cells:
-        _show_cells(file, as_json=as_json)
-        return
-    _check(form, folder, questions)
-    ways = None if ablation else {m: RetrievalOptions(mode=m) for m in MODES if mode in (None, m)}
-
-    async def score(services: Services) -> None:
-        async with second_look_of(services, wanted=second_look) as look:
-            if folder is not None:
-                await _of_workflows(
-                    services, file, folder, ways or workflows.ABLATION, look, as_json=as_json
-                )
-            else:
-                read = await asyncio.to_thread(_read, form, file, questions)
-                results = await _of_knowledge(services, read, ways, look, quiet=as_json)
-                _show(results, file.name, read.left_out, as_json=as_json)
-
-    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
-        run(settings_of(f"sqlite:{place}/eval.db", "eval"), score, creates=True)
-
-
-def _show_cells(folder: Path, *, as_json: bool) -> None:
-    """Prints for each family of node types which share of its values a context shows."""
-    if not folder.is_dir():
-        usage_error(f"{folder}: --cells needs a folder of workflows")
-    nodes, left_out = cells.read_workflow_nodes(folder)
-    for reason in left_out[:MAX_REASONS]:
+    if answers.of_answers:
+        return answers_output(common, file, retrieval.folder, answers)
+    answers.check_unused()
+    if retrieval.of_cells:
+        return _cells(file)
+    retrieval.check()
+    report = in_scratch(common, partial(_scored, file, retrieval, quiet=common.as_json))
+    for reason in report.reasons[:MAX_REASONS]:
         render.note(f"left out: {reason}")
-    scores = cells.score_cells(nodes)
-    if not scores:
-        usage_error(f"{folder}: no workflow in it has a node with values")
-    if as_json:
-        render.json({row.family: {**asdict(row), "share": round(row.share, 3)} for row in scores})
-        return
-    rows = [
-        [
-            row.family,
-            f"{row.nodes:,}",
-            f"{row.values:,}",
-            f"{row.share:.2f}",
-            f"{row.silent / row.nodes:.2f}",
-        ]
-        for row in scores
-    ]
-    render.table(
-        ["family", "nodes", "values", "shown", "nodes that show none"], rows, numbers=range(1, 5)
-    )
+    if len(report.reasons) > MAX_REASONS:
+        render.note(f"left out: {len(report.reasons) - MAX_REASONS:,} more")
+    return Output(document=report.as_dict(), text=partial(_show, report))
 
 
-def _check(form: str, folder: Path | None, questions: Path | None) -> None:
-    """Ends the program for flags that do not go together."""
-    if form not in KINDS:
-        usage_error(f"--format {form!r}: use one of {', '.join(KINDS)}")
-    if form != WORKFLOWS:
-        if folder is not None:
-            usage_error(f"--workflows does not go with --format {form}")
-        if questions is None and form != NATIVE:
-            usage_error(f"--questions FILE is missing: what --format {form} is asked")
-    elif questions is not None:
-        usage_error("--questions goes with a knowledge graph: say its --format")
-    elif folder is None:
-        usage_error("--workflows DIR is missing: the workflows that FILE asks about")
-    elif not folder.is_dir():
-        usage_error(f"--workflows {folder}: there is no such folder")
+async def _scored(
+    file: Path, asked: RetrievalEvaluation, services: Services, *, quiet: bool
+) -> RetrievalReport:
+    async with second_look_of(services, wanted=asked.second_look) as look:
+        evaluation = RetrievalRun(
+            source=services.source,
+            embedder=services.embedder,
+            retriever=services.retriever,
+            second_look=look,
+            progress=partial(render.progress, quiet=quiet),
+            on_stored=(lambda _: None) if quiet else render.note,
+        )
+        if asked.folder is not None:
+            queries = await asyncio.to_thread(workflows.read_queries, file)
+            return await evaluation.workflows(queries, asked.folder, asked.ways)
+        read = await asyncio.to_thread(_read, asked.form, file, asked.questions)
+        return await evaluation.knowledge(read, file.name, asked.ways)
+
+
+def _read(form: str, file: Path, questions: Path | None) -> Knowledge:
+    raw = bytes_of(file)
+    if questions is None:
+        return read_knowledge(form, raw, file.name)
+    return read_knowledge(form, raw, file.name, bytes_of(questions), questions.name)
 
 
 @asynccontextmanager
 async def second_look_of(services: Services, *, wanted: bool) -> AsyncGenerator[SecondLook | None]:
-    """Yield what asks the settings' model, where that is wanted; ends the program where
-    there is none.
+    """Yields a retriever whose results the settings' model assesses, None unless wanted. Ends the
+    program without a model.
     """
     if not wanted:
         yield None
@@ -221,155 +165,71 @@ async def second_look_of(services: Services, *, wanted: bool) -> AsyncGenerator[
         )
         yield look
     tokens = sum(call.tokens.prompt + call.tokens.completion for call in look.used)
-    render.note(f"{LOOKED}: {len(look.used):,} calls of {look.provider.model}, {tokens:,} tokens")
+    calls = f"{len(look.used):,} calls of {look.provider.model}, {tokens:,} tokens"
+    render.note(f"{SECOND_LOOK}: {calls}")
 
 
-async def _asked(
-    services: Services,
-    score: Callable[..., Awaitable[Scores]],
-    number: int,
-    ways: Ways,
-    look: Retrieves | None,
-    *,
-    quiet: bool,
-) -> dict[str, Scores]:
-    """Return the scores of each way; `score` gets a retriever, the way and
-    what counts questions.
-    """
-    chosen = {**ways, **({LOOKED: RetrievalOptions()} if look else {})}
-    results: dict[str, Scores] = {}
-    with render.progress("asking", quiet=quiet) as update:
-        count = render.counter(update, number * len(chosen))
-        for name, options in chosen.items():
-            retriever = look if look and name == LOOKED else services.retriever
-            results[name] = await score(retriever, options=options, on_question=count)
-    return results
-
-
-async def _of_workflows(
-    services: Services,
-    file: Path,
-    folder: Path,
-    ways: Ways,
-    look: Retrieves | None,
-    *,
-    as_json: bool,
-) -> None:
-    queries = await asyncio.to_thread(workflows.read_queries, file)
-    with render.progress("importing and embedding", quiet=as_json) as update:
-        count = render.counter(update, len({query.workflow for query in queries}))
-        graph_keys, left_out = await workflows.load_workflows(
-            services.source, services.embedder, queries, folder, count
-        )
-    score = partial(workflows.evaluate, queries=queries, graph_keys=graph_keys)
-    results = await _asked(services, score, len(queries), ways, look, quiet=as_json)
-    about = f"{len(graph_keys)} workflows"
-    _show(results, about, left_out, as_json=as_json, graphs=len(graph_keys))
-
-
-async def _of_knowledge(
-    services: Services, read: Knowledge, ways: Ways | None, look: Retrieves | None, *, quiet: bool
-) -> dict[str, Scores]:
-    """Store, embed and score; `ways` None is the ablation, on the passages alone as well."""
-
-    async def scored(
-        read: Knowledge, key: str, ways: Ways, look: Retrieves | None
-    ) -> dict[str, Scores]:
-        with render.progress("embedding", quiet=quiet) as update:
-            made = await knowledge.load_knowledge(
-                services.source, services.embedder, read, key, update
-            )
-        if not quiet:
-            render.note(f"{key}: {len(made.put_nodes):,} nodes, {len(made.put_edges):,} edges")
-        score = partial(knowledge.score_knowledge, graph_key=key, questions=read.questions)
-        return await _asked(services, score, len(read.questions), ways, look, quiet=quiet)
-
-    results: dict[str, Scores] = {}
-    bare = read.passages_alone()
-    asked = tuple(one for one in read.questions if one.passages)
-    if ways is None and asked and read.passages and bare != read:
-        alone = {
-            f"{name}{knowledge.ALONE}": knowledge.ABLATION[name] for name in knowledge.WITHOUT_GRAPH
-        }
-        results |= await scored(replace(bare, questions=asked), GRAPH_ALONE, alone, None)
-    return results | await scored(read, GRAPH, ways or knowledge.ABLATION, look)
-
-
-def _read(form: str, file: Path, questions: Path | None) -> Knowledge:
-    raw = _bytes(file)
-    if questions is None:
-        return read_knowledge(form, raw, file.name)
-    return read_knowledge(form, raw, file.name, _bytes(questions), questions.name)
-
-
-def _bytes(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as exc:
-        raise QueryFileError(file=str(file), reason=exc.strerror or str(exc)) from exc
-
-
-def _show(
-    results: Mapping[str, Scores],
-    about: str,
-    left_out: Sequence[str],
-    *,
-    as_json: bool,
-    graphs: int | None = None,
-) -> None:
-    """Print the scores; `graphs`: of so many workflows."""
-    name, last = list(results.items())[-1]
-    reasons = (*left_out, *last.left_out)
-    for reason in reasons[:MAX_REASONS]:
+def _cells(folder: Path) -> Output:
+    """Returns which share of its values a context shows, for each family of node types."""
+    if not folder.is_dir():
+        usage_error(f"{folder}: --cells needs a folder of workflows")
+    nodes, left_out = cells.read_workflow_nodes(folder)
+    for reason in left_out[:MAX_REASONS]:
         render.note(f"left out: {reason}")
-    if len(reasons) > MAX_REASONS:
-        render.note(f"left out: {len(reasons) - MAX_REASONS:,} more")
-    if as_json:
-        render.json({way: _document(scores, graphs) for way, scores in results.items()})
-        return
-    show_scores(results)
+    scores = cells.score_cells(nodes)
+    if not scores:
+        usage_error(f"{folder}: no workflow in it has a node with values")
+    columns = ["family", "nodes", "values", "shown", "nodes that show none"]
+    rows = [_cell_row(row) for row in scores]
+    return Output(
+        document={row.family: {**asdict(row), "share": round(row.share, 3)} for row in scores},
+        text=partial(render.table, columns, rows, numbers=range(1, 5)),
+    )
+
+
+def _cell_row(row: cells.CellScores) -> list[str]:
+    counts = [f"{row.nodes:,}", f"{row.values:,}"]
+    return [row.family, *counts, f"{row.share:.2f}", f"{row.silent / row.nodes:.2f}"]
+
+
+def _show(report: RetrievalReport) -> None:
+    *_, (name, last) = report.scores.items()
+    show_scores(report.scores)
     show_certainty(name, last)
-    render.note(f"{last.questions:,} question{'' if last.questions == 1 else 's'} about {about}")
-
-
-def _document(scores: Scores, graphs: int | None) -> dict[str, Any]:
-    found = {**scores.as_dict(), **scores.certainty()}
-    if graphs is None:
-        return {**found, "questions": scores.questions}
-    tokens = None if scores.tokens is None else round(scores.tokens, 1)
-    return {**found, "tokens_per_context": tokens, "queries": scores.questions, "graphs": graphs}
+    plural = "" if last.questions == 1 else "s"
+    render.note(f"{last.questions:,} question{plural} about {report.about}")
 
 
 def show_scores(results: Mapping[str, Scores]) -> None:
-    """Print the table of scores, a row for each way of retrieving."""
+    """Prints the table of scores, a row for each way of retrieving."""
     first = next(iter(results.values()))
     heads = [name.replace("mrr", "MRR") for name in first.means]
-    rows = [
-        [name, *(f"{value:.3f}" for value in s.means.values())]
-        + ([] if s.tokens is None else [f"{s.tokens:,.0f}"])
-        for name, s in results.items()
-    ]
     heads += [] if first.tokens is None else ["tokens"]
+    rows = [[name, *_score_cells(scores)] for name, scores in results.items()]
     render.table(["retrieval", *heads], rows, numbers=range(1, len(heads) + 1))
 
 
+def _score_cells(scores: Scores) -> Sequence[str]:
+    means = [f"{value:.3f}" for value in scores.means.values()]
+    return means if scores.tokens is None else [*means, f"{scores.tokens:,.0f}"]
+
+
 def show_certainty(name: str, scores: Scores) -> None:
-    """Print how sure the scores of one way are, and what they are for parts of the questions."""
-    known = scores.certainty()
+    """Prints the 95 % intervals of the scores of one way, and its scores for parts of the
+    questions.
+    """
+    certainty = scores.certainty()
+    intervals = certainty["intervals"]
     rows = [
-        [measure, f"{found['mean']:.3f}", f"{found['low']:.3f}–{found['high']:.3f}"]
-        for measure, found in known["intervals"].items()
+        [measure, f"{one['mean']:.3f}", f"{one['low']:.3f}–{one['high']:.3f}"]
+        for measure, one in intervals.items()
     ]
     render.line()
     render.table([name, "mean", "95 % interval"], rows, numbers=(1, 2))
-    measures = [
-        measure
-        for measure in ("recall@5", "recall@10", "hits@1", "mrr")
-        if measure in known["intervals"]
-    ]
+    measures = [measure for measure in MEASURES if measure in intervals]
     parts = [
-        [part, f"{found['questions']:,}", *(f"{found[measure]:.3f}" for measure in measures)]
-        for part, found in known["splits"].items()
+        [part, f"{one['questions']:,}", *(f"{one[measure]:.3f}" for measure in measures)]
+        for part, one in certainty["splits"].items()
     ]
     if parts:
         render.line()

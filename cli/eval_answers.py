@@ -1,145 +1,168 @@
-"""What `eval --answers` does: measures answers and changes, makes cases, and measures
-facts in contexts.
+"""The command `eval --answers`: measures answers and changes, makes and exports cases, and measures
+the facts in contexts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-import typer
+from typing import Annotated, Any, Final, TypeVar
 
 from cli import render
-from cli.common import EXIT_FAILED, fail, run, settings_of, usage_error
+from cli.common import EXIT_FAILED, exit_codes, fail, run, usage_error
+from cli.options import OptionGroup, Printing, flag, option
+from cli.output import Output
 from graphrag.app.models import Model, open_model
 from graphrag.app.wiring import Services, agent_of
 from graphrag.evaluation import answer_cases, answer_report
-from graphrag.evaluation.answer_cases import AskedChange, Case, CaseGraph
+from graphrag.evaluation.answer_cases import CaseGraph
 from graphrag.evaluation.answer_runs import WAYS, AnswerRow, AnswerSetting, Way, run_cases
 from graphrag.evaluation.case_formats import EXPORTS, ExportFormat, exportable
-from graphrag.evaluation.context_facts import ContextFacts, context_facts
-from graphrag.evaluation.expected_graph import check_change
+from graphrag.evaluation.context_facts import ContextFacts, FactShares, context_facts
 from graphrag.evaluation.made_cases import make_cases
-from graphrag.evaluation.scoring import QueryFileError, interval
+from graphrag.evaluation.measurable_cases import MeasurableCases, read_measurable
+
+T = TypeVar("T")
 
 WORKSPACE = "eval"
-MAX_FAILURES = 3
-"""Failures of the model in a row that end the command; what is done is stored."""
-MAX_REASONS = 10
-HEADS: Final = (
-    *(
-        "cases",
-        "way",
-        "number",
-        *answer_report.VERDICTS,
-        "marked",
-        "95 % of right",
-        "rounds",
-        "calls",
-        "malformed",
-    ),
-    *("tokens in", "out", "USD", "seconds"),
+MAX_FAILURES = 3  # of the model in a row; then the command ends, and results so far are stored
+MAX_REASONS = 10  # that are printed one by one
+COLUMNS: Final = (
+    "cases",
+    "way",
+    "number",
+    *answer_report.VERDICTS,
+    "marked",
+    "95 % of right",
+    "rounds",
+    "calls",
+    "malformed",
+    "tokens in",
+    "out",
+    "USD",
+    "seconds",
+)
+FACT_COLUMNS: Final = (
+    "questions",
+    "all facts",
+    "share of facts",
+    "95 % interval",
+    "tokens",
+    "whole graphs",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRun:
-    """What is measured, where results are stored, and the run to compare with."""
+class AnswerOptions(OptionGroup):
+    """What is measured of answers, where results are stored, and the run to compare with."""
 
-    file: Path
-    folder: Path | None
-    out: Path | None
-    against: Path | None
-    agent_alone: bool
+    of_answers: Annotated[
+        bool,
+        flag(
+            "--answers",
+            "Score instead the answers and changes of the settings' model, and a baseline.",
+        ),
+    ] = False
+    out: Annotated[
+        Path | None,
+        option("--out", "RUN", "With --answers: store each result here, and skip stored ones."),
+    ] = None
+    against: Annotated[
+        Path | None,
+        option(
+            "--against",
+            "RUN",
+            "With --answers: compare with this run; ends with 1 if fewer are right.",
+        ),
+    ] = None
+    make: Annotated[
+        int | None,
+        option("--make", "N", "With --answers: print N cases made from the graph.", min=1),
+    ] = None
+    contexts: Annotated[
+        bool,
+        flag("--contexts", "With --answers: measure the facts that contexts show; asks no model."),
+    ] = False
+    export: Annotated[
+        ExportFormat | None,
+        option(
+            "--export",
+            "promptfoo|inspect",
+            "With --answers: print the questions in this tool's format; asks no model.",
+        ),
+    ] = None
+    agent_alone: Annotated[bool, flag("--no-baseline", "With --answers: only the agent.")] = False
 
     @property
     def ways(self) -> Sequence[Way]:
         return WAYS[:1] if self.agent_alone else WAYS
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cases:
-    """The cases whose workflows could be read, those workflows, and why others were left out."""
-
-    cases: list[Case]
-    graphs: dict[str, CaseGraph]
-    left_out: list[str]
+    def check_unused(self) -> None:
+        """Ends the program for an option that needs --answers."""
+        if any((self.out, self.against, self.make, self.export, self.contexts, self.agent_alone)):
+            usage_error(
+                "--out, --against, --make, --export, --contexts and --no-baseline go with --answers"
+            )
 
 
-def run_answers(measured: AnswerRun, *, as_json: bool) -> None:
-    """Runs the cases and prints the results. Ends with 1 where fewer are right than in
-    the other run.
-    """
-    earlier = None if measured.against is None else answer_report.read_rows(measured.against)
-    if measured.against is not None and not earlier:
-        usage_error(f"--against {measured.against}: it holds no result")
-    read = _read(measured.file, measured.folder)
-    if not as_json:
-        _show_left_out(read.left_out)
+def answers_output(
+    common: Printing, file: Path, folder: Path | None, asked: AnswerOptions
+) -> Output:
+    """Returns the result of `eval --answers` with these options."""
+    with exit_codes(common.settings().language):
+        if asked.make is not None:
+            return _made_cases(common, file, asked.make)
+        if asked.export is not None:
+            return _exported(file, asked.export)
+        cases = read_measurable(
+            file, folder, workspace=WORKSPACE, stored=partial(_stored_graph, common)
+        )
+        if not cases.cases:
+            fail(cases.left_out[0])
+        if not common.as_json:
+            for reason in cases.left_out[:MAX_REASONS]:
+                render.note(f"left out: {reason}")
+        if asked.contexts:
+            return _fact_shares(common, file, cases)
+        return _measured(common, cases, asked)
+
+
+def in_scratch(common: Printing, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
+    """Returns the result of `work` with the services of an empty database, which is removed."""
+    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
+        settings = common.settings(db=f"sqlite:{place}/eval.db", workspace=WORKSPACE)
+        return run(settings, work, creates=True)
+
+
+def _stored_graph(common: Printing, key: str) -> CaseGraph:
+    """Returns a graph of the settings' database. Ends the program if there is none."""
+    return run(common.settings(), lambda services: answer_cases.load_stored(services.source, key))
+
+
+def _measured(common: Printing, cases: MeasurableCases, asked: AnswerOptions) -> Output:
+    """Returns the results of all cases; it fails if fewer are right than in the other run."""
+    earlier = None if asked.against is None else answer_report.read_rows(asked.against)
+    if asked.against is not None and not earlier:
+        usage_error(f"--against {asked.against}: it holds no result")
 
     async def work(services: Services) -> list[AnswerRow]:
         async with open_model(services.settings, embedder=services.embedder) as model:
-            return await _measured(_setting(services, model), measured, read, quiet=as_json)
+            return await _run(_setting(services, model), asked, cases, quiet=common.as_json)
 
-    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
-        rows = _in_scratch(place, work)
+    rows = in_scratch(common, work)
     comparison = None if earlier is None else answer_report.compare(rows, earlier)
     if earlier is not None and comparison is None:
-        usage_error(f"--against {measured.against}: no case of it was measured now")
-    if as_json:
-        render.json(_document(rows, comparison, read.left_out))
-    else:
-        _show(rows, comparison)
-    if comparison is not None and comparison.difference < 0:
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _in_scratch(place: str, work: Any) -> Any:
-    """Does the work with the services of an empty database."""
-    return run(settings_of(f"sqlite:{place}/eval.db", WORKSPACE), work, creates=True)
-
-
-def _read(file: Path, folder: Path | None) -> _Cases:
-    """Returns the cases of a file with their graphs; ends the program where none is left."""
-    cases = answer_cases.read_cases(file)
-    graphs: dict[str, CaseGraph] = {}
-    left_out: list[str] = []
-    for number, name in enumerate(dict.fromkeys(case.file for case in cases)):
-        try:
-            graphs[name] = _graph(name, folder or file.parent, f"eval-{number}")
-        except QueryFileError as exc:
-            left_out.append(str(exc))
-    kept = [case for case in cases if case.file in graphs]
-    for case in kept:
-        if isinstance(case.asked, AskedChange):
-            try:
-                check_change(graphs[case.file], case.asked)
-            except ValueError as exc:
-                raise QueryFileError(file=str(file), reason=f"{case.id}: {exc}") from exc
-    if not kept:
-        fail(left_out[0])
-    return _Cases(cases=kept, graphs=graphs, left_out=left_out)
-
-
-def _graph(name: str, folder: Path, key: str) -> CaseGraph:
-    if not name.startswith(answer_cases.STORED):
-        return answer_cases.read_graph(name, folder, workspace=WORKSPACE, graph_key=key)
-    graph = _stored_graph(name.removeprefix(answer_cases.STORED))
-    return answer_cases.copy_graph(graph, key, workspace=WORKSPACE)
-
-
-def _stored_graph(key: str) -> CaseGraph:
-    """Returns a graph of the settings' database; ends the program where there is none."""
-
-    async def work(services: Services) -> CaseGraph:
-        return await answer_cases.load_stored(services.source, key)
-
-    return run(settings_of(None), work)
+        usage_error(f"--against {asked.against}: no case of it was measured now")
+    is_worse = comparison is not None and comparison.difference < 0
+    return Output(
+        document=answer_report.report_document(rows, comparison, cases.left_out),
+        text=partial(_show, rows, comparison),
+        exit_code=EXIT_FAILED if is_worse else 0,
+    )
 
 
 def _setting(services: Services, model: Model) -> AnswerSetting:
@@ -159,29 +182,25 @@ def _setting(services: Services, model: Model) -> AnswerSetting:
     )
 
 
-async def _measured(
-    setting: AnswerSetting, measured: AnswerRun, read: _Cases, *, quiet: bool
+async def _run(
+    setting: AnswerSetting, asked: AnswerOptions, cases: MeasurableCases, *, quiet: bool
 ) -> list[AnswerRow]:
-    """Returns the results of all cases, those of the file to resume first; stores each
-    new one there.
-    """
-    wanted = {setting.identity(case, way) for case in read.cases for way in measured.ways}
-    stored = (
-        []
-        if measured.out is None
-        else await asyncio.to_thread(answer_report.read_rows, measured.out)
-    )
+    """Returns stored results first, then new ones, each of which is stored at once."""
+    wanted = {setting.identity(case, way) for case in cases.cases for way in asked.ways}
+    stored: list[AnswerRow] = []
+    if asked.out is not None:
+        stored = await asyncio.to_thread(answer_report.read_rows, asked.out)
     rows = [row for row in stored if row.is_final and row.identity in wanted]
     done = frozenset(row.identity for row in rows)
-    failures = 0
+    new = failures = 0
     with render.progress("asking", quiet=quiet) as update:
-        count = render.counter(update, len(wanted) - len(done))
-        results = run_cases(setting, read.cases, read.graphs, done=done, ways=measured.ways)
+        results = run_cases(setting, cases.cases, cases.graphs, done=done, ways=asked.ways)
         async for row in results:
             rows.append(row)
-            if measured.out is not None:
-                await asyncio.to_thread(answer_report.append_row, measured.out, row)
-            count()
+            if asked.out is not None:
+                await asyncio.to_thread(answer_report.append_row, asked.out, row)
+            new += 1
+            update(new, len(wanted) - len(done))
             failures = 0 if row.is_final else failures + 1
             if failures == MAX_FAILURES:
                 fail(
@@ -190,34 +209,9 @@ async def _measured(
     return rows
 
 
-def _document(
-    rows: Sequence[AnswerRow], comparison: answer_report.Comparison | None, left_out: Sequence[str]
-) -> dict[str, Any]:
-    document: dict[str, Any] = {"left_out": list(left_out)}
-    for summary in answer_report.summarize(rows):
-        document.setdefault(f"{summary.kind}s", {})[summary.way] = summary.as_dict()
-    if comparison is not None:
-        document["against"] = comparison.as_dict()
-    return document
-
-
 def _show(rows: Sequence[AnswerRow], comparison: answer_report.Comparison | None) -> None:
-    table = [
-        [
-            f"{one.kind}s",
-            one.way,
-            f"{one.cases:,}",
-            *(f"{one.shares[verdict]:.2f}" for verdict in answer_report.VERDICTS),
-            f"{one.invented_marked:,}",
-            f"{one.right_interval[0]:.2f}–{one.right_interval[1]:.2f}",
-            *(f"{one.means[name]:.1f}" for name in ("rounds", "tool_calls", "malformed")),
-            *(f"{one.means[name]:,.0f}" for name in ("prompt", "completion")),
-            "?" if one.cost_usd is None else f"{one.cost_usd:.4f}",
-            f"{one.means['seconds']:.1f}",
-        ]
-        for one in answer_report.summarize(rows)
-    ]
-    render.table(HEADS, table, numbers=range(2, len(HEADS)))
+    table = [_summary_row(summary) for summary in answer_report.summarize(rows)]
+    render.table(COLUMNS, table, numbers=range(2, len(COLUMNS)))
     failed = [row for row in rows if row.error is not None]
     for row in failed[:MAX_REASONS]:
         render.note(f"failed: {row.case}, {row.way}: {row.error}")
@@ -233,92 +227,95 @@ def _show(rows: Sequence[AnswerRow], comparison: answer_report.Comparison | None
                 render.note(f"{word}: {name}")
 
 
-def _show_left_out(reasons: Sequence[str]) -> None:
-    for reason in reasons[:MAX_REASONS]:
-        render.note(f"left out: {reason}")
+def _summary_row(summary: answer_report.AnswerSummary) -> list[str]:
+    low, high = summary.right_interval
+    means = summary.means
+    return [
+        f"{summary.kind}s",
+        summary.way,
+        f"{summary.cases:,}",
+        *(f"{summary.shares[verdict]:.2f}" for verdict in answer_report.VERDICTS),
+        f"{summary.invented_marked:,}",
+        f"{low:.2f}–{high:.2f}",
+        *(f"{means[name]:.1f}" for name in ("rounds", "tool_calls", "malformed")),
+        *(f"{means[name]:,.0f}" for name in ("prompt", "completion")),
+        "?" if summary.cost_usd is None else f"{summary.cost_usd:.4f}",
+        f"{means['seconds']:.1f}",
+    ]
 
 
-def make_answer_cases(graph: Path, number: int) -> None:
-    """Prints cases made from a workflow file, or from the graph of a key, as a file of cases."""
+def _json(document: Any, *notes: str) -> Output:
+    """Returns output that is JSON also without --json, as a file for this or another tool."""
+    return Output(document=document, text=partial(render.json, document), notes=notes)
+
+
+def _made_cases(common: Printing, graph: Path, number: int) -> Output:
+    """Returns cases made from a workflow file or from the graph of a key, as a file of cases."""
     if graph.is_file():
         name = graph.name
         read = answer_cases.read_graph(name, graph.parent, workspace=WORKSPACE, graph_key=WORKSPACE)
     else:
         name = f"{answer_cases.STORED}{graph}"
-        read = _stored_graph(str(graph))
+        read = _stored_graph(common, str(graph))
     made = make_cases(read, number, file=name)
-    found = len(made.questions) + len(made.changes)
-    if not found:
+    count = len(made.questions) + len(made.changes)
+    if not count:
         fail(f"{graph}: no case can be made from it")
-    render.json({"workflows": [made.model_dump(mode="json", exclude_defaults=True)]})
-    if found < number:
-        render.note(f"{graph}: {found} cases, more cannot be made from it")
+    document = {"workflows": [made.model_dump(mode="json", exclude_defaults=True)]}
+    if count == number:
+        return _json(document)
+    return _json(document, f"{graph}: {count} cases, more cannot be made from it")
 
 
-def export_questions(file: Path, form: ExportFormat) -> None:
-    """Prints the questions of a file of cases in the format of another tool; says how many
-    it leaves out.
-    """
+def _exported(file: Path, form: ExportFormat) -> Output:
+    """Returns the questions of a file of cases in the format of another tool."""
     cases = answer_cases.read_cases(file)
-    found = exportable(cases)
-    if not found:
+    questions = exportable(cases)
+    if not questions:
         fail(f"{file}: no question in it has facts")
-    render.json([EXPORTS[form](case, question) for case, question in found])
-    if left_out := len(cases) - len(found):
-        render.note(f"left out: {left_out} changes and questions that only the graph can judge")
+    document = [EXPORTS[form](case, question) for case, question in questions]
+    if left_out := len(cases) - len(questions):
+        note = f"left out: {left_out} changes and questions that only the graph can judge"
+        return _json(document, note)
+    return _json(document)
 
 
-def show_fact_shares(file: Path, folder: Path | None, *, as_json: bool) -> None:
-    """Prints which share of the facts of right answers the contexts of the questions show."""
-    read = _read(file, folder)
+def _fact_shares(common: Printing, file: Path, cases: MeasurableCases) -> Output:
+    """Returns which share of the facts of right answers the contexts of the questions show."""
 
     async def work(services: Services) -> list[ContextFacts]:
-        for graph in read.graphs.values():
+        for graph in cases.graphs.values():
             await answer_cases.store_graph(services.source, services.embedder, graph)
         facts = context_facts(
             services.source,
             services.retriever,
-            read.cases,
-            read.graphs,
+            cases.cases,
+            cases.graphs,
             role=services.local_person().role,
             options=services.context_options,
         )
         return [row async for row in facts]
 
-    with tempfile.TemporaryDirectory(prefix="nodius-eval-") as place:
-        rows: list[ContextFacts] = _in_scratch(place, work)
+    rows = in_scratch(common, work)
     if not rows:
         usage_error(f"{file}: no question in it has facts")
-    shares = [row.share for row in rows]
-    tokens = [row.tokens for row in rows]
-    low, high = interval(shares)
-    summary: dict[str, Any] = {
-        "questions": len(rows),
-        "all_facts": sum(not row.missing for row in rows),
-        "share_of_facts": round(float(np.mean(shares)), 4),
-        "interval": [round(low, 4), round(high, 4)],
-        "tokens": round(float(np.mean(tokens)), 1),
-        "whole_graphs": sum(row.whole for row in rows),
-    }
-    if as_json:
-        missing = [asdict(row) for row in rows if row.missing]
-        render.json({**summary, "missing": missing, "left_out": read.left_out})
-        return
-    _show_left_out(read.left_out)
-    for row in rows:
+    shares = FactShares.of(rows)
+    return Output(
+        document={**shares.as_dict(), "left_out": cases.left_out}, text=partial(_show_facts, shares)
+    )
+
+
+def _show_facts(shares: FactShares) -> None:
+    for row in shares.rows:
         if row.missing:
             render.note(f"{row.case} lacks {', '.join(row.missing)}")
-    render.table(
-        ["questions", "all facts", "share of facts", "95 % interval", "tokens", "whole graphs"],
-        [
-            [
-                f"{len(rows)}",
-                f"{summary['all_facts']}",
-                f"{summary['share_of_facts']:.3f}",
-                f"{low:.3f}–{high:.3f}",
-                f"{summary['tokens']:,.0f}",
-                f"{summary['whole_graphs']}",
-            ]
-        ],
-        numbers=range(6),
-    )
+    low, high = shares.interval
+    cells = [
+        f"{len(shares.rows)}",
+        f"{shares.complete}",
+        f"{shares.share:.3f}",
+        f"{low:.3f}–{high:.3f}",
+        f"{shares.tokens:,.0f}",
+        f"{shares.whole_graphs}",
+    ]
+    render.table(FACT_COLUMNS, [cells], numbers=range(len(cells)))

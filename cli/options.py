@@ -78,10 +78,20 @@ class OptionGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Common(OptionGroup):
-    """The options of every command."""
+class Printing(OptionGroup):
+    """The option of every command, also of those that do not use the database of the settings."""
 
     as_json: JsonOption = False
+
+    def settings(self, **flags: Any) -> Settings:
+        """Returns the settings, overridden by `flags`. Ends the program if one is invalid."""
+        return settings_of(**flags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Common(Printing):
+    """The options of a command that uses the database of the settings."""
+
     db: DbOption = None
     workspace: WorkspaceOption = None
     lang: LanguageOption = None
@@ -90,7 +100,8 @@ class Common(OptionGroup):
         """Returns the settings, overridden by these options and `flags`. Ends the program if one
         of them is invalid.
         """
-        return settings_of(self.db, self.workspace, self.lang, **flags)
+        own = {"db": self.db, "workspace": self.workspace, "language": self.lang}
+        return settings_of(**own, **flags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

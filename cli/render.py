@@ -233,15 +233,3 @@ def progress(
             note(f"{title}: {done}/{total}" + (f", about {left:.0f} s left" if left else ""))
 
     yield by_tenths
-
-
-def counter(update: Callable[[int, int], None], total: int) -> Callable[..., None]:
-    """Returns a function that counts its calls, with any arguments, and updates a progress."""
-    done = 0
-
-    def count(*_: Any) -> None:
-        nonlocal done
-        done += 1
-        update(done, total)
-
-    return count

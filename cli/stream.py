@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, cast
 
 import orjson
@@ -12,12 +13,13 @@ import typer
 
 from cli import render
 from cli.chat import on_interrupt
-from cli.common import EXIT_FAILED, EXIT_NOTHING, exit_codes, settings_of
+from cli.command import command
+from cli.common import EXIT_FAILED, EXIT_NOTHING
 from cli.inputs import check_question, choose, service_of
 from cli.options import (
     GraphArgument,
-    JsonOption,
     LanguageOption,
+    Printing,
     QuestionArgument,
     ThreadOption,
     TokenFileOption,
@@ -27,6 +29,7 @@ from cli.options import (
 from cli.question_card import ask_card
 from cli.turn_display import TurnView, print_proposal
 from graphrag.client.websocket import Message, NodiusStream, StreamedTurn
+from graphrag.config import Settings
 from graphrag.i18n import Language
 from tools.session_tools import QUESTIONS
 
@@ -34,7 +37,20 @@ Decide = Literal["ask", "approve", "reject", "wait", "leave"]
 _DECISIONS: Mapping[str, Decide] = {"a": "approve", "r": "reject", "w": "wait", "l": "leave"}
 
 
-def stream(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions(Printing):
+    """The options of a command that uses a running service alone."""
+
+    lang: LanguageOption = None
+
+    def settings(self, **flags: Any) -> Settings:
+        return Printing.settings(self, language=self.lang, **flags)
+
+
+@command(stopped="stopped")
+async def stream(
+    common: StreamOptions,
+    settings: Settings,
     graph: GraphArgument,
     question: QuestionArgument,
     url: UrlOption = None,
@@ -49,23 +65,17 @@ def stream(
             " leave (default: ask on a terminal, else leave).",
         ),
     ] = None,
-    as_json: JsonOption = False,
-    lang: LanguageOption = None,
 ) -> None:
     """Ask a running service and show the answer as it is written. Ctrl-C stops the turn.
 
     With --json every message of the service is printed unchanged, one per line.
     """
     check_question(question)
-    settings = settings_of(None, None, lang)
-    how = decide or ("ask" if sys.stdin.isatty() and not as_json else "leave")
+    how = decide or ("ask" if sys.stdin.isatty() and not common.as_json else "leave")
     address, token = service_of(settings, url, token_file)
     client = NodiusStream(address, token=token)
-    work = Stream(how=how, as_json=as_json, language=settings.language).run(
-        client, graph, question, thread
-    )
-    with exit_codes(settings.language, stopped="stopped"):
-        code = asyncio.run(work)
+    asking = Stream(how=how, as_json=common.as_json, language=settings.language)
+    code = await asking.run(client, graph, question, thread)
     if code:
         raise typer.Exit(code)
 

@@ -72,6 +72,18 @@ class Comparison:
         }
 
 
+def report_document(
+    rows: Sequence[AnswerRow], comparison: Comparison | None, left_out: Sequence[str]
+) -> dict[str, Any]:
+    """Returns all results as JSON."""
+    document: dict[str, Any] = {"left_out": list(left_out)}
+    for summary in summarize(rows):
+        document.setdefault(f"{summary.kind}s", {})[summary.way] = summary.as_dict()
+    if comparison is not None:
+        document["against"] = comparison.as_dict()
+    return document
+
+
 def summarize(rows: Sequence[AnswerRow]) -> list[AnswerSummary]:
     """Returns the summaries of questions and changes for each way with results."""
     groups: list[tuple[Way, str, list[AnswerRow]]] = [

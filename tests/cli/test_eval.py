@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli.eval import LOOKED
 from graphrag.evaluation.knowledge import ABLATION as ABLATED
 from graphrag.evaluation.knowledge import ALONE, WITHOUT_GRAPH
+from graphrag.evaluation.retrieval_runs import SECOND_LOOK
 from graphrag.evaluation.workflows import ABLATION
 from tests.cli.conftest import Env, invoke, n8n, printed, write
 from tests.graphrag.llm.wire import call_delta, delta, sse, streamed
@@ -228,8 +228,8 @@ def test_a_second_look_is_scored_with_the_settings_model(knowledge: Path, env: E
         server.play(streamed(body), streamed(body))
         result = invoke(*asked)
     scores = printed(result)
-    assert list(scores) == ["text", LOOKED]
-    assert scores[LOOKED]["questions"] == 2
+    assert list(scores) == ["text", SECOND_LOOK]
+    assert scores[SECOND_LOOK]["questions"] == 2
     assert "2 calls of some-model" in result.stderr
 
 
