@@ -13,8 +13,10 @@ from urllib.parse import urlsplit
 import typer
 
 from cli import render
+from cli.command import command
 from cli.common import EXIT_FAILED, local_time, usage_error
-from cli.options import Common, argument, command, flag, option
+from cli.options import Common, argument, flag, option
+from cli.output import Output, listing
 from graphrag.app.connection_services import connections_of
 from graphrag.app.wiring import Services
 from graphrag.connections import (
@@ -55,7 +57,7 @@ async def connect(
     private: Annotated[
         bool, flag("--private", "The address may be one of a private network.")
     ] = False,
-) -> None:
+) -> Output:
     """Connect with a running n8n or Node-RED server and read its workflows; it is not written to.
 
     An n8n key needs the rights workflow:list and workflow:read. For Node-RED the key is a token, or
@@ -76,11 +78,11 @@ async def connect(
     connection = await connections.add(new, services.local_person())
     if not common.as_json:
         _show_connection(connection)
-    await _synchronise(common, services, connections, [connection])
+    return await _synchronise(common, services, connections, [connection])
 
 
 @command()
-async def list_connections(common: Common, services: Services) -> None:
+async def list_connections(services: Services) -> Output:
     """List the connections with workflow servers, and how each graph stands."""
     connections = connections_of(services)
     documents: list[dict[str, Any]] = []
@@ -101,11 +103,11 @@ async def list_connections(common: Common, services: Services) -> None:
                 connection.last_error or "",
             ]
         )
-    common.show_list(
+    return listing(
         documents,
         ["name", "kind", "address", "workflows", "state", "synchronised", "problem"],
         rows,
-        none="No connection yet: `nodius connect n8n ADDRESS` or `nodius connect node-red ADDRESS`.",
+        empty="No connection yet: `nodius connect n8n ADDRESS` or `nodius connect node-red ADDRESS`.",
         numbers=(3,),
         folded=6,
     )
@@ -116,7 +118,7 @@ async def sync(
     common: Common,
     services: Services,
     name: Annotated[str | None, argument("[NAME]", "One connection (default: all).")] = None,
-) -> None:
+) -> Output:
     """Read what changed on connected servers into their graphs.
 
     What only the server changed is taken, what people changed here stays. Where both changed the
@@ -126,19 +128,19 @@ async def sync(
     chosen = [await connections.get(name)] if name else await connections.list()
     if not chosen:
         usage_error("there is no connection yet: `nodius connect n8n ADDRESS` makes one")
-    await _synchronise(common, services, connections, chosen)
+    return await _synchronise(common, services, connections, chosen)
 
 
 @command(creates=True)
-async def disconnect(common: Common, services: Services, name: NameArgument) -> None:
+async def disconnect(services: Services, name: NameArgument) -> Output:
     """Remove a connection. Its graphs stay."""
     await connections_of(services).remove(name, services.local_person())
-    common.say({"name": name}, f"disconnected {name}; its graphs stay")
+    return Output(document={"name": name}, text=f"disconnected {name}; its graphs stay")
 
 
 async def _synchronise(
     common: Common, services: Services, connections: Connections, chosen: list[ServerConnection]
-) -> None:
+) -> Output:
     """Synchronises connections one after the other and prints the outcome of each workflow.
 
     Where a server cannot be used, the others are read all the same; the command fails at its end.
@@ -155,11 +157,13 @@ async def _synchronise(
     language = services.settings.language
     failed = [{"name": name, "error": fault.text(language)} for name, fault in faults]
     documents = [_report_document(report) for report in reports] + failed
-    common.say(documents, partial(_show_reports, reports))
     for name, fault in faults:
         render.fault(f"nodius: {name}: {fault.text(language)}")
-    if faults:
-        raise typer.Exit(EXIT_FAILED)
+    return Output(
+        document=documents,
+        text=partial(_show_reports, reports),
+        exit_code=EXIT_FAILED if faults else 0,
+    )
 
 
 def _name_of(address: str, kind: EditorKind) -> str:
