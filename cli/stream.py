@@ -38,7 +38,7 @@ _DECISIONS: Mapping[str, Decide] = {"a": "approve", "r": "reject", "w": "wait", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions(Printing):
+class ServiceOptions(Printing):
     """The options of a command that uses a running service alone."""
 
     lang: LanguageOption = None
@@ -49,7 +49,7 @@ class StreamOptions(Printing):
 
 @command(stopped="stopped")
 async def stream(
-    common: StreamOptions,
+    common: ServiceOptions,
     settings: Settings,
     graph: GraphArgument,
     question: QuestionArgument,
