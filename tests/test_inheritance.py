@@ -28,6 +28,7 @@ CONCRETE_BASES = {
     "Common",
     "Meaning",
     "OptionGroup",
+    "Printing",
     "Snapshot",
     "StoredFields",
     "UsageReport",
