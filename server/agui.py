@@ -42,7 +42,8 @@ from server.agui_resumption import Resumption
 from server.approval_documents import review_link
 from server.bodies import Id, text_of_parts
 from server.chat_answer import metered
-from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
+from server.error_responses import error_response, note
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
 from server.requests import InLanguage, Workspaces, state_of

@@ -18,7 +18,7 @@ from graphrag.agent.thread_messages import from_stored, is_note
 from graphrag.i18n import Language
 from graphrag.llm import base as stored
 from server.agui_interrupts import Links, json_size, of_limit, of_proposals, of_question
-from server.error_responses import without_places
+from server.redaction import without_places
 from tools.compact import cut
 from tools.proposals import to_document
 

@@ -30,8 +30,8 @@ from graphrag.agent.reply import sources_of
 from graphrag.i18n import Language
 from graphrag.workers import end_tasks
 from server.bodies import AnswerBody
-from server.error_responses import language_of
 from server.errors import TurnBroken, TurnStopped
+from server.request_language import language_of
 from server.server_state import ServerState
 from server.ws_events import interrupt_document
 from tools.arguments import read_object

@@ -1,16 +1,14 @@
 """Turns any exception into the answer of a request that failed.
 
-A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. No trace, no
-statement and no text of an error that nobody foresaw reaches a client; addresses, paths and
-statements are taken out of what does (the log has them, under the request's id). Also describes
-these answers for OpenAPI.
+A body is `{"error": {code, message, retryable, requestId, details?, warnings?}}`. Clients never
+receive a trace, a statement or the text of an unexpected error. Addresses and paths are removed
+from the other texts; the log has them, under the request's id.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,8 +16,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict
-from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.routing import Match, Route
@@ -31,21 +27,36 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.errors import CODES, describe, headed
-from graphrag.i18n import LANGUAGES, Language, text
+from graphrag.i18n import Language, text
 from graphrag.llm.errors import ModelError
 from graphrag.sessions.schedules import ScheduleError
 from server.errors import AuthError, TurnBroken
+from server.redaction import without_places
+from server.request_language import language_of
 from tools.proposals import MalformedProposal
+
+log = logging.getLogger(__name__)
 
 MAX_DETAILS = 20
 _OF_PROVIDERS = (ModelError, EmbeddingError)
+# Errors whose texts are for the person who runs the service.
+INTERNAL = (
+    data.DatabaseBusy,
+    data.DatabaseDamaged,
+    data.DatabaseVersion,
+    data.InvalidDatabaseUrl,
+    data.SourceTimeout,
+    data.SourceUnavailable,
+    data.UnknownIndexField,
+    SettingsError,
+)
 _FRAMEWORK = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """What a client reads of an error. `warnings`: what is no error of the document
-    that is refused.
+    """An error as a client reads it. `warnings`: findings about a refused document that are not
+    errors.
     """
 
     status: int
@@ -57,7 +68,7 @@ class ErrorResponse:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def body(self, request_id: str, *, as_openai: bool = False) -> dict[str, Any]:
-        """Return the body; `as_openai` with what clients of the OpenAI API read beside it."""
+        """Returns the body; `as_openai` adds the fields that clients of the OpenAI API read."""
         found: dict[str, Any] = {
             "code": self.code,
             "message": self.message,
@@ -74,7 +85,7 @@ class ErrorResponse:
 
 
 def error_response(exc: Exception, language: Language, request_id: str = "") -> ErrorResponse:
-    """Return the answer for any error."""
+    """Returns the answer for any error."""
     if isinstance(exc, TurnBroken):
         return _turn(exc, language)
     if isinstance(exc, RequestValidationError):
@@ -102,7 +113,7 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         warnings = [each.to_document() for each in exc.warnings]
     elif (
         known.details and known.http_status < 500
-    ):  # of the service's own troubles clients learn no more
+    ):  # clients learn no details of the service's own faults
         details = {"reason": known.details}
     message = known.message
     if isinstance(exc, INTERNAL):
@@ -138,7 +149,7 @@ def _turn(exc: TurnBroken, language: Language) -> ErrorResponse:
 
 
 def _invalid(exc: RequestValidationError, language: Language) -> ErrorResponse:
-    """Name each fault with its place; what was sent is not repeated."""
+    """Returns each fault with its place, without the values that were sent."""
     details = [
         {
             "where": ".".join(str(part) for part in fault["loc"])[:200],
@@ -170,25 +181,13 @@ def _framework(exc: HTTPException, language: Language) -> ErrorResponse:
 
 
 OPENAI_PATH = "/v1/"
-MCP_PATH, METADATA = "/mcp", "/.well-known/oauth-protected-resource"
-"""MCP clients read there how to sign in. Source: RFC 9728."""
-
-
-def language_of(connection: HTTPConnection) -> Language:
-    """Return the language that a client prefers of ours, else the settings'.
-
-    A page cannot choose the headers of its WebSocket: the address says it there (`/ws?lang=fr`).
-    """
-    asked = connection.query_params.get("lang") if connection.scope["type"] == "websocket" else None
-    preferred = (asked or connection.headers.get("accept-language", "")).strip().lower()[:2]
-    known: Language | None = next(
-        (language for language in LANGUAGES if language == preferred), None
-    )
-    return known or connection.app.state.server.settings.language
+MCP_PATH = "/mcp"
+# MCP clients read there how to sign in. Source: RFC 9728.
+METADATA = "/.well-known/oauth-protected-resource"
 
 
 def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
-    """Return the answer to a request that failed."""
+    """Returns the answer to a request that failed, and logs what it leaves out."""
     request_id = str(getattr(request.state, "request_id", ""))
     answer = error_response(exc, language_of(request), request_id)
     note(exc, request_id)
@@ -201,13 +200,13 @@ def respond(request: HTTPConnection, exc: Exception) -> JSONResponse:
 
 
 def base_address(connection: HTTPConnection) -> str:
-    """Return the address under which clients reach this server, without a slash at its end."""
+    """Returns the address under which clients reach this server, without a slash at the end."""
     settings = connection.app.state.server.settings
     return (settings.public_url or str(connection.base_url)).rstrip("/")
 
 
 def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
-    """Let errors of endpoints and of the framework leave through `respond`."""
+    """Answers errors of endpoints and of the framework by `respond`."""
     routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
 
     async def handle(request: Request, exc: Exception) -> JSONResponse:
@@ -224,100 +223,8 @@ def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
         app.add_exception_handler(kind, handle)
 
 
-class _ErrorBody(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
-
-
-class ErrorFacts(_ErrorBody):
-    """`warnings`: of a document that is refused for what `details` say."""
-
-    code: str
-    message: str
-    retryable: bool
-    request_id: str = ""
-    details: Any = None
-    warnings: list[Any] | None = None
-
-
-class ErrorAnswer(_ErrorBody):
-    error: ErrorFacts
-
-
-_MEANINGS: dict[int, str] = {
-    401: "No token, or one that is not good",
-    403: "The caller's role does not allow it",
-    404: "There is no such thing for this caller",
-    405: "Another method",
-    408: "The request did not come on",
-    409: "It changed, is busy or was decided already",
-    410: "It expired",
-    413: "Too large",
-    422: "The request is not valid; `details` say where",
-    429: "Too many requests, or a limit of usage",
-    500: "A fault of this program, or of what is stored",
-    502: "The model's provider failed",
-    503: "Busy or not available; try again",
-    504: "No answer in time; try again",
-}
-
-
-_JSON = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorAnswer"}}}
-
-
-def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    # Not as `model`: FastAPI would build it for each status of each endpoint, 60 ms in all.
-    return {status: {"description": _MEANINGS[status], "content": _JSON} for status in statuses}
-
-
-ERRORS = _responses(403, 404, 405, 408, 409, 410, 413, 422, 500, 503, 504) | {
-    401: {"model": ErrorAnswer, "description": _MEANINGS[401]}
-}
-"""What any endpoint may answer."""
-
-TEXT_ERRORS = _responses(401, 403, 503)
-"""What an endpoint may answer whose own answers are text."""
-
-VOICE_ERRORS = _responses(403, 408, 413, 422, 503)
-"""What an endpoint may answer that the telephone service calls."""
-
-MODEL_ERRORS = _responses(429, 502)
-"""And one that asks a model."""
-
-
-log = logging.getLogger(__name__)
-
-INTERNAL = (
-    data.DatabaseBusy,
-    data.DatabaseDamaged,
-    data.DatabaseVersion,
-    data.InvalidDatabaseUrl,
-    data.SourceTimeout,
-    data.SourceUnavailable,
-    data.UnknownIndexField,
-    SettingsError,
-)
-"""Errors whose texts are for the person who runs the service."""
-
-_PLACE = re.compile(
-    r"""[a-z][a-z0-9+.-]*://[^\s'")\]]+                  # an address
-    | \b(?:sqlite|file):[^\s'")\]]+
-    | (?<![\w/.])~?/(?:[^\s/'":,;)]+/)+[^\s'":,;)]*     # an absolute path
-    | \b[A-Za-z]:\\[^\s'"]+
-    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b
-    | \[[0-9a-f:]*:[0-9a-f:]*\](?::\d+)?                # IPv6
-    | \bhost='[^']*'(?:,\s*port=\d+)?
-    | \b(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z][a-z0-9-]*):\d{2,5}\b""",
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def without_places(text: str) -> str:
-    """Return a text in which addresses, hosts with ports and absolute paths are dots."""
-    return _PLACE.sub("…", text)
-
-
 def note(exc: Exception, request_id: str = "") -> None:
-    """Log what a client is not sent of an error."""
+    """Logs the text of an error that clients do not receive."""
     if isinstance(exc, INTERNAL):
         facts = {"request_id": request_id, "error": type(exc).__name__, "reason": str(exc)}
         log.warning("error_withheld", extra=facts)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from server.error_responses import TEXT_ERRORS
+from server.error_schemas import TEXT_ERRORS
 from server.requests import ADMINS, state_of
 
 log = logging.getLogger(__name__)

@@ -47,7 +47,8 @@ from graphrag.i18n import Language, text
 from server.approval_documents import review_link
 from server.chat_answer import metered, until_gone
 from server.client_tasks import ClientTask, task_of
-from server.error_responses import ERRORS, MODEL_ERRORS, error_response, note
+from server.error_responses import error_response, note
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.errors import ModelNotFound, TurnBroken
 from server.event_stream import EventStream, frame
 from server.openai_forms import (

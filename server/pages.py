@@ -16,8 +16,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from server.error_responses import language_of
 from server.page_bundle import KINDS, ROOT, PageFile, joined_page, page_file, with_languages
+from server.request_language import language_of
 
 router = APIRouter(include_in_schema=False)
 

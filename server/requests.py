@@ -11,7 +11,7 @@ from fastapi import Depends, Query, Request
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.bodies import Id
-from server.error_responses import language_of
+from server.request_language import language_of
 from server.server_state import ServerState
 from server.workspaces import GraphContext, WorkspaceResolver
 from tools.base import Role

@@ -14,7 +14,7 @@ from graphrag.agents.errors import DeliveryNotFound, InvalidAgent
 from graphrag.agents.trying import try_tool
 from graphrag.delivery_queue import DeliveryStatus
 from server.bodies import AnswerBody, Id, RequestBody, Success
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import ADMINS, EXCLUDE_NONE, REVIEWERS, Limit, Workspaces
 from tools.http.problems import DocumentProblem
 

@@ -20,7 +20,7 @@ from graphrag.i18n import Language
 from server.agui_interrupts import DecisionPayload
 from server.bodies import AnswerBody, Id, RequestBody
 from server.chat_answer import ChatAnswer, collect
-from server.error_responses import ERRORS, MODEL_ERRORS
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 from server.ws_messages import AiChat, AiResume, CallerPhone, Features

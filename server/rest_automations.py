@@ -16,7 +16,7 @@ from graphrag.automations.drafts import AutomationChanges, AutomationDraft, Even
 from graphrag.automations.event_starts import EventAnswer, start_by_event
 from graphrag.automations.templates import AutomationTemplate, templates
 from server.bodies import AnswerBody, Id, RequestBody, Success
-from server.error_responses import ERRORS, MODEL_ERRORS
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.requests import EXCLUDE_NONE, GraphKey, InLanguage, Limit, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["automations"], responses=ERRORS)

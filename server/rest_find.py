@@ -23,7 +23,7 @@ from graphrag.retrieval.retrieval_result import Retrieval
 from graphrag.retrieval.turn_context import context_for
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces, text_query
 from server.workspaces import WorkspaceContext
 from tools.compact import without_empty

@@ -23,7 +23,7 @@ from graphrag.retrieval.suggestions import suggest
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody, Id, RequestBody
 from server.downloads import Step
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.graph_json import GraphPages, Pages, export_steps, json_steps, whole_graph
 from server.requests import (
     EDITORS,

@@ -22,7 +22,7 @@ from graphrag.live.edit_history import PastEdit, edits_newest_first
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody, Id
 from server.downloads import Step
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.graph_json import GraphPages, view_steps, whole_graph
 from server.requests import EDITORS, EXCLUDE_NONE, Limit, NamedGraph, state_of
 

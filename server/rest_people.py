@@ -11,7 +11,7 @@ from graphrag.app.voice_services import speaker_of
 from graphrag.i18n import Language
 from server.auth import Caller
 from server.bodies import AnswerBody
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import ADMINS, EXCLUDE_NONE, GraphKey, InLanguage, Workspaces, state_of
 
 router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)

@@ -24,7 +24,8 @@ from server.approval_documents import (
     large_answer,
 )
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS, error_response
+from server.error_responses import error_response
+from server.error_schemas import ERRORS
 from server.requests import (
     EXCLUDE_NONE,
     REVIEWERS,

@@ -28,7 +28,7 @@ from graphrag.live.restoring import as_action, restore
 from graphrag.workers import run_limited
 from server.approval_documents import ApprovalDocument, approval_document, large_answer
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.graph_json import GraphPages, view_steps
 from server.requests import EDITORS, EXCLUDE_NONE, InLanguage, NamedGraph, state_of
 from server.workspaces import GraphContext, WorkspaceContext

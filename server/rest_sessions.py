@@ -18,7 +18,7 @@ from graphrag.automations.errors import AutomationRefused
 from graphrag.automations.session_control import decided_documents
 from graphrag.sessions.phases import Phase
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, GraphKey, Limit, Workspaces
 from server.rest_automations import RunList
 

@@ -20,7 +20,7 @@ from graphrag.llm.registry import ENTRIES
 from graphrag.roles import Channel
 from server.auth import Caller
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS, MODEL_ERRORS
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.errors import KeyNotFound, KeyNotMade
 from server.requests import ADMINS, EXCLUDE_NONE, InLanguage, Limit, state_of
 from tools.base import Role

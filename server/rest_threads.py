@@ -17,7 +17,7 @@ from graphrag.agent.thread_store import TITLE_CHARS, Thread, ThreadNotFound
 from graphrag.i18n import Language
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.chat_answer import waiting_part
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces
 from server.rest_ai import ContextType, standing
 from server.rest_sessions import said_and_notes

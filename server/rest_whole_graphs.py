@@ -18,7 +18,7 @@ from graphrag.layout import MAX_EDGES, MAX_NODES, arrange, crossings
 from graphrag.workers import free, run_limited
 from languages import GraphLanguage
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import EDITORS, EXCLUDE_NONE, NamedGraph, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.proposal_parts import Strategy

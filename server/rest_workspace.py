@@ -14,7 +14,8 @@ from graphrag.approvals.codemods import Codemod, Replacement
 from graphrag.i18n import Language
 from server.approval_documents import ApprovalDocument, ApprovalListing
 from server.bodies import AnswerBody, Id, RequestBody
-from server.error_responses import ERRORS, error_response
+from server.error_responses import error_response
+from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces
 from server.workspaces import WorkspaceContext
 from tools.read_tools.search_workspace import use_rows

@@ -31,11 +31,12 @@ from starlette.exceptions import HTTPException
 from graphrag.app.access_tokens import sign_token
 from graphrag.i18n import LocalizedError, text
 from server.auth import authority
-from server.error_responses import error_response, language_of, respond
+from server.error_responses import error_response, respond
 from server.errors import AuthError, ForeignPage
 from server.http_connections import network_of
 from server.oidc import Attempt, IdentityProvider, PageSession
 from server.pages import HEADERS
+from server.request_language import language_of
 from server.requests import state_of
 from tools.base import Role
 

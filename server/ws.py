@@ -26,9 +26,10 @@ from graphrag.logs import bind_log_context
 from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
-from server.error_responses import error_response, language_of
+from server.error_responses import error_response
 from server.errors import AuthError, ForeignPage, ServerError, TooManyRequests
 from server.http_connections import connection_of
+from server.request_language import language_of
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations

@@ -10,8 +10,9 @@ from graphrag.agent.reply import sources_of
 from graphrag.agent.thread_store import Thread
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language
-from server.error_responses import error_response, note, without_places
+from server.error_responses import error_response, note
 from server.errors import TooManyRequests
+from server.redaction import without_places
 from server.ws_outbox import encode
 from tools.proposals import to_document
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from graphrag.voice.call_records import Call, CallChannel, CallStatus, CallSummary
 from server.bodies import AnswerBody, Id, RequestBody, Success
-from server.error_responses import ERRORS
+from server.error_schemas import ERRORS
 from server.requests import EDITORS, EXCLUDE_NONE, REVIEWERS, Workspaces
 from server.voice.webhook import STREAM_PATH
 from server.ws_messages import CallerPhone

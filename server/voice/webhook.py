@@ -19,7 +19,7 @@ from graphrag.voice.errors import CallBlocked, CallError, CallsFull
 from graphrag.voice.follow_up import FollowUp
 from server.auth import mark_signed
 from server.bodies import Id
-from server.error_responses import VOICE_ERRORS
+from server.error_schemas import VOICE_ERRORS
 from server.errors import ServerError
 from server.requests import state_of
 from server.server_state import ServerState

@@ -28,7 +28,8 @@ from server import errors
 from server.api_docs import api_examples
 from server.app import create_app
 from server.bodies import AnswerBody, RequestBody
-from server.error_responses import ERRORS, error_response
+from server.error_responses import error_response
+from server.error_schemas import ERRORS
 from server.errors import TooManyRequests
 from server.limits import RateLimiter
 from server.requests import Workspaces

@@ -18,8 +18,9 @@ from graphrag.config import SettingsError
 from graphrag.embedding.embedder import EmbeddingUnreachable
 from graphrag.i18n import Language
 from graphrag.llm.errors import ModelRequestRefused, ModelUnreachable
-from server.error_responses import error_response, without_places
+from server.error_responses import error_response
 from server.errors import TurnBroken
+from server.redaction import without_places
 from tests.server.mcp.helpers import connected, said
 from tests.support import agui_runs
 from tests.support.injection_payloads import hostile_document, injection_payloads
