@@ -25,6 +25,7 @@ from graphrag.agents.errors import InvalidAgent
 from graphrag.approvals import ProposalRefused
 from graphrag.automations.errors import AutomationRefused
 from graphrag.config import SettingsError
+from graphrag.connections.errors import WorkflowServerError
 from graphrag.embedding.embedder import EmbeddingError
 from graphrag.errors import CODES, describe, headed
 from graphrag.i18n import Language, text
@@ -106,7 +107,7 @@ def error_response(exc: Exception, language: Language, request_id: str = "") -> 
         ]
     elif isinstance(exc, MalformedProposal):
         details = [{"where": exc.where, "what": exc.reason}]
-    elif isinstance(exc, AutomationRefused | ScheduleError) and exc.field:
+    elif isinstance(exc, AutomationRefused | ScheduleError | WorkflowServerError) and exc.field:
         details = [{"where": exc.field, "what": exc.text(language)}]
     elif isinstance(exc, InvalidAgent):
         details = [each.to_document() for each in exc.errors]

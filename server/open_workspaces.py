@@ -17,6 +17,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.app import wiring
 from graphrag.app.automation_services import automation_service
+from graphrag.app.connection_services import connections_of
 from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.models import Model
 from graphrag.app.voice_services import calls_of
@@ -25,6 +26,8 @@ from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.scheduler import Wakeups
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
+from graphrag.connections import Connections
+from graphrag.connections.running_syncs import RunningSyncs
 from graphrag.live import LiveGraphs
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
@@ -52,6 +55,8 @@ class Workspace:
     agents: WorkspaceAgents
     calls: CallService
     listed_calls: CallListFeed
+    connections: Connections
+    syncs: RunningSyncs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,7 @@ class OpenWorkspaces:
     async def aclose(self) -> None:
         """Ends the work of agents here; another process, or the next start, continues it."""
         for workspace in list(self._open.values()):
+            await workspace.syncs.close()
             await wiring.close_agents(workspace.services)
         self._kept.clear()
 
@@ -136,6 +142,7 @@ class OpenWorkspaces:
         calls = calls_of(
             services, slots=parts.call_slots, metrics=parts.metrics, recorded=parts.recorded
         )
+        connections = connections_of(services)
         automations = automation_service(
             services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
         )
@@ -154,6 +161,8 @@ class OpenWorkspaces:
             ),
             calls=calls,
             listed_calls=CallListFeed(calls.records),
+            connections=connections,
+            syncs=RunningSyncs(connections),
         )
 
     def _listeners(self, name: str) -> WorkspaceListeners:

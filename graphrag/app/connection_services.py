@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphrag.app.wiring import Services
+from graphrag.config import Settings
 from graphrag.connections import Connections
 from graphrag.connections.key_store import KeyStore
 
@@ -10,9 +11,12 @@ from graphrag.connections.key_store import KeyStore
 def connections_of(services: Services) -> Connections:
     """Returns the connections of a workspace to workflow servers."""
     settings = services.settings
-    secret = settings.auth.secret
     return Connections(
-        services.database.records(settings.workspace),
-        services.approvals,
-        KeyStore(secret.get_secret_value() if secret is not None else None),
+        services.database.records(settings.workspace), services.approvals, key_store_of(settings)
     )
+
+
+def key_store_of(settings: Settings) -> KeyStore:
+    """Returns the keys of connections, sealed with the service's secret."""
+    secret = settings.auth.secret
+    return KeyStore(secret.get_secret_value() if secret is not None else None)

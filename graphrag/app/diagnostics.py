@@ -16,6 +16,7 @@ from datasources.types import ROOT_WORKSPACE, GraphStats
 from graphrag.agents.agent_store import Agents
 from graphrag.agents.agent_view import runs
 from graphrag.app.agent_services import load_all_builders, load_secrets, rules_of
+from graphrag.app.connection_diagnostics import examine_connections
 from graphrag.app.databases import database_file, open_database
 from graphrag.app.model_trial import QUESTION
 from graphrag.app.models import rules_provider
@@ -59,7 +60,7 @@ async def examine(
     """
     return [
         Finding("python", "ok", f"{platform.python_version()}, SQLite {sqlite3.sqlite_version}"),
-        *await _database(settings, ask=ask),
+        *await _database(settings, patience_s, ask=ask),
         await _embeddings(settings, patience_s, ask=ask),
         _tokenizer(),
         await _model(settings, patience_s, ask=ask),
@@ -67,7 +68,7 @@ async def examine(
     ]
 
 
-async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
+async def _database(settings: Settings, patience_s: float, *, ask: bool) -> list[Finding]:
     try:
         file = database_file(settings.db)
         if file is not None and not await asyncio.to_thread(file.exists):
@@ -80,17 +81,18 @@ async def _database(settings: Settings, *, ask: bool) -> list[Finding]:
             stats = [await source.get_stats(graph.key) for graph in graphs[:MAX_GRAPHS]]
             vectors = await _vectors(settings, database, stats)
             ticks = await _automations(settings, database)
-            agents = await _agents(settings, database)
-            agents += await examine_voice(settings, database, ask=ask)
+            others = await _agents(settings, database)
+            others += await examine_voice(settings, database, ask=ask)
+            others += await examine_connections(settings, database, patience_s)
     except SourceError as exc:
         fix = "choose another with --db or NODIUS_DB; `nodius db check` tells more of a server"
         return [Finding("database", "error", str(exc), fix)]
     if graphs:
         many = "1 graph" if len(graphs) == 1 else f"{len(graphs)} graphs"
         detail = f"{settings.workspace!r} holds {many}"
-        return [*findings, Finding("workspace", "ok", detail), *vectors, *ticks, *agents]
+        return [*findings, Finding("workspace", "ok", detail), *vectors, *ticks, *others]
     detail = f"{settings.workspace!r} holds no graph yet"
-    return [*findings, Finding("workspace", "warning", detail, _FILL), *agents]
+    return [*findings, Finding("workspace", "warning", detail, _FILL), *others]
 
 
 async def _agents(settings: Settings, database: Database) -> list[Finding]:

@@ -12,6 +12,7 @@ WorkflowServerError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from graphrag.i18n import LocalizedError
@@ -35,8 +36,44 @@ FaultCode = Literal[
 ]
 
 
+_FIELDS: Mapping[str, str] = {
+    "ConnectionExists": "name",
+    "connection_name": "name",
+    "connection_variable": "key",
+    "connection_variable_empty": "key",
+    "connection_secret_missing": "key",
+    "connection_patterns": "workflows",
+    "connection_interval": "intervalS",
+    "editor_private": "allowPrivate",
+    "editor_key_refused": "key",
+    "editor_locked_out": "key",
+    "editor_needs_browser": "key",
+    "editor_needs_key": "key",
+    "editor_right_missing": "key",
+    **dict.fromkeys(
+        (
+            "connection_address",
+            "editor_unreachable",
+            "editor_timed_out",
+            "editor_certificate",
+            "editor_redirects",
+            "editor_sign_in_page",
+            "editor_not_there",
+            "editor_status",
+            "editor_unreadable",
+        ),
+        "address",
+    ),
+}
+
+
 class WorkflowServerError(LocalizedError, fact_chars=500):
     """Base of the errors that connections raise on purpose."""
+
+    @property
+    def field(self) -> str:
+        """The field of a new connection that has to be corrected, "" where it is none of them."""
+        return _FIELDS.get(self.code, "")
 
 
 class ConnectionNotFound(WorkflowServerError): ...

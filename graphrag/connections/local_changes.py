@@ -1,6 +1,9 @@
-"""Finds whether a graph differs from the document that it was synchronised with last."""
+"""Finds how a graph differs from the document that it was synchronised with last."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from datasources.errors import GraphNotFound
 from graphrag.approvals import Approvals, Person
@@ -9,6 +12,9 @@ from graphrag.connections.stored_connection import ConnectionLink
 from graphrag.importers import UnreadableWorkflow
 from graphrag.importers.differences import differences
 from graphrag.workers import WorkersBusy
+
+# Fields of n8n that differ in every version, so that a person learns nothing from them.
+_MARKS = frozenset({"versionId", "versionCounter", "activeVersionId", "updatedAt", "triggerCount"})
 
 
 async def is_waiting(link: ConnectionLink, approvals: Approvals, by: Person) -> bool:
@@ -46,3 +52,14 @@ async def compared(link: ConnectionLink, approvals: Approvals) -> ConnectionLink
         return link
     name = "compared_revision" if found.here else "graph_revision"
     return link.model_copy(update={name: found.revision})
+
+
+def without_marks(preview: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a preview without the server's own marks of a version."""
+    shown = dict(preview)
+    changes: list[dict[str, Any]] = []
+    for change in shown.pop("graphChanged", ()):
+        fields = [field for field in change["fields"] if field["path"][-1] not in _MARKS]
+        if fields:
+            changes.append({**change, "fields": fields})
+    return {**shown, "graphChanged": changes} if changes else shown

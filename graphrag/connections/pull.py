@@ -66,7 +66,7 @@ class Links:
         """Returns the links by the server's id of their workflow."""
         where = {"connection": self._connection.key}
         records = await self._records.query(LINK_KIND, where, limit=MAX_LINKS)
-        links = readable(records, _read_link)
+        links = readable(records, read_link)
         return {link.workflow_id: link for link in links}
 
     async def put(self, link: ConnectionLink) -> None:
@@ -291,7 +291,7 @@ class Pull:
         )
 
 
-def _read_link(record: Record) -> ConnectionLink:
+def read_link(record: Record) -> ConnectionLink:
     """Raises: BadDocument."""
     return parse_document(ConnectionLink, dict(record.data), LINK_KIND)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -16,7 +16,7 @@ from datasources.types import parse_document
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.editor import Editor, RemoteWorkflow
+from graphrag.connections.editor import Discovery, Editor, RemoteWorkflow
 from graphrag.connections.editors import OpenEditor, open_editor, page_of
 from graphrag.connections.errors import (
     ConnectionBusy,
@@ -29,11 +29,13 @@ from graphrag.connections.errors import (
     WorkflowNotLinked,
 )
 from graphrag.connections.key_store import KeyStore
-from graphrag.connections.local_changes import is_waiting, settled
-from graphrag.connections.pull import Links, Pull, PulledWorkflow
+from graphrag.connections.local_changes import is_waiting, settled, without_marks
+from graphrag.connections.pull import Links, Pull, PulledWorkflow, read_link
 from graphrag.connections.standing import Standing, standing_of
 from graphrag.connections.stored_connection import (
     CONNECTION_KIND,
+    DEFAULT_INTERVAL_S,
+    LINK_KIND,
     ConnectionLink,
     EditorKind,
     ServerConnection,
@@ -46,6 +48,8 @@ from tools.http.addresses import origin_of
 LEASE_PREFIX = "connection"
 MAX_CONNECTIONS = 100
 MAX_PATTERNS = 50
+MIN_INTERVAL_S = 15
+MAX_INTERVAL_S = 86_400
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 
@@ -64,6 +68,7 @@ class NewConnection:
     workflows: tuple[str, ...] = ()
     allow_private: bool = False
     certificate_file: str | None = None
+    interval_s: int = DEFAULT_INTERVAL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +147,24 @@ class Connections:
         The server is not asked: what changed there since the last synchronisation is not told.
         """
         links = await self.links(connection)
-        revisions = {
-            graph.key: graph.revision for graph in await self._approvals.source.list_graphs()
-        }
+        revisions = await self._revisions()
         return [await self._linked(connection, link, revisions, by) for link in links]
+
+    async def of_graph(
+        self, graph_key: str, by: Person
+    ) -> list[tuple[ServerConnection, LinkedGraph]]:
+        """Returns the workflows that a graph belongs to, each with its connection."""
+        records = await self._records.query(LINK_KIND, {"graphKey": graph_key})
+        links = readable(records, read_link)
+        if not links:
+            return []
+        connections = {connection.key: connection for connection in await self.list()}
+        revisions = await self._revisions()
+        return [
+            (connection, await self._linked(connection, link, revisions, by))
+            for link in links
+            if (connection := connections.get(link.connection)) is not None
+        ]
 
     async def compare(self, name: str, workflow_id: str, by: Person) -> Comparison:
         """Reads a workflow from its server and compares both sides; nothing is stored.
@@ -153,17 +172,13 @@ class Connections:
         Raises: ConnectionForbidden, ConnectionNotFound, ConnectionRefused, WorkflowNotLinked,
         EditorFault, UnreadableWorkflow, WorkersBusy.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
-        connection = await self._usable(name)
+        connection = await self.check_sync(name, by)
         link = (await Links(self._records, connection).all()).get(workflow_id)
         if link is None:
             raise WorkflowNotLinked(name=name, workflow=workflow_id)
         async with self._opened(connection) as editor:
             read = await editor.read(workflow_id)
-        revisions = {
-            graph.key: graph.revision for graph in await self._approvals.source.list_graphs()
-        }
+        revisions = await self._revisions()
         if read is None:
             link = link.model_copy(update={"state": "gone"})
         listed = read.workflow if read is not None else None
@@ -172,7 +187,13 @@ class Connections:
         if link.graph_key not in revisions:
             return Comparison(graph=graph, differences=None)
         found = await differences(self._approvals, link.graph_key, raw)
+        if found is not None:
+            found = replace(found, there=without_marks(found.there))
         return Comparison(graph=graph, differences=found)
+
+    async def _revisions(self) -> dict[str, int]:
+        """Returns the present revisions of the workspace's graphs, by key."""
+        return {graph.key: graph.revision for graph in await self._approvals.source.list_graphs()}
 
     async def _linked(
         self,
@@ -217,6 +238,7 @@ class Connections:
             sealed_key=self._keys.seal(new.key) if new.key else None,
             certificate_file=new.certificate_file,
             workflows=new.workflows,
+            interval_s=new.interval_s,
             user_id=by.user_id,
             role=by.role,
             created_time=self._clock(),
@@ -246,9 +268,7 @@ class Connections:
         Raises: ConnectionForbidden, ConnectionNotFound, ConnectionBusy, ConnectionRefused,
         EditorFault.
         """
-        if not by.at_least("editor"):
-            raise ConnectionForbidden()
-        connection = await self._usable(name)
+        connection = await self.check_sync(name, by)
         try:
             async with self._leases.held(name):
                 workflows = await self._pulled(connection, by, progress)
@@ -259,6 +279,24 @@ class Connections:
             raise
         connection = await self._note(name)
         return PullReport(connection=connection, workflows=tuple(workflows))
+
+    async def discover(self, name: str) -> Discovery:
+        """Asks a connection's server for its version and what the key allows; stores nothing.
+
+        Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
+        """
+        async with self._opened(await self._usable(name)) as editor:
+            return await editor.discover()
+
+    async def check_sync(self, name: str, by: Person) -> ServerConnection:
+        """Returns a connection that the person may synchronise.
+
+        Raises: ConnectionForbidden, ConnectionNotFound; EditorFault where the server refused the
+        key before.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        return await self._usable(name)
 
     async def remove(self, name: str, by: Person) -> None:
         """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,
@@ -310,6 +348,7 @@ class Connections:
                 **record.data,
                 **({} if fault else {"lastSyncedTime": now}),
                 "lastError": str(fault) if fault else None,
+                "lastFault": {"code": fault.code, "facts": dict(fault.facts)} if fault else None,
                 "isKeyRefused": fault is not None and fault.is_about_key,
                 "unreachableSinceTime": since if isinstance(fault, EditorUnreachable) else None,
             }
@@ -335,6 +374,10 @@ def _check(new: NewConnection) -> None:
         raise ConnectionRefused("connection_address", address=new.address) from None
     if new.key_variable is not None and not _VARIABLE.match(new.key_variable):
         raise ConnectionRefused("connection_variable", variable=new.key_variable)
+    if new.interval_s and not MIN_INTERVAL_S <= new.interval_s <= MAX_INTERVAL_S:
+        raise ConnectionRefused(
+            "connection_interval", least=str(MIN_INTERVAL_S), most=str(MAX_INTERVAL_S)
+        )
     if len(new.workflows) > MAX_PATTERNS:
         raise ConnectionRefused("connection_patterns", limit=str(MAX_PATTERNS))
 

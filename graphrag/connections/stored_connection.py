@@ -7,11 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from datasources.types import Document, Key
+from graphrag.connections.errors import FaultCode
 from tools.base import Role
 
 CONNECTION_KIND = "connection"
 LINK_KIND = "connection_link"
 SCHEMA_VERSION = 1
+DEFAULT_INTERVAL_S = 60
 
 EditorKind = Literal["n8n", "node-red"]
 LinkState = Literal["in_step", "conflict", "refused", "gone", "archived"]
@@ -20,6 +22,13 @@ LinkState = Literal["in_step", "conflict", "refused", "gone", "archived"]
 `conflict`: a proposal with the server's version of some fields waits. `refused`: the workflow could
 not be read. `gone`, `archived`: it is so on the server; its graph stays as it is.
 """
+
+
+class StoredFault(Document):
+    """The code of a fault's sentence, and its facts."""
+
+    code: FaultCode
+    facts: dict[str, str] = Field(default_factory=dict[str, str])
 
 
 class ServerConnection(Document):
@@ -43,6 +52,9 @@ class ServerConnection(Document):
     certificate_file: str | None = None
     """A file with the certificates (PEM) that the server's one is checked against."""
     workflows: tuple[str, ...] = ()
+    interval_s: int = DEFAULT_INTERVAL_S
+    """Time between two looks at the server by itself, in seconds; 0: only when somebody asks. A
+    server that gives notice of changes is looked at at once, too."""
     user_id: str
     role: Role
     server_version: str = ""
@@ -57,6 +69,8 @@ class ServerConnection(Document):
     """When the server was first found not to answer; None where it answered the last time."""
     last_error: str | None = None
     """Why the last synchronisation failed as a whole, one sentence in English."""
+    last_fault: StoredFault | None = None
+    """The same for other languages."""
     schema_version: int = SCHEMA_VERSION
 
 

@@ -78,6 +78,30 @@ def test_one_server_that_is_away_does_not_keep_another_from_being_read(
     assert "Nothing answers" in result.stderr
 
 
+def test_doctor_checks_each_connection(folder: Path, n8n: N8nDouble, env: Env) -> None:
+    env(SHOP_KEY=N8N_KEY, NODIUS_EMBEDDINGS="none")
+    n8n.put(workflow("Order", "Check"))
+    options = ("--key-env", "SHOP_KEY", "--private")
+    with a_server() as away:
+        invoke("connect", "n8n", away.address, "--name", "away", *options, exits=0)
+    invoke("connect", "n8n", n8n.address, "--name", "shop", *options, exits=0)
+
+    def found(name: str) -> tuple[str, str]:
+        findings = {each["name"]: each for each in printed(invoke("doctor", "--json", exits=None))}
+        return findings[f"connection {name}"]["status"], findings[f"connection {name}"]["detail"]
+
+    assert found("shop")[0] == "ok"
+    assert found("away") == ("error", f"Nothing answers at {away.address}; check the address, and "
+                             "that the server runs.")  # fmt: skip
+    n8n.scopes = ("workflow:list",)
+    status, detail = found("shop")
+    assert (status, detail.endswith("the key lacks workflow:read")) == ("warning", True)
+    env(SHOP_KEY="another-key-0123456789")
+    status, detail = found("shop")
+    assert (status, "refused the key" in detail) == ("error", True)
+    assert "another-key" not in detail
+
+
 def test_a_sync_without_a_connection_says_how_to_make_one(folder: Path) -> None:
     assert "nodius connect" in invoke("sync", exits=2).stderr
     assert "Not found" in invoke("sync", "shop", exits=3).stderr

@@ -33,6 +33,18 @@ NOT_SENT = {
     "POST /api/sessions/{session_id}/resume": "only a run that lost the network can be resumed",
     "POST /api/sessions/{session_id}/answer": "only a model proposes in a run",
     "POST /api/deliveries/{delivery_id}/retry": "a delivery is owed only where an API was away",
+    **dict.fromkeys(
+        (
+            "GET /api/connections",
+            "POST /api/connections",
+            "GET /api/connections/{connection_name}",
+            "DELETE /api/connections/{connection_name}",
+            "POST /api/connections/{connection_name}/sync",
+            "GET /api/connections/{connection_name}/difference",
+            "GET /api/graphs/{graph_key}/connections",
+        ),
+        "no workflow server runs there",
+    ),
     "POST /api/settings/test": "it asks the service of a model",
     "POST /api/agents/{agent_id}/talk": "the service of the model that speaks is not set up",
     "POST /api/calls/{call_id}/end": "a call is open only while somebody talks",
