@@ -26,8 +26,7 @@ from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.scheduler import Wakeups
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
-from graphrag.connections import Connections
-from graphrag.connections.running_syncs import RunningSyncs
+from graphrag.connections import Connections, RunningSyncs
 from graphrag.live import LiveGraphs
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots

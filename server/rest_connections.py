@@ -21,7 +21,7 @@ from graphrag.connections.errors import ConnectionNotFound, EditorFault
 from graphrag.connections.stored_connection import DEFAULT_INTERVAL_S, EditorKind
 from graphrag.i18n import Language
 from server.bodies import AnswerBody, Id, RequestBody, Success
-from server.error_responses import ERRORS, MODEL_ERRORS
+from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.requests import ADMINS, EDITORS, EXCLUDE_NONE, InLanguage, NamedGraph, Workspaces
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 

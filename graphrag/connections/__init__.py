@@ -10,8 +10,9 @@ Other packages import the names of `__all__` and the modules `errors`, `stored_c
 from __future__ import annotations
 
 from graphrag.connections.editor import Discovery, Editor
+from graphrag.connections.running_syncs import RunningSyncs
 from graphrag.connections.server_connections import (
-    Comparison,
+    ComparedWorkflow,
     Connections,
     LinkedGraph,
     NewConnection,
@@ -21,7 +22,7 @@ from graphrag.connections.standing import Standing
 from graphrag.connections.stored_connection import ConnectionLink, ServerConnection
 
 __all__ = [
-    "Comparison",
+    "ComparedWorkflow",
     "ConnectionLink",
     "Connections",
     "Discovery",
@@ -29,6 +30,7 @@ __all__ = [
     "LinkedGraph",
     "NewConnection",
     "PullReport",
+    "RunningSyncs",
     "ServerConnection",
     "Standing",
 ]

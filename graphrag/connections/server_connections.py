@@ -92,7 +92,7 @@ class LinkedGraph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ComparedWorkflow:
     """A workflow as its server has it now, and what changed on each side since the last
     synchronisation. `differences` is None where the graph was deleted or cannot be compared.
     """
@@ -166,7 +166,7 @@ class Connections:
             if (connection := connections.get(link.connection)) is not None
         ]
 
-    async def compare(self, name: str, workflow_id: str, by: Person) -> Comparison:
+    async def compare(self, name: str, workflow_id: str, by: Person) -> ComparedWorkflow:
         """Reads a workflow from its server and compares both sides; nothing is stored.
 
         Raises: ConnectionForbidden, ConnectionNotFound, ConnectionRefused, WorkflowNotLinked,
@@ -185,11 +185,11 @@ class Connections:
         graph = await self._linked(connection, link, revisions, by, listed)
         raw = orjson.dumps(read.document) if read is not None else None
         if link.graph_key not in revisions:
-            return Comparison(graph=graph, differences=None)
+            return ComparedWorkflow(graph=graph, differences=None)
         found = await differences(self._approvals, link.graph_key, raw)
         if found is not None:
             found = replace(found, there=without_marks(found.there))
-        return Comparison(graph=graph, differences=found)
+        return ComparedWorkflow(graph=graph, differences=found)
 
     async def _revisions(self) -> dict[str, int]:
         """Returns the present revisions of the workspace's graphs, by key."""
