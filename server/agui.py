@@ -36,18 +36,18 @@ from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
 from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited
-from server.agui_events import RunMapping, encoded, snapshot
-from server.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
 from server.agui_resumption import Resumption
 from server.approval_documents import review_link
-from server.bodies import Id, text_of_parts
-from server.chat_answer import metered
+from server.bodies import MAX_MESSAGE, Id, text_of_parts
+from server.channels.agui_events import RunMapping, encoded, snapshot
+from server.channels.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
 from server.error_responses import error_response, note
 from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.errors import TurnStopped
 from server.event_stream import EventStream, frame
+from server.http_turns import metered
 from server.requests import InLanguage, Workspaces, state_of
-from server.rest_ai import MAX_MESSAGE, standing
+from server.rest_ai import standing
 from server.workspaces import WorkspaceContext
 from tools.compact import cut_name
 from tools.session_tools import QUESTIONS

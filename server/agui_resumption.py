@@ -10,7 +10,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.approvals import AlreadyDecided, ApprovalError, ApprovalNotFound, Decision
 from graphrag.i18n import Language
 from graphrag.llm.base import ToolMessage
-from server.agui_interrupts import (
+from server.channels.agui_interrupts import (
     LIMIT,
     QUESTION,
     ResumeAnswer,

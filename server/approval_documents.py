@@ -18,10 +18,10 @@ from graphrag.i18n import text as text_of
 from graphrag.importers.json_values import pieces
 from graphrag.workers import run_limited
 from server.bodies import AnswerBody
-from server.chat_answer import ReviewWords
+from server.channels.rest_answers import ReviewWords
+from server.channels.turn_documents import code_diffs
 from server.webhooks import page_url
 from server.workspaces import WorkspaceContext
-from server.ws_events import code_diffs
 from tools.proposals import to_document
 
 _INNER = ("mutation", "inverse", "irregular", "conversion", "counts")

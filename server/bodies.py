@@ -12,6 +12,8 @@ from graphrag.answer_body import AnswerBody
 
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
+MAX_MESSAGE = 100_000  # characters of a message of a person
+
 
 class RequestBody(BaseModel):
     """What a client sends: an unknown key or another type is refused."""

@@ -22,7 +22,7 @@ from fastapi import Request
 
 from graphrag.llm.base import Message, SystemMessage, UserMessage
 from graphrag.llm.registry import OFFLINE
-from server.openai_forms import GivenMessage
+from server.channels.openai_answers import GivenMessage, usage
 from server.requests import state_of
 from server.workspaces import WorkspaceContext
 
@@ -67,14 +67,13 @@ def task_of(messages: Sequence[GivenMessage]) -> str | None:
 
 @dataclass(slots=True, kw_only=True)
 class ClientTask:
-    """One task and its answer, which is streamed in one piece. Units: tokens."""
+    """One task and its answer, which is streamed in one piece."""
 
     place: WorkspaceContext
     messages: Sequence[GivenMessage]
     task: str
     text: str = ""
-    prompt: int = 0
-    completion: int = 0
+    usage: dict[str, int] = field(default_factory=lambda: usage(0, 0))
     response_id: str = field(default_factory=lambda: f"resp_task_{secrets.token_hex(12)}")
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:
@@ -93,8 +92,7 @@ class ClientTask:
             ]
             self.text, used = await agent.answer_alone(sent, self.place.person)
             self.text = self.text.strip()
-            self.prompt = used.prompt
-            self.completion = used.completion
+            self.usage = usage(used.prompt, used.completion)
         yield self.text
 
 

@@ -20,7 +20,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -31,27 +31,14 @@ from starlette.responses import Response as HttpResponse
 from datasources.base import Record, RecordStore, RecordWrite
 from datasources.errors import GraphNotFound, RecordConflict
 from graphrag.agent.events import (
-    Completed,
     Event,
-    Failed,
-    ProposalPending,
-    TextTakenBack,
-    Token,
-    TurnStarted,
-    UsageReported,
 )
 from graphrag.agent.thread_store import ThreadNotFound
 from graphrag.agents.errors import AgentNotFound
-from graphrag.approvals import Approval, title
-from graphrag.i18n import Language, text
+from graphrag.i18n import Language
 from server.approval_documents import review_link
-from server.chat_answer import metered, until_gone
-from server.client_tasks import ClientTask, task_of
-from server.error_responses import error_response, note
-from server.error_schemas import ERRORS, MODEL_ERRORS
-from server.errors import ModelNotFound, TurnBroken
-from server.event_stream import EventStream, frame
-from server.openai_forms import (
+from server.channels.openai_answers import (
+    AnswerMapping,
     ChatForm,
     GivenMessage,
     ResponsesForm,
@@ -61,10 +48,14 @@ from server.openai_forms import (
     output_text,
     question,
     response,
-    usage,
     whole_answer,
-    without_links,
 )
+from server.client_tasks import ClientTask, task_of
+from server.error_responses import error_response, note
+from server.error_schemas import ERRORS, MODEL_ERRORS
+from server.errors import ModelNotFound
+from server.event_stream import EventStream, frame
+from server.http_turns import metered, until_gone
 from server.requests import InLanguage, Workspaces, state_of
 from server.workspaces import WorkspaceContext, WorkspaceResolver
 
@@ -123,7 +114,7 @@ async def chat_completions(
     }
     if not body.stream:
         await _answered(request, turn)
-        return JSONResponse(whole_answer(head, turn.text, usage(turn.prompt, turn.completion)))
+        return JSONResponse(whole_answer(head, turn.text, turn.usage))
     has_usage = body.stream_options is not None and body.stream_options.include_usage
     return await _streamed(
         _chunks(request, turn, head, has_usage=has_usage),
@@ -146,7 +137,7 @@ async def responses(
     created = int(time.time())
     if not body.stream:
         await _answered(request, turn)
-        used = usage(turn.prompt, turn.completion)
+        used = turn.usage
         return JSONResponse(response(body, turn.response_id, created, turn.text, used))
     numbers = itertools.count()
 
@@ -164,9 +155,9 @@ def _turn(
     """Return what answers: a conversation, or what a program asks for itself."""
     if (task := task_of(body.messages)) is not None:
         return ClientTask(place=asked.place, messages=body.messages, task=task)
-    return OpenAITurn(
-        asked=asked, messages=body.messages, language=language, is_streamed=body.stream
-    )
+    link = partial(review_link, asked.place.services.settings)
+    answer = AnswerMapping(language, link, is_streamed=body.stream)
+    return OpenAITurn(asked=asked, messages=body.messages, language=language, answer=answer)
 
 
 def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolver:
@@ -206,7 +197,7 @@ async def _chunks(
             is_first = False
     yield _frame(chunk(head, {}, ends=True))
     if has_usage:
-        yield _frame(chunk(head, None, used=usage(turn.prompt, turn.completion)))
+        yield _frame(chunk(head, None, used=turn.usage))
     yield frame("[DONE]")
 
 
@@ -241,7 +232,7 @@ async def _response_events(
     item = message_item(turn.response_id, turn.text, "completed")
     yield event("response.content_part.done", **place, part=item["content"][0])
     yield event("response.output_item.done", output_index=0, item=item)
-    used = usage(turn.prompt, turn.completion)
+    used = turn.usage
     yield event(
         "response.completed", response=response(body, turn.response_id, created, turn.text, used)
     )
@@ -295,31 +286,29 @@ async def find_model(workspaces: WorkspaceResolver, name: str) -> AskedModel:
 
 @dataclass(slots=True, kw_only=True)
 class OpenAITurn:
-    """One question and its answer. `is_streamed`: what was sent cannot be taken
-    back. Units: tokens.
-    """
+    """One question and its answer."""
 
     asked: AskedModel
     messages: Sequence[GivenMessage]
     language: Language
-    is_streamed: bool = False
-    thread_id: str | None = None
+    answer: AnswerMapping
     is_new: bool = True
-    prompt: int = 0
-    completion: int = 0
-    said_before: int = 0  # pieces of `written` that are of earlier answers of the model
-    written: list[str] = field(default_factory=list[str])
     _record: Record | None = None
 
     @property
     def response_id(self) -> str:
         """The name of the answer, by which a client goes on with its conversation."""
-        return f"{RESPONSE}{self.thread_id}"
+        return f"{RESPONSE}{self.answer.thread_id}"
 
     @property
     def text(self) -> str:
         """The answer so far."""
-        return "".join(self.written)
+        return self.answer.text
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The tokens so far."""
+        return self.answer.usage
 
     async def find_thread(self) -> None:
         """Find the conversation that the client goes on with. Raises: SourceError."""
@@ -342,7 +331,7 @@ class OpenAITurn:
     async def _take(self, thread_id: str) -> None:
         threads = self.asked.place.services.threads
         await threads.get(thread_id, self.asked.place.person)
-        self.thread_id = thread_id
+        self.answer.thread_id = thread_id
         self.is_new = False
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:
@@ -354,8 +343,7 @@ class OpenAITurn:
         state.limits.messages.spend(self.asked.place.person.user_id)
         async with aclosing(metered(state, self._events())) as events:
             async for event in events:
-                for piece in self._pieces(event):
-                    self.written.append(piece)
+                for piece in self.answer.pieces(event):
                     yield piece
         await self._remember()
 
@@ -363,7 +351,7 @@ class OpenAITurn:
         """Note which conversation this answer is of, in place of the answer before it."""
         said = [*dialogue(self.messages), ("assistant", self.text.strip())]
         time = self.asked.place.services.threads.clock()
-        data = {"threadId": self.thread_id, "time": time}
+        data = {"threadId": self.answer.thread_id, "time": time}
         writes = [RecordWrite(kind=KIND, key=self._hash(said), data=data, expected_version=None)]
         if (old := self._record) is not None:
             writes.append(
@@ -385,7 +373,7 @@ class OpenAITurn:
     def _events(self) -> AsyncGenerator[Event]:
         asked = self.asked
         return asked.place.agent.run(
-            self.thread_id,
+            self.answer.thread_id,
             asked.graph_key,
             question(self.messages, with_history=self.is_new),
             asked.place.person,
@@ -393,44 +381,3 @@ class OpenAITurn:
             language=self.language,
             interactive=False,
         )
-
-    def _pieces(self, event: Event) -> list[str]:
-        match event:
-            case TurnStarted():
-                self.thread_id = event.thread_id
-                return [""]
-            case Token():
-                return [without_links(event.text)]
-            case TextTakenBack():
-                if not self.is_streamed:
-                    del self.written[self.said_before :]
-                return []
-            case UsageReported():
-                self.prompt += event.prompt
-                self.completion += event.completion
-                self.said_before = len(self.written)
-                return []
-            case ProposalPending():
-                return [self._proposed(approval) for approval in event.approvals]
-            case Completed():
-                said = [without_links(event.text)] if not self.text and event.text else []
-                return (
-                    said
-                    if event.not_in_graph is None
-                    else [*said, f"\n\n{event.not_in_graph['note']}"]
-                )
-            case Failed():
-                raise TurnBroken(thread_id=event.thread_id, fault=event.fault)
-            case _:
-                return []
-
-    def _proposed(self, approval: Approval) -> str:
-        link = review_link(self.asked.place.services.settings, approval)
-        said = text(
-            "mcp_proposed",
-            self.language,
-            title=title(approval, self.language),
-            id=approval.id,
-            link=link,
-        )
-        return f"\n\n{said}" if self.text else said

@@ -17,10 +17,11 @@ from graphrag.approvals import Approval, ApprovalNotFound, Approve, ApproveEdite
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.commands import BlockSummary, SentBlock
 from graphrag.i18n import Language
-from server.agui_interrupts import DecisionPayload
-from server.bodies import AnswerBody, Id, RequestBody
-from server.chat_answer import ChatAnswer, collect
+from server.bodies import MAX_MESSAGE, AnswerBody, Id, RequestBody
+from server.channels.agui_interrupts import DecisionPayload
+from server.channels.rest_answers import ChatAnswer
 from server.error_schemas import ERRORS, MODEL_ERRORS
+from server.http_turns import collect
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces, state_of
 from server.workspaces import WorkspaceContext
 from server.ws_messages import AiChat, AiResume, CallerPhone, Features
@@ -30,7 +31,6 @@ from tools.session_tools import QUESTIONS
 router = APIRouter(prefix="/api", tags=["conversations"], responses=ERRORS)
 
 ContextType = Literal["graph", "nodeConfig", "htmlClass", "home"]
-MAX_MESSAGE = 100_000
 
 
 class ChatRequest(RequestBody):

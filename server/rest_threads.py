@@ -16,7 +16,7 @@ from graphrag.agent.events import QuestionAsked
 from graphrag.agent.thread_store import TITLE_CHARS, Thread, ThreadNotFound
 from graphrag.i18n import Language
 from server.bodies import AnswerBody, Id, RequestBody, Success
-from server.chat_answer import waiting_part
+from server.channels.turn_documents import ending_document
 from server.error_schemas import ERRORS
 from server.requests import EXCLUDE_NONE, InLanguage, Workspaces
 from server.rest_ai import ContextType, standing
@@ -191,7 +191,8 @@ async def _pending(
     waits = await standing(place, thread)
     if waits is None or (isinstance(waits, QuestionAsked) and not asks):
         return None
-    return {"message": waits.text, **waiting_part(waits, language)}
+    # `message` comes first, as clients have always received it.
+    return {"message": waits.text, **ending_document(waits, language)}
 
 
 class TraceSpan(AnswerBody):

@@ -19,7 +19,7 @@ from graphrag.agent.thread_store import Thread
 from graphrag.automations.session_control import SessionControl
 from graphrag.i18n import Language
 from server.auth import Identity
-from server.ws_events import Message, WireTurn
+from server.channels.websocket_messages import Message, WireTurn
 from tools.base import NO_FEATURES
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from graphrag.logs import bind_log_context
 from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity, check_own_page, mark_signed
+from server.channels.websocket_messages import Message, error_message
 from server.error_responses import error_response
 from server.errors import AuthError, ForeignPage, ServerError, TooManyRequests
 from server.http_connections import connection_of
@@ -33,7 +34,7 @@ from server.request_language import language_of
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
 from server.ws_ai import AiLimits, Conversations
-from server.ws_events import Message, error_message, fault_message, is_unforeseen
+from server.ws_faults import fault_message, is_unforeseen
 from server.ws_outbox import ClientGone, Outbox, OutboxLimits
 from server.ws_sign_in import SignIn, auth_result, refusal
 from server.ws_subscriptions import (

@@ -21,13 +21,14 @@ from graphrag.agents.errors import ThreadEnded
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
 from graphrag.workers import end_tasks
+from server.channels.websocket_messages import Message, WireTurn, ended_document
 from server.http_connections import HttpConnection
 from server.rest_ai import asked_turn
 from server.review_feed import decided_elsewhere
 from server.server_state import ServerState
 from server.turns import ActiveTurn, stop
 from server.workspaces import WorkspaceContext
-from server.ws_events import Message, WireTurn, ended_document, fault_message, is_unforeseen
+from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiAnswer, AiChat, AiEnd, AiResume
 from server.ws_outbox import ClientGone, Outbox
 from server.ws_sign_in import SignIn

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 
 from server.auth import Identity
+from server.channels.websocket_messages import Message, answer, error_message
 from server.errors import AuthError
-from server.ws_events import Message, answer, error_message
 from server.ws_messages import AI_PREFIXES, InvalidMessage
 
 LONGEST_S = 3600.0

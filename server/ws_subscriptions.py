@@ -22,11 +22,12 @@ from graphrag.approvals.discussion import COMMENTED
 from graphrag.i18n import Language
 from graphrag.workers import end_tasks
 from server.approval_documents import approval_document
+from server.channels.websocket_messages import Message
 from server.errors import AuthError
 from server.review_feed import ReviewChange
 from server.turns import RunningTurns
 from server.workspaces import WorkspaceContext
-from server.ws_events import Message, fault_message, is_unforeseen
+from server.ws_faults import fault_message, is_unforeseen
 from server.ws_messages import AiFollow, AiSessions, AiWatch, CallFollow, CallsWatch
 from server.ws_outbox import ClientGone, Outbox, encode
 from server.ws_sign_in import SignIn

@@ -29,11 +29,12 @@ from graphrag.live.members import Broadcast, Member
 from graphrag.workers import end_tasks
 from server import ws_messages
 from server.auth import Identity
+from server.channels.websocket_messages import Message, answer
 from server.error_responses import error_response
 from server.errors import NodeTypesNotLive, TooManyRequests
 from server.server_state import ServerState
 from server.workspaces import WorkspaceResolver
-from server.ws_events import Message, answer, is_unforeseen
+from server.ws_faults import is_unforeseen
 from server.ws_outbox import ClientGone, Outbox
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from ag_ui_validate.pytest_plugin import assert_valid_agui_endpoint
 
 from graphrag.approvals import Person, Reject
 from graphrag.llm.errors import ModelUnauthorized
-from server.agui_events import MAX_MESSAGES, MAX_RESULT, encoded, snapshot
+from server.channels.agui_events import MAX_MESSAGES, MAX_RESULT, encoded, snapshot
 from tests.support.agui_runs import (
     interrupts,
     of_type,

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from graphrag.llm.errors import ModelUnauthorized
+from server.channels.openai_answers import GivenMessage
 from server.client_tasks import task_of
-from server.openai_forms import GivenMessage
 from tests.support.service import GRAPH, answered, error_of, service
 
 CASE = json.loads((Path(__file__).parents[1] / "data/cases/18-title-task/request.json").read_text())

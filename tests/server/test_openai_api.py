@@ -15,7 +15,7 @@ import pytest
 from graphrag.approvals import Approve, Person
 from graphrag.llm.errors import ModelUnauthorized
 from graphrag.llm.tokens import text_of
-from server.openai_forms import MAX_HISTORY
+from server.channels.openai_answers import MAX_HISTORY
 from tests.support.scripted_provider import Says, ScriptedProvider, call
 from tests.support.served import Served, served
 from tests.support.service import CHANGE, GRAPH, token

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from graphrag.llm.errors import ModelRateLimited
-from server.chat_answer import ChatAnswer
+from server.channels.rest_answers import ChatAnswer
 from server.rest_threads import ThreadMessages
 from tests.server.test_rest_review import proposed, proposing
 from tests.support.scripted_http import Answer, ScriptedServer

@@ -19,7 +19,7 @@ from graphrag.sessions.machine import EndReason as RunEndReason
 from graphrag.sessions.phases import Phase
 from graphrag.voice.call_records import CallStatus, CallSummary
 from server.approval_documents import ApprovalDocument
-from server.chat_answer import TokensUsed
+from server.channels.rest_answers import TokensUsed
 
 ABSENT: Any = Field(default_factory=lambda: None)
 Id = Annotated[int | float, Field(alias="_id", description="That of the message that is answered.")]

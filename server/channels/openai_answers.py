@@ -1,4 +1,4 @@
-"""What a client of the OpenAI API sends, and what it is sent. Pure.
+"""The forms of the OpenAI API, and the events of a turn as its answers.
 
 The package `openai` has these shapes as classes; reading it takes longer than all
 else at the start.
@@ -9,24 +9,36 @@ Sources: OpenAI API reference, chat completions and responses; openai-python's t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from server.bodies import text_of_parts
-from server.rest_ai import MAX_MESSAGE
+from graphrag.agent.events import (
+    Completed,
+    Event,
+    Failed,
+    ProposalPending,
+    TextTakenBack,
+    Token,
+    TurnStarted,
+    UsageReported,
+)
+from graphrag.approvals import Approval, title
+from graphrag.i18n import Language
+from graphrag.i18n import text as text_of
+from server.bodies import MAX_MESSAGE, text_of_parts
+from server.channels.turn_documents import AnswerText, Links, ending_document, tokens_document
+from server.errors import TurnBroken
 
 MAX_MESSAGES = 10_000
+# Characters of the client's report of a conversation that is not stored here, for the model.
 MAX_HISTORY = 20_000
-"""Of a conversation that we do not have, so many characters of the client's report are shown
-to the model.
-"""
 _LINK = re.compile(r"\{\{[A-Za-z]+:([^{}]+)\}\}")
 
 
 class OpenAIForm(BaseModel):
-    """Fields that are not ours are left out: clients send many that a graph has no use for."""
+    """Unknown fields are ignored: clients send many that a graph has no use for."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -101,14 +113,14 @@ class ResponsesForm(OpenAIForm):
 
 
 def dialogue(messages: Sequence[GivenMessage]) -> list[tuple[str, str]]:
-    """Return who said what, without what only programs say."""
+    """Returns role and text of the messages of the person and the assistant."""
     return [
         (one.role, one.content.strip()) for one in messages if one.role in ("user", "assistant")
     ]
 
 
 def question(messages: Sequence[GivenMessage], *, with_history: bool) -> str:
-    """Return the message for our model: the last one, and before it what it has not seen yet."""
+    """Returns the message for the model: the last one, after those that it has not seen yet."""
     last = messages[-1].content
     if not with_history:
         return last
@@ -120,7 +132,7 @@ def question(messages: Sequence[GivenMessage], *, with_history: bool) -> str:
 
 
 def without_links(text: str) -> str:
-    """Return a piece of an answer with the links of our own page as plain keys."""
+    """Returns a piece of an answer with links of the page as plain keys."""
     return _LINK.sub(lambda link: f"`{link[1].split('|')[-1]}`", text)
 
 
@@ -130,7 +142,7 @@ def usage(prompt: int, completion: int) -> dict[str, int]:
 
 
 def whole_answer(head: Mapping[str, Any], text: str, used: Mapping[str, int]) -> dict[str, Any]:
-    """Return an answer that is not streamed. `head`: id, created, model."""
+    """Returns an answer that is not streamed. `head`: id, created, model."""
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "finish_reason": "stop", "message": message}
     return {**head, "object": "chat.completion", "choices": [choice], "usage": used}
@@ -143,7 +155,7 @@ def chunk(
     ends: bool = False,
     used: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Return a piece of an answer; without `delta` one that holds the usage alone."""
+    """Returns a piece of an answer; without `delta` one with the usage alone."""
     choice = {"index": 0, "delta": delta, "finish_reason": "stop" if ends else None}
     piece = {
         **head,
@@ -158,7 +170,7 @@ def output_text(text: str) -> dict[str, Any]:
 
 
 def message_item(response_id: str, text: str, status: str) -> dict[str, Any]:
-    """Return the message of a response."""
+    """Returns the message of a response."""
     parts = [output_text(text)] if status == "completed" else []
     named = {
         "id": f"msg_{response_id.removeprefix('resp_')}",
@@ -175,8 +187,9 @@ def response(
     text: str | None,
     used: Mapping[str, int] | None,
 ) -> dict[str, Any]:
-    """Return a response; without `text` one that is being written. Units: seconds
-    since 1970, tokens.
+    """Returns a response; without `text` one that is being written.
+
+    Units: seconds since 1970, tokens.
     """
     done = text is not None
     counted = used and {
@@ -200,3 +213,75 @@ def response(
         "previous_response_id": form.previous_response_id,
         "usage": counted,
     }
+
+
+class AnswerMapping:
+    """One answer as pieces of text, with links to its proposals at the end.
+
+    `is_streamed`: a client has the pieces at once, so nothing is taken back.
+    """
+
+    def __init__(self, language: Language, link: Links, *, is_streamed: bool) -> None:
+        self._language: Language = language
+        self._link = link
+        self._is_streamed = is_streamed
+        self._written = AnswerText()
+        self._reports: list[UsageReported] = []
+        self.thread_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer so far."""
+        return str(self._written)
+
+    @property
+    def usage(self) -> dict[str, int]:
+        """The tokens so far."""
+        tokens = tokens_document(self._reports)
+        return usage(tokens["promptTokens"], tokens["completionTokens"])
+
+    def pieces(self, event: Event) -> Iterator[str]:
+        """Yields the pieces of text of an event; an empty one when the turn starts.
+
+        Raises: TurnBroken for the event of a turn that failed.
+        """
+        for piece in self._pieces(event):
+            self._written.add([piece])
+            yield piece
+
+    def _pieces(self, event: Event) -> Iterator[str]:
+        match event:
+            case TurnStarted():
+                self.thread_id = event.thread_id
+                yield ""
+            case Token():
+                yield without_links(event.text)
+            case TextTakenBack() if not self._is_streamed:
+                self._written.take_back()
+            case UsageReported():
+                self._reports.append(event)
+                self._written.end_call()
+            case ProposalPending():
+                yield from [self._proposed(approval) for approval in event.approvals]
+            case Completed():
+                yield from self._completed(ending_document(event, self._language))
+            case Failed():
+                raise TurnBroken(thread_id=event.thread_id, fault=event.fault)
+            case _:
+                pass
+
+    def _completed(self, document: Mapping[str, Any]) -> Iterator[str]:
+        if not self.text and document["message"]:
+            yield without_links(document["message"])
+        if "notInGraph" in document:
+            yield f"\n\n{document['notInGraph']['note']}"
+
+    def _proposed(self, approval: Approval) -> str:
+        sentence = text_of(
+            "mcp_proposed",
+            self._language,
+            title=title(approval, self._language),
+            id=approval.id,
+            link=self._link(approval),
+        )
+        return f"\n\n{sentence}" if self.text else sentence

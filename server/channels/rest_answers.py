@@ -1,42 +1,27 @@
-"""The REST answer to a turn: collects the events into one body; stops the turn when
-the client goes.
-"""
+"""The events of a turn as the one answer of the REST API."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncGenerator, Coroutine
-from contextlib import aclosing
-from typing import Any, Literal, TypeVar
+from collections.abc import Sequence
+from typing import Any, Literal
 
-from fastapi import Request
 from pydantic import Field
 
 from graphrag.agent.events import (
     ActionApplied,
-    Completed,
     Ending,
     Event,
     Failed,
-    ProposalPending,
-    QuestionAsked,
     ToolFinished,
-    ToolLimit,
     TurnStarted,
     UsageReported,
 )
 from graphrag.agent.reply import sources_of
 from graphrag.i18n import Language
-from graphrag.workers import end_tasks
 from server.bodies import AnswerBody
-from server.errors import TurnBroken, TurnStopped
-from server.request_language import language_of
-from server.server_state import ServerState
-from server.ws_events import interrupt_document
+from server.channels.turn_documents import context_document, ending_document, tokens_document
+from server.errors import TurnBroken
 from tools.arguments import read_object
-
-T = TypeVar("T")
 
 
 class ToolCallMade(AnswerBody):
@@ -156,134 +141,42 @@ class ChatAnswer(AnswerBody):
     not_in_graph: ClaimsNotInGraph | None = None
 
 
-async def collect(
-    state: ServerState, request: Request, events: AsyncGenerator[Event]
-) -> ChatAnswer:
-    """Return how a turn ended. When the client goes away it is stopped and stored.
-
-    Raises: TurnBroken, TurnStopped, and what the generator raises before its first event.
-    """
-    return _answer(await until_gone(request, _gathered(state, events)), language_of(request))
-
-
-async def until_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return what some work returns; when the client goes away it is
-    cancelled. Raises: TurnStopped.
-    """
-    turn = asyncio.create_task(work)
-    gone = asyncio.create_task(_gone(request))
-    try:
-        await asyncio.wait({turn, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not turn.done():
-            turn.cancel()
-        return await turn
-    except asyncio.CancelledError as exc:  # the request is over either way, and that is no fault
-        raise TurnStopped from exc
-    finally:
-        await end_tasks(turn, gone)
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _gathered(state: ServerState, events: AsyncGenerator[Event]) -> list[Event]:
-    async with aclosing(metered(state, events)) as stream:
-        return [event async for event in stream]
-
-
-async def metered(state: ServerState, events: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-    """Yield the events of a turn, counted."""
-    began = time.perf_counter()
-    state.monitoring.metrics.turn_began()
-    try:
-        async with aclosing(events) as stream:
-            async for event in stream:
-                state.monitoring.metrics.event(event)
-                yield event
-    finally:
-        state.monitoring.metrics.turn_ended(time.perf_counter() - began)
-
-
-def _answer(events: list[Event], language: Language) -> ChatAnswer:
+def chat_answer(events: Sequence[Event], language: Language) -> ChatAnswer:
+    """Returns the answer to a turn with these events. Raises: TurnBroken for one that failed."""
     ending = events[-1]
     started = next((event for event in events if isinstance(event, TurnStarted)), None)
     if isinstance(ending, Failed):
         raise TurnBroken(thread_id=ending.thread_id, fault=ending.fault)
     if not isinstance(ending, Ending):
         raise RuntimeError("a turn ended without its last event")  # noqa: TRY004 - no fault of a caller
-    retrieved = started.retrieved if started else ()
+    usage = tokens_document([event for event in events if isinstance(event, UsageReported)])
     return ChatAnswer.model_validate(
         {
             "threadId": ending.thread_id,
-            "type": "message",
-            "message": ending.text,
-            "toolCalls": _calls(events),
-            "usage": _usage(events),
+            "toolCalls": [_call(event) for event in events if isinstance(event, ToolFinished)],
+            "usage": usage,
             "applied": [_applied(event) for event in events if isinstance(event, ActionApplied)],
-            "context": [
-                ContextNode(
-                    node_key=key, reasons=list(started.reasons.get(key, ()) if started else ())
-                )
-                for key in retrieved
-            ],
+            "context": context_document(started) if started else [],
             "wordsOnly": True if started and started.words_only else None,
             "sources": sources_of(ending.text) or None,
-            **waiting_part(ending, language),
+            **ending_document(ending, language),
         }
     )
 
 
-def waiting_part(ending: Ending, language: Language) -> dict[str, Any]:
-    """Return what an answer says of what a turn waits for, or of the end of the conversation."""
-    if isinstance(ending, ProposalPending):
-        return interrupt_document(ending.text, ending.approvals, language)
-    if isinstance(ending, ToolLimit):
-        return {
-            "type": "tool_limit",
-            "roundsUsed": ending.rounds_used,
-            "maxExtended": ending.max_extended,
-        }
-    if isinstance(ending, QuestionAsked):
-        return ending.asked.shown(ending.text)
-    if isinstance(ending, Completed):
-        ended = {"reason": ending.end_reason, "outcome": ending.outcome}
-        return {"ended": ended if ending.end_reason else None, "notInGraph": ending.not_in_graph}
-    return {}
-
-
-def _calls(events: list[Event]) -> list[ToolCallMade]:
-    return [
-        ToolCallMade(
-            name=event.name,
-            args=_args(event.arguments),
-            result=event.result_text,
-            error=event.is_error,
-        )
-        for event in events
-        if isinstance(event, ToolFinished)
-    ]
+def _call(event: ToolFinished) -> ToolCallMade:
+    return ToolCallMade(
+        name=event.name,
+        args=_args(event.arguments),
+        result=event.result_text,
+        error=event.is_error,
+    )
 
 
 def _args(written: str) -> dict[str, Any] | str:
-    """Return the arguments as an object, or as the text that a model wrote in its place."""
-    found = read_object(written or "{}")
-    return written if found is None else found
-
-
-def _usage(events: list[Event]) -> TokensUsed:
-    used = [event for event in events if isinstance(event, UsageReported)]
-    prompt = sum(u.prompt for u in used)
-    completion = sum(u.completion for u in used)
-    costs = [u.cost_usd for u in used]
-    known = [cost for cost in costs if cost is not None]
-    return TokensUsed(
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=prompt + completion,
-        cost=sum(known) if len(known) == len(costs) else None,
-    )
+    """Returns the arguments as an object, or the text of the model if it is none."""
+    arguments = read_object(written or "{}")
+    return written if arguments is None else arguments
 
 
 def _applied(event: ActionApplied) -> AppliedChange:

@@ -1,4 +1,4 @@
-"""The events of a turn as the events of an AG-UI run. Pure.
+"""The events of a turn as the events of an AG-UI run.
 
 Source: AG-UI 1.0, events.
 """
@@ -17,18 +17,25 @@ from graphrag.agent import events as agent_events
 from graphrag.agent.thread_messages import from_stored, is_note
 from graphrag.i18n import Language
 from graphrag.llm import base as stored
-from server.agui_interrupts import Links, json_size, of_limit, of_proposals, of_question
+from server.channels.agui_interrupts import json_size, of_limit, of_proposals, of_question
+from server.channels.turn_documents import (
+    Document,
+    Links,
+    context_document,
+    ending_document,
+    proposal_arguments,
+    tokens_document,
+)
 from server.redaction import without_places
 from tools.compact import cut
-from tools.proposals import to_document
 
 VERSION = "1.0"
 READING = "read_prompt"
+# Units: characters. A tool's result, its arguments and a message of a snapshot are cut there.
 MAX_RESULT = 65_536
-"""A tool's result, its arguments and a message of a snapshot are cut after so many characters."""
+# Units: characters of all messages of a snapshot, which holds the latest.
 MAX_MESSAGES = 4 * MAX_RESULT
-"""A snapshot holds the latest messages, of so many characters in all."""
-MAX_CONTEXT = 200
+MAX_CONTEXT = 200  # nodes
 
 
 class RunMapping:
@@ -65,7 +72,9 @@ class RunMapping:
         )
 
     def events(self, event: agent_events.Event) -> Iterator[ag.BaseEvent]:
-        """Yield what a client is sent of an event. Of an applied change: nothing, that is state."""
+        """Yields the events that a client receives for an event. An applied change has none: it is
+        state.
+        """
         if not isinstance(event, agent_events.PromptRead):
             yield from self._read()
         match event:
@@ -92,7 +101,7 @@ class RunMapping:
                 yield from self._end(event)
 
     def finished(self, outcome: ag.RunFinishedOutcome | None = None) -> Iterator[ag.BaseEvent]:
-        """Close what is open, and the run."""
+        """Yields the end of everything that is open, and of the run."""
         yield from self._silent()
         for call_id in list(self._open):
             yield self._closed(call_id)
@@ -110,19 +119,10 @@ class RunMapping:
     def _end(self, event: agent_events.Ending) -> Iterator[ag.BaseEvent]:
         match event:
             case agent_events.Completed():
-                cancelled = ag.RunFinishedCancelledOutcome() if event.stopped else None
-                if event.not_in_graph is not None:
-                    yield from self._silent()  # the note is a message of its own
-                    yield from self._said(str(event.not_in_graph["note"]))
-                    value = dict(event.not_in_graph)
-                    yield ag.CustomEvent(name="nodius.not_in_graph", value=value)
-                yield from self.finished(cancelled)
+                yield from self._completed(ending_document(event, self._language))
             case agent_events.ProposalPending():
                 for approval in event.approvals:
-                    yield from self._written(
-                        approval.tool_call_id,
-                        {**to_document(approval.action)["payload"], "reason": approval.reason},
-                    )
+                    yield from self._written(approval.tool_call_id, proposal_arguments(approval))
                 yield from self._waiting(of_proposals(event, self._language, self._link))
             case agent_events.QuestionAsked():
                 yield from self._written(event.asked.call_id, event.asked.question.document)
@@ -130,7 +130,17 @@ class RunMapping:
             case agent_events.ToolLimit():
                 yield from self._waiting([of_limit(event, self._turn, self._language)])
             case agent_events.Failed():
-                yield from self.failed(event.fault.code, event.fault.message(self._language))
+                error = ending_document(event, self._language)
+                yield from self.failed(error["code"], error["message"])
+
+    def _completed(self, document: Document) -> Iterator[ag.BaseEvent]:
+        claims = document.get("notInGraph")
+        if claims is not None:
+            yield from self._silent()  # the note is a message of its own
+            yield from self._said(str(claims["note"]))
+            yield ag.CustomEvent(name="nodius.not_in_graph", value=claims)
+        was_stopped = "stopped" in document
+        yield from self.finished(ag.RunFinishedCancelledOutcome() if was_stopped else None)
 
     def _waiting(self, interrupts: list[ag.Interrupt]) -> Iterator[ag.BaseEvent]:
         yield from self.finished(ag.RunFinishedInterruptOutcome(interrupts=interrupts))
@@ -145,7 +155,7 @@ class RunMapping:
         yield ag.TextMessageContentEvent(message_id=self._message, delta=text)
 
     def _silent(self) -> Iterator[ag.BaseEvent]:
-        """End what is being said and read."""
+        """Yields the end of the message and of the reading of the prompt."""
         yield from self._read()
         if self._message is not None:
             yield ag.TextMessageEndEvent(message_id=self._message)
@@ -175,7 +185,7 @@ class RunMapping:
             )
 
     def _written(self, call_id: str, arguments: Mapping[str, Any]) -> Iterator[ag.BaseEvent]:
-        """Yield the arguments of a call that waits and was begun in this run."""
+        """Yields the arguments of a call that waits and was begun in this run."""
         if call_id in self._open and json_size(arguments, MAX_RESULT) is not None:
             yield ag.ToolCallArgsEvent(
                 tool_call_id=call_id, delta=json.dumps(arguments, ensure_ascii=False)
@@ -207,13 +217,12 @@ class RunMapping:
     def _usage(self) -> list[ag.TokenUsage] | None:
         if not self._used:
             return None
-        prompt = sum(u.prompt for u in self._used)
-        completion = sum(u.completion for u in self._used)
+        tokens = tokens_document(self._used)
         return [
             ag.TokenUsage(
-                input_tokens=prompt,
-                output_tokens=completion,
-                total_tokens=prompt + completion,
+                input_tokens=tokens["promptTokens"],
+                output_tokens=tokens["completionTokens"],
+                total_tokens=tokens["totalTokens"],
                 reasoning_tokens=sum(u.reasoning for u in self._used),
                 cached_input_tokens=sum(u.cached for u in self._used),
                 cache_write_input_tokens=sum(u.cache_written for u in self._used),
@@ -222,17 +231,14 @@ class RunMapping:
 
 
 def _context(event: agent_events.TurnStarted) -> ag.StateDeltaEvent:
-    """Return as a change of state which nodes the model is shown, and why."""
-    shown = [
-        {"nodeKey": key, "reasons": list(event.reasons.get(key, ()))}
-        for key in event.retrieved[:MAX_CONTEXT]
-    ]
+    """Returns the nodes that the model is shown, and why, as a change of state."""
+    shown = context_document(event)[:MAX_CONTEXT]
     return ag.StateDeltaEvent(delta=[{"op": "replace", "path": "/context", "value": shown}])  # pyright: ignore[reportArgumentType]
 
 
 def _as_json(written: str) -> str:
-    """Return arguments as they were written, or as one JSON text where they are not JSON
-    or too long.
+    """Returns arguments as they were written, or as one JSON text if they are not JSON or too
+    long.
     """
     try:
         json.loads(written)
@@ -248,7 +254,7 @@ def encoded(event: ag.BaseEvent) -> str:
 
 
 def snapshot(history: Sequence[Any]) -> ag.MessagesSnapshotEvent:
-    """Return the latest messages of a stored conversation, without the notes of the service."""
+    """Returns the latest messages of a stored conversation, without the notes of the service."""
     latest: list[ag.Message] = []
     room = MAX_MESSAGES
     said = from_stored(raw for raw in history if not is_note(raw))

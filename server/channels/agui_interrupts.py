@@ -1,4 +1,4 @@
-"""What a turn waits for as interrupts of AG-UI, and the answers to these. Pure.
+"""What a turn waits for as interrupts of AG-UI, and the answers to these.
 
 Source: AG-UI 1.0, interrupts and resume.
 """
@@ -6,7 +6,7 @@ Source: AG-UI 1.0, interrupts and resume.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -14,31 +14,25 @@ from ag_ui.core import Interrupt
 from pydantic import ConfigDict, Field, ValidationError
 
 from graphrag.agent.events import PendingQuestion, ProposalPending, QuestionAsked, ToolLimit
-from graphrag.approvals import Approval, review_words
+from graphrag.approvals import review_words
 from graphrag.approvals.approval import MAX_FEEDBACK
 from graphrag.i18n import Language, text
 from server.bodies import Id, RequestBody
+from server.channels.turn_documents import Links, ending_document
 from tools.proposals import to_document
 from tools.session_tools import Response, WrongResponse
 
+# Units: characters of JSON. A larger proposal is sent with its title and link alone.
 MAX_CARD = 32_768
-"""A proposal is sent whole up to so many characters of JSON; of a larger one its words
-and its link.
-"""
-MAX_CARDS = 8 * MAX_CARD
-"""And so many characters of all proposals of a turn."""
+MAX_CARDS = 8 * MAX_CARD  # of all proposals of a turn
 
-QUESTION, LIMIT = "question/", "rounds/"
-"""What the ids of these interrupts begin with."""
-
-Links = Callable[[Approval], str]
-"""Gives the address where a person decides a proposal."""
+# Prefixes of the ids of these interrupts.
+QUESTION = "question/"
+LIMIT = "rounds/"
 
 
 class ProtocolForm(RequestBody):
-    """What an AG-UI client sends: fields that are not ours are left out, as
-    the protocol demands.
-    """
+    """A form that AG-UI clients send. Unknown fields are ignored, as the protocol demands."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -70,7 +64,7 @@ _GRANT_SCHEMA = {
 
 
 def decision_payload(answer: ResumeAnswer) -> DecisionPayload:
-    """Return the decision in an answer. Raises: WrongResponse."""
+    """Returns the decision in an answer. Raises: WrongResponse."""
     if answer.status == "cancelled":
         return _REFUSED
     given: Any = (
@@ -84,7 +78,7 @@ def decision_payload(answer: ResumeAnswer) -> DecisionPayload:
 
 
 def response_of(answer: ResumeAnswer) -> Response:
-    """Return what a person answers to a question. Raises: WrongResponse."""
+    """Returns a person's answer to a question. Raises: WrongResponse."""
     given = answer.payload
     if isinstance(given, Mapping):
         given = given.get("response")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -102,9 +96,7 @@ def limit_id(turn: int) -> str:
 
 
 def json_size(value: Any, most: int) -> int | None:
-    """Return how many characters a value has as JSON; None for more than `most`, which
-    are not written.
-    """
+    """Returns the number of characters of a value as JSON, None if it is more than `most`."""
     size = 0
     for piece in json.JSONEncoder().iterencode(value):
         size += len(piece)
@@ -114,8 +106,8 @@ def json_size(value: Any, most: int) -> int | None:
 
 
 def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> list[Interrupt]:
-    """Return an interrupt for each proposal, with its card as far as there is room."""
-    found: list[Interrupt] = []
+    """Returns an interrupt for each proposal, with its card while there is room."""
+    interrupts: list[Interrupt] = []
     room = MAX_CARDS
     for approval in waiting.approvals:
         words = review_words(approval, language)
@@ -131,7 +123,7 @@ def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> l
             }
         else:
             room -= size
-        found.append(
+        interrupts.append(
             Interrupt(
                 id=approval.id,
                 reason="tool_call",
@@ -142,7 +134,7 @@ def of_proposals(waiting: ProposalPending, language: Language, link: Links) -> l
                 metadata={"nodius": whole},
             )
         )
-    return found
+    return interrupts
 
 
 def of_question(waiting: QuestionAsked) -> Interrupt:
@@ -165,7 +157,8 @@ def of_question(waiting: QuestionAsked) -> Interrupt:
 
 
 def of_limit(waiting: ToolLimit, turn: int, language: Language) -> Interrupt:
-    facts = {"roundsUsed": waiting.rounds_used, "maxExtended": waiting.max_extended}
+    document = ending_document(waiting, language)
+    facts = {name: document[name] for name in ("roundsUsed", "maxExtended")}
     return Interrupt(
         id=limit_id(turn),
         reason="tool_limit",
