@@ -24,11 +24,16 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.approvals import Approval, title
+from graphrag.approvals import Approval
 from graphrag.i18n import Language
-from graphrag.i18n import text as text_of
 from server.bodies import MAX_MESSAGE, text_of_parts
-from server.channels.turn_documents import AnswerText, Links, ending_document, tokens_document
+from server.channels.turn_documents import (
+    AnswerText,
+    Links,
+    ending_document,
+    proposal_sentence,
+    tokens_document,
+)
 from server.errors import TurnBroken
 
 MAX_MESSAGES = 10_000
@@ -277,11 +282,5 @@ class AnswerMapping:
             yield f"\n\n{document['notInGraph']['note']}"
 
     def _proposed(self, approval: Approval) -> str:
-        sentence = text_of(
-            "mcp_proposed",
-            self._language,
-            title=title(approval, self._language),
-            id=approval.id,
-            link=self._link(approval),
-        )
+        sentence = proposal_sentence(approval, self._link(approval), self._language)
         return f"\n\n{sentence}" if self.text else sentence

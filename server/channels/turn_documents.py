@@ -18,8 +18,8 @@ from graphrag.agent.events import (
     TurnStarted,
     UsageReported,
 )
-from graphrag.approvals import Approval, review_words
-from graphrag.i18n import Language
+from graphrag.approvals import Approval, review_words, title
+from graphrag.i18n import Language, text
 from server.redaction import without_places
 from tools.proposals import to_document
 
@@ -107,6 +107,12 @@ def _error(ending: Failed, language: Language) -> Document:
 def proposal_arguments(approval: Approval) -> Document:
     """Returns the arguments of the call that made a proposal."""
     return {**to_document(approval.action)["payload"], "reason": approval.reason}
+
+
+def proposal_sentence(approval: Approval, link: str, language: Language) -> str:
+    """Returns the sentence that names a proposal and the address where a person decides it."""
+    named = title(approval, language)
+    return text("mcp_proposed", language, title=named, id=approval.id, link=link)
 
 
 def code_diffs(approval: Approval) -> list[Document]:

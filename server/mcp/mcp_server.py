@@ -22,10 +22,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from graphrag.i18n import Language, text
 from server.auth import Identity
+from server.channels.mcp_tools import PROPOSAL_STATUS, listed_tools
 from server.error_responses import error_response, note
 from server.mcp import graph_resources
 from server.mcp.app_resource import EXTENSION, MIME_TYPE
-from server.mcp.tool_answers import PROPOSAL_STATUS, answer_call, listed_tools
+from server.mcp.tool_answers import answer_call
 from server.workspaces import WorkspaceResolver
 
 MAX_ARGUMENT: Final = 2_000

@@ -21,8 +21,9 @@ from mcp import Client
 
 from graphrag.approvals import Approval
 from graphrag.i18n import LANGUAGES
+from server.channels.mcp_results import MAX_BYTES, MAX_ITEMS
 from server.mcp.app_resource import app_html, resource_meta, tool_ui
-from server.mcp.tool_answers import MAX_BYTES, MAX_ITEMS, proposal_view
+from server.mcp.tool_answers import proposal_view
 from server.workspaces import WorkspaceResolver
 from tests.server.mcp.helpers import connected
 from tests.support.agui_runs import interrupts, run, said
