@@ -25,8 +25,8 @@ from graphrag.llm.base import (
     ModelOptions,
 )
 from graphrag.llm.errors import ModelContextTooLong, ModelError
-from graphrag.llm.metered import CallCount, ModelRequest, metered_call
-from graphrag.llm.model_text import ModelText, ThinkingHabits, complete
+from graphrag.llm.metered import CallTally, ModelRequest, metered_call
+from graphrag.llm.model_text import ModelText, ThinkingMemory, complete
 from graphrag.llm.registry import OFFLINE, Pricing
 from graphrag.llm.usage_meter import CallUsage, Payer, UsageMeter
 from graphrag.llm.written_calls import WrittenCall, read_described_calls
@@ -100,7 +100,7 @@ class ModelCaller:
         history_turns: int = history.KEPT_TURNS,
         second_look: bool = False,
         temperature: float | None = None,
-        habits: ThinkingHabits | None = None,
+        habits: ThinkingMemory | None = None,
     ) -> None:
         """`temperature`: see `PromptWriter`. `habits`: shared with other callers."""
         self.provider = provider
@@ -110,7 +110,7 @@ class ModelCaller:
         self._pricing = pricing
         self._history_turns = history_turns
         self._second_look = second_look
-        self._habits = habits or ThinkingHabits()
+        self._habits = habits or ThinkingMemory()
         self.prompts = PromptWriter(
             provider, box, history_turns=history_turns, temperature=temperature
         )
@@ -211,7 +211,7 @@ class ModelCaller:
     @asynccontextmanager
     async def _streamed(
         self, asking: _Asking, request: ModelRequest
-    ) -> AsyncGenerator[tuple[CallCount, AsyncGenerator[Chunk]]]:
+    ) -> AsyncGenerator[tuple[CallTally, AsyncGenerator[Chunk]]]:
         """Streams the answer to a request in the block, and meters it.
 
         Suppresses ModelContextTooLong if a shorter request may be sent.

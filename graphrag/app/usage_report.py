@@ -143,14 +143,14 @@ async def usage_report(
         payer = Payer(workspace=person.workspace, person=person.user_id)
         limits += [
             UsageStanding(
-                whose=standing.whose,
+                whose=account.whose,
                 workspace=person.workspace,
-                used_tokens=standing.used.tokens,
-                used_cost=standing.used.cost_usd,
-                max_tokens=standing.max_tokens,
-                max_cost=standing.max_cost_usd,
+                used_tokens=account.used.tokens,
+                used_cost=account.used.cost_usd,
+                max_tokens=account.max_tokens,
+                max_cost=account.max_cost_usd,
             )
-            for standing in await services.meter.standings(payer)
+            for account in await services.meter.account_usages(payer)
         ]
     models = _grouped(threads, lambda thread: (thread.provider or "", thread.model or ""))
     people = _grouped(all_threads, lambda thread: thread.user_id)

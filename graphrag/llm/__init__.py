@@ -1,7 +1,7 @@
-"""Language models behind one interface, the choice among them by settings, tokens,
-usage and prices.
+"""Language models behind one interface: providers and their choice by settings, tokens, usage and
+prices.
 
-From outside: `base` (messages and chunks), `errors`, `registry` (choosing a provider,
-prices), `model_text` (what a model says, read), `written_calls`,
+Other packages import `base` (messages and chunks), `errors`, `registry` (the choice of a provider,
+prices), `model_text` (the text of a model split into answer, thinking and calls), `written_calls`,
 `tokens`, `usage_meter`, `metered`.
 """

@@ -1,8 +1,7 @@
-"""Reads answers piece by piece: what the readers of all formats share, and how tool
-calls are gathered.
+"""Base of the readers of streamed answers, and typed access to the fields of an event.
 
-What a server sent may be of any shape: the client packages let an attribute that they declare as
-text be a number.
+Fields are checked even where the client packages declare a type: servers send other types, and the
+packages do not validate.
 """
 
 from __future__ import annotations
@@ -21,28 +20,27 @@ from pydantic import BaseModel
 from graphrag.llm import base as llm
 from graphrag.llm.errors import ModelAnswerMalformed, ModelContentFiltered, ModelStreamBroken
 
+# Longest arguments that are kept. Longer ones are cut, so they are not valid JSON and are refused.
 MAX_CHARS = 1_000_000
-"""Arguments are not read further; what is left of them is no JSON, and refused."""
 
 _WHOLE = re.compile(r"-?\d{1,15}(?:\.0)?")
 _SIGN = re.compile(r'\\.|["{}\[\]]', re.DOTALL)
 
+# Fields of reasoning whose pieces are concatenated. Any other field is replaced by its last value.
 _GROWING = frozenset(
     ("reasoning_content", "reasoning", "reasoning_text", "text", "summary", "thinking", "data")
 )
-"""Fields of an answer's reasoning that come in pieces; another one that comes again
-replaces the first.
-"""
 
 
 class Unreadable(Exception):
-    """A field is of another type than its format says."""
+    """Raised when a field has another type than its format defines."""
 
 
 class Fields:
-    """The fields of an object, a package's or a JSON one. None stands for what is missing or null.
+    """The fields of a JSON object or of an object of a client package. A missing field is the same
+    as null.
 
-    Raises, all over: Unreadable, with the name of the field.
+    Raises, in all methods: Unreadable, with the name of the field.
     """
 
     __slots__ = ("_name", "_raw")
@@ -54,22 +52,22 @@ class Fields:
         self._name = name
 
     def any(self, name: str) -> Any:
-        """Return a field as it is."""
+        """Returns a field as it is."""
         if isinstance(self._raw, dict):
             return cast(dict[str, Any], self._raw).get(name)
-        found = self._raw.__dict__.get(name)
-        extra = self._raw.model_extra if found is None else None
-        return extra.get(name) if extra else found
+        value = self._raw.__dict__.get(name)
+        extra = self._raw.model_extra if value is None else None
+        return extra.get(name) if extra else value
 
     def text(self, name: str) -> str:
-        """Return a text; empty where it is missing."""
+        """Returns a text field; empty if it is missing."""
         value = self.any(name)
         if value is not None and not isinstance(value, str):
             raise Unreadable(f"{name}: it is no text")
         return value or ""
 
     def json(self, name: str) -> str:
-        """Return a text, or the JSON of an object or a list that some servers send in its place."""
+        """Returns a text field, or the JSON of an object or list that some servers send instead."""
         value = self.any(name)
         return (
             json.dumps(value, ensure_ascii=False)
@@ -86,7 +84,7 @@ class Fields:
         return value
 
     def count(self, name: str) -> int:
-        """Return a number that is not negative; 0 where it is missing."""
+        """Returns a number that is not negative; 0 if it is missing."""
         value = self.number(name) or 0
         if value < 0:
             raise Unreadable(f"{name}: it is negative")
@@ -96,22 +94,24 @@ class Fields:
         return self.any(name) is not None
 
     def part(self, name: str) -> Fields:
-        """Return an object; one without fields where it is missing."""
+        """Returns an object field; an object without fields if it is missing."""
         value = self.any(name)
         return Fields({} if value is None else value, name)
 
-    def others(self, known: Container[str]) -> dict[str, Any]:
-        """Return the fields with other names that hold something, as JSON; an empty
-        text is something.
+    def others(self, except_for: Container[str]) -> dict[str, Any]:
+        """Returns the fields that are not in `except_for` and not null, as JSON. Empty texts are
+        included.
         """
         if isinstance(self._raw, dict):
-            found = cast(dict[str, Any], self._raw)
+            fields = cast(dict[str, Any], self._raw)
         else:
-            found: dict[str, Any] = {**self._raw.__dict__, **(self._raw.model_extra or {})}
-        return {name: plain(v) for name, v in found.items() if name not in known and v is not None}
+            fields: dict[str, Any] = {**self._raw.__dict__, **(self._raw.model_extra or {})}
+        return {
+            name: plain(v) for name, v in fields.items() if name not in except_for and v is not None
+        }
 
     def parts(self, name: str) -> list[Fields]:
-        """Return a list of objects; empty where it is missing."""
+        """Returns a list of objects; empty if it is missing."""
         value = self.any(name)
         if value is not None and not isinstance(value, list):
             raise Unreadable(f"{name}: it is no list")
@@ -119,14 +119,14 @@ class Fields:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of a client package as JSON holds it."""
+    """Returns a value of a client package as JSON data."""
     return (
         value.model_dump(mode="json", exclude_unset=True) if isinstance(value, BaseModel) else value
     )
 
 
 def _clean(value: Any) -> Any:
-    """Return a JSON value with texts that can be stored and sent."""
+    """Returns a JSON value whose texts can be stored and sent (see `base.clean`)."""
     if isinstance(value, str):
         return llm.clean(value)
     if isinstance(value, Mapping):
@@ -135,7 +135,7 @@ def _clean(value: Any) -> Any:
 
 
 def joined(before: Any, more: Any, name: str = "") -> Any:
-    """Return the value of the field `name` of which `more` came after `before`."""
+    """Returns the value of the field `name` after its next piece, `more`, has arrived."""
     if isinstance(before, str) and isinstance(more, str):
         return before + more if name in _GROWING else more
     if isinstance(before, Mapping) and isinstance(more, Mapping):
@@ -155,17 +155,18 @@ def joined(before: Any, more: Any, name: str = "") -> Any:
 
 
 def _index_of(item: Any) -> tuple[Any, Any] | None:
-    """Return what the pieces of one part of a list have in common."""
+    """Returns the index and type of an item of a list; pieces of one item have the same."""
     if not isinstance(item, Mapping):
         return None
-    found = cast(Mapping[str, Any], item)
-    return (found["index"], found.get("type")) if "index" in found else None
+    fields = cast(Mapping[str, Any], item)
+    return (fields["index"], fields.get("type")) if "index" in fields else None
 
 
 @dataclass(slots=True)
-class _Growing:
-    """A call that is being gathered. `indexes` are those it was sent with, `sent_id` is
-    its first id.
+class _PartialCall:
+    """A call whose pieces are being collected.
+
+    `indexes`: those that its pieces were sent with. `sent_id`: the id that the server gave it.
     """
 
     number: int
@@ -183,7 +184,7 @@ class _Growing:
     _escape: str = ""
 
     @property
-    def made(self) -> llm.ToolCall:
+    def call(self) -> llm.ToolCall:
         return llm.ToolCall(
             id=self.id or self.sent_id,
             name=self.name,
@@ -193,12 +194,12 @@ class _Growing:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the arguments are an object or a list with all of its brackets."""
+        """Whether the arguments are an object or a list that is complete."""
         return not self.is_open and self._opened
 
     @property
     def is_open(self) -> bool:
-        """Whether a bracket or a text of the arguments is not closed. Each piece is read once."""
+        """Whether a bracket or a string of the arguments is not closed. Reads each piece once."""
         for piece in self.arguments[self._read :]:
             text = self._escape + piece
             signs = _SIGN.findall(text)
@@ -216,12 +217,13 @@ class _Growing:
 
 
 class AnswerReader(ABC):
-    """Reads one answer of a format: feed it every event, then take `end`.
+    """Reads one answer in a provider's format. Call `feed` with each event, then `counted` and
+    `end`.
 
-    An event that cannot be read is ModelAnswerMalformed, one that contradicts the others
-    ModelStreamBroken. Calls get ids that are unique in the conversation: some servers number calls
-    from 0 in every answer, repeat an id or send none; others refuse histories with such ids, and an
-    answer could be taken for that of an earlier call.
+    Raises ModelAnswerMalformed for an event that cannot be read, and ModelStreamBroken for one that
+    contradicts the others. Gives calls ids that are unique in the conversation: some servers number
+    calls from 0 in each answer, repeat an id or send none. Others refuse histories with repeated
+    ids, and a result could be matched to an earlier call.
     """
 
     def __init__(
@@ -229,94 +231,95 @@ class AnswerReader(ABC):
     ) -> None:
         self.provider = provider
         self.origin = origin or provider
+        # Fields that are sent back with the answer in later requests.
         self.extra: dict[str, Any] = {}
-        """What has to go back with the answer, beside its text and calls."""
         self.refusal: list[str] = []
-        self.made: list[llm.Chunk] = []
-        """What the event that is being read brings."""
+        # Chunks of the current event.
+        self.chunks: list[llm.Chunk] = []
         self._taken = {
             call.id
             for message in messages
             if isinstance(message, llm.AssistantMessage)
             for call in message.tool_calls
         }
-        self._calls: list[_Growing] = []
+        self._calls: list[_PartialCall] = []
         self._has_text = False
 
     @property
     @abstractmethod
     def finished(self) -> bool:
-        """Whether the answer is whole: what fails from here on does not matter."""
+        """Whether the answer is complete. Errors after that are ignored."""
 
     @abstractmethod
     def read(self, event: Fields) -> None:
-        """Take an event in. Raises: Unreadable, ModelError."""
+        """Reads an event. Raises: Unreadable, ModelError."""
 
     @abstractmethod
     def usage(self) -> llm.UsageReport | None:
-        """Return the tokens of the request. Raises: Unreadable."""
+        """Returns the tokens of the request. Raises: Unreadable."""
 
     @abstractmethod
     def reason(self) -> llm.FinishReason:
-        """Return why the answer ended. Raises: ModelError where it is not whole or no answer."""
+        """Returns why the answer ended. Raises: ModelError if it is incomplete or not an answer."""
 
     def set_aside(self) -> list[llm.ToolCall]:
-        """Return the calls that arrived and are no part of the answer."""
+        """Returns the calls that were received but are not part of the answer."""
         return []
 
     def feed(self, event: object) -> list[llm.Chunk]:
-        """Return what an event, or an answer that was not streamed, brings. Raises: ModelError."""
-        self.made = []
+        """Returns the chunks of an event, or of an answer that was not streamed. Raises:
+        ModelError.
+        """
+        self.chunks = []
         try:
             self.read(Fields(event))
         except Unreadable as exc:
             raise self.malformed(str(exc)) from exc
-        return self.made
+        return self.chunks
 
     def counted(self) -> list[llm.Chunk]:
-        """Return what is paid for beside the answer itself: the tokens, and calls that
-        are set aside.
-        """
-        made: list[llm.Chunk] = []
-        with suppress(Unreadable):  # an answer is worth more than its count
+        """Returns the token counts, and the calls that are billed but not part of the answer."""
+        counts: list[llm.Chunk] = []
+        with suppress(Unreadable):  # the answer is kept if its counts cannot be read
             usage = self.usage()
-            made += [] if usage is None else [usage]
-        return [*made, *(llm.ToolCallSetAside(call=call) for call in self.set_aside())]
+            counts += [] if usage is None else [usage]
+        return [*counts, *(llm.ToolCallSetAside(call=call) for call in self.set_aside())]
 
     def end(self) -> list[llm.Chunk]:
-        """Return the calls and the end, after `counted`. Raises: ModelError where no
-        answer is whole.
+        """Returns the calls and the end of the answer; call it after `counted`.
+
+        Raises: ModelError if the answer is incomplete.
         """
-        self.made = []
+        self.chunks = []
         try:
             reason = self.reason()
         except Unreadable as exc:
             raise self.malformed(str(exc)) from exc
         if self.refusal and not self._has_text:
             raise ModelContentFiltered(provider=self.provider, reason="".join(self.refusal))
-        for call in self._calls:
-            self._announce(call)
-            made = call.made
-            is_whole = llm.is_json(made.arguments) or (reason != "length" and not call.is_open)
+        for partial in self._calls:
+            self._announce(partial)
+            call = partial.call
+            is_whole = llm.is_json(call.arguments) or (reason != "length" and not partial.is_open)
             kind = llm.ToolCallReady if is_whole and call.name else llm.ToolCallCut
-            self.made.append(kind(index=call.number, call=made))
+            self.chunks.append(kind(index=partial.number, call=call))
         if self.extra or any(call.extra for call in self._calls):
-            self.made.append(llm.MessageExtra(origin=self.origin, fields=_clean(self.extra)))
-        self.made.append(
+            self.chunks.append(llm.MessageExtra(origin=self.origin, fields=_clean(self.extra)))
+        self.chunks.append(
             llm.Finished(reason="tool_calls" if self._calls and reason == "stop" else reason)
         )
-        return self.made
+        return self.chunks
 
     def text(self, text: str) -> None:
-        """Add a piece of the answer, where there is one."""
+        """Adds a piece of the answer, if it is not empty."""
         if text:
             self._has_text = True
-            self.made.append(llm.TextDelta(text=text))
+            self.chunks.append(llm.TextDelta(text=text))
 
     def thinking(self, text: str) -> None:
-        """Add a piece of the model's thinking, where there is one."""
+        """Adds a piece of the model's thinking, if it is not empty."""
         if text:
-            self.made.append(llm.ReasoningDelta(text=text))
+            self.chunks.append(llm.ReasoningDelta(text=text))
 
     def call(
         self,
@@ -327,12 +330,12 @@ class AnswerReader(ABC):
         arguments: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take a fragment of a call, which is announced once its id and name are known.
+        """Adds a fragment of a call. The call is announced once its id and name are known.
 
-        A fragment with a name and another id than the call at its index begins another call
-        (servers that give every call index 0). One without a name continues a call: that of its
-        id or index, else the last one that is not whole (servers that count an index or make an
-        id for every fragment).
+        A fragment with a name and another id than the call at its index begins a new call, since
+        some servers give each call index 0. A fragment without a name continues the call with its
+        id or index, or else the last incomplete call, since some servers give each fragment a new
+        index or id.
         """
         call = self._call_of(index, call_id, name, arguments)
         call.sent_id = call.sent_id or call_id
@@ -345,59 +348,64 @@ class AnswerReader(ABC):
         if call.sent_id and call.name:
             self._announce(call)
 
-    def _announce(self, call: _Growing) -> None:
+    def _announce(self, call: _PartialCall) -> None:
         if not call.id:
             is_free = call.sent_id and call.sent_id not in self._taken
             call.id = call.sent_id if is_free else f"call_{uuid.uuid4().hex[:24]}"
             self._taken.add(call.id)
-            self.made.append(llm.ToolCallStarted(index=call.number, id=call.id, name=call.name))
+            self.chunks.append(llm.ToolCallStarted(index=call.number, id=call.id, name=call.name))
 
-    def _call_of(self, index: int | None, call_id: str, name: str, arguments: str) -> _Growing:
-        known = self._known(index, call_id, name)
-        if known is None and (unfinished := self._unfinished(name, arguments)) is not None:
-            known = unfinished
-            known.indexes |= {index} if index is not None else set()
-        if known is None:
-            known = _Growing(number=len(self._calls), indexes=set() if index is None else {index})
-            self._calls.append(known)
-        return known
+    def _call_of(self, index: int | None, call_id: str, name: str, arguments: str) -> _PartialCall:
+        call = self._matching_call(index, call_id, name)
+        if call is None and (incomplete := self._incomplete_call(name, arguments)) is not None:
+            call = incomplete
+            call.indexes |= {index} if index is not None else set()
+        if call is None:
+            call = _PartialCall(
+                number=len(self._calls), indexes=set() if index is None else {index}
+            )
+            self._calls.append(call)
+        return call
 
-    def _known(self, index: int | None, call_id: str, name: str) -> _Growing | None:
-        """Return the call that a fragment belongs to by its index or id."""
+    def _matching_call(self, index: int | None, call_id: str, name: str) -> _PartialCall | None:
+        """Returns the call that a fragment belongs to by its index or id."""
         if index is None:
-            known = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
-            if known is None and self._calls and not (call_id or name):
-                known = self._calls[-1]
-            # A call that is whole may be followed by another of its id.
-            return None if known is not None and name and known.is_closed else known
-        there = [call for call in reversed(self._calls) if index in call.indexes]
-        known = next(
-            (call for call in there if call.sent_id == call_id), there[0] if there else None
+            call = next((c for c in self._calls if call_id and c.sent_id == call_id), None)
+            if call is None and self._calls and not (call_id or name):
+                call = self._calls[-1]
+            # A complete call may be followed by another one with the same id.
+            return None if call is not None and name and call.is_closed else call
+        with_index = [call for call in reversed(self._calls) if index in call.indexes]
+        call = next(
+            (call for call in with_index if call.sent_id == call_id),
+            with_index[0] if with_index else None,
         )
-        if known is None or not call_id or not known.sent_id or call_id == known.sent_id:
-            return known
-        # Another id: the same call where it is not whole and named alike, else another call.
-        return known if name and name == known.name and not known.is_closed else None
+        if call is None or not call_id or not call.sent_id or call_id == call.sent_id:
+            return call
+        # Another id: the same call if it is incomplete and has the same name, else a new call.
+        return call if name and name == call.name and not call.is_closed else None
 
-    def _unfinished(self, name: str, arguments: str) -> _Growing | None:
-        """Return the call that is not whole which a fragment with a new index or id continues, if
-        it does: it has no name, or the same name and arguments that begin nothing.
+    def _incomplete_call(self, name: str, arguments: str) -> _PartialCall | None:
+        """Returns the incomplete call that a fragment with a new index or id continues, or None.
+
+        The fragment continues a call if it has no name, or the same name and arguments that do not
+        begin a new object.
         """
         if name and (not arguments.strip() or arguments.lstrip()[0] in "{["):
             return None
-        found = (
+        candidates = (
             call for call in reversed(self._calls) if not call.is_closed and name in ("", call.name)
         )
-        return next(found, None)
+        return next(candidates, None)
 
     @property
     def gathered(self) -> list[llm.ToolCall]:
-        """The calls as far as they have come."""
-        return [call.made for call in self._calls]
+        """The calls received so far."""
+        return [partial.call for partial in self._calls]
 
     @property
     def is_empty(self) -> bool:
-        """Whether neither text nor a call came."""
+        """Whether the answer has neither text nor calls."""
         return not self._has_text and not self._calls
 
     def malformed(self, reason: str) -> ModelAnswerMalformed:

@@ -1,4 +1,4 @@
-"""Asks Anthropic's models, through the `anthropic` package."""
+"""The provider for Anthropic's models, through the `anthropic` package."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_TOKENS = 8_192
 
 
 class AnthropicProvider(SdkProvider):
-    """`max_tokens` is always sent: the format demands it."""
+    """Calls Anthropic's messages API. `max_tokens` is always sent, as the API requires it."""
 
     def __init__(self, choice: ProviderChoice) -> None:
         super().__init__(choice, anthropic, anthropic.AnthropicError)
-        # Key and address are both given, or the client would look for them in the environment.
+        # Both are passed: otherwise the client reads them from the environment.
         self._client = anthropic.AsyncAnthropic(api_key=choice.secret, **self._settings)
 
     def _request(
@@ -36,7 +36,7 @@ class AnthropicProvider(SdkProvider):
             self._choice.temperature if options.temperature is None else options.temperature
         )
         if temperature is not None:
-            # The format's scale ends at 1, OpenAI's at 2; newer clients know the setting no longer.
+            # The scale ends at 1 here, at 2 for OpenAI. Newer clients have no such parameter.
             request["extra_body"] = {"temperature": min(temperature, 1.0)}
         return request
 

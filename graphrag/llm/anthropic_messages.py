@@ -1,4 +1,4 @@
-"""Anthropic's messages format: our messages as it wants them, and what its answers say."""
+"""Anthropic's messages format: converts our messages to requests and reads the answers."""
 
 from __future__ import annotations
 
@@ -36,22 +36,20 @@ _COUNTS = (
 )
 
 CACHED = {"type": "ephemeral"}
-LOOKED_BACK = 20
-"""So many blocks before a breakpoint the provider looks for what it knows.
-Source: Anthropic, caching.
-"""
+# Number of blocks before a breakpoint in which the provider looks for a cached prefix. Source:
+# Anthropic, caching.
+CACHE_LOOKBACK_BLOCKS = 20
 
 
 def to_request(
     messages: Sequence[llm.Message], tools: Sequence[llm.ToolSchema], options: llm.ModelOptions
 ) -> dict[str, Any]:
-    """Return system, messages, tools and tool_choice, each only where there is something.
+    """Returns system, messages, tools and tool_choice of a request, each only if it is not empty.
 
-    Breakpoints for the provider's cache stand at the end of each level of the stable
-    prefix (tools and stable instructions) and at the end of the last message, which the
-    next round of tools extends. Where a round added more blocks than the provider looks
-    back, a fourth stands where the call before had its last. The messages are those that
-    the provider takes: see `receiver.fitted_to`.
+    Breakpoints for the provider's cache are set at the end of each level of the stable prefix
+    (tools and stable instructions) and at the end of the last message, which the next round of
+    tools extends. If a round added more blocks than the provider looks back, a fourth one is set at
+    the last block of the previous request. Expects messages from `receiver.fitted_to`.
     """
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
@@ -74,12 +72,12 @@ def to_request(
 
 
 def _system(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
-    """Return the stable messages as blocks; the last of each level ends what is cached."""
-    said = [message for message in messages if message.content.strip()]
-    blocks = [_text(message.content) for message in said]
+    """Returns the stable messages as blocks. The last one of each level gets a cache breakpoint."""
+    filled = [message for message in messages if message.content.strip()]
+    blocks = [_text(message.content) for message in filled]
     ends = {
         message.level: block
-        for message, block in zip(said, blocks, strict=True)
+        for message, block in zip(filled, blocks, strict=True)
         if _is_system(message)
     }
     for block in ends.values():
@@ -92,16 +90,17 @@ def _is_system(message: llm.Message) -> TypeGuard[llm.SystemMessage]:
 
 
 def _mark_ends(turns: Sequence[_WireMessage], *, once: int) -> None:
-    """Have the provider's cache end at the last block, and after a long step also where it began.
+    """Sets a cache breakpoint at the last block, and after a long step also at the step's
+    beginning.
 
-    The last blocks that are sent `once` are no part of what the next request begins with.
+    The last `once` blocks are sent in this request only, so the breakpoint is set before them.
     """
     last = turns[-1]["content"]
     last[-1 - once if once < len(last) else -1]["cache_control"] = CACHED
     step = max(
-        (place for place, turn in enumerate(turns) if turn["role"] == "assistant"), default=0
+        (index for index, turn in enumerate(turns) if turn["role"] == "assistant"), default=0
     )
-    if step and sum(len(turn["content"]) for turn in turns[step:]) > LOOKED_BACK:
+    if step and sum(len(turn["content"]) for turn in turns[step:]) > CACHE_LOOKBACK_BLOCKS:
         turns[step - 1]["content"][-1]["cache_control"] = CACHED
 
 
@@ -111,7 +110,7 @@ class _WireMessage(TypedDict):
 
 
 def _turns(messages: Sequence[llm.Message]) -> list[_WireMessage]:
-    """Return turns of alternating roles; results of tools come first in theirs."""
+    """Returns turns of alternating roles, each with its tool results first."""
     turns: list[_WireMessage] = []
     for message in messages:
         role = "assistant" if isinstance(message, llm.AssistantMessage) else "user"
@@ -133,8 +132,8 @@ def _turns(messages: Sequence[llm.Message]) -> list[_WireMessage]:
 
 def _blocks(message: llm.Message) -> list[dict[str, Any]]:
     if isinstance(message, llm.AssistantMessage):
-        said = [_text(message.content.rstrip())] if message.content.strip() else []
-        said += [
+        blocks = [_text(message.content.rstrip())] if message.content.strip() else []
+        blocks += [
             {
                 **call.extra,
                 "type": "tool_use",
@@ -144,7 +143,7 @@ def _blocks(message: llm.Message) -> list[dict[str, Any]]:
             }
             for call in message.tool_calls
         ]
-        return with_kept(said, message.extra.get(BLOCKS), "block")
+        return with_kept(blocks, message.extra.get(BLOCKS), "block")
     if isinstance(message, llm.ToolMessage):
         result: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.call_id}
         result["content"] = llm.clean(message.content) or EMPTY
@@ -160,15 +159,17 @@ def _text(text: str) -> dict[str, Any]:
 
 def _tool(tool: llm.ToolSchema) -> dict[str, Any]:
     function: Mapping[str, Any] = tool["function"]
-    made: dict[str, Any] = {"name": function["name"]}
+    definition: dict[str, Any] = {"name": function["name"]}
     if function.get("description"):
-        made["description"] = function["description"]
-    made["input_schema"] = function.get("parameters") or {"type": "object", "properties": {}}
-    return made
+        definition["description"] = function["description"]
+    definition["input_schema"] = function.get("parameters") or {"type": "object", "properties": {}}
+    return definition
 
 
 def _tools_of(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
-    """Return the tools that a history used: it is refused where they are not declared."""
+    """Returns declarations of the tools that a history used; the API refuses a history without
+    them.
+    """
     names = {
         call.name for m in messages if isinstance(m, llm.AssistantMessage) for call in m.tool_calls
     }
@@ -177,8 +178,9 @@ def _tools_of(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
 
 @dataclass(slots=True)
 class _ContentBlock:
-    """A content block that has begun. `arguments` is the text of a tool's input so far, `kept` a
-    block of thinking as it goes back.
+    """A content block that has begun.
+
+    `arguments`: the text of a tool's input so far. `kept`: a block of thinking, as it is sent back.
     """
 
     type: str
@@ -191,10 +193,11 @@ class _ContentBlock:
 
 
 class MessageReader(AnswerReader):
-    """A stream is whole when it gave a reason to stop and `message_stop` came.
+    """Reads a stream of Anthropic's messages. It is complete after a stop reason and
+    `message_stop`.
 
-    One in which a second answer begins (a splice) is read to its end, which says the tokens,
-    and then broken.
+    A stream in which a second answer begins (a splice) is read to its end for the token counts, and
+    then reported as broken.
     """
 
     def __init__(
@@ -237,7 +240,7 @@ class MessageReader(AnswerReader):
             case "message_stop":
                 self._stopped = True
             case _:
-                pass  # new kinds of events are announced to come
+                pass  # the API may add new kinds of events
 
     def _not_streamed(self, whole: Fields) -> None:
         self._count(whole)
@@ -248,20 +251,20 @@ class MessageReader(AnswerReader):
         self._stopped = True
 
     def _count(self, holder: Fields) -> None:
-        """Keep the latest of each count: a stream says them in parts, and again."""
-        with suppress(Unreadable):  # an answer is worth more than its count
+        """Stores the latest value of each count: a stream sends them in parts, and repeats them."""
+        with suppress(Unreadable):  # the answer is kept if its counts cannot be read
             usage = holder.part("usage")
             self._counts |= {name: usage.count(name) for name in _COUNTS if usage.has(name)}
 
     def usage(self) -> llm.UsageReport | None:
-        """Return the tokens; the format counts those of the cache apart, we as
-        part of the prompt.
+        """Returns the tokens. The API counts cached tokens separately; here the prompt includes
+        them.
         """
         if not self._counts:
             return None
-        plain, written, read, stored = (self._counts.get(name, 0) for name in _COUNTS)
+        uncached, written, read, stored = (self._counts.get(name, 0) for name in _COUNTS)
         return llm.UsageReport(
-            prompt=plain + read + stored, completion=written, cached=read, cache_written=stored
+            prompt=uncached + read + stored, completion=written, cached=read, cache_written=stored
         )
 
     def set_aside(self) -> list[llm.ToolCall]:
@@ -295,7 +298,7 @@ class MessageReader(AnswerReader):
             raise self.broken("it ended within a block")
         for index, block in self._blocks.items():
             if reason == "length" and block.ended and not block.arguments:
-                self._add(block, index, "{}")  # a call that ended is whole, and takes no arguments
+                self._add(block, index, "{}")  # a call that ended without arguments is complete
         return reason
 
     def _start(self, index: int, part: Fields) -> None:
@@ -332,7 +335,7 @@ class MessageReader(AnswerReader):
             self.call(index, arguments=more)
 
     def _stop(self, block: _ContentBlock, index: int) -> None:
-        """End a block; some proxies put a tool's input whole into its start."""
+        """Ends a block. Some proxies send a tool's whole input when the block starts."""
         block.ended = True
         if block.kept:
             shown = [one for one in self._blocks.values() if one.type in ("text", _OURS)]
@@ -341,8 +344,8 @@ class MessageReader(AnswerReader):
             self._add(block, index, json.dumps(block.input, ensure_ascii=False))
 
     def _read_splice(self, event: Fields, delta: Fields) -> None:
-        """Take what follows a splice: nothing of it is an answer, but what it adds to a call
-        is set aside.
+        """Reads an event after a splice. It is not part of the answer, but pieces of calls are
+        recorded.
         """
         index = event.number("index")
         if index is not None and index in self._blocks:

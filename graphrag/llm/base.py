@@ -1,7 +1,7 @@
-"""The seam to language models: messages in, chunks of an answer out.
+"""The interface to language models: messages in, chunks of an answer out.
 
-Decision: a tool call is handed over only when the whole answer has come. A stream that breaks
-leaves `ToolCallStarted` without `ToolCallReady`, so nothing half-written can be run.
+Decision: a tool call is handed over only after the whole answer has arrived. A stream that breaks
+leaves `ToolCallStarted` without `ToolCallReady`, so an incomplete call is never executed.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 from datasources.types import is_storable
 from tools.arguments import read_object
 
+# The key under which arguments that are not JSON are sent back to the model. Source: Anthropic's
+# page on fine-grained tool streaming.
 UNREADABLE = "INVALID_JSON"
-"""The key under which arguments that are no JSON go back to the model. Source: Anthropic's page on
-fine-grained tool streaming, which advises it."""
 
+# The role that a system message after the first turn is sent with. Some chat templates allow no
+# late system messages.
 LateSystem = Literal["system", "user"]
-"""As what a system message after the first turn is sent: some chat templates allow none there."""
 
+# Why an answer ended. `length`: it was cut off. `unstated`: the server gave no reason.
 FinishReason = Literal["stop", "tool_calls", "length", "unstated"]
-"""Why an answer ended. `length`: it was cut off; `unstated`: a tolerated server did not say."""
 
-ToolSchema = Mapping[str, Any]
-"""A tool in OpenAI's function form, as `Tool.schema` returns it."""
+ToolSchema = Mapping[str, Any]  # A tool in OpenAI's function form, as `Tool.schema` returns it.
 
 
+# A part of a message as JSON. Its form is known to the module that writes it and those that read
+# it.
 Fact = Mapping[str, Any]
-"""A part of a message in its stored form, which only its maker and its readers know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """What a model wants to call. `arguments` is what it wrote, unread: JSON if all went well.
+    """A call that a model asks for. `arguments`: as the model wrote it, normally JSON.
 
-    `extra`: fields of the call that only its provider knows, such as a signature of
-    the model's thinking.
+    `extra`: fields of the call that only its provider understands, such as a signature of the
+    thinking.
     """
 
     id: str
@@ -46,6 +47,7 @@ class ToolCall:
     extra: Fact = field(default_factory=dict[str, Any], hash=False)
 
 
+# The subject of a note that the service adds to a conversation.
 SystemKind = Literal[
     "DATA_ADDED",
     "ACTIONS_EXECUTED",
@@ -54,16 +56,15 @@ SystemKind = Literal[
     "NETWORK_ERROR",
     "SESSION_TIMEOUT",
 ]
-"""What a note of the service within a conversation is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFields:
-    """What every message is stored with. `id` is unique in its thread, `time` in
-    milliseconds since 1970.
+    """The fields of every stored message. `id` is unique in its thread, `time` in milliseconds
+    since 1970.
 
-    None: not stored yet; both are given when it is. Empty: stored by a program that knew neither.
-    Two messages are equal that say the same.
+    None: not stored yet; storing sets both. Empty: stored by an older version without them. Neither
+    is part of the comparison of messages.
     """
 
     id: str | None = field(default=None, compare=False)
@@ -74,10 +75,10 @@ class StoredFields:
 class SystemMessage(StoredFields):
     """Instructions, retrieved context, or a note of the service, which has a `kind`.
 
-    `content` is what the model sees. `stable`: the same in every call of the thread; `level` says
-    how long (1: the session, 2: until what is always sent changes). `whole_graph`: it shows all of
-    the graph, uncut. `summary` is the note for people, `results` one document a command that was
-    run. `exclude_from_prompt`: for people only; `once`: in one request only.
+    `content`: the text for the model. `stable`: the same in every call of the thread; `level`: for
+    how long (1: the session, 2: until the permanent context changes). `whole_graph`: it contains
+    the entire graph. `summary`: the note for people. `results`: one document per executed command.
+    `exclude_from_prompt`: for people only. `once`: sent in one request only.
     """
 
     content: str
@@ -92,17 +93,16 @@ class SystemMessage(StoredFields):
 
     @property
     def data(self) -> str:
-        """What commands found, as the model sees it."""
+        """The results of commands, as the model sees them."""
         return self.content if self.kind == "DATA_ADDED" else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage(StoredFields):
-    """What a person said. `retrieved`: keys of the nodes the model was shown for it, for
-    people to see.
+    """A message of a person. `retrieved`: keys of the nodes that the model was shown for it.
 
-    `segments` are its words and blocks in order, where it has blocks; `execution`: the run
-    that it began.
+    `segments`: its words and blocks in order, if it has blocks. `execution`: the run that it
+    started.
     """
 
     content: str
@@ -113,13 +113,12 @@ class UserMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage(StoredFields):
-    """`extra`: what came with the message besides its text, in the form of the provider `origin`:
-    reasoning, signatures. It goes back unchanged to that provider and to no other, as does the
-    `extra` of its calls.
+    """A message of the model.
 
-    `invalid`: its form was wrong, which the note that follows says. `exclude_from_prompt`:
-    for people only.
-    `not_in_graph`: what it claims that the graph did not have, for people: no provider gets it.
+    `extra`: fields beside the text, in the form of the provider `origin`, such as reasoning and
+    signatures. They are sent back unchanged to that provider only, as is the `extra` of the calls.
+    `invalid`: its form was wrong; the note that follows says why. `exclude_from_prompt`: for people
+    only. `not_in_graph`: claims that the graph does not support, for people only.
     """
 
     content: str = ""
@@ -133,10 +132,10 @@ class AssistantMessage(StoredFields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMessage(StoredFields):
-    """The answer to a tool call. Follows the AssistantMessage that asked, one for every call.
+    """The result of a tool call. After an AssistantMessage there is one for each of its calls.
 
-    `outcome` says what became of a proposal, as facts (`approvals.outcome_facts`); models
-    read the content.
+    `outcome`: the outcome of a proposal, as facts (`approvals.outcome_facts`). Models read the
+    content.
     """
 
     call_id: str
@@ -163,16 +162,14 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextWasThinking:
-    """All text of the answer so far was thinking: its closing tag came, and it
-    had no opening one.
+    """All text of the answer so far was thinking: it ended with a closing tag that was never
+    opened.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStarted:
-    """A call is being written: its id and name are known, its arguments are not. Comes
-    once a call.
-    """
+    """The beginning of a call: its id and name, without arguments. Sent once per call."""
 
     index: int
     id: str
@@ -181,7 +178,7 @@ class ToolCallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallReady:
-    """A call with all of its arguments. `index` is that of its ToolCallStarted."""
+    """A complete call. `index` is that of its ToolCallStarted."""
 
     index: int
     call: ToolCall
@@ -189,8 +186,8 @@ class ToolCallReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallCut:
-    """A call that did not arrive whole: its arguments were cut off, or its name is missing. It is
-    never run; the model gets that as its result.
+    """An incomplete call: its arguments were cut off, or its name is missing. It is not executed,
+    and the model is told so.
     """
 
     index: int
@@ -199,9 +196,8 @@ class ToolCallCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallSetAside:
-    """What arrived of a call that nobody here is to run: another choice's, a spliced stream's, or
-    one that the provider ran on its side (a web search, say). It was written, so it is paid for,
-    and that is all.
+    """A call that is not to be executed here: part of another choice or a spliced stream, or
+    executed by the provider, such as a web search. It is reported because it is billed.
     """
 
     call: ToolCall
@@ -209,8 +205,11 @@ class ToolCallSetAside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Tokens of one request. `prompt` includes `cached` and `cache_written`; `completion` includes
-    `reasoning`. A stream with a repeated attempt may hold several: they add up."""
+    """Tokens of one request.
+
+    `prompt` includes `cached` and `cache_written`; `completion` includes `reasoning`. A stream with
+    a repeated attempt may contain several reports; they are added up.
+    """
 
     prompt: int = 0
     completion: int = 0
@@ -219,15 +218,14 @@ class UsageReport:
     reasoning: int = 0
 
 
-TOKENS: Final = tuple(part.name for part in fields(UsageReport))
-"""The kinds of tokens that are counted."""
+TOKENS: Final = tuple(part.name for part in fields(UsageReport))  # The names of the token counts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageExtra:
-    """What has to go back with the answer to the provider `origin`: see AssistantMessage.
+    """Fields that are sent back with the answer to the provider `origin`: see AssistantMessage.
 
-    It comes once, at the answer's end.
+    Sent once, at the end of the answer.
     """
 
     origin: str
@@ -236,9 +234,9 @@ class MessageExtra:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptRead:
-    """How much of the prompt the model has read, where its server says so. Units: tokens.
+    """How much of the prompt the model has read, if its server reports it. Units: tokens.
 
-    `loading`: nothing yet, as the server still loads the model.
+    `loading`: nothing yet, since the server is still loading the model.
     """
 
     done: int
@@ -248,7 +246,7 @@ class PromptRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The answer is whole. Always the last chunk; a stream without it raised instead."""
+    """The end of a complete answer. Always the last chunk; without it the stream raises."""
 
     reason: FinishReason
 
@@ -270,7 +268,7 @@ Chunk = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """How to answer. None: the provider's own setting."""
+    """Options of a request. None: the provider's default."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -281,9 +279,7 @@ DEFAULT_OPTIONS = ModelOptions()
 
 
 class LLMProvider(Protocol):
-    """A language model behind some interface. `context_window` is in tokens, prompt
-    and answer together.
-    """
+    """A language model. `context_window`: tokens of prompt and answer together."""
 
     @property
     def name(self) -> str: ...
@@ -300,11 +296,10 @@ class LLMProvider(Protocol):
         tools: Sequence[ToolSchema] = (),
         options: ModelOptions = DEFAULT_OPTIONS,
     ) -> AsyncGenerator[Chunk]:
-        """Yield the answer piece by piece, ending with `Finished`. Close it (`aclosing`)
-        to stop early.
+        """Yields the answer in pieces, ending with `Finished`. Close it (`aclosing`) to stop early.
 
-        Failed attempts are repeated only as long as nothing of an answer was yielded.
-        Raises: ModelError.
+        Failed attempts are repeated only while no part of an answer was yielded. Raises:
+        ModelError.
         """
         ...
 
@@ -313,9 +308,7 @@ class LLMProvider(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a server serves: the models' names, and the window in tokens where the
-    server says it.
-    """
+    """The names of the models that a server offers, and the context window in tokens, if known."""
 
     models: tuple[str, ...]
     window: int | None
@@ -323,29 +316,29 @@ class ServerFacts:
 
 @runtime_checkable
 class LearnsWindow(Protocol):
-    """A provider whose server may say how large the window is."""
+    """A provider whose server may report the size of the context window."""
 
     async def facts(self) -> ServerFacts:
-        """Ask the server what it serves. Raises: ModelError."""
+        """Asks the server for its models. Raises: ModelError."""
         ...
 
     async def learn_window(self) -> None:
-        """Ask for the window, once and not for long; `context_window` is right after
-        it. Raises nothing.
+        """Asks the server once, for a short time, and then updates `context_window`. Does not
+        raise.
         """
         ...
 
 
 def add_usage(one: UsageReport | None, other: UsageReport) -> UsageReport:
-    """Return the sum of two reports."""
+    """Returns the sum of two reports."""
     if one is None:
         return other
     return UsageReport(**{name: getattr(one, name) + getattr(other, name) for name in TOKENS})
 
 
 def clean(text: str) -> str:
-    """Returns the text with halves of surrogate pairs joined; half a pair alone, which UTF-8 cannot
-    hold, as U+FFFD.
+    """Returns the text with the halves of surrogate pairs joined, and U+FFFD for each single half,
+    which UTF-8 cannot encode.
     """
     return (
         text
@@ -355,7 +348,7 @@ def clean(text: str) -> str:
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text is one whole JSON value."""
+    """Returns whether the text is exactly one JSON value."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -364,24 +357,24 @@ def is_json(text: str) -> bool:
 
 
 def readable_arguments(call: ToolCall) -> str:
-    """Return a call's arguments as JSON of an object, whatever was written."""
+    """Returns the arguments of a call as a JSON object, also if the model wrote something else."""
     text = call.arguments.strip() or "{}"
     if read_object(text) is not None:
         return clean(text)
     return json.dumps({UNREADABLE: clean(call.arguments)}, ensure_ascii=False)
 
 
-def free_id(call_id: str, taken: Container[str]) -> str:
-    """Return the id of a call, or one made of it where it is taken."""
+def free_id(call_id: str, used: Container[str]) -> str:
+    """Returns the id of a call, with a suffix if it is in `used`."""
     base = call_id or "call"
-    given = base
+    candidate = base
     again = 1
-    while given in taken:
+    while candidate in used:
         again += 1
-        given = f"{base}_{again}"
-    return given
+        candidate = f"{base}_{again}"
+    return candidate
 
 
 def is_stable(message: Message) -> bool:
-    """Return whether a message is instructions that stand unchanged in every call of a thread."""
+    """Returns whether a message is an instruction that is the same in every call of a thread."""
     return isinstance(message, SystemMessage) and message.stable

@@ -1,6 +1,6 @@
-"""Errors of model providers, and which of them an error answer means.
+"""Errors of model providers, and their choice for an HTTP error.
 
-    ProviderError               of models and of embedders, whose own are in `embedding.embedder`
+    ProviderError               base for models and embedders (see `embedding.embedder`)
     ModelError
     ├── ModelUnauthorized       the key is missing, wrong or not allowed
     ├── ModelNoCredit           the account has no credit left, or a quota is used up
@@ -9,13 +9,13 @@
     ├── ModelRequestRefused     the provider does not accept the request (400, unknown model)
     ├── ModelContextTooLong     the messages do not fit the model's window
     ├── ModelContentFiltered    a safety filter, or the model itself, refused
-    ├── ModelTimedOut           nothing came for too long
+    ├── ModelTimedOut           nothing was received in time
     ├── ModelUnreachable        no connection, or it was lost before an answer began
-    ├── ModelStreamBroken       the answer ended before it was whole
-    └── ModelAnswerMalformed    what came is no answer of this protocol
+    ├── ModelStreamBroken       the answer ended before it was complete
+    └── ModelAnswerMalformed    the data received is not an answer of this protocol
 
-Each carries facts as attributes. `reason` is the provider's own words, short and without keys,
-names of internal hosts and addresses' secrets. `retryable`: the same call may work later.
+Each carries facts as attributes. `reason`: the provider's message, shortened, without keys,
+internal host names and credentials in addresses. `retryable`: the same call may succeed later.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _SECRETS = re.compile(
     | (?P<key>\b(?:sk|pk|rk|gsk|xai)[-_][A-Za-z0-9*._-]{6,}|\bAIza[A-Za-z0-9_-]{10,})""",
     re.VERBOSE | re.IGNORECASE,
 )
+# IP addresses, and names of hosts that are not on the public Internet.
 _HOSTS = re.compile(
     r"""(?P<port>\b[a-z][\w-]*(?:\.[\w-]+)*:(?:80|443|\d{4,5})\b)  # a name with a port
     | (?P<ip>\b\d{1,3}(?:\.\d{1,3}){3}\b)
@@ -46,11 +47,10 @@ _HOSTS = re.compile(
     | (?P<field>(?<=host=['"])[^'"]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Addresses, and names of hosts that are not the public Internet's."""
 
 
 def without_secrets(text: str, *secrets: str | None) -> str:
-    """Return a text, cut to MAX_REASON_CHARS, in which nothing that looks like a key is left."""
+    """Returns the text without anything that looks like a key, cut to MAX_REASON_CHARS."""
     for secret in secrets:
         if secret and len(secret) >= 4:
             text = text.replace(secret, "[hidden]")
@@ -58,10 +58,10 @@ def without_secrets(text: str, *secrets: str | None) -> str:
 
 
 class ProviderError(Exception):
-    """Base of what a provider of models or embeddings raises on purpose. `status` is of HTTP.
+    """Base of the errors of providers of models and embeddings. `status`: the HTTP status.
 
-    `retry_after_s`: the provider asked for this pause. A class is given what it `says` of the
-    provider, and whether the call is `retryable` where nothing else is known.
+    `retry_after_s`: the pause that the provider asked for. Subclasses declare `says`, the predicate
+    of the message, and `retryable`, the default.
     """
 
     status: int | None = None
@@ -95,7 +95,7 @@ class ProviderError(Exception):
 
 
 class ModelError(ProviderError):
-    """Base of what a language model's provider raises on purpose."""
+    """Base of the errors of providers of language models."""
 
 
 class ModelUnauthorized(ModelError, says="does not accept the key"): ...
@@ -108,7 +108,7 @@ class ModelRateLimited(ModelError, says="allows no more requests now", retryable
 
 
 class ModelFailed(ModelError, says="failed", retryable=True):
-    """`loading`: the server still loads the model, and answers once it has."""
+    """`loading`: the server is still loading the model and will answer afterwards."""
 
     def __init__(self, *, provider: str, reason: str, loading: bool = False, **facts: Any) -> None:
         self.loading = loading
@@ -125,7 +125,7 @@ class ModelContentFiltered(ModelError, says="refused to answer"): ...
 
 
 class ModelTimedOut(ModelError, says="did not answer in time", retryable=True):
-    """`seconds` is how long was waited; 0 where the provider says that time was up."""
+    """`seconds`: how long was waited; 0 if the provider reported the timeout."""
 
     def __init__(
         self, *, provider: str, seconds: float = 0.0, reason: str = "", status: int | None = None
@@ -162,14 +162,15 @@ _NO_CREDIT = re.compile(
     r"credit balance|(?:no|out of|not enough|more) credits?\b|billing[_ ](?:hard|error|not)|top up",
     re.IGNORECASE,
 )
+# Messages of llama.cpp and similar servers with status 503. Source: llama.cpp,
+# tools/server/README.md.
 _LOADING = re.compile(
     r"\bloading (?:the )?model\b|\bmodel is (?:still |being )?load(?:ing|ed)\b", re.IGNORECASE
 )
-"""What llama.cpp and servers like it say with status 503. Source: llama.cpp,
-tools/server/README.md.
-"""
-MAX_SAID_CHARS = 2_000
+MAX_PART_CHARS = 2_000
 _DEPTH = 5
+# HTTP statuses of errors inside a stream, whose own status is 200. Source: Anthropic's page on API
+# errors.
 _BY_TYPE = {
     "overloaded_error": 529,
     "rate_limit_error": 429,
@@ -183,9 +184,6 @@ _BY_TYPE = {
     "request_too_large": 413,
     "invalid_request_error": 400,
 }
-"""Statuses of errors that come inside a stream, whose own is 200. Source: Anthropic's page
-on API errors.
-"""
 
 
 def error_of(
@@ -197,50 +195,53 @@ def error_of(
     body: object = None,
     headers: Mapping[str, str] | None = None,
 ) -> ModelError:
-    """Return the error that an error answer means; `status` 0: it came without one,
-    within a stream.
+    """Returns the error for an HTTP error answer. `status` 0: the error came inside a stream.
 
-    The client libraries are generated by one tool and give the same facts of an answer.
+    The client libraries are generated by one tool and report the same facts of an answer.
     """
     if 300 <= status < 400:
-        reason = "its address leads elsewhere, where nothing is sent: set the new one"
+        reason = "its address redirects, which is not followed: set the new one"
         return ModelRequestRefused(provider=provider, reason=reason, status=status)
     status = status if status >= 400 else _status_in(body)
-    texts = list(_said(body)) or [message]  # most specific part first
-    said = " / ".join(dict.fromkeys(text[:MAX_SAID_CHARS] for text in texts if text.strip()))
+    texts = list(_messages_in(body)) or [message]  # most specific part first
+    message_text = " / ".join(
+        dict.fromkeys(text[:MAX_PART_CHARS] for text in texts if text.strip())
+    )
     facts: dict[str, Any] = {"provider": provider, "status": status or None}
-    facts["reason"] = without_secrets(said, secret)
-    if status == 402 or (status in (0, 400, 401, 403, 429) and _NO_CREDIT.search(said)):
+    facts["reason"] = without_secrets(message_text, secret)
+    if status == 402 or (status in (0, 400, 401, 403, 429) and _NO_CREDIT.search(message_text)):
         return ModelNoCredit(**facts)
     if (
         status in (0, 400, 403, 422)
-        and _FILTERED.search(said)
-        and not (status != 403 and too_long(said))
+        and _FILTERED.search(message_text)
+        and not (status != 403 and too_long(message_text))
     ):
         return ModelContentFiltered(**facts)
     if status in (401, 403):
         return ModelUnauthorized(**facts)
     if status == 429:
         return ModelRateLimited(**facts, retry_after_s=retry_after_s(headers))
-    if status == 413 or (status in (0, 400, 422, 500) and too_long(said)):
+    if status == 413 or (status in (0, 400, 422, 500) and too_long(message_text)):
         return ModelContextTooLong(**facts)
     if status == 408:
         return ModelTimedOut(**facts)
     if status in (0, 409, 425) or status >= 500:
         retryable = (headers or {}).get("x-should-retry") != "false" and status != 501
-        loading = status == 503 and _LOADING.search(said) is not None
+        loading = status == 503 and _LOADING.search(message_text) is not None
         facts |= {"retry_after_s": retry_after_s(headers), "retryable": retryable}
         return ModelFailed(**facts, loading=loading)
     return ModelRequestRefused(**facts)
 
 
-def too_long(words: str) -> bool:
-    """Return whether an error's words say that the messages do not fit."""
-    return bool(_TOO_LONG.search(words))
+def too_long(message: str) -> bool:
+    """Returns whether an error message says that the conversation exceeds the model's window."""
+    return bool(_TOO_LONG.search(message))
 
 
 def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
-    """Return the pause asked for: milliseconds, seconds or a date. Source: RFC 9110, 10.2.3."""
+    """Returns the requested pause, given as milliseconds, seconds or a date. Source: RFC 9110,
+    10.2.3.
+    """
     if not headers:
         return None
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -259,8 +260,8 @@ def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
 
 
 def _status_in(body: object) -> int:
-    """Return the status that a body names itself, or under `error`, in place of a stream's
-    200; else 0.
+    """Returns the status that the body of an error in a stream contains, itself or under `error`;
+    else 0.
     """
     if not isinstance(body, Mapping):
         return 0
@@ -276,26 +277,27 @@ def _status_in(body: object) -> int:
     return _BY_TYPE.get(str(inner.get("type")), 0)
 
 
-def _said(body: object, depth: int = 0) -> Iterator[str]:
-    """Yield the texts of an error's body, most specific first, wherever a server puts them.
+def _messages_in(body: object, depth: int = 0) -> Iterator[str]:
+    """Yields the messages in the body of an error, most specific first.
 
-    As text, as `error`, `message` or `detail` (a text, an object, or a list of either), and as what
-    another provider said before, which some hand on as text within `metadata.raw`.
+    They may be the body itself, under `error`, `message` or `detail` (a text, an object, or a list
+    of either), or the message of another provider, which some gateways include as text in
+    `metadata.raw`.
     """
     if isinstance(body, str):
         text = body.strip()
         if text[:1] in ("{", "["):
             try:
-                yield from _said(json.loads(text), depth + 1)
+                yield from _messages_in(json.loads(text), depth + 1)
             except (ValueError, RecursionError):
                 yield text
         elif text:
             yield text
     elif isinstance(body, list) and depth < _DEPTH:
         for item in cast(list[object], body)[:3]:
-            yield from _said(item, depth + 1)
+            yield from _messages_in(item, depth + 1)
     elif isinstance(body, Mapping) and depth < _DEPTH:
-        found = cast(Mapping[str, Any], body)
+        fields = cast(Mapping[str, Any], body)
         for name in ("message", "msg", "error", "detail", "metadata", "raw", "type", "code"):
-            if name in found:
-                yield from _said(found[name], depth + 1)
+            if name in fields:
+                yield from _messages_in(fields[name], depth + 1)

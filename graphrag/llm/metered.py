@@ -1,4 +1,4 @@
-"""Counts what is asked of a model or an embedder, with a meter that keeps the limits."""
+"""Calls of models and embedders that are checked against the usage limits and recorded."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ from graphrag.llm.usage_meter import NOBODY, CallUsage, Payer, UsageMeter, UsedA
 
 log = logging.getLogger(__name__)
 
-COMPLETION_RESERVED = 4_000
-"""Tokens of an answer that are reserved before a call whose answer has no limit of its own."""
+COMPLETION_RESERVED = 4_000  # Tokens reserved for the answer of a call without `max_tokens`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     messages: Sequence[llm.Message]
     tools: Sequence[llm.ToolSchema]
     options: llm.ModelOptions
 
 
-class CallCount:
-    """What has come of a call: tokens as they were reported, and all that was written."""
+class CallTally:
+    """The usage of a call: the reported tokens, and the texts and calls that were written."""
 
     def __init__(self) -> None:
         self.reported: llm.UsageReport | None = None
@@ -41,7 +40,7 @@ class CallCount:
         self.calls = 0
 
     def feed(self, chunk: llm.Chunk) -> None:
-        """Count a chunk."""
+        """Counts a chunk."""
         if isinstance(chunk, llm.UsageReport):
             self.reported = llm.add_usage(self.reported, chunk)
         elif isinstance(chunk, llm.TextDelta | llm.ReasoningDelta):
@@ -60,25 +59,25 @@ async def metered_call(
     *,
     payer: Payer = NOBODY,
     used: list[CallUsage] | None = None,
-) -> AsyncGenerator[CallCount]:
-    """Check the limits before a call and record it after, also one that broke or was stopped.
+) -> AsyncGenerator[CallTally]:
+    """Checks the limits before a call and records it afterwards, also if it failed or was stopped.
 
-    Feed what is yielded every chunk. What is recorded is also added to `used`.
-    Raises: UsageLimitReached; a call that is refused before it begins is not recorded.
+    Pass every chunk to the yielded object. The record is also appended to `used`. Raises:
+    UsageLimitReached; then nothing is recorded.
     """
     messages = request.messages
     tools = request.tools
     prompt = prompt_tokens(messages, tools) if meter.limits.count_tokens else 0
-    most = llm.UsageReport(
+    maximum = llm.UsageReport(
         prompt=prompt, completion=request.options.max_tokens or COMPLETION_RESERVED
     )
-    cost = (pricing.cost_usd(most) or 0.0) if meter.limits.monthly else 0.0
-    reserved = UsedAmount(tokens=most.prompt + most.completion, cost_usd=cost)
+    cost = (pricing.cost_usd(maximum) or 0.0) if meter.limits.monthly else 0.0
+    reserved = UsedAmount(tokens=maximum.prompt + maximum.completion, cost_usd=cost)
     async with (
         meter.reserved(prompt, reserved, payer),
-        _counted_call(provider, request, meter, pricing, payer=payer, used=used) as counted,
+        _counted_call(provider, request, meter, pricing, payer=payer, used=used) as tally,
     ):
-        yield counted
+        yield tally
 
 
 @asynccontextmanager
@@ -90,20 +89,20 @@ async def _counted_call(
     *,
     payer: Payer,
     used: list[CallUsage] | None,
-) -> AsyncGenerator[CallCount]:
+) -> AsyncGenerator[CallTally]:
     messages = request.messages
     tools = request.tools
     log.debug("llm_call_start", extra={"messageCount": len(messages), "toolCount": len(tools)})
-    counted = CallCount()
+    tally = CallTally()
     began = time.perf_counter()
     try:
-        yield counted
+        yield tally
     finally:
-        reported = counted.reported
-        written = counted.written
+        reported = tally.reported
+        written = tally.written
         total = reported.prompt + reported.completion if reported else None
         ms = round((time.perf_counter() - began) * 1e3, 2)
-        log.debug("llm_call_done", extra={"tokens": total, "ms": ms, "toolCalls": counted.calls})
+        log.debug("llm_call_done", extra={"tokens": total, "ms": ms, "toolCalls": tally.calls})
         if reported or written:
             tokens = reported or llm.UsageReport(
                 prompt=prompt_tokens(messages, tools), completion=count_tokens("".join(written))
@@ -140,7 +139,7 @@ def _usage(
 
 
 class MeteredEmbedder:
-    """Records the tokens of embedded texts: as the service reports them, else counted by us."""
+    """Records the tokens of embedded texts, as reported by the service or else counted here."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The one way of a model's words: what a provider yields becomes answer, thinking and calls.
+"""Converts a provider's chunks into clean text, thinking and calls.
 
-Halves of surrogate pairs are joined over pieces, thinking between tags and in channels is thinking,
-the marks of chat templates are dropped, and calls that were written as text are calls. Every reader
-of a provider's stream reads it through this, before anybody sees, stores or resends it.
+Joins halves of surrogate pairs, separates thinking in tags and channels, removes the marks of chat
+templates, and turns calls written as text into calls. Every stream of a provider is read through
+this module before it is shown, stored or sent back.
 """
 
 from __future__ import annotations
@@ -22,43 +22,44 @@ from graphrag.llm.written_calls import WrittenCall, may_be_call, read_calls, rea
 
 @runtime_checkable
 class SeparatesThinking(Protocol):
-    """A provider that knows whether its service keeps thinking apart from answers."""
+    """A provider that knows whether its service sends thinking apart from the answer."""
 
     @property
     def separates_thinking(self) -> bool: ...
 
 
-class ThinkingHabits:
-    """Remembers which models begin their answers with thinking and leave its opening tag out.
+class ThinkingMemory:
+    """Remembers which models begin their answers with thinking but omit the opening tag.
 
-    Chat templates may put the opening tag into the prompt. A provider's own service knows that; of
-    another server's model the first answer shows it. Where a client cannot be told that text was
-    thinking after all, that answer is held until it is whole; a terminal shows it as it comes.
+    Chat templates may put the opening tag into the prompt. For a provider's own service this is
+    known; for a model of another server, the first answer shows it. If the client cannot be told
+    later that text was thinking, that first answer is held back until it is complete; a terminal
+    shows it at once.
     """
 
     def __init__(self) -> None:
         self._begins: dict[tuple[str, str], bool] = {}
 
     def may_begin(self, provider: llm.LLMProvider, *, can_take_back: bool) -> bool:
-        """Returns whether an answer of the model is to be held, as it may begin with thinking."""
-        seen = self._begins.get((provider.name, provider.model))
-        if seen is not None or can_take_back:
-            return bool(seen)
+        """Returns whether the answer must be held back because it may begin with thinking."""
+        remembered = self._begins.get((provider.name, provider.model))
+        if remembered is not None or can_take_back:
+            return bool(remembered)
         return isinstance(provider, SeparatesThinking) and not provider.separates_thinking
 
-    def note(self, provider: llm.LLMProvider, words: ModelText) -> None:
-        """Remembers how an answer began."""
+    def note(self, provider: llm.LLMProvider, answer: ModelText) -> None:
+        """Records how an answer began."""
         key = (provider.name, provider.model)
-        if words.began_in_thinking or (words.has_text and key not in self._begins):
-            self._begins[key] = words.began_in_thinking
+        if answer.began_in_thinking or (answer.has_text and key not in self._begins):
+            self._begins[key] = answer.began_in_thinking
 
 
 class ModelText:
-    """Reads one answer. `tools` are those whose calls count also as text.
+    """Reads one answer. `tools`: names of the tools whose calls are also recognized in the text.
 
-    With `holds_beginning` no text is given before it is known whether the answer begins with
-    thinking whose opening tag is missing. `leaked`: something that looked like a call was taken out
-    and is none.
+    `holds_beginning`: holds text back until it is known whether the answer begins with thinking
+    without an opening tag. `leaked`: text that looked like a call was removed, but it is not a
+    valid call.
     """
 
     def __init__(self, tools: Collection[str] = (), *, holds_beginning: bool = False) -> None:
@@ -73,7 +74,7 @@ class ModelText:
         self._is_cut = False
 
     def feed(self, chunk: llm.Chunk) -> list[llm.Chunk]:
-        """Takes a chunk of a provider and returns what is sure by now."""
+        """Reads a provider's chunk and returns the chunks that are final."""
         match chunk:
             case llm.TextDelta():
                 return self._read(self._text.joined(chunk.text))
@@ -96,17 +97,17 @@ class ModelText:
                 return [chunk]
 
     def end(self, *, is_cut: bool = False) -> list[llm.Chunk]:
-        """Returns what was held, the calls that were written as text, and the end of the answer.
+        """Returns the text held back, the calls written as text, and the end of the answer.
 
-        A call that the end leaves open never runs where the answer was cut off.
+        A call that is still open is cut, not executed, if the answer was cut off.
         """
         self._is_cut = is_cut or (self._finished is not None and self._finished.reason == "length")
-        made = self._read(self._text.rest(), final=True)
+        chunks = self._read(self._text.rest(), final=True)
         if thought := self._thinking.rest():
-            made.append(llm.ReasoningDelta(text=thought))
-        made += self._release()
+            chunks.append(llm.ReasoningDelta(text=thought))
+        chunks += self._release()
         text, calls, is_leak = self._lines.finish()
-        made += self._shown(text)
+        chunks += self._shown(text)
         self._calls += [(call, self._is_cut) for call in calls]
         self.leaked = self.leaked or is_leak
         for number, (written, cut) in enumerate(self._calls):
@@ -114,40 +115,40 @@ class ModelText:
                 id=f"call_{uuid.uuid4().hex[:24]}", name=written.name, arguments=written.arguments
             )
             index = -1 - number
-            made.append(llm.ToolCallStarted(index=index, id=call.id, name=call.name))
-            made.append((llm.ToolCallCut if cut else llm.ToolCallReady)(index=index, call=call))
+            chunks.append(llm.ToolCallStarted(index=index, id=call.id, name=call.name))
+            chunks.append((llm.ToolCallCut if cut else llm.ToolCallReady)(index=index, call=call))
         self._calls = []
-        return [*made, *([] if self._finished is None else [self._finished])]
+        return [*chunks, *([] if self._finished is None else [self._finished])]
 
     def _read(self, text: str, *, final: bool = False) -> list[llm.Chunk]:
-        made: list[llm.Chunk] = []
+        chunks: list[llm.Chunk] = []
         for kind, part in _merged(self._marks.feed(text, final=final)):
             match kind:
                 case "text":
                     if self._held is None:
-                        made += self._let_through(part)
+                        chunks += self._let_through(part)
                     else:
                         self._held.append(part)
                 case "thinking":
                     if self._held is not None and not "".join(self._held).strip():
-                        made += self._release()
+                        chunks += self._release()
                     self._is_bare = self._is_bare or not self.has_text
-                    made.append(llm.ReasoningDelta(text=part))
+                    chunks.append(llm.ReasoningDelta(text=part))
                 case "call":
                     self._take_call(part, is_open=final)
                 case "unthink":
-                    made += self._was_thinking()
-        return made
+                    chunks += self._was_thinking()
+        return chunks
 
     def _take_call(self, text: str, *, is_open: bool) -> None:
-        """Takes what stands between marks, or after one that nothing closes."""
+        """Reads the text between the marks of a call, or after a mark that is never closed."""
         calls = read_calls(text, self._tools) if len(text) <= CALL_TEXT_LIMITS.call_chars else []
         self._calls += [(call, is_open and self._is_cut) for call in calls]
         self.leaked = self.leaked or not calls
 
     def _was_thinking(self) -> Iterator[llm.Chunk]:
-        """Yields the text so far as thinking, whose opening tag is missing; no call
-        within it counts.
+        """Yields the text so far as thinking whose opening tag is missing, without the
+        calls in it.
         """
         held = "".join(self._held or ()) + self._lines.held
         self._lines = _CallLines(self._tools)
@@ -177,7 +178,7 @@ class ModelText:
 
 
 def _merged(parts: list[tuple[Kind, str]]) -> Iterator[tuple[Kind, str]]:
-    """Yields parts, those of text that follow one another as one."""
+    """Yields the parts, with consecutive parts of text joined."""
     for kind, group in groupby(parts, key=itemgetter(0)):
         if kind == "text":
             yield kind, "".join(text for _, text in group)
@@ -186,7 +187,7 @@ def _merged(parts: list[tuple[Kind, str]]) -> Iterator[tuple[Kind, str]]:
 
 
 class _TextPieces:
-    """Joins halves of surrogate pairs that come in two pieces; a half alone becomes U+FFFD."""
+    """Joins halves of surrogate pairs across pieces; a half without its partner becomes U+FFFD."""
 
     def __init__(self) -> None:
         self._half = ""
@@ -205,9 +206,11 @@ class _TextPieces:
 
 
 class _CallLines:
-    """Lets lines through, up to where one begins that may be a call without marks: an object, a
-    block of code, a heading. Held to the end, it is a call where nothing else follows, and shown
-    otherwise: so JSON that a person asked to see is seen.
+    """Passes lines on until one may begin a call without marks: an object, a block of code, a
+    heading.
+
+    The rest is held back to the end. It is a call if nothing else follows, and shown otherwise, so
+    that JSON which a person asked for is displayed.
     """
 
     def __init__(self, tools: Collection[str]) -> None:
@@ -218,7 +221,7 @@ class _CallLines:
         self._is_line_start = True
 
     def feed(self, text: str) -> str:
-        """Takes a piece and returns whole lines, up to where a call may begin."""
+        """Reads a piece and returns the complete lines before a possible call."""
         if not text or not self._tools:
             return text
         self._size += len(text)
@@ -248,9 +251,10 @@ class _CallLines:
         return shown
 
     def finish(self) -> tuple[str, list[WrittenCall], bool]:
-        """Returns what was held and is no call, the calls, and whether something was neither.
+        """Returns the held text that is not a call, the calls, and whether there was an invalid
+        call.
 
-        JSON in the middle of an answer is meant to be seen.
+        JSON in the middle of an answer is shown as text.
         """
         held = self.held
         if not self._is_call:
@@ -264,13 +268,13 @@ class _CallLines:
 
     @property
     def held(self) -> str:
-        """What may still be a call."""
+        """Text that may still become a call."""
         return "".join(self._lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """What a whole answer says and calls."""
+    """The text and the calls of a complete answer."""
 
     text: str
     tool_calls: tuple[llm.ToolCall, ...]
@@ -283,17 +287,15 @@ async def complete(
     options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
     on_chunk: Callable[[llm.Chunk], None] | None = None,
 ) -> Completion:
-    """Returns the whole answer at once; `on_chunk` is given what the provider
-    yields. Raises: ModelError.
-    """
-    words = ModelText([str(tool["function"]["name"]) for tool in tools])
+    """Returns the complete answer. `on_chunk` is called with each chunk. Raises: ModelError."""
+    answer = ModelText([str(tool["function"]["name"]) for tool in tools])
     chunks: list[llm.Chunk] = []
     async with aclosing(provider.stream(messages, tools, options)) as stream:
         async for chunk in stream:
             if on_chunk is not None:
                 on_chunk(chunk)
-            chunks += words.feed(chunk)
-    chunks += words.end()
+            chunks += answer.feed(chunk)
+    chunks += answer.end()
     text: list[str] = []
     for chunk in chunks:
         if isinstance(chunk, llm.TextDelta):

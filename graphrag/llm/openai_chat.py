@@ -1,4 +1,4 @@
-"""OpenAI's chat format: our messages as it wants them, and what its answers say."""
+"""OpenAI's chat format: converts our messages to requests and reads the answers."""
 
 from __future__ import annotations
 
@@ -34,29 +34,26 @@ _FAILED = (
 _MESSAGE = frozenset(("role", "content", "refusal", "tool_calls", "function_call"))
 _CALL = frozenset(("index", "id", "type", "function"))
 _FUNCTION = frozenset(("name", "arguments"))
+# Fields of a message that some servers require in later requests. Other fields are not sent back.
 _GOES_BACK = re.compile("reasoning|thinking|thought|signature|extra_content|provider_specific")
-"""Names of fields of a message that some servers want back: there are others that
-no server takes.
-"""
-_LEGACY_INDEX = -1
-"""The one call of the old `function_call` form; it has no index."""
+_LEGACY_INDEX = -1  # Index for the single call of the old `function_call` form, which has none.
 
 
 def to_messages(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
-    """Return the messages in OpenAI's form; leading instructions become one message.
+    """Returns the messages in OpenAI's form, with the leading instructions as one message.
 
-    What comes later stays in its place, after what never changes, so that a server's cache of the
-    beginning holds. The messages are those that the server takes: see `receiver.fitted_to`.
+    Later system messages keep their place, after the parts that never change, so that a server's
+    prefix cache remains valid. Expects messages from `receiver.fitted_to`.
     """
     lead = 0
     while lead < len(messages) and llm.is_stable(messages[lead]):
         lead += 1
     system = "\n\n".join(llm.clean(m.content) for m in messages[:lead] if m.content.strip())
-    made = [{"role": "system", "content": system}] if system else []
-    return made + [_one(message) for message in messages[lead:]]
+    leading = [{"role": "system", "content": system}] if system else []
+    return leading + [_wire_message(message) for message in messages[lead:]]
 
 
-def _one(message: llm.Message) -> dict[str, Any]:
+def _wire_message(message: llm.Message) -> dict[str, Any]:
     match message:
         case llm.SystemMessage():
             return {"role": "system", "content": llm.clean(message.content)}
@@ -70,7 +67,7 @@ def _one(message: llm.Message) -> dict[str, Any]:
             }
         case llm.AssistantMessage():
             sent: dict[str, Any] = {"role": "assistant", "content": llm.clean(message.content)}
-            if message.tool_calls:  # beside them the text may be empty; servers refuse null
+            if message.tool_calls:  # with calls the text may be empty; servers refuse null
                 sent["tool_calls"] = [
                     {
                         **call.extra,
@@ -88,11 +85,11 @@ def _one(message: llm.Message) -> dict[str, Any]:
 
 
 class ChatReader(AnswerReader):
-    """Only the first choice is read: others are alternatives, not parts, and calls of theirs
-    are set aside.
+    """Reads a stream of OpenAI's chat format. Reads the first choice; calls of others are set
+    aside.
 
-    A stream is whole when a reason to finish was given; with `finish_required=False` also when the
-    tokens were counted, which servers that leave out the reason do last.
+    A stream is complete when it gave a finish reason. With `finish_required=False` also when it
+    gave the token counts, which servers without a finish reason send last.
     """
 
     def __init__(
@@ -117,7 +114,7 @@ class ChatReader(AnswerReader):
         choices = event.parts("choices")
         if event.has("prompt_progress"):  # Source: llama.cpp's pull request 15827
             progress = event.part("prompt_progress")
-            self.made.append(
+            self.chunks.append(
                 llm.PromptRead(done=progress.count("processed"), total=progress.count("total"))
             )
         elif not event.has("choices") and not event.has("usage"):
@@ -125,31 +122,33 @@ class ChatReader(AnswerReader):
         with suppress(Unreadable):
             self._usage = event.part("usage") if event.has("usage") else self._usage
         for choice in choices:
-            said = choice.part("delta" if choice.has("delta") else "message")
+            message = choice.part("delta" if choice.has("delta") else "message")
             index = choice.number("index")
             if index:
-                self._others.setdefault(index, ChatReader(self.provider))._tool_calls(said)
+                self._others.setdefault(index, ChatReader(self.provider))._tool_calls(message)
             else:
                 self._reason = choice.text("finish_reason") or self._reason
-                self._said(said)
+                self._read_message(message)
 
-    def _said(self, said: Fields) -> None:
-        self.thinking(said.text("reasoning_content") or said.text("reasoning"))
-        if isinstance(said.any("content"), list):
-            for part in cast(list[object], said.any("content")):
+    def _read_message(self, message: Fields) -> None:
+        self.thinking(message.text("reasoning_content") or message.text("reasoning"))
+        if isinstance(message.any("content"), list):
+            for part in cast(list[object], message.any("content")):
                 text = Fields(cast(object, part)).any("text") if isinstance(part, dict) else None
                 self.text(text if isinstance(text, str) else "")
         else:
-            self.text(said.text("content"))
-        self.refusal += filter(None, [said.text("refusal")])
-        came = {
-            name: value for name, value in said.others(_MESSAGE).items() if _GOES_BACK.search(name)
+            self.text(message.text("content"))
+        self.refusal += filter(None, [message.text("refusal")])
+        sent_back = {
+            name: value
+            for name, value in message.others(_MESSAGE).items()
+            if _GOES_BACK.search(name)
         }
-        self.extra = joined(self.extra, came)
-        self._tool_calls(said)
+        self.extra = joined(self.extra, sent_back)
+        self._tool_calls(message)
 
-    def _tool_calls(self, said: Fields) -> None:
-        fragments = said.parts("tool_calls")
+    def _tool_calls(self, message: Fields) -> None:
+        fragments = message.parts("tool_calls")
         for fragment in fragments:
             function = fragment.part("function")
             extra = fragment.others(_CALL)
@@ -162,8 +161,8 @@ class ChatReader(AnswerReader):
                 arguments=function.json("arguments"),
                 extra=extra,
             )
-        if not fragments and said.has("function_call"):  # some say one call in both forms
-            legacy = said.part("function_call")
+        if not fragments and message.has("function_call"):  # some servers send both forms
+            legacy = message.part("function_call")
             self.call(_LEGACY_INDEX, name=legacy.text("name"), arguments=legacy.json("arguments"))
 
     def usage(self) -> llm.UsageReport | None:
@@ -175,12 +174,12 @@ class ChatReader(AnswerReader):
         cached = (
             cached or usage.number("prompt_cache_hit_tokens") or usage.number("cached_tokens") or 0
         )
-        written = usage.part("completion_tokens_details")
+        details = usage.part("completion_tokens_details")
         return llm.UsageReport(
             prompt=prompt,
             completion=usage.count("completion_tokens"),
             cached=min(max(cached, 0), prompt),
-            reasoning=max(written.number("reasoning_tokens") or 0, 0),
+            reasoning=max(details.number("reasoning_tokens") or 0, 0),
         )
 
     def set_aside(self) -> list[llm.ToolCall]:

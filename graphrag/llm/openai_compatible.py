@@ -1,5 +1,5 @@
-"""Asks any server that speaks OpenAI's chat completions or Responses,
-through the `openai` package.
+"""The provider for servers with OpenAI's chat completions or Responses, through the `openai`
+package.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ _OPTIONAL = (
     *("stream_options", "temperature", "tool_choice", "max_tokens", "max_completion_tokens"),
     *("max_output_tokens", "store", "return_progress", "include"),
 )
-_UNKNOWN = re.compile(
+_UNSUPPORTED = re.compile(
     r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|extra (?:fields|inputs)|"
     r"does not support|invalid (?:parameter|argument|field)|not allowed",
     re.IGNORECASE,
 )
 
 
+# Fields with the context window, of vLLM, LM Studio, llama.cpp, Ollama and OpenRouter; the last is
+# LM Studio's for a model that is not loaded.
 _WINDOW_FIELDS = (
     "max_model_len",
     "loaded_context_length",
@@ -42,31 +44,33 @@ _WINDOW_FIELDS = (
     "context_length",
     "max_context_length",
 )
-"""Of vLLM, LM Studio, llama.cpp, Ollama and OpenRouter, LM Studio where nothing is loaded."""
-_BESIDE = ("/props", "/api/ps", "/api/v0/models")
-"""Where llama.cpp, Ollama and LM Studio say it, beside the common interface."""
+# Other addresses with the context window, of llama.cpp, Ollama and LM Studio.
+_WINDOW_PATHS = ("/props", "/api/ps", "/api/v0/models")
 
-LEARN_S = 2.0
-"""How long a server may take to say what it serves, before a question is asked without knowing."""
-ASK_AGAIN_S = 60.0
+# Seconds that a server may take to report its models before a question is asked without it.
+FACTS_TIMEOUT_S = 2.0
+FACTS_INTERVAL_S = 60.0
 
 
 class OpenAICompatibleProvider(SdkProvider):
-    """A setting that the server says it does not know (of `_OPTIONAL`) is left out from then on."""
+    """Calls a server with OpenAI's API. Omits a parameter (of `_OPTIONAL`) after the server refuses
+    it.
+    """
 
     def __init__(self, choice: ProviderChoice) -> None:
         super().__init__(choice, openai, openai.OpenAIError)
         self._learns_window = choice.learns_window
-        self._asked_at = -ASK_AGAIN_S
-        self._unknown: set[str] = set()
-        # A local server needs no key, but the client insists on one. Both are given, or it would
-        # look for them in the environment.
+        self._asked_at = -FACTS_INTERVAL_S
+        self._unsupported: set[str] = set()
+        # A local server needs no key, but the client requires one. All are passed: otherwise the
+        # client reads them from the environment.
         self._client = openai.AsyncOpenAI(
             api_key=choice.secret or "no-key", organization="", project="", **self._settings
         )
 
     async def facts(self) -> ServerFacts:
-        """Ask the server for its models, then for the window of ours where they do not say it.
+        """Asks the server for its models, and for the context window elsewhere if they do not
+        contain it.
 
         Raises: ModelError.
         """
@@ -77,35 +81,37 @@ class OpenAICompatibleProvider(SdkProvider):
             raise self.translated(exc, begun=False) from exc
         names = tuple(str(entry["id"]) for entry in listed if "id" in entry)
         window = _window(listed, self.model)
-        for path in _BESIDE:
+        for path in _WINDOW_PATHS:
             if window is None:
-                with suppress(Exception):  # a server that has no such address answers as it likes
+                with suppress(Exception):  # servers without this address answer in any form
                     window = _window(
                         await self._entries(base.removesuffix("/v1") + path), self.model
                     )
         return ServerFacts(models=names, window=window)
 
     async def _entries(self, url: str) -> list[dict[str, Any]]:
-        """Return the objects at an address that may describe a model: of a list, or the
-        one there is.
+        """Returns the objects at an address that may describe models: the items of a list, or one
+        object.
         """
         raw = await self._client.get(url, cast_to=object)
         if not isinstance(raw, dict):
             return []
-        found = cast(dict[str, Any], raw)
+        fields = cast(dict[str, Any], raw)
         inner: Any = (
-            found.get("data") or found.get("models") or [found.get("default_generation_settings")]
+            fields.get("data")
+            or fields.get("models")
+            or [fields.get("default_generation_settings")]
         )
         entries = cast(list[Any], inner if isinstance(inner, list) else [])
         return [cast(dict[str, Any], entry) for entry in entries if isinstance(entry, dict)]
 
     async def learn_window(self) -> None:
         now = time.monotonic()
-        if not self._learns_window or now - self._asked_at < ASK_AGAIN_S:
+        if not self._learns_window or now - self._asked_at < FACTS_INTERVAL_S:
             return
         self._asked_at = now
         try:
-            async with asyncio.timeout(LEARN_S):
+            async with asyncio.timeout(FACTS_TIMEOUT_S):
                 window = (await self.facts()).window
         except (ModelError, TimeoutError) as exc:
             log.info("window_unknown", extra={"provider": self.name, "error": type(exc).__name__})
@@ -129,7 +135,8 @@ class OpenAICompatibleProvider(SdkProvider):
                 request["return_progress"] = True
         else:
             request |= {"input": to_input(messages), "store": False}
-            request["include"] = ["reasoning.encrypted_content"]  # nothing is stored there for us
+            # The server stores nothing for us, so the reasoning is sent back and forth.
+            request["include"] = ["reasoning.encrypted_content"]
         max_tokens = options.max_tokens or choice.max_tokens
         if max_tokens:
             request[dialect.max_tokens_field if is_chat else "max_output_tokens"] = max_tokens
@@ -153,45 +160,44 @@ class OpenAICompatibleProvider(SdkProvider):
         )
 
     async def _send(self, request: dict[str, Any], clock: Any) -> Any:
-        """Send the request, without what the server does not know."""
-        asked = (
+        """Sends the request without the parameters that the server does not support."""
+        endpoint = (
             self._client.responses
             if self._choice.api == "responses"
             else self._client.chat.completions
         )
         while True:
-            sent = self._known(request)
+            sent = self._supported(request)
             extra = {name: sent.pop(name) for name in ("return_progress",) if name in sent}
             try:
                 return await clock.wait(
-                    asked.with_raw_response.create(**sent, extra_body=extra or None)
+                    endpoint.with_raw_response.create(**sent, extra_body=extra or None)
                 )
             except openai.APIStatusError as exc:
-                unknown = _unknown_setting(exc, {**sent, **extra})
+                unknown = _unsupported_setting(exc, {**sent, **extra})
                 if unknown is None:
                     raise
-                self._unknown.add(unknown)
+                self._unsupported.add(unknown)
                 log.info(
                     "model_setting_left_out", extra={"provider": self.name, "setting": unknown}
                 )
 
-    def _known(self, request: dict[str, Any]) -> dict[str, Any]:
-        sent = {name: value for name, value in request.items() if name not in self._unknown}
+    def _supported(self, request: dict[str, Any]) -> dict[str, Any]:
+        sent = {name: value for name, value in request.items() if name not in self._unsupported}
         limit = request.get("max_tokens") or request.get("max_completion_tokens")
-        other = {"max_tokens", "max_completion_tokens"} - self._unknown - set(request)
+        other = {"max_tokens", "max_completion_tokens"} - self._unsupported - set(request)
         if limit and len(other) == 1 and not sent.keys() & {"max_tokens", "max_completion_tokens"}:
-            sent[other.pop()] = (
-                limit  # the one setting has two names, and servers that know only one
-            )
+            # The parameter has two names; some servers support only one of them.
+            sent[other.pop()] = limit
         return sent
 
 
-def _unknown_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | None:
-    """Return which optional setting a refusal is about, if it is about one."""
+def _unsupported_setting(exc: openai.APIStatusError, sent: dict[str, Any]) -> str | None:
+    """Returns the optional parameter that a refusal is about, or None."""
     if (
         exc.status_code not in (400, 422)
         or too_long(exc.message)
-        or not _UNKNOWN.search(exc.message)
+        or not _UNSUPPORTED.search(exc.message)
     ):
         return None
     named = [name for name in _OPTIONAL if name in sent and name in exc.message]

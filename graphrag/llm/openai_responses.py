@@ -1,4 +1,4 @@
-"""OpenAI's Responses format: our messages as it wants them, and what its answers say.
+"""OpenAI's Responses format: converts our messages to requests and reads the answers.
 
 Source: https://platform.openai.com/docs/api-reference/responses
 """
@@ -15,27 +15,27 @@ from graphrag.llm.receiver import ITEMS, with_kept
 
 
 def to_input(messages: Sequence[llm.Message]) -> list[dict[str, Any]]:
-    """Return the messages as input items: a call and its answer are items of their own.
+    """Returns the messages as input items. A call and its result are separate items.
 
-    The messages are those that the server takes: see `receiver.fitted_to`.
+    Expects messages from `receiver.fitted_to`.
     """
-    made: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     for message in messages:
         match message:
             case llm.SystemMessage():
-                made += _said("system", message.content)
+                items += _text_items("system", message.content)
             case llm.UserMessage():
-                made += _said("user", message.content)
+                items += _text_items("user", message.content)
             case llm.ToolMessage():
-                answer = {"call_id": message.call_id, "output": llm.clean(message.content)}
-                made.append({"type": "function_call_output", **answer})
+                result = {"call_id": message.call_id, "output": llm.clean(message.content)}
+                items.append({"type": "function_call_output", **result})
             case llm.AssistantMessage():
-                made += with_kept(_answered(message), message.extra.get(ITEMS), "item")
-    return made
+                items += with_kept(_answer_items(message), message.extra.get(ITEMS), "item")
+    return items
 
 
-def _answered(message: llm.AssistantMessage) -> list[dict[str, Any]]:
-    return _said("assistant", message.content) + [
+def _answer_items(message: llm.AssistantMessage) -> list[dict[str, Any]]:
+    return _text_items("assistant", message.content) + [
         {
             **call.extra,
             "type": "function_call",
@@ -47,12 +47,14 @@ def _answered(message: llm.AssistantMessage) -> list[dict[str, Any]]:
     ]
 
 
-def _said(role: str, text: str) -> list[dict[str, Any]]:
+def _text_items(role: str, text: str) -> list[dict[str, Any]]:
     return [{"role": role, "content": llm.clean(text)}] if text.strip() else []
 
 
 def to_functions(tools: Sequence[llm.ToolSchema]) -> list[dict[str, Any]]:
-    """Return tools in this format's flat form; our schemas are not of its strict kind."""
+    """Returns the tools in this format's flat form. They are not strict: our schemas do not
+    qualify.
+    """
     return [
         {"type": "function", **cast(Mapping[str, Any], tool["function"]), "strict": False}
         for tool in tools
@@ -60,7 +62,7 @@ def to_functions(tools: Sequence[llm.ToolSchema]) -> list[dict[str, Any]]:
 
 
 class ResponsesReader(AnswerReader):
-    """A stream is whole when the whole response came."""
+    """Reads a stream of the Responses format. It is complete once the response has arrived."""
 
     def __init__(
         self, provider: str, messages: Sequence[llm.Message] = (), *, origin: str = ""
@@ -79,7 +81,7 @@ class ResponsesReader(AnswerReader):
         if event.text("object") == "response":
             self._not_streamed(event)
         elif not kind.startswith("response."):
-            raise self.malformed("an event that is none of a response")
+            raise self.malformed("an event that does not belong to a response")
         else:
             self._event(event, kind.removeprefix("response."))
 
@@ -107,7 +109,7 @@ class ResponsesReader(AnswerReader):
 
     def _item(self, item: Fields, index: int | None, *, done: bool) -> None:
         if done and item.text("type") == "reasoning":
-            # An item with neither is known to the server alone, which stores nothing for us.
+            # An item with neither cannot be sent back: it exists only on the server.
             if item.any("encrypted_content") or item.any("content"):
                 kept = {"at": self._items, "item": item.others(("status",))}
                 self.extra = joined(self.extra, {ITEMS: [kept]})
@@ -117,7 +119,7 @@ class ResponsesReader(AnswerReader):
             return
         if not done or (
             index is not None and index not in self._written
-        ):  # whole, and not in pieces
+        ):  # sent at once, not in pieces
             self.call(
                 index,
                 call_id=item.text("call_id") or item.text("id"),
@@ -152,12 +154,12 @@ class ResponsesReader(AnswerReader):
         if whole is None:
             raise self.broken("it ended before response.completed")
         status = whole.text("status")
-        trouble = whole.part("error")
+        error = whole.part("error")
         if status == "failed" or whole.has("error"):
-            code = trouble.text("code")
-            why = f"{code}: {trouble.text('message')}" if whole.has("error") else "it failed"
+            code = error.text("code")
+            reason = f"{code}: {error.text('message')}" if whole.has("error") else "it failed"
             kind = ModelRateLimited if code == "rate_limit_exceeded" else ModelFailed
-            raise kind(provider=self.provider, reason=why)
+            raise kind(provider=self.provider, reason=reason)
         if status == "incomplete":
             if whole.part("incomplete_details").text("reason") == "content_filter":
                 raise ModelContentFiltered(provider=self.provider, reason="content_filter")

@@ -1,9 +1,8 @@
-"""Reads OpenAI's ranks (`o200k_base`) from the wheel of the extra `tokens`, without
-importing its code.
+"""Reads OpenAI's ranks (`o200k_base`) from the wheel of the extra `tokens`, without importing its
+code.
 
-The ranks are used only if they are byte for byte those that OpenAI publishes, by their checksum.
-Format of the file: the number of tokens, then the length, the bytes and the
-rank of each; little-endian.
+The ranks are used only if their checksum is that of OpenAI's published file. Format of the file,
+little-endian: the number of tokens; then the length, bytes and rank of each.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ SPLIT: Final = (
 
 
 def packaged_encoding() -> tiktoken.Encoding | None:
-    """Returns the encoding, or None where the extra is not installed or has other ranks."""
+    """Returns the encoding, or None if the extra is not installed or its ranks differ."""
     spec = find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder, "data", "o200k.vocab")
@@ -45,7 +44,7 @@ def packaged_encoding() -> tiktoken.Encoding | None:
 
 
 def read_ranks(raw: bytes) -> dict[bytes, int]:
-    """Returns the rank of each token, or none where the file is damaged."""
+    """Returns the rank of each token; empty if the file is damaged."""
     ranks: dict[bytes, int] = {}
     try:
         (number,) = struct.unpack_from("<I", raw)
@@ -61,7 +60,9 @@ def read_ranks(raw: bytes) -> dict[bytes, int]:
 
 
 def published_form(ranks: dict[bytes, int]) -> bytes:
-    """Returns ranks as OpenAI publishes them: a line each, the token in base64 and its rank."""
+    """Returns the ranks in OpenAI's file format: for each token a line with its base64 and its
+    rank.
+    """
     lines = (
         base64.b64encode(token) + b" %d\n" % rank
         for token, rank in sorted(ranks.items(), key=lambda i: i[1])

@@ -1,6 +1,6 @@
-"""The providers that are known, what they cost, and the choice among them by settings.
+"""The providers and their prices, and the choice of a provider from the settings.
 
-Prices are those of the `genai-prices` package, else the registry's own.
+Prices are those of the `genai-prices` package, or else of the registry.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Units: US dollars a million tokens. `cached` is for prompt tokens that
-    the provider remembered.
-    """
+    """US dollars per million tokens. `cached`: for prompt tokens from the provider's cache."""
 
     input: float
     output: float = 0.0
@@ -41,10 +39,10 @@ class Price:
     cache_write: float | None = None
 
     def cost_usd(self, usage: UsageReport) -> float:
-        plain = max(0, usage.prompt - usage.cached - usage.cache_written)
+        uncached = max(0, usage.prompt - usage.cached - usage.cache_written)
         cached = self.input if self.cached is None else self.cached
         written = self.input if self.cache_write is None else self.cache_write
-        total = plain * self.input + usage.cached * cached + usage.cache_written * written
+        total = uncached * self.input + usage.cached * cached + usage.cache_written * written
         return (total + usage.completion * self.output) / 1_000_000
 
 
@@ -53,9 +51,7 @@ FREE = Price(input=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """How to price one model: `fixed` by the settings, else by `genai_provider`,
-    else by `fallback`.
-    """
+    """Prices of one model: `fixed` from the settings, else of `genai_provider`, else `fallback`."""
 
     model: str
     genai_provider: str | None = None
@@ -63,13 +59,13 @@ class Pricing:
     fallback: Price | None = None
 
     def cost_usd(self, usage: UsageReport) -> float | None:
-        """Return the cost of a request, or None where nobody knows the price."""
+        """Returns the cost of a request, or None if the price is unknown."""
         if self.fixed is not None:
             return self.fixed.cost_usd(usage)
-        found = None
+        calculated = None
         if self.genai_provider is not None:
             cached = min(usage.cached, usage.prompt)
-            found = _calculated(
+            calculated = _calculated(
                 self.genai_provider,
                 self.model,
                 input_tokens=usage.prompt,
@@ -77,18 +73,17 @@ class Pricing:
                 cache_read_tokens=cached,
                 cache_write_tokens=min(usage.cache_written, usage.prompt - cached),
             )
-        if found is not None:
-            return float(found.total_price)
+        if calculated is not None:
+            return float(calculated.total_price)
         return self.fallback.cost_usd(usage) if self.fallback else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeTokens:
-    """Tokens of one answer or transcript by voice, by kind. The cached ones are among those
-    that went in.
+    """Tokens of one answer or transcript by voice, by kind. Cached tokens are included in the
+    inputs.
 
-    `audio_s`: seconds of sound that were transcribed, where the service counts these in
-    place of tokens.
+    `audio_s`: seconds of transcribed audio, if the service bills these instead of tokens.
     """
 
     audio_in: int = 0
@@ -102,20 +97,18 @@ class RealtimeTokens:
     audio_s: float = 0.0
 
     def report(self) -> UsageReport:
-        """Return them as those of any request."""
+        """Returns the totals."""
         prompt = self.audio_in + self.text_in + self.image_in
         completion = self.audio_out + self.text_out
         cached = self.cached_audio + self.cached_text + self.cached_image
         return UsageReport(prompt=prompt, completion=completion, cached=min(cached, prompt))
 
     def cost_usd(self, model: str) -> float | None:
-        """Return what they cost, None where nobody knows the price. The first time it
-        reads a large table.
-        """
+        """Returns the cost, or None if the price is unknown. The first call reads a large table."""
         total = self.report()
         audio = min(self.cached_audio, self.audio_in)
         image = min(self.cached_image, self.image_in)
-        found = _calculated(
+        calculated = _calculated(
             "openai",
             model,
             input_tokens=total.prompt,
@@ -135,18 +128,17 @@ class RealtimeTokens:
                 else {}
             ),
         )
-        price = None if found is None else float(found.total_price)
-        # Nothing is free here: the model is billed in another unit than was counted.
+        price = None if calculated is None else float(calculated.total_price)
+        # A price of 0 means that the model is billed in another unit than was counted.
         return None if not price and (total.prompt + total.completion or self.audio_s) else price
 
 
 def _calculated(provider: str, model: str, **counts: float) -> PriceCalculation | None:
-    """Return what `genai-prices` says of a request; None for a model that it does not know.
+    """Returns the price that `genai-prices` calculates; None for an unknown model.
 
-    Counts that a model's prices do not tell apart make it refuse: then all that went in is
-    priced as new.
+    It refuses counts for which a model has no separate price. Then all input is priced as new.
     """
-    from genai_prices import Usage, calc_price  # loaded late: it reads a large table
+    from genai_prices import Usage, calc_price  # imported late: it reads a large table
 
     try:
         return calc_price(Usage(**counts), model, provider_id=provider)
@@ -154,29 +146,29 @@ def _calculated(provider: str, model: str, **counts: float) -> PriceCalculation 
         return None
     except ValueError as exc:
         log.warning("price_asked_wrongly", extra={"model": model, "error": str(exc)[:200]})
-        plain = {
+        totals = {
             name: count
             for name, count in counts.items()
             if name in ("input_tokens", "output_tokens")
         }
-        return calc_price(Usage(**plain), model, provider_id=provider)
+        return calc_price(Usage(**totals), model, provider_id=provider)
 
 
 OFFLINE = "offline"
 COMPATIBLE = "compatible"
+# Time that a local server may take to read a prompt. On a CPU, long prompts take minutes.
 LOCAL_FIRST_PIECE_S = 900.0
-"""How long a local server may read a prompt: a CPU takes minutes for a long one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderEntry:
-    """What is known of a provider. `key_variable` names the variable of its key;
-    None: it needs none.
+    """A provider as described in `providers.toml`. `key_variable`: the variable with its key; None:
+    no key.
 
-    `model` None: the settings must name one. `genai_provider` is its name in `genai-prices`.
-    `max_tokens_field`, `history` and `finish_required` say how its dialect differs. `local`: a
-    server that reads slowly, tells how much of a prompt it has read, and says itself how large its
-    window is; `context_window` is what it has where it does not.
+    `model` None: the settings must name one. `genai_provider`: its name in `genai-prices`.
+    `max_tokens_field`, `history` and `finish_required`: differences of its API. `local`: a slow
+    server that reports its progress and its context window; `context_window` is used if it does
+    not.
     """
 
     name: str
@@ -205,11 +197,11 @@ def _entry(name: str, fields: dict[str, Any]) -> ProviderEntry:
 _TABLES = tomllib.loads(
     resources.files(__package__ or "").joinpath("providers.toml").read_text("utf-8")
 )
+# The entries of `providers.toml` by name, in their order.
 ENTRIES: dict[str, ProviderEntry] = {name: _entry(name, fields) for name, fields in _TABLES.items()}
-"""The entries of `providers.toml` by name, in their order."""
 
+# Providers that are chosen if their key is set, in this order.
 DETECTED = ("deepseek", "openai", "anthropic")
-"""Providers that a key turns on, the first first."""
 
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -217,10 +209,10 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how patiently to try again.
+    """Number of attempts and pauses between them. Units: seconds.
 
-    Units: seconds. A provider that asks for a pause longer than `max_wait_s` is not asked again:
-    coming back earlier would only prolong the refusal.
+    If a provider asks for a pause longer than `max_wait_s`, the request is not repeated: an earlier
+    attempt would be refused too.
     """
 
     attempts: int = 4
@@ -229,7 +221,9 @@ class RetryPolicy:
     sleep: Sleep = asyncio.sleep
 
     def pause_s(self, attempt: int, retry_after_s: float | None) -> float | None:
-        """Return how long to wait after the given attempt (from 1), or None not to try again."""
+        """Returns the pause after the given attempt (from 1), or None if there is no further
+        attempt.
+        """
         if attempt >= self.attempts:
             return None
         if retry_after_s is not None:
@@ -240,11 +234,11 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerTimeouts:
-    """How long to wait. Units: seconds, for each piece, for the first one, and for
-    all of the answer.
+    """Timeouts for each piece of an answer, for the first one, and for the whole answer. Units:
+    seconds.
 
-    A local server may read a prompt for minutes: `total_s` then counts from the first piece, and
-    what timed out is not asked again (`repeats_timeouts`), for it would be read from the beginning.
+    A local server may read a prompt for minutes: then `total_s` counts from the first piece, and a
+    request that timed out is not repeated (`repeats_timeouts`), as the prompt would be read again.
     """
 
     silence_s: float = 60.0
@@ -255,10 +249,10 @@ class AnswerTimeouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderChoice:
-    """A provider with everything it is asked with. `temperature` None: the server's own.
+    """A provider with all parameters of its calls. `temperature` None: the server's default.
 
-    `learns_window`: `context_window` is a guess that the server is asked about. `client_options`:
-    of its HTTP client, beside our own.
+    `learns_window`: `context_window` is a guess, and the server is asked for it. `client_options`:
+    additional options of its HTTP client.
     """
 
     entry: ProviderEntry
@@ -277,18 +271,19 @@ class ProviderChoice:
 
     @property
     def origin(self) -> str:
-        """Whose API it is: what came with an answer of it goes back to the same API only."""
+        """Identifies the API. Extra fields of an answer are sent back to the same API only."""
         return self.entry.name if self.api == "chat" else f"{self.entry.name}/{self.api}"
 
     @property
     def secret(self) -> str:
-        """The key as it is sent; empty where the provider needs none."""
+        """The key as it is sent; empty if the provider needs none."""
         return self.key.get_secret_value() if self.key else ""
 
 
 def detect(settings: Settings) -> str:
-    """Return the name of the provider to use: the one set, else the first with a key, else a local
-    server whose address is set, else the offline answerer."""
+    """Returns the name of the provider: that of the settings, else the first with a key, else the
+    local server whose address is set, else the offline provider.
+    """
     if settings.provider != "auto":
         return settings.provider
     for name in DETECTED:
@@ -298,37 +293,38 @@ def detect(settings: Settings) -> str:
 
 
 def choose(settings: Settings, name: str | None = None, model: str | None = None) -> ProviderChoice:
-    """Return the provider of the settings, or of a name, with its settings; `model`: in
-    place of theirs.
+    """Returns the provider of the settings, or the one called `name`, with its parameters.
 
-    Raises: SettingsError for an unknown name or where a key, a model or an address is missing.
+    `model` overrides the settings. Raises: SettingsError for an unknown name, or if a key, a model
+    or an address is missing.
     """
-    wanted = name or detect(settings)
-    entry = ENTRIES.get(wanted)
+    provider = name or detect(settings)
+    entry = ENTRIES.get(provider)
     if entry is None:
         known = ", ".join(sorted(ENTRIES))
         raise SettingsError(
             name="provider",
-            origin=f"value {wanted[:50]!r}",
+            origin=f"value {provider[:50]!r}",
             reason=f"must be auto or one of {known}",
         )
-    # Model and the like are set for the provider in use, not for one named beside it. An address
-    # beside a detected key is that of another server, which must not see the key.
-    in_use = wanted == detect(settings)
-    mine = wanted == (COMPATIBLE if settings.provider == "auto" else settings.provider)
+    # The model and limits of the settings are for the provider in use, not for another `name`. If a
+    # provider was detected by its key, the address belongs to another server, which must not get
+    # the key.
+    in_use = provider == detect(settings)
+    mine = provider == (COMPATIBLE if settings.provider == "auto" else settings.provider)
     model = model or (settings.model if in_use else None) or entry.model
     base_url = (settings.llm.base_url if mine else None) or entry.base_url or ""
     if model is None:
-        raise _missing("model", wanted, "name the model that the server serves")
+        raise _missing("model", provider, "name the model that the server serves")
     if not base_url and entry.kind != "offline":
         raise _missing(
-            "llm_base_url", wanted, "give the server's address, as http://127.0.0.1:8000/v1"
+            "llm_base_url", provider, "give the server's address, as http://127.0.0.1:8000/v1"
         )
     window = settings.llm.context_window if in_use else None
     key = _key_of(entry, settings, named=mine)
     if key is None and entry.key_variable:
         what = f"give the provider's key, as {entry.key_variable} in the environment"
-        raise _missing(entry.key_variable.lower(), wanted, what)
+        raise _missing(entry.key_variable.lower(), provider, what)
     return ProviderChoice(
         entry=entry,
         model=model,
@@ -350,7 +346,7 @@ def choose(settings: Settings, name: str | None = None, model: str | None = None
 
 
 def embedding_pricing(settings: Settings, model: str) -> Pricing:
-    """Returns how to price a model that is asked for embeddings at the settings' server."""
+    """Returns the pricing of an embedding model on the server of the settings."""
     given = settings.embedder.price
     return Pricing(
         model=model,
@@ -363,14 +359,12 @@ def embedding_pricing(settings: Settings, model: str) -> Pricing:
 
 
 def make_provider(choice: ProviderChoice, *, offline: Callable[[], LLMProvider]) -> LLMProvider:
-    """Return the provider that is asked as a choice says. `offline` makes the one that
-    needs no model.
-    """
+    """Returns the provider of a choice. `offline` makes the one without a model."""
     entry = choice.entry
     log.info("provider_chosen", extra={"provider": entry.name, "model": choice.model})
     if entry.kind == "offline":
         return offline()
-    # Imported here: the client libraries take longer to load than most commands take to run.
+    # Imported late: loading the client libraries takes longer than most commands.
     if entry.kind == "anthropic":
         from graphrag.llm.anthropic import AnthropicProvider
 
@@ -381,7 +375,7 @@ def make_provider(choice: ProviderChoice, *, offline: Callable[[], LLMProvider])
 
 
 def _key_of(entry: ProviderEntry, settings: Settings, *, named: bool) -> SecretStr | None:
-    """Return the key of an entry. A key of one provider never goes to another one's server."""
+    """Returns the key of a provider. A key of one provider is never sent to another."""
     if named and settings.llm.api_key and settings.llm.api_key.get_secret_value().strip():
         return settings.llm.api_key
     return settings.key_of(entry.key_variable) if entry.key_variable else None
@@ -400,9 +394,9 @@ def _window(entry: ProviderEntry, model: str) -> int:
     if model == entry.model:
         return entry.context_window
     provider = entry.genai_provider
-    none = {"input_tokens": 0, "output_tokens": 0}
-    known = None if provider is None else _calculated(provider, model, **none)
-    return (known.model.context_window if known else None) or min(entry.context_window, 128_000)
+    no_tokens = {"input_tokens": 0, "output_tokens": 0}
+    price = None if provider is None else _calculated(provider, model, **no_tokens)
+    return (price.model.context_window if price else None) or min(entry.context_window, 128_000)
 
 
 def _fixed_price(settings: Settings) -> Price | None:

@@ -1,13 +1,12 @@
-"""Splits the text of a model into answer, thinking and written calls by the
-marks of chat templates.
+"""Splits the text of a model into answer, thinking and calls by the marks of chat templates.
 
-Servers that do not know a model's template pass these marks on as text: thinking between tags, the
-channels of gpt-oss and Gemma, calls between marks, the ends of messages. Within Markdown code they
-are shown as they are: there an answer speaks about them.
+Servers that do not support a model's template leave these marks in the text: tags of thinking,
+channels of gpt-oss and Gemma, marks of calls, ends of messages. In Markdown code they are kept, as
+the answer is quoting them.
 
-Sources: the chat templates and reasoning parsers published for DeepSeek, Qwen, GLM,
-Kimi, MiniMax, Mistral, Seed, Gemma, Llama, Granite, Command and gpt-oss; Open
-WebUI's `<details type="reasoning">`.
+Sources: the chat templates and reasoning parsers published for DeepSeek, Qwen, GLM, Kimi, MiniMax,
+Mistral, Seed, Gemma, Llama, Granite, Command and gpt-oss; Open WebUI's `<details
+type="reasoning">`.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any, Final, Literal
 
 import regex
 
+# `unthink`: a closing tag of thinking that was never opened, so all text before it was thinking.
 Kind = Literal["text", "thinking", "call", "unthink"]
-"""`unthink`: a closing tag without an opening one, so that all text before it was thinking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,16 +93,16 @@ _FOREIGN_END = regex.compile(
     r"<(?:[|｜](?:user|observation|system|environment)[|｜])>|\[INST\]", _I
 )
 _WRAPPERS = regex.compile(r"</?(?:answer|final_answer|response)>\s*", _I)
-# of a quotation, or an item of a list, too
+# Also that of a quotation or a list item.
 _LINE_START = regex.compile(r"[\s>*+\-]*(?:\d+[.)])?\s*")
 _NEVER = regex.compile(r"(?!)")
 
 
 @dataclass(slots=True)
 class _Element:
-    """What is open: its kind, what closes it, and what is shown of it where nothing does.
+    """A part whose closing mark is not reached yet. `opening`: shown if it is never closed.
 
-    `keeps_end`: the closing mark begins what follows.
+    `keeps_end`: the closing mark also begins the next part.
     """
 
     kind: Kind
@@ -115,32 +114,32 @@ class _Element:
     size: int = 0
 
     def take(self, text: str) -> None:
-        """Adds what stands inside; of a call no more than a call may have."""
+        """Adds text inside the part; the text of a call is limited."""
         self.size += len(text)
         if self.kind != "call" or self.size <= CALL_TEXT_LIMITS.call_chars + len(text):
             self.body.append(text)
 
 
 class MarkReader:
-    """Splits a text that comes in pieces, however they are cut.
+    """Splits a text that arrives in pieces of any size.
 
-    What may be the beginning of a mark is held until it is known. An opening tag of thinking within
-    a line counts only where a closing one follows; at the beginning of a line all the rest is
-    thinking without one.
+    A possible beginning of a mark is held back until it is decided. An opening tag of thinking
+    within a line counts only if it is closed. At the beginning of a line, everything up to the end
+    is thinking if it is not closed.
     """
 
     def __init__(self) -> None:
         self._held = ""
-        self._line = ""  # of what is shown, the line under way
-        self._fence = ""  # the run of characters that closes the code under way
+        self._line = ""  # the current line of the visible text
+        self._fence = ""  # the characters that close the current code
         self._inline = False  # whether that code ends with its line
         self._element: _Element | None = None
         self._has_thought = self._is_over = False
-        self._is_unclosed = False  # the text is known to its end, and no tag closes thinking in it
+        self._is_unclosed = False  # the rest of the text has no closing tag of thinking
 
     def feed(self, text: str, *, final: bool = False) -> list[tuple[Kind, str]]:
-        """Takes a piece and returns the parts that are sure by now; all of them where it
-        is the last.
+        """Reads a piece and returns the parts that are decided; all of them if it is the last
+        piece.
         """
         self._held += text
         parts: list[tuple[Kind, str]] = []
@@ -151,54 +150,54 @@ class MarkReader:
         return parts
 
     def _outside(self, parts: list[tuple[Kind, str]], *, final: bool) -> bool:
-        """Shows what stands before the next mark; returns False where more text is needed."""
+        """Reads visible text up to the next mark. Returns False if more text is needed."""
         if self._is_over:
             self._held = ""
             return False
         pattern = _CODE if self._fence else _MARK
-        found = pattern.search(self._held, partial=not final)
-        if found is None:
+        match = pattern.search(self._held, partial=not final)
+        if match is None:
             self._show(self._held, parts)
             self._held = ""
             return False
-        self._show(self._held[: found.start()], parts)
-        mark = found.group()
-        rest = self._held[found.end() :]
-        self._held = self._held[found.start() :]
-        may_go_on = found["code"] or found.groupdict().get("dsml")
-        if found.partial or (may_go_on and not rest and not final):
+        self._show(self._held[: match.start()], parts)
+        mark = match.group()
+        rest = self._held[match.end() :]
+        self._held = self._held[match.start() :]
+        may_go_on = match["code"] or match.groupdict().get("dsml")
+        if match.partial or (may_go_on and not rest and not final):
             return False
-        if found["code"] or found["line"]:
+        if match["code"] or match["line"]:
             self._held = rest
             self._show_code(mark, parts)
             return True
-        return self._mark(found, mark, rest, parts, final=final)
+        return self._mark(match, mark, rest, parts, final=final)
 
     def _mark(
-        self, found: Any, mark: str, rest: str, parts: list[tuple[Kind, str]], *, final: bool
+        self, match: Any, mark: str, rest: str, parts: list[tuple[Kind, str]], *, final: bool
     ) -> bool:
-        if found["head"]:
+        if match["head"]:
             return self._head(mark.casefold(), rest, final=final)
         self._held = rest
-        if found["unthink"]:
+        if match["unthink"]:
             self._has_thought = True
             parts.append(("unthink", ""))
             self._line = ""
-        elif found["think"] and self._is_unclosed and self._line.strip():
+        elif match["think"] and self._is_unclosed and self._line.strip():
             self._show(mark, parts)
-        elif found["think"]:
-            closing = regex.compile(r"</details\s*>", _I) if found["details"] else _UNTHINKS
+        elif match["think"]:
+            closing = regex.compile(r"</details\s*>", _I) if match["details"] else _UNTHINKS
             self._element = _Element("thinking", closing, mark, is_sure=not self._line.strip())
-        elif found["call"]:
-            self._element = _Element("call", _closing_of(found), mark)
+        elif match["call"]:
+            self._element = _Element("call", _closing_of(match), mark)
         elif _FOREIGN_END.match(mark):
             self._is_over = bool(self._line or parts or self._has_thought)
-        self._part_marks(parts)
+        self._separate_marks(parts)
         return True
 
     def _head(self, mark: str, rest: str, *, final: bool) -> bool:
-        """Reads the header of a message: its channel, or whose it is. Returns False where
-        more is needed.
+        """Reads the header of a message with its channel or role. Returns False if more text is
+        needed.
         """
         is_channel = mark in _CHANNELS
         end = rest.casefold().find("<|message|>") if is_channel else -1
@@ -239,7 +238,7 @@ class MarkReader:
         return True
 
     def _open_channel(self, head: str) -> None:
-        """Opens a message of gpt-oss by its header, as `commentary to=functions.NAME
+        """Begins a message of gpt-oss by its header, as `commentary to=functions.NAME
         <|constrain|>json`.
         """
         words = regex.sub(r"<\|[^<>|]{0,38}\|>", " ", head)
@@ -253,21 +252,21 @@ class MarkReader:
             self._line = ""
 
     def _inside(self, parts: list[tuple[Kind, str]], *, final: bool) -> bool:
-        """Takes what stands before the closing mark; returns False where more text is needed."""
+        """Reads up to the closing mark. Returns False if more text is needed."""
         element = self._element
         assert element is not None
-        found = element.closing.search(self._held, partial=not final)
-        if found is not None and not found.partial:
-            is_kept = element.keeps_end and found.group().casefold() in _CHANNELS
-            element.take(self._held[: found.start()])
+        match = element.closing.search(self._held, partial=not final)
+        if match is not None and not match.partial:
+            is_kept = element.keeps_end and match.group().casefold() in _CHANNELS
+            element.take(self._held[: match.start()])
             if element.kind == "call" and not is_kept:
-                element.take(found.group())
-            self._held = self._held[found.start() if is_kept else found.end() :]
+                element.take(match.group())
+            self._held = self._held[match.start() if is_kept else match.end() :]
             self._close(element, parts)
             return True
-        kept = found.start() if found is not None else len(self._held)
-        element.take(self._held[:kept])
-        self._held = self._held[kept:]
+        end = match.start() if match is not None else len(self._held)
+        element.take(self._held[:end])
+        self._held = self._held[end:]
         if not final:
             if element.kind == "thinking" and element.is_sure:
                 parts.extend((element.kind, text) for text in element.body if text)
@@ -289,7 +288,7 @@ class MarkReader:
                 parts.append(("thinking", body))
         else:
             parts.append(("call", element.opening + body))
-        self._part_marks(parts)
+        self._separate_marks(parts)
 
     def _show(self, text: str, parts: list[tuple[Kind, str]]) -> None:
         if self._has_thought and not self._fence:
@@ -298,16 +297,16 @@ class MarkReader:
             parts.append(("text", text))
             self._line = (self._line + text).rpartition("\n")[2][-200:]
 
-    def _part_marks(self, parts: list[tuple[Kind, str]]) -> None:
-        """Shows a space where what was taken out stood within a mark: the rest must not
-        join to one.
+    def _separate_marks(self, parts: list[tuple[Kind, str]]) -> None:
+        """Shows a space in place of a removed mark if the texts around it would otherwise form a
+        new mark.
         """
         start = max(self._line.rfind("<"), self._line.rfind("["))
         if start >= 0 and not self._fence and _MARK.match(self._line, start, partial=True):
             self._show(" ", parts)
 
     def _show_code(self, mark: str, parts: list[tuple[Kind, str]]) -> None:
-        """Shows a line break or the marks of code, and notes what code begins or ends with it."""
+        """Shows a line break or a mark of code, and tracks where code begins and ends."""
         if mark == "\n":
             if self._inline:
                 self._fence, self._inline = "", False
@@ -326,20 +325,20 @@ class MarkReader:
         self._show(mark, parts)
 
 
-def _closing_of(found: Any) -> Any:
-    """Returns what closes the call that a mark opens."""
+def _closing_of(match: Any) -> Any:
+    """Returns the pattern of the mark that closes a call."""
     for name in ("tag", "dsml", "invoke", "function"):
-        if found[name]:
+        if match[name]:
             return regex.compile(
-                rf"</\s*{regex.escape(found[name], special_only=True)}\s*>", regex.IGNORECASE
+                rf"</\s*{regex.escape(match[name], special_only=True)}\s*>", regex.IGNORECASE
             )
-    if found["section"]:
-        section = regex.sub(r"[▁_ ]", "[▁_ ]", found["section"])
+    if match["section"]:
+        section = regex.sub(r"[▁_ ]", "[▁_ ]", match["section"])
         return regex.compile(rf"<[|｜]{section}[▁_ ]end[|｜]>", regex.IGNORECASE)
-    if found["gemma"]:
+    if match["gemma"]:
         return regex.compile(r"<tool_call\|>", regex.IGNORECASE)
-    if found["function_gemma"]:
+    if match["function_gemma"]:
         return regex.compile(r"<end_function_call>", regex.IGNORECASE)
-    if found["action"]:
+    if match["action"]:
         return regex.compile(r"<\|(?:action_end|END_ACTION)\|>", regex.IGNORECASE)
     return _NEVER

@@ -1,9 +1,9 @@
-"""Counts tokens as a model would, or as nearly as can be without a network; says which it is.
+"""Counts tokens as exactly as possible without a network, and names the tokenizer used.
 
-OpenAI's own ranks (`o200k_base`) are used when their file is on this machine, or the extra `tokens`
-with them; tiktoken would download it otherwise, which is never tried here. Else the tokenizer that
-ships in the wordllama package counts (Llama 2's, 32,000 pieces): for English and code it counts
-somewhat more, so a budget kept with it is kept with the newer tokenizers too.
+OpenAI's ranks (`o200k_base`) are used if their file is on this machine or the extra `tokens` is
+installed. They are never downloaded, unlike by tiktoken. Otherwise the tokenizer in the wordllama
+package is used (Llama 2, 32,000 pieces). It counts somewhat more for English and code, so a budget
+also holds for newer tokenizers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from graphrag.llm.base import AssistantMessage, Message, ToolSchema
 from graphrag.llm.packaged_ranks import RANKS_SHA256, packaged_encoding
 from tools.toon import compact_json
 
-BLANK = "\u2581"
-"""What stands for a blank in the vocabulary, after SentencePiece."""
+BLANK = "\u2581"  # Represents a blank in the vocabulary, as in SentencePiece.
 
 LINE_END = "<0x0A>"
 
@@ -55,80 +54,84 @@ TOKENIZER_LIMITS: Final = TokenizerLimits()
 _WORD = re.compile(r" *[^ \n]+| +")
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
-# Letters, or signs with those that printers use; a digit is in no part of a word.
+# A part of a word consists of letters or of signs, including typographic ones. Digits are not part
+# of it.
 _SIGNS = "\x00-\x09\x0b-\x1f!-/:-@\\[-`{-\xbf\u2000-\u206f"
 _PART = re.compile(f"( *(?:[^ \n0-9{_SIGNS}]+|[{_SIGNS}]+)| +)")
 
 
 class WordTokenCounts:
-    """Counts with one tokenizer that puts a blank before each text. For any thread.
+    """Counts with a tokenizer that puts a blank before each text. Thread-safe.
 
-    Bounded: when `TOKENIZER_LIMITS.max_words` are known they are forgotten.
+    Caches the counts of words. The cache is emptied when it has `TOKENIZER_LIMITS.max_words`.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         vocabulary = tokenizer.get_vocab()
         self._tokenizer = tokenizer
         self._line_end = vocabulary.get(LINE_END)
-        # Before what the tokenizer takes for a command a text is cut, and a blank put
-        # behind the cut.
-        self._commands = tuple(
+        # The tokenizer splits a text at a special token and puts a blank after it.
+        self._special_tokens = tuple(
             added.content for added in tokenizer.get_added_tokens_decoder().values()
         )
         pieces = [
             piece
             for piece in vocabulary
-            if not _BYTE.fullmatch(piece) and piece not in self._commands
+            if not _BYTE.fullmatch(piece) and piece not in self._special_tokens
         ]
-        # Whether each piece is one digit or lies in one part of one word.
+        # Whether each piece is one digit or part of one word, so that words can be counted alone.
         plain = {piece.replace(BLANK, " ") for piece in pieces}
         others = plain - set(_PART.findall("\n".join(plain)))
-        self._apart = self._line_end is not None and others <= set("0123456789")
-        self._known: dict[str, int] = {}
+        self._counts_by_word = self._line_end is not None and others <= set("0123456789")
+        self._cache: dict[str, int] = {}
 
     def count(self, text: str) -> int:
-        """Return the number of tokens. What is no character is counted as a question mark."""
+        """Returns the number of tokens. Invalid characters are counted as question marks."""
         clean = text.encode("utf-8", errors="replace").decode()
         if not clean:
             return 0
-        if not self._apart or BLANK in clean or any(command in clean for command in self._commands):
+        if (
+            not self._counts_by_word
+            or BLANK in clean
+            or any(special in clean for special in self._special_tokens)
+        ):
             return len(self._ids(clean))
         words = _WORD.findall(f" {clean}")
-        known = self._known
+        cache = self._cache
         try:
-            found = sum(map(known.__getitem__, words))
+            total = sum(map(cache.__getitem__, words))
         except KeyError:
-            learnt = self._learn(words, known)
-            found = sum(learnt[word] if word in learnt else known[word] for word in words)
-        return found + clean.count("\n")
+            counted = self._counted_words(words, cache)
+            total = sum(counted[word] if word in counted else cache[word] for word in words)
+        return total + clean.count("\n")
 
-    def _learn(self, words: Sequence[str], known: dict[str, int]) -> dict[str, int]:
-        """Return the counts of the words that are not known, and remember them."""
-        parts = {word: _PART.findall(word) for word in words if word not in known}
-        learnt: dict[str, int] = {}
+    def _counted_words(self, words: Sequence[str], cache: dict[str, int]) -> dict[str, int]:
+        """Returns the counts of the words that are not in the cache, and adds them to it."""
+        parts = {word: _PART.findall(word) for word in words if word not in cache}
+        counts: dict[str, int] = {}
         missing = [
-            part for part in dict.fromkeys(chain.from_iterable(parts.values())) if part not in known
+            part for part in dict.fromkeys(chain.from_iterable(parts.values())) if part not in cache
         ]
-        for some in _together(missing):
-            learnt.update(zip(some, self._counts(some), strict=True))
-        for word, found in parts.items():
-            digits = len(word) - len("".join(found))
-            learnt[word] = digits + sum(
-                learnt[part] if part in learnt else known[part] for part in found
+        for batch in _batches(missing):
+            counts.update(zip(batch, self._counts(batch), strict=True))
+        for word, word_parts in parts.items():
+            digits = len(word) - len("".join(word_parts))
+            counts[word] = digits + sum(
+                counts[part] if part in counts else cache[part] for part in word_parts
             )
-        if len(known) + len(learnt) > TOKENIZER_LIMITS.max_words:
-            self._known = {}  # a new one: who counts meanwhile still finds all words in the old one
-        self._known.update(
+        if len(cache) + len(counts) > TOKENIZER_LIMITS.max_words:
+            self._cache = {}  # a new object: other threads still use the old one
+        self._cache.update(
             (word, count)
-            for word, count in learnt.items()
+            for word, count in counts.items()
             if len(word) <= TOKENIZER_LIMITS.max_word_chars
         )
-        return learnt
+        return counts
 
     def _counts(self, words: Sequence[str]) -> Iterator[int]:
-        """Count words of which each is put on a line of its own."""
+        """Yields the token counts of words, from one text with each word on its own line."""
         ids = self._ids("\n" + "\n".join(words))
-        ends = [place for place, token in enumerate(ids) if token == self._line_end]
+        ends = [index for index, token in enumerate(ids) if token == self._line_end]
         for start, end in zip(ends, [*ends[1:], len(ids)], strict=True):
             yield end - start - 1
 
@@ -136,21 +139,21 @@ class WordTokenCounts:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def _together(words: Sequence[str]) -> Iterator[list[str]]:
-    """Cut a list of words to be counted together: it takes more than twice as long for
-    twice the text.
+def _batches(words: Sequence[str]) -> Iterator[list[str]]:
+    """Yields batches of words that are tokenized together. The tokenizer's time grows faster than
+    the length of its text, so batches are limited.
     """
-    part: list[str] = []
+    batch: list[str] = []
     size = 0
     for word in words:
-        if part and size + len(word) > TOKENIZER_LIMITS.batch_chars:
-            yield part
-            part = []
+        if batch and size + len(word) > TOKENIZER_LIMITS.batch_chars:
+            yield batch
+            batch = []
             size = 0
-        part.append(word)
+        batch.append(word)
         size += len(word) + 1
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
@@ -160,11 +163,10 @@ _counter: tuple[str, Callable[[str], int]] | None = None
 
 
 def count_tokens(text: str) -> int:
-    """Return the number of tokens of a text; of a long one that of its parts, which may
-    be a little more.
+    """Returns the number of tokens of a text. A long text is counted in parts, which may give a few
+    more.
 
-    Tokenizers take more than twice as long for twice the text: a megabyte stopped all
-    else for seconds.
+    Tokenizers take more than linear time: one megabyte would block for seconds.
     """
     count = _load()[1]
     if len(text) <= TOKENIZER_LIMITS.whole_chars:
@@ -173,7 +175,7 @@ def count_tokens(text: str) -> int:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Cut a text, before a space where there is one near."""
+    """Yields the parts of a text, split at spaces if possible."""
     start = 0
     while start < len(text):
         end = start + TOKENIZER_LIMITS.part_chars
@@ -185,13 +187,13 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def tokenizer_name() -> str:
-    """Return which tokenizer counts."""
+    """Returns the name of the tokenizer in use."""
     return _load()[0]
 
 
 def fits(text: str, budget_tokens: int) -> bool:
-    """Return whether a text has at most `budget_tokens`, without counting where that is plain."""
-    # A token is at least one byte, but for one that Llama's tokenizer may put in front.
+    """Returns whether a text has at most `budget_tokens`. Does not count if its length decides."""
+    # A token has at least one byte, except one that Llama's tokenizer may add in front.
     if len(text.encode(errors="replace")) < budget_tokens:
         return True
     return count_tokens(text) <= budget_tokens
@@ -201,7 +203,7 @@ def _load() -> tuple[str, Callable[[str], int]]:
     global _counter
     with _lock:
         if _counter is None:
-            if _ranks_are_here():
+            if _has_cached_ranks():
                 encode = tiktoken.get_encoding("o200k_base").encode_ordinary
                 _counter = "o200k_base (tiktoken)", lambda text: len(encode(text))
             elif (encoding := packaged_encoding()) is not None:
@@ -215,14 +217,14 @@ def _load() -> tuple[str, Callable[[str], int]]:
         return _counter
 
 
-def _ranks_are_here() -> bool:
-    """Return whether tiktoken will find the ranks whole; it downloads them if they are
-    missing or damaged.
+def _has_cached_ranks() -> bool:
+    """Returns whether tiktoken's cache has the intact ranks; otherwise tiktoken would download
+    them.
 
-    Source: tiktoken.load.read_file_cached, for where they are kept.
+    Source: tiktoken.load.read_file_cached, for the location.
     """
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
-    if folder == "":  # it keeps none then
+    if folder == "":  # caching is switched off
         return False
     cache = Path(tempfile.gettempdir(), "data-gym-cache") if folder is None else Path(folder)
     try:
@@ -232,20 +234,18 @@ def _ranks_are_here() -> bool:
     return hashlib.sha256(ranks).hexdigest() == RANKS_SHA256
 
 
+# Overhead of a message in the formats. Source: OpenAI's cookbook on counting tokens.
 TOKENS_A_MESSAGE = 4
-"""What the formats spend on a message beside its text. Source: OpenAI's cookbook
-on counting tokens.
-"""
 
 
 def prompt_tokens(messages: Sequence[Message], tools: Sequence[ToolSchema] = ()) -> int:
-    """Return about how many tokens a request has."""
+    """Returns the approximate number of tokens of a request."""
     tokens = sum(count_tokens(compact_json(dict(tool))) for tool in tools)
     return tokens + sum(count_tokens(text_of(message)) + TOKENS_A_MESSAGE for message in messages)
 
 
 def text_of(message: Message) -> str:
-    """Return all of a message that is sent, in one text."""
+    """Returns all parts of a message that are sent, as one text."""
     if isinstance(message, AssistantMessage) and (message.tool_calls or message.extra):
         extra = [
             *_texts(message.extra),
@@ -257,7 +257,7 @@ def text_of(message: Message) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a JSON value."""
+    """Yields the texts in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,9 +1,9 @@
-"""Counts what models were asked for this month, stores it, and refuses calls beyond the limits.
+"""Measures the monthly usage of models, stores it, and refuses calls beyond the limits.
 
-Decision: a calendar month in UTC, as providers bill. What a call may use at most is reserved in the
-record of each limited account before it is sent, and replaced by what it used: calls at once, also
-of several servers, see each other. A killed process loses at most its calls under way; its
-reservations end after METER_LIMITS.reserved_s.
+Decision: a month is a calendar month in UTC, as providers bill. Before a call is sent, its maximum
+usage is reserved in the record of each limited account, and replaced by the actual usage
+afterwards. So concurrent calls, also on other servers, count each other. A killed process loses at
+most its calls in progress; its reservations end after METER_LIMITS.reserved_s.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ Whose = Literal["person", "workspace", "service"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """Who asks for a call. `person` None: work of the workspace, such as embedding
-    what was saved.
-    """
+    """The account of a call. `person` None: work of the workspace, such as embedding new nodes."""
 
     workspace: str
     person: str | None = None
@@ -69,8 +67,10 @@ NOBODY: Final = Payer(workspace="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """None: no limit. `call_tokens` is for the prompt of one call, the others for a month's calls:
-    of the service, of each workspace, of each person.
+    """Limits of usage; None: no limit.
+
+    `call_tokens` is for the prompt of one call, the others for the calls of a month: of the
+    service, of each workspace, of each person.
     """
 
     call_tokens: int | None = None
@@ -83,13 +83,13 @@ class UsageLimits:
 
     @property
     def monthly(self) -> dict[Whose, tuple[int | None, float | None]]:
-        """Tokens and dollars of each account that is limited, the narrowest first."""
-        found: dict[Whose, tuple[int | None, float | None]] = {
+        """Maximum tokens and dollars of each limited account, the narrowest first."""
+        limits: dict[Whose, tuple[int | None, float | None]] = {
             "person": (self.person_tokens, self.person_cost_usd),
             "workspace": (self.workspace_tokens, self.workspace_cost_usd),
             "service": (self.total_tokens, self.total_cost_usd),
         }
-        return {whose: allowed for whose, allowed in found.items() if allowed != (None, None)}
+        return {whose: allowed for whose, allowed in limits.items() if allowed != (None, None)}
 
     @property
     def count_tokens(self) -> bool:
@@ -100,10 +100,10 @@ class UsageLimits:
 
 
 class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
-    """Units: tokens, or US dollars for `total_cost`. Nothing was sent.
+    """Raised instead of sending a request. Units: tokens, or US dollars for `total_cost`.
 
-    `whose` names the account; the limit of a call is everybody's. To who asks a model or an
-    embedder it is one of the errors that these may raise.
+    `whose` names the account; the limit of one call is the same for all. It is also a ModelError
+    and an EmbeddingError, so callers of both handle it.
     """
 
     def __init__(
@@ -123,12 +123,12 @@ class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
 
     @property
     def setting(self) -> str:
-        """Return the name of the setting that an administrator can raise."""
+        """The name of the setting that an administrator can raise."""
         scope = "total" if self.whose == "service" else self.whose
         return f"max_{scope}_{'cost' if self.limit == 'total_cost' else 'tokens'}"
 
     def text(self, language: Language) -> str:
-        """Return whose limit is reached, with figures, in a person's language."""
+        """Returns the account and the figures in a person's language."""
         units = "dollars" if self.limit == "total_cost" else "tokens"
         digits = 4 if units == "dollars" else 0
         reached = f"{self.reached:.{digits}f}"
@@ -139,8 +139,8 @@ class UsageLimitReached(LocalizedError, ModelError, EmbeddingError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallUsage:
-    """One call. `cost_usd` None: nobody knows the price. `estimated`: counted by us, not
-    by the provider.
+    """Usage of one call. `cost_usd` None: the price is unknown. `estimated`: not reported by the
+    provider.
     """
 
     kind: Literal["chat", "embedding"]
@@ -164,8 +164,8 @@ class UsedAmount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """One limited account: what may be used in this month (None: no limit), and what was."""
+class AccountUsage:
+    """The usage of one limited account this month, and its limits (None: no limit)."""
 
     whose: Whose
     max_tokens: int | None
@@ -178,14 +178,16 @@ NOTHING: Final = UsedAmount()
 
 @dataclass(slots=True)
 class _Account:
-    """`reserved` is for calls of this process, `noted` what its record says of that, `others` for
-    calls of other servers.
+    """Usage of an account in memory.
+
+    `reserved`: by calls of this process; `stored_reserved`: the part of it in the stored record.
+    `others`: reserved by other servers.
     """
 
     stored: UsedAmount = NOTHING
     unsaved: UsedAmount = NOTHING
     reserved: UsedAmount = NOTHING
-    noted: UsedAmount = NOTHING
+    stored_reserved: UsedAmount = NOTHING
     others: UsedAmount = NOTHING
     read_at: float = float("-inf")
 
@@ -195,16 +197,15 @@ class _Account:
 
     @property
     def is_stored(self) -> bool:
-        return self.unsaved == NOTHING and self.reserved == self.noted
+        return self.unsaved == NOTHING and self.reserved == self.stored_reserved
 
 
 class UsageMeter:
-    """Checks the limits and counts calls; only accounts with a limit are kept. `records`
-    None: in memory.
+    """Checks the limits and records calls. Only accounts with a limit are stored.
 
-    Use it as `async with` where there are records: leaving stores what is not stored yet. `on_call`
-    is called with each call; it may not raise. What was used is always recorded: a limit refuses
-    the next call, not the answer already paid.
+    `records` None: in memory. With records, use it as `async with`: leaving the block stores the
+    rest. `on_call` is called with each call and must not raise. Usage is always recorded: a limit
+    refuses the next call, not an answer that was already paid.
     """
 
     def __init__(
@@ -221,24 +222,27 @@ class UsageMeter:
         self._monthly = self.limits.monthly
         self._clock = clock
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        # Identifies the reservations of this process in a record.
         self._name = secrets.token_hex(6)
-        """What this process's reservations stand under in a record."""
         self._storing = asyncio.Lock()
         self._flusher: asyncio.Task[None] | None = None
 
     async def check(self, prompt_tokens: int = 0, payer: Payer = NOBODY) -> None:
-        """Allow a call of about so many prompt tokens. Raises: UsageLimitReached."""
-        reached = await self._reached(prompt_tokens, payer)
-        if reached is not None:
-            facts = {"limit": reached.limit, "allowed": reached.allowed, "reached": reached.reached}
+        """Checks the limits for a call with about this many prompt tokens. Raises:
+        UsageLimitReached.
+        """
+        refusal = await self._reached(prompt_tokens, payer)
+        if refusal is not None:
+            facts = {"limit": refusal.limit, "allowed": refusal.allowed, "reached": refusal.reached}
             log.warning("usage_limit", extra=facts)
-            raise reached
+            raise refusal
 
     @asynccontextmanager
     async def reserved(
         self, prompt_tokens: int, most: UsedAmount, payer: Payer
     ) -> AsyncGenerator[None]:
-        """Allow a call, as `check`, and reserve the most that it may use until the block ends.
+        """Checks the limits as `check` does, and reserves the maximum usage of a call until the
+        block ends.
 
         Raises: UsageLimitReached.
         """
@@ -258,48 +262,50 @@ class UsageMeter:
 
     def _reserve(self, keys: Sequence[str], amount: UsedAmount, sign: int = 1) -> None:
         for key in keys:
-            account = self._known(key)
+            account = self._account(key)
             account.reserved = account.reserved.plus(amount, sign)
 
     async def _reached(self, prompt_tokens: int, payer: Payer) -> UsageLimitReached | None:
-        most = self.limits.call_tokens
-        if most is not None and prompt_tokens > most:
-            return UsageLimitReached(limit="call_tokens", allowed=most, reached=prompt_tokens)
-        for one in await self.standings(payer, reserved=True):
-            tokens = one.used.tokens + prompt_tokens
-            cost = one.used.cost_usd
-            if one.max_tokens is not None and tokens >= one.max_tokens:
-                facts = {"allowed": one.max_tokens, "reached": tokens}
-                return UsageLimitReached(limit="total_tokens", whose=one.whose, **facts)
-            if one.max_cost_usd is not None and cost >= one.max_cost_usd:
-                facts = {"allowed": one.max_cost_usd, "reached": cost}
-                return UsageLimitReached(limit="total_cost", whose=one.whose, **facts)
+        maximum = self.limits.call_tokens
+        if maximum is not None and prompt_tokens > maximum:
+            return UsageLimitReached(limit="call_tokens", allowed=maximum, reached=prompt_tokens)
+        for account in await self.account_usages(payer, reserved=True):
+            tokens = account.used.tokens + prompt_tokens
+            cost = account.used.cost_usd
+            if account.max_tokens is not None and tokens >= account.max_tokens:
+                facts = {"allowed": account.max_tokens, "reached": tokens}
+                return UsageLimitReached(limit="total_tokens", whose=account.whose, **facts)
+            if account.max_cost_usd is not None and cost >= account.max_cost_usd:
+                facts = {"allowed": account.max_cost_usd, "reached": cost}
+                return UsageLimitReached(limit="total_cost", whose=account.whose, **facts)
         return None
 
     def record(self, call: CallUsage) -> None:
-        """Add a call that was made."""
+        """Adds the usage of a call."""
         tokens = call.tokens.prompt + call.tokens.completion
         used = UsedAmount(tokens=tokens, cost_usd=call.cost_usd or 0.0)
         for _, key in self._keys(call.payer):
-            account = self._known(key)
+            account = self._account(key)
             account.unsaved = account.unsaved.plus(used)
         if self._on_call is not None:
             self._on_call(call)
 
-    async def standings(self, payer: Payer, *, reserved: bool = False) -> list[Standing]:
-        """Return the limited accounts that a payer's calls count for, the narrowest first.
+    async def account_usages(self, payer: Payer, *, reserved: bool = False) -> list[AccountUsage]:
+        """Returns the limited accounts that a payer's calls count for, the narrowest first.
 
-        With `reserved`, what calls under way may use counts as used. A store that cannot be read
-        leaves what is known in memory.
+        With `reserved`, the maximum usage of calls in progress is included. If the store cannot be
+        read, the amounts in memory are used.
         """
-        found: list[Standing] = []
+        usages: list[AccountUsage] = []
         for whose, key in self._keys(payer):
             account, (tokens, cost) = await self._current(key), self._monthly[whose]
             used = account.used
             if reserved:
                 used = used.plus(account.reserved).plus(account.others)
-            found.append(Standing(whose=whose, max_tokens=tokens, max_cost_usd=cost, used=used))
-        return found
+            usages.append(
+                AccountUsage(whose=whose, max_tokens=tokens, max_cost_usd=cost, used=used)
+            )
+        return usages
 
     def _keys(self, payer: Payer) -> list[tuple[Whose, str]]:
         month = time.strftime("%Y-%m", time.gmtime(self._clock()))
@@ -309,13 +315,13 @@ class UsageMeter:
             "service": "",
         }
         return [
-            # A key must be storable, whatever a person is called.
+            # The key must be storable for any name of a person.
             (whose, f"{month}/{whose}/{quote(name, safe='', errors='backslashreplace')}")
             for whose in self._monthly
             if (name := names[whose]) is not None
         ]
 
-    def _known(self, key: str) -> _Account:
+    def _account(self, key: str) -> _Account:
         account = self._accounts[key] = self._accounts.pop(key, None) or _Account()
         if len(self._accounts) > METER_LIMITS.max_accounts:
             oldest = next((k for k, a in self._accounts.items() if a.is_stored and k != key), None)
@@ -324,21 +330,21 @@ class UsageMeter:
         return account
 
     async def _current(self, key: str) -> _Account:
-        account = self._known(key)
+        account = self._account(key)
         if self._records is not None and self._clock() - account.read_at > METER_LIMITS.flush_s:
             await self._read([key])
         return account
 
     async def _read(self, keys: Sequence[str]) -> dict[str, Record | None]:
-        """Read the records of accounts, and return them; none where the store cannot be read."""
-        found: dict[str, Record | None] = {}
+        """Reads and returns the records of accounts; empty if the store cannot be read."""
+        records: dict[str, Record | None] = {}
         if self._records is None:
-            return found
+            return records
         for key in keys:
-            account = self._known(key)
+            account = self._account(key)
             account.read_at = self._clock()
             try:
-                found[key] = record = await self._records.get(KIND, key)
+                records[key] = record = await self._records.get(KIND, key)
             except SourceError as exc:
                 log.warning("usage_not_read", extra={"error": type(exc).__name__})
                 return {}
@@ -346,20 +352,20 @@ class UsageMeter:
             account.others = NOTHING
             for amount in self._reservations(record).values():
                 account.others = account.others.plus(_amount(amount))
-        return found
+        return records
 
     def _reservations(self, record: Record | None) -> dict[str, Mapping[str, Any]]:
-        """Return what other servers have reserved and may still use."""
+        """Returns the reservations of other servers that are still valid."""
         stored: Mapping[str, Any] = record.data.get("reserved", {}) if record else {}
         now = self._clock()
         return {
-            name: one for name, one in stored.items() if name != self._name and one["until"] > now
+            name: reservation
+            for name, reservation in stored.items()
+            if name != self._name and reservation["until"] > now
         }
 
     async def flush(self) -> None:
-        """Store what was counted since the last time; what cannot be stored is kept
-        for the next.
-        """
+        """Stores the usage since the last time. If that fails, it is stored with the next flush."""
         async with self._storing:
             for attempt in range(METER_LIMITS.attempts):
                 keys = [key for key, account in self._accounts.items() if not account.is_stored]
@@ -367,15 +373,15 @@ class UsageMeter:
                     return
 
     async def _write(
-        self, found: Mapping[str, Record | None], attempt: int, *, reserves: UsedAmount = NOTHING
+        self, records: Mapping[str, Record | None], attempt: int, *, reserves: UsedAmount = NOTHING
     ) -> bool:
-        """Store accounts over the records that were read; False: another server stored at
-        the same moment.
+        """Writes accounts over the records that were read. Returns False if another server wrote
+        meanwhile.
         """
-        unsaved = {key: self._known(key).unsaved for key in found}
-        reserved = {key: self._known(key).reserved.plus(reserves) for key in found}
+        unsaved = {key: self._account(key).unsaved for key in records}
+        reserved = {key: self._account(key).reserved.plus(reserves) for key in records}
         writes: list[RecordWrite] = []
-        for key, record in found.items():
+        for key, record in records.items():
             total = _used(record).plus(unsaved[key])
             others = self._reservations(record)
             if reserved[key].tokens or reserved[key].cost_usd > 0:
@@ -398,11 +404,11 @@ class UsageMeter:
         except SourceError as exc:
             log.warning("usage_not_stored", extra={"error": type(exc).__name__})
             return True
-        for key in found:
-            account = self._known(key)
+        for key in records:
+            account = self._account(key)
             account.stored = account.stored.plus(unsaved[key])
             account.unsaved = account.unsaved.plus(unsaved[key], -1)
-            account.noted = reserved[key]
+            account.stored_reserved = reserved[key]
         return True
 
     async def __aenter__(self) -> Self:

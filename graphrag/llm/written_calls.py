@@ -1,8 +1,6 @@
-"""Reads tool calls that a model wrote into its text, in the forms that chat
-templates and models use.
+"""Reads tool calls that a model wrote as text, in the forms of chat templates and models.
 
-A call counts only with the name of a known tool, and only where the text holds
-nothing besides calls.
+A call counts only if it names a known tool and the text contains nothing but calls.
 
 Sources: the chat templates and tool parsers published for Qwen, Llama, Mistral, DeepSeek, Kimi,
 GLM, Gemma, MiniMax, Granite, LFM2, Command and gpt-oss.
@@ -51,13 +49,13 @@ _CALLED = regex.compile(
 )
 _NAMED = regex.compile(rf"""["'](?:{"|".join(_NAMES)})["']\s*:\s*["'](?:functions\.)?(\w+)["']""")
 _TOOL_NAME = regex.compile(r"[A-Za-z_][\w.-]{0,90}")
+# The beginning of a call of any tool, with its name first.
 _UNKNOWN = regex.compile(
     rf"""\s*(?:\[\s*)?\{{\s*(?:"(?:{"|".join(_BEFORE)})"\s*:\s*(?:"[^"]{{0,90}}"|\d{{1,9}})\s*,\s*)*
     (?:"function"\s*:\s*\{{\s*)?"(?:{"|".join(_NAMES)})"\s*:\s*"[A-Za-z_][\w.-]{{0,90}}"\s*,
     \s*"(?:{"|".join(_ARGUMENTS)})"\s*:\s*["{{]""",
     regex.VERBOSE,
 )
-"""How a call begins that names any tool, its name first."""
 _LABELS = ("function call", "tool call", "function_call", "tool_call", "<tools>", "```")
 _MARKED = regex.compile(
     r"<(?:\w{1,12}:)?(?:tool_?calls?|function_?calls?|invoke\s|function=)|<[|｜]|\[TOOL_CALLS\]", _I
@@ -112,19 +110,17 @@ _HEADERS = (
     # ReAct: Action: x, Action Input: {…}; Qwen-Agent: ✿FUNCTION✿: x, ✿ARGS✿: {…}
     regex.compile(rf"(?:Action|✿FUNCTION✿):\s*{_NAME}\s*(?:Action\ Input|✿ARGS✿):\s*", _I),
 )
+# The beginning of a line with a call in the last two of these forms, or in that of gpt-oss without
+# its marks.
 _LINE_HEADER = regex.compile(
     r"""(?:(?:assistant|commentary|analysis)*\ ?to=functions\.|Action:\s*|✿FUNCTION✿:\s*)
     (?P<name>[A-Za-z_]\w{0,80})(?=\W)""",
     _I,
 )
-"""What a line begins with that is a call in the last two of these forms, or in gpt-oss'
-without its marks.
-"""
 _DOUBLED_BRACE = regex.compile(r"\{\s*(?=\{\s*[\"'])")
+# The chat template of Qwen2.5-Coder shows a call as `{{"name": …}}`. Its models write that, with
+# more closing braces than opening ones.
 _CLOSING_BRACES = regex.compile(r"[\s}]+")
-"""The chat template published with Qwen2.5-Coder shows a call as `{{"name": …}}`; its models write
-that, with more closing braces than were opened.
-"""
 _QUOTED = regex.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", regex.DOTALL)
 
 
@@ -136,25 +132,26 @@ _TOOL_WORD = regex.compile(r"(?<![\w.])[A-Za-z_]\w{0,80}")
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """`arguments`: the JSON that a model wrote, as of any call."""
+    """A call in a text. `arguments`: JSON as the model wrote it."""
 
     name: str
     arguments: str
 
 
 def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) -> bool | None:
-    """Returns whether a text that has begun is a call of one of the tools; None: more of
-    it is needed.
+    """Returns whether the beginning of a text is a call of one of the tools; None: more text is
+    needed.
 
-    `is_whole`: nothing stands before it, so that it may also be a call of a tool that is not known.
+    `is_whole`: the text is the beginning of the answer, so it may also be a call of an unknown
+    tool.
     """
     opening = _OPENINGS.match(text)
     is_marked = opening is not None and bool(opening.group().strip())
     body = text[opening.end() :] if opening else text
     if not body:
         return None
-    if is_marked and body[0] in "<[" and (found := _MARKED.match(body, partial=True)) is not None:
-        if not found.partial and any(name in body for name in tools):
+    if is_marked and body[0] in "<[" and (marked := _MARKED.match(body, partial=True)) is not None:
+        if not marked.partial and any(name in body for name in tools):
             return True
         return None if len(body) < CALL_TEXT_LIMITS.unsure_chars else False
     called = _CALLED.match(body)
@@ -184,8 +181,8 @@ def may_be_call(text: str, tools: Collection[str], *, is_whole: bool = False) ->
 
 
 def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
-    """Decides by the first field where it is none of a call or names it, else by any name
-    in the object.
+    """Decides by the first field if it names the tool or no call has it, else by any name in the
+    object.
     """
     field = _FIELD.match(body)
     name = regex.fullmatch(r"\[\s*(\w*)", body)
@@ -213,17 +210,16 @@ def _object_may_be_call(body: str, tools: Collection[str]) -> bool | None:
 
 
 def read_unknown_calls(text: str) -> list[WrittenCall]:
-    """Returns the calls that a whole answer consists of, whatever tools they name; none where
-    it is more.
+    """Returns the calls that a whole answer consists of, of any tools; empty if it contains
+    anything else.
 
-    An object with a name and arguments and nothing else is one; a JSON schema of a
-    function is none.
+    An object with only a name and arguments is a call. The JSON schema of a function is not.
     """
     value, rest = _first_value(_MARKS.sub("", text, count=1))
-    listed: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
-    if _MARKS.sub("", rest, count=1) or not 0 < len(listed) <= CALL_TEXT_LIMITS.max_calls:
+    candidates: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
+    if _MARKS.sub("", rest, count=1) or not 0 < len(candidates) <= CALL_TEXT_LIMITS.max_calls:
         return []
-    calls = [_unknown_call(one) for one in listed]
+    calls = [_unknown_call(one) for one in candidates]
     return [call for call in calls if call is not None] if None not in calls else []
 
 
@@ -234,11 +230,15 @@ def _unknown_call(value: Any) -> WrittenCall | None:
     if isinstance(inner := fields.get("function"), Mapping):
         fields = cast(Mapping[str, Any], inner)
     names = [key for key in _NAMES if key in fields]
-    given = [key for key in _ARGUMENTS if key in fields]
-    if len(names) != 1 or len(given) != 1 or fields.keys() - {*names, *given, *_BEFORE}:
+    argument_keys = [key for key in _ARGUMENTS if key in fields]
+    if (
+        len(names) != 1
+        or len(argument_keys) != 1
+        or fields.keys() - {*names, *argument_keys, *_BEFORE}
+    ):
         return None
     name = fields[names[0]]
-    arguments = fields[given[0]]
+    arguments = fields[argument_keys[0]]
     if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
         return None
     if isinstance(arguments, str):
@@ -249,18 +249,16 @@ def _unknown_call(value: Any) -> WrittenCall | None:
 
 
 def read_described_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
-    """Returns the calls that an answer shows in a block of code, within a text that
-    speaks about them.
+    """Returns the calls that an answer shows in a code block, within an explanation.
 
-    A block holds whole calls, or the arguments of the one tool that the text before it names.
-    Several blocks count only where all of them say the same: otherwise one of them may be another
-    way to do it.
+    A block contains complete calls, or the arguments of the only tool that the text before it
+    names. Several blocks count only if they are the same; otherwise they may be alternatives.
     """
-    looked_at = text[: CALL_TEXT_LIMITS.described_chars]
+    searched = text[: CALL_TEXT_LIMITS.described_chars]
     readings: dict[tuple[WrittenCall, ...], None] = {}
     end = 0
-    for block in _BLOCK.finditer(looked_at):
-        before = looked_at[end : block.start()]
+    for block in _BLOCK.finditer(searched):
+        before = searched[end : block.start()]
         end = block.end()
         if calls := _described_in(block["body"], before, tools):
             readings[calls] = None
@@ -278,28 +276,28 @@ def _described_in(body: str, before: str, tools: Collection[str]) -> tuple[Writt
 
 
 def read_calls(text: str, tools: Collection[str]) -> list[WrittenCall]:
-    """Returns the calls that a text consists of; none where it is anything else besides."""
+    """Returns the calls that a text consists of; empty if it contains anything else."""
     calls: list[WrittenCall] = []
     rest = text
     while (rest := _MARKS.sub("", rest, count=1)) and len(calls) < CALL_TEXT_LIMITS.max_calls:
-        made, rest = _first_calls(rest, tools)
-        if not made:
+        first, rest = _first_calls(rest, tools)
+        if not first:
             return []
-        calls += made
+        calls += first
     return calls
 
 
 def _first_calls(text: str, tools: Collection[str]) -> tuple[list[WrittenCall], str]:
-    """Returns the calls of the first form that a text begins with, and the rest of the text."""
+    """Returns the calls of the first matching form at the beginning of the text, and the rest."""
     for pattern in _ELEMENTS:
-        found = pattern.match(text)
-        if found is not None and (name := _plain_name(found["name"])) in tools:
-            return [WrittenCall(name, _inner_arguments(found["body"]))], text[found.end() :]
+        match = pattern.match(text)
+        if match is not None and (name := _plain_name(match["name"])) in tools:
+            return [WrittenCall(name, _inner_arguments(match["body"]))], text[match.end() :]
     for pattern in _HEADERS:
-        found = pattern.match(text)
-        if found is not None and found["name"] in tools:
-            value, rest = _first_value(text[found.end() :])
-            return ([] if value is None else [WrittenCall(found["name"], _text_of(value))]), rest
+        match = pattern.match(text)
+        if match is not None and match["name"] in tools:
+            value, rest = _first_value(text[match.end() :])
+            return ([] if value is None else [WrittenCall(match["name"], _text_of(value))]), rest
     called = _CALLED.match(text)
     if called is None or called["name"] not in tools:
         value, rest = _first_value(text)
@@ -312,14 +310,14 @@ def _first_calls(text: str, tools: Collection[str]) -> tuple[list[WrittenCall], 
 
 
 def _python_call(name: str, text: str) -> tuple[list[WrittenCall], str]:
-    """Returns a call as a program would write it; `text` begins with its opening bracket."""
+    """Returns a call in Python syntax, and the rest. `text` begins with the opening bracket."""
     if text[1:].lstrip().startswith("{"):
         value, rest = _first_value(text[1:])
         return [WrittenCall(name, _text_of(value))], rest.lstrip().removeprefix(")")
     end = _closing_bracket(text)
     inside = text[1:end]
     rest = text[end + 1 :]
-    # What is no Python becomes JSON, as far as it is that plain.
+    # If it is not valid Python, it is converted to JSON by this simple rule.
     fields = regex.sub(r"(?:^|(?<=,))\s*(\w+)\s*=", r'"\1":', inside)
     arguments = f"{{{fields}}}"
     if len(inside) <= CALL_TEXT_LIMITS.python_chars:
@@ -333,29 +331,29 @@ def _python_call(name: str, text: str) -> tuple[list[WrittenCall], str]:
 
 
 def _closing_bracket(text: str) -> int:
-    """Returns where the round bracket that a text begins with closes, quoted texts left out."""
-    depth, quote, place = 0, "", 0
-    while place < len(text):
-        char = text[place]
+    """Returns the index of the bracket that closes the first one, ignoring quoted texts."""
+    depth, quote, index = 0, "", 0
+    while index < len(text):
+        char = text[index]
         if quote:
-            place += char == "\\"
+            index += char == "\\"
             quote = "" if char == quote else quote
         elif char in "\"'":
             quote = char
         else:
             depth += (char == "(") - (char == ")")
             if not depth:
-                return place
-        place += 1
+                return index
+        index += 1
     return len(text)
 
 
 def _inner_arguments(body: str) -> str:
-    """Returns the arguments that stand in an element, as parameters of their own or as JSON."""
+    """Returns the arguments in an element, given as parameters or as JSON."""
     parameters: dict[str, str] = {}
-    with suppress(TimeoutError):  # thousands of parameters that nothing closes
-        found = _PARAMETERS.finditer(body, timeout=CALL_TEXT_LIMITS.search_s)
-        parameters = {each["key"]: _trimmed(each["value"]) for each in found}
+    with suppress(TimeoutError):  # thousands of unclosed parameters
+        matches = _PARAMETERS.finditer(body, timeout=CALL_TEXT_LIMITS.search_s)
+        parameters = {match["key"]: _trimmed(match["value"]) for match in matches}
     if parameters or not body.strip():
         return json.dumps(parameters, ensure_ascii=False)
     return body.strip()
@@ -367,9 +365,9 @@ def _trimmed(value: str) -> str:
 
 
 def _with_quotes(text: str) -> str:
-    """Returns a text with Gemma's marks of a quoted text as JSON has them."""
+    """Returns a text with Gemma's quotation marks replaced by those of JSON."""
     return _QUOTED.sub(
-        lambda found: json.dumps(found[1] or found[2] or "", ensure_ascii=False), text
+        lambda match: json.dumps(match[1] or match[2] or "", ensure_ascii=False), text
     )
 
 
@@ -380,8 +378,8 @@ def _plain_name(name: str) -> str:
 
 
 def _first_value(text: str) -> tuple[Any, str]:
-    """Returns the JSON value that a text begins with, small mistakes in it repaired,
-    and the rest.
+    """Returns the JSON value at the beginning of a text, with small mistakes repaired, and the
+    rest.
     """
     doubled = _DOUBLED_BRACE.match(text)
     if doubled is not None:
@@ -416,10 +414,10 @@ def _calls_in(value: Any, tools: Collection[str], level: int = 0) -> Iterator[Wr
         return
     names = (_plain_name(str(fields[key])) for key in _NAMES if key in fields)
     name = next((name for name in names if name != "function"), "")
-    given = [key for key in _ARGUMENTS if key in fields]
-    others = fields.keys() - set(_NAMES) - set(_ARGUMENTS) - set(_BEFORE)
-    if name in tools and not others:
-        yield WrittenCall(name, _text_of(fields[given[0]] if given else {}))
+    argument_keys = [key for key in _ARGUMENTS if key in fields]
+    other_keys = fields.keys() - set(_NAMES) - set(_ARGUMENTS) - set(_BEFORE)
+    if name in tools and not other_keys:
+        yield WrittenCall(name, _text_of(fields[argument_keys[0]] if argument_keys else {}))
 
 
 def _text_of(arguments: Any) -> str:
@@ -427,5 +425,5 @@ def _text_of(arguments: Any) -> str:
         return arguments
     if is_deeper(arguments, ARGUMENT_LIMITS.depth):
         levels = ARGUMENT_LIMITS.depth + 1
-        return "[" * levels + "]" * levels  # refused where arguments are read
+        return "[" * levels + "]" * levels  # refused when the arguments are read
     return json.dumps(arguments or {}, ensure_ascii=False)

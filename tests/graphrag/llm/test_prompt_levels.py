@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphrag.llm.anthropic_messages import LOOKED_BACK, to_request
+from graphrag.llm.anthropic_messages import CACHE_LOOKBACK_BLOCKS, to_request
 from graphrag.llm.base import (
     DEFAULT_OPTIONS,
     AssistantMessage,
@@ -106,7 +106,7 @@ def test_the_cache_ends_at_each_level_and_at_the_last_block() -> None:
 def test_after_a_long_step_the_cache_ends_also_where_the_call_before_had_its_end() -> None:
     before = [RULES, ALWAYS, UserMessage(content="Question"), *step(2, "a")]
     _, [last_before] = ends(before)
-    calls = LOOKED_BACK // 2
+    calls = CACHE_LOOKBACK_BLOCKS // 2
     _, short = ends([*before, *step(calls - 1, "b")])
     _, long = ends([*before, *step(calls, "b")])
     assert len(short) == 1

@@ -98,7 +98,7 @@ def test_the_checksum_is_the_one_that_tiktoken_asks_for() -> None:
 
 
 def test_ranks_that_are_here_count() -> None:
-    if not tokens._ranks_are_here():
+    if not tokens._has_cached_ranks():
         pytest.skip("the ranks of o200k_base are not on this machine, and tests do not download")
     name, count = tokens._load()
     assert "o200k_base" in name
@@ -171,8 +171,8 @@ def test_what_is_remembered_is_bounded_and_long_words_are_not(
     for start in range(0, 400, 10):
         text = " ".join([f"word{i}" for i in range(start, start + 40)] + ["x" * 500])
         assert few.count(text) == of_the_whole(text)
-        assert len(few._known) <= 50
-        assert max(map(len, few._known)) <= tokens.TOKENIZER_LIMITS.max_word_chars
+        assert len(few._cache) <= 50
+        assert max(map(len, few._cache)) <= tokens.TOKENIZER_LIMITS.max_word_chars
 
 
 def test_a_tokenizer_that_joins_words_counts_whole_texts() -> None:

@@ -184,7 +184,7 @@ def one_call(payer: Payer, tokens: int, cost_usd: float = 0.0) -> CallUsage:
 
 
 async def used(accounts: UsageMeter, payer: Payer) -> dict[str, int]:
-    return {standing.whose: standing.used.tokens for standing in await accounts.standings(payer)}
+    return {one.whose: one.used.tokens for one in await accounts.account_usages(payer)}
 
 
 async def test_each_call_counts_for_the_person_the_workspace_and_the_service() -> None:
@@ -218,7 +218,7 @@ async def test_a_restart_and_a_second_server_go_on_counting(tmp_path: Path) -> N
             await asyncio.gather(here.flush(), there.flush())
             clock.now += 10  # what was read is looked up again
             assert await used(here, BOB) == {"person": 2, "workspace": 63, "service": 63}
-            service = (await here.standings(ANN))[-1]
+            service = (await here.account_usages(ANN))[-1]
             assert (service.whose, service.used.cost_usd) == ("service", 1.5)
 
 
@@ -307,8 +307,8 @@ async def test_calls_at_once_on_two_servers_stay_within_a_month_s_limit() -> Non
     await until(lambda: len(tried) + len(refused) == 40)
     all_tried.set()
     await asyncio.gather(*calls)
-    [standing] = await UsageMeter(limits, records).standings(NOBODY)
-    assert standing.used.tokens == 2_000 * len(tried) == 60_000
+    [account] = await UsageMeter(limits, records).account_usages(NOBODY)
+    assert account.used.tokens == 2_000 * len(tried) == 60_000
     assert len(refused) == 10
 
 
