@@ -50,6 +50,7 @@ RECORD_INDEXES: Mapping[str, tuple[str, ...]] = {
     "deleted_content": (),
     "connection": (),
     "connection_link": ("connection", "graphKey"),
+    "connection_push": ("connection", "createdTime"),
     "call": ("agentId", "open", "status", "outcome", "startedTime", "nextTime"),
 }
 """The record kinds and the fields of `data` by which each may be queried."""

@@ -43,6 +43,43 @@ class RemoteDocument:
 
     workflow: RemoteWorkflow
     document: Any = field(repr=False)
+    whole: Any = field(default=None, repr=False)
+    """The server's whole document where `document` is a part of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushRemark:
+    """Something to tell a person before a write: the code of a sentence and its facts."""
+
+    code: str
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """What would become of a document that is written.
+
+    With a problem it must not be written. `effects` are what starts, stops, goes live or is lost;
+    `warnings` are what cannot be checked.
+    """
+
+    problems: tuple[PushRemark, ...] = ()
+    warnings: tuple[PushRemark, ...] = ()
+    effects: tuple[PushRemark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAnswer:
+    """The server's answer to a write. It says little: a refused document may have been stored.
+
+    `is_conflict`: the server has another version than the one that was read. `reason` is the
+    server's own, without secrets and short.
+    """
+
+    is_accepted: bool
+    status: int
+    is_conflict: bool = False
+    reason: str = ""
 
 
 class Editor(Protocol):
@@ -58,6 +95,30 @@ class Editor(Protocol):
 
     async def read(self, workflow_id: str) -> RemoteDocument | None:
         """Returns a workflow as it is now, None where the server has none of this id."""
+        ...
+
+    async def preflight(self, read: RemoteDocument, target: Any) -> Preflight:
+        """Returns what would become of `target`, the document of `read` with changes."""
+        ...
+
+    async def write(self, read: RemoteDocument, target: Any) -> WriteAnswer:
+        """Stores `target` in place of the document that was read; nothing is published by it.
+
+        Raises: EditorUnreachable where no answer came: the write may have been carried out.
+        """
+        ...
+
+    async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:
+        """Returns the document that somebody stored between `read` and the write of `target`, and
+        that this write replaced; None where there was none.
+        """
+        ...
+
+    async def publish(self, read: RemoteDocument) -> WriteAnswer:
+        """Makes the draft that was read the version that runs.
+
+        Raises: EditorFault where the kind of server knows no drafts.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -7,6 +7,9 @@ WorkflowServerError
 ├── ConnectionForbidden  the person's role does not allow it
 ├── ConnectionBusy       another process synchronises it at this moment (name)
 ├── ConnectionRefused    it cannot be made or used as it is; `code` names the sentence
+├── PushNotFound         no push of this id in the workspace (push_id)
+├── PushForbidden        a rule forbids the person to decide it; `code` names the sentence
+├── PushDecided          it was decided already (push_id, state)
 └── EditorFault          the server did not give what was asked; `code` names the sentence
 """
 
@@ -33,6 +36,7 @@ FaultCode = Literal[
     "editor_too_large",
     "editor_unreadable",
     "editor_status",
+    "editor_no_drafts",
 ]
 
 
@@ -97,6 +101,20 @@ class ConnectionRefused(WorkflowServerError):
     def __init__(self, code: str, **facts: Any) -> None:
         super().__init__(**facts)
         self.code = code
+
+
+class PushNotFound(WorkflowServerError): ...
+
+
+class PushForbidden(WorkflowServerError):
+    """Raised with the code of the rule's sentence."""
+
+    def __init__(self, code: str, **facts: Any) -> None:
+        super().__init__(**facts)
+        self.code = code
+
+
+class PushDecided(WorkflowServerError): ...
 
 
 class EditorFault(WorkflowServerError):

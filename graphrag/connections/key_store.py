@@ -29,7 +29,10 @@ class KeyStore:
         self._environment = environment
 
     def seal(self, key: str) -> str:
-        """Returns a key encrypted. Raises: ConnectionRefused without a secret."""
+        """Returns a key, or another text with secrets, encrypted.
+
+        Raises: ConnectionRefused without a secret.
+        """
         return self._fernet().encrypt(key.encode()).decode()
 
     def key_of(self, connection: ServerConnection) -> str:
@@ -43,9 +46,19 @@ class KeyStore:
         if connection.sealed_key is None:
             return ""
         try:
-            return self._fernet().decrypt(connection.sealed_key.encode()).decode()
+            return self._decrypted(connection.sealed_key)
         except InvalidToken:
             raise ConnectionRefused("connection_key_unreadable", name=connection.key) from None
+
+    def opened(self, sealed: str) -> str:
+        """Returns a text that `seal` encrypted. Raises: ConnectionRefused."""
+        try:
+            return self._decrypted(sealed)
+        except InvalidToken:
+            raise ConnectionRefused("push_undo_gone") from None
+
+    def _decrypted(self, sealed: str) -> str:
+        return self._fernet().decrypt(sealed.encode()).decode()
 
     def _fernet(self) -> Fernet:
         if self._secret is None:

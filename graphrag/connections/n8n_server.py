@@ -1,22 +1,40 @@
-"""Reads workflows of an n8n server by its public API, with an API key.
+"""Reads and writes workflows of an n8n server by its public API, with an API key.
 
-The draft of a workflow is read. What runs may be an older version; `has_unpublished` says so.
+The draft of a workflow is read and written. What runs may be an older version; `has_unpublished`
+says so. The API has no lock: of two writers the second wins. Its history of versions tells
+afterwards whether a write replaced a version that nobody here had read.
 Source: docs.n8n.io/api, and the `openapi.yml` that each server serves.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
-from graphrag.connections.editor import Discovery, RemoteDocument, RemoteWorkflow
+from graphrag.connections.document_patch import is_same
+from graphrag.connections.editor import (
+    Discovery,
+    Preflight,
+    PushRemark,
+    RemoteDocument,
+    RemoteWorkflow,
+    WriteAnswer,
+)
 from graphrag.connections.errors import EditorFault
-from graphrag.connections.server_http import ServerAnswer, ServerHttp
+from graphrag.connections.n8n_api_facts import ApiFacts, api_facts
+from graphrag.connections.n8n_checks import checked_workflow, versions_in_use
+from graphrag.connections.server_http import ServerAnswer, ServerHttp, answered_reason
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
+MAX_VERSIONS = 20
+"""Versions since the one that was read that are looked at."""
 PAGE = 250
 """Workflows in one page of the list; the server's maximum."""
 MAX_PAGES = 40
 READ_RIGHTS = ("workflow:list", "workflow:read")
+REQUIRED = ("name", "nodes", "connections")
+"""Fields of a workflow that every update holds; others are sent only if they change."""
+OPTIONAL = ("description", "pinData", "nodeGroups")
 _PERSONAL = (
     "shared",
     "ownedBy",
@@ -34,6 +52,8 @@ class N8nEditor:
 
     def __init__(self, http: ServerHttp) -> None:
         self._http = http
+        self._api_facts: ApiFacts | None = None
+        self._versions_before: list[str] = []
 
     async def discover(self) -> Discovery:
         answer = await self._http.get("/api/v1/discover")
@@ -52,18 +72,8 @@ class N8nEditor:
         next one. So a workflow that is missing here is asked for by itself before it counts as
         gone.
         """
-        workflows: dict[str, RemoteWorkflow] = {}
-        cursor = ""
-        for _ in range(MAX_PAGES):
-            page = await self._page(cursor)
-            for item in as_list(page.get("data")) or []:
-                workflow = _listed(as_dict(item) or {})
-                if workflow is not None:
-                    workflows[workflow.workflow_id] = workflow
-            cursor = as_text(page.get("nextCursor")) or ""
-            if not cursor:
-                break
-        return list(workflows.values())
+        listed = map(_listed, await self._items())
+        return list({each.workflow_id: each for each in listed if each is not None}.values())
 
     async def read(self, workflow_id: str) -> RemoteDocument | None:
         answer = await self._http.get(f"/api/v1/workflows/{workflow_id}")
@@ -76,8 +86,94 @@ class N8nEditor:
         kept = {name: value for name, value in item.items() if name not in _PERSONAL}
         return RemoteDocument(workflow=workflow, document=kept)
 
+    async def preflight(self, read: RemoteDocument, target: Any) -> Preflight:
+        facts = await self._facts()
+        in_use = versions_in_use([*await self._items(), read.document])
+        problems, warnings, effects = await asyncio.to_thread(
+            checked_workflow, read.document, target, in_use, facts.node_fields
+        )
+        is_published = bool(as_text(read.document.get("activeVersionId")))
+        if not facts.node_fields:
+            problems = (PushRemark(code="push_api_unknown"),)
+        elif is_published and not facts.keeps_published:
+            problems = (PushRemark(code="push_published_read_only"), *problems)
+        return Preflight(problems=problems, warnings=warnings, effects=effects)
+
+    async def write(self, read: RemoteDocument, target: Any) -> WriteAnswer:
+        facts = await self._facts()
+        changed = [
+            name
+            for name in OPTIONAL
+            if name in facts.workflow_fields
+            and not is_same(read.document.get(name), target.get(name))
+        ]
+        self._versions_before = await self._history(read.workflow.workflow_id)
+        if self._newer(self._versions_before, read):
+            return WriteAnswer(is_accepted=False, status=409, is_conflict=True)
+        body: Json = {name: target.get(name) for name in (*REQUIRED, *changed)} | {"settings": {}}
+        answer = await self._http.send_json(
+            "PUT",
+            f"/api/v1/workflows/{read.workflow.workflow_id}",
+            body,
+            params={"publishIfActive": "false"} if facts.keeps_published else None,
+        )
+        return _write_answer(answer)
+
+    async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:
+        path = f"/api/v1/workflows/{read.workflow.workflow_id}/versions"
+        is_ours_found = False
+        for version in self._newer(await self._history(read.workflow.workflow_id), read):
+            item = as_dict(self._value(await self._http.get(f"{path}/{version}"))) or {}
+            graph = {name: item[name] for name in ("nodes", "connections") if name in item}
+            if is_ours_found:
+                return {**read.document, **graph}
+            is_ours_found = is_same(_graph_of(graph), _graph_of(target))
+        return None
+
+    async def publish(self, read: RemoteDocument) -> WriteAnswer:
+        answer = await self._http.send_json(
+            "POST",
+            f"/api/v1/workflows/{read.workflow.workflow_id}/publish",
+            {"versionId": read.workflow.tokens["versionId"]},
+        )
+        return _write_answer(answer)
+
     async def aclose(self) -> None:
         await self._http.aclose()
+
+    async def _facts(self) -> ApiFacts:
+        """Returns what the server's API accepts, by its own description."""
+        if self._api_facts is None:
+            answer = await self._http.get("/api/v1/openapi.yml")
+            is_there = answer.status == 200 and not answer.is_html
+            self._api_facts = await asyncio.to_thread(api_facts, answer.text if is_there else "")
+        return self._api_facts
+
+    async def _history(self, workflow_id: str) -> list[str]:
+        """Returns the versions of a workflow, newest first. Old ones are removed by the server."""
+        answer = await self._http.get(f"/api/v1/workflows/{workflow_id}/history")
+        items = map(as_dict, as_list((as_dict(self._value(answer)) or {}).get("data")) or [])
+        return [version for item in items if (version := as_text((item or {}).get("versionId")))]
+
+    def _newer(self, versions: list[str], read: RemoteDocument) -> list[str]:
+        """Returns the versions that are newer than the one read, newest first."""
+        base = read.workflow.tokens["versionId"]
+        if base in versions:
+            return versions[: versions.index(base)][:MAX_VERSIONS]
+        known = set(self._versions_before)
+        return [version for version in versions if known and version not in known][:MAX_VERSIONS]
+
+    async def _items(self) -> list[Json]:
+        """Returns all workflows of the server as its list has them."""
+        items: list[Json] = []
+        cursor = ""
+        for _ in range(MAX_PAGES):
+            page = await self._page(cursor)
+            items += [item for item in map(as_dict, as_list(page.get("data")) or []) if item]
+            cursor = as_text(page.get("nextCursor")) or ""
+            if not cursor:
+                break
+        return items
 
     async def _page(self, cursor: str) -> Json:
         params = {"limit": str(PAGE), **({"cursor": cursor} if cursor else {})}
@@ -87,6 +183,21 @@ class N8nEditor:
     def _value(self, answer: ServerAnswer) -> Any:
         """Returns the JSON of an answer. Raises: EditorFault for any answer but a good one."""
         return self._http.value_of(answer, server="n8n", right=READ_RIGHTS[1])
+
+
+def _write_answer(answer: ServerAnswer) -> WriteAnswer:
+    is_accepted = answer.status == 200 and not answer.is_html
+    reason = "" if is_accepted else answered_reason(answer)
+    return WriteAnswer(is_accepted=is_accepted, status=answer.status, reason=reason)
+
+
+def _graph_of(document: Json) -> Json:
+    """Returns the nodes and connections, without the ids of webhooks, which the server adds."""
+    nodes = [as_dict(node) or {} for node in as_list(document.get("nodes")) or []]
+    return {
+        "nodes": [{k: v for k, v in node.items() if k != "webhookId"} for node in nodes],
+        "connections": document.get("connections"),
+    }
 
 
 def _listed(item: Json) -> RemoteWorkflow | None:

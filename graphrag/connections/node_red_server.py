@@ -1,18 +1,29 @@
-"""Reads the flows of a Node-RED server by its admin API.
+"""Reads and writes the flows of a Node-RED server by its admin API.
 
 A server has one file of flows, which is one workflow here: its tabs become the sheets of one graph.
-Source: nodered.org/docs/api/admin.
+Flows are written whole and with the revision that was read, which the server compares: a deployment
+by somebody else in between is never replaced. Source: nodered.org/docs/api/admin.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import quote
 
-from graphrag.connections.editor import Discovery, RemoteDocument, RemoteWorkflow
+from graphrag.connections.editor import (
+    Discovery,
+    Preflight,
+    PushRemark,
+    RemoteDocument,
+    RemoteWorkflow,
+    WriteAnswer,
+)
 from graphrag.connections.errors import EditorFault
-from graphrag.connections.server_http import ServerAnswer, ServerHttp
+from graphrag.connections.node_red_checks import checked_flows, deleted_nodes
+from graphrag.connections.server_http import ServerAnswer, ServerHttp, answered_reason
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
 VERSION = {"Node-RED-API-Version": "v2"}
@@ -21,6 +32,10 @@ FLOWS = "flows"
 """The id of a server's only workflow."""
 CLIENT_ID = "node-red-admin"
 LOCKED_OUT = "Too many login attempts"
+DEPLOYMENT = {"Node-RED-Deployment-Type": "nodes"}
+"""Header by which only the nodes that changed are started anew."""
+MAX_ASKED = 100
+"""Deleted nodes that are asked for their credentials; more are taken to have some."""
 
 
 class NodeRedEditor:
@@ -36,6 +51,7 @@ class NodeRedEditor:
         self._name = name
         self._tabs = tabs
         self._token: str | None = None
+        self._known_types: frozenset[str] | None = None
 
     async def discover(self) -> Discovery:
         await self._flows()
@@ -54,6 +70,37 @@ class NodeRedEditor:
         flows = await self._flows()
         return flows if workflow_id == FLOWS and flows.document else None
 
+    async def preflight(self, read: RemoteDocument, target: Any) -> Preflight:
+        problems, effects = checked_flows(read.document, target, await self._types())
+        lost: list[PushRemark] = []
+        for number, entry in enumerate(deleted_nodes(read.document, target)):
+            if number >= MAX_ASKED or await self._has_credentials(entry):
+                name = as_text(entry.get("name")) or as_text(entry.get("type")) or ""
+                lost.append(PushRemark(code="push_deletes_credentials", facts={"node": name}))
+        warnings = () if await self._types() else (PushRemark(code="push_types_unknown"),)
+        return Preflight(problems=problems, warnings=warnings, effects=(*effects, *lost))
+
+    async def write(self, read: RemoteDocument, target: Any) -> WriteAnswer:
+        flows = _put_back(read.whole, read.document, target)
+        body = {"flows": flows, "rev": read.workflow.tokens["rev"]}
+        headers = {**await self._headers(), **DEPLOYMENT}
+        answer = await self._http.send_json("POST", "/flows", body, headers=headers)
+        is_accepted = answer.status == 200 and not answer.is_html
+        is_conflict = answer.status == 409
+        reason = "" if is_accepted else answered_reason(answer)
+        return WriteAnswer(
+            is_accepted=is_accepted,
+            status=answer.status,
+            is_conflict=is_conflict,
+            reason=reason,
+        )
+
+    async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:  # noqa: ARG002
+        return None  # the server refuses a write over a version that was not read
+
+    async def publish(self, read: RemoteDocument) -> WriteAnswer:  # noqa: ARG002
+        raise EditorFault("editor_no_drafts", address=self._http.address)
+
     async def aclose(self) -> None:
         await self._http.aclose()
 
@@ -71,13 +118,37 @@ class NodeRedEditor:
             tokens={"rev": as_text(content.get("rev")) or ""},
             labels=tuple(filter(None, labels)),
         )
-        return RemoteDocument(workflow=workflow, document=chosen)
+        return RemoteDocument(workflow=workflow, document=chosen, whole=entries)
+
+    async def _types(self) -> frozenset[str] | None:
+        """Returns the types of nodes that the server has, None where the key may not read them."""
+        if self._known_types is None:
+            answer = await self._get("/nodes")
+            if answer.status in (401, 403):
+                return None
+            sets = map(as_dict, as_list(self._value(answer)) or ())
+            self._known_types = frozenset(
+                name
+                for each in sets
+                if each is not None and each.get("enabled") is not False and not each.get("err")
+                for name in map(as_text, as_list(each.get("types")) or ())
+                if name
+            )
+        return self._known_types
+
+    async def _has_credentials(self, entry: Json) -> bool:
+        kind = re.sub(r"\s+", "-", str(entry.get("type")))  # as its editor writes it
+        path = f"/credentials/{quote(kind, safe='')}/{quote(str(entry.get('id')), safe='')}"
+        answer = await self._get(path)
+        return answer.status != 200 or bool(as_dict(answer.value))
 
     async def _get(self, path: str) -> ServerAnswer:
+        return await self._http.get(path, headers=await self._headers())
+
+    async def _headers(self) -> dict[str, str]:
         if self._token is None:
             self._token = await self._signed_in()
-        headers = {**VERSION, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
-        return await self._http.get(path, headers=headers)
+        return {**VERSION, **({"Authorization": f"Bearer {self._token}"} if self._token else {})}
 
     async def _signed_in(self) -> str:
         """Returns a token, "" for an open server. One try: the server locks out who repeats it."""
@@ -133,3 +204,29 @@ def _of_tabs(flows: Sequence[Json], patterns: Sequence[str]) -> list[Json]:
         if (entry.get("type") == "tab" and entry.get("id") in tabs)
         or (entry.get("type") != "tab" and ("z" not in entry or entry.get("z") in kept))
     ]
+
+
+def _put_back(whole: Sequence[Any], part: Sequence[Json], target: Sequence[Json]) -> list[Any]:
+    """Returns all flows of the server with `target` in place of the chosen `part` of them.
+
+    The order of the server stays; new entries follow the entry that is before them in `target`.
+    """
+    chosen = {id(entry) for entry in part}
+    later = {as_text(entry.get("id")): entry for entry in target}
+    flows: list[Any] = []
+    for entry in whole:
+        if id(entry) not in chosen:
+            flows.append(entry)
+        elif (kept := later.get(as_text(entry.get("id")))) is not None:
+            flows.append(kept)
+    places = {id(entry): place for place, entry in enumerate(flows)}
+    last = -1
+    new: list[tuple[int, Json]] = []
+    for entry in target:
+        if id(entry) in places:
+            last = places[id(entry)]
+        else:
+            new.append((last + 1, entry))
+    for shift, (place, entry) in enumerate(new):
+        flows.insert(place + shift, entry)
+    return flows

@@ -123,6 +123,21 @@ class Pull:
             results += await self._missing(link)
         return results
 
+    async def merged(self, link: ConnectionLink) -> tuple[RemoteDocument | None, ConnectionLink]:
+        """Reads a workflow and merges what changed there since the last synchronisation.
+
+        Returns it with its link; None where the server has it no more. Raises: EditorFault.
+        """
+        read = await self._editor.read(link.workflow_id)
+        if read is None:
+            await self._missing(link)
+        elif link.state == "conflict" and await is_waiting(link, self._approvals, self._by):
+            return read, link
+        elif link.digest != document_digest(read.document) or link.state != "in_step":
+            await self._import(read, link, document_digest(read.document))
+        stored = (await self._links.all()).get(link.workflow_id, link)
+        return read, stored
+
     def _chosen(self, workflows: Sequence[RemoteWorkflow]) -> list[RemoteWorkflow]:
         """Returns the workflows that the connection is about; patterns of Node-RED choose tabs."""
         patterns = self._connection.workflows if self._connection.kind == "n8n" else ()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit, urlunsplit
 
@@ -38,6 +39,7 @@ from graphrag.connections.stored_connection import (
     LINK_KIND,
     ConnectionLink,
     EditorKind,
+    PushMode,
     ServerConnection,
 )
 from graphrag.importers.differences import Differences, differences
@@ -46,6 +48,8 @@ from graphrag.stored_records import change_record, delete_record, readable
 from tools.http.addresses import origin_of
 
 LEASE_PREFIX = "connection"
+LOOK_S = 0.2
+"""Between two tries to get the lease of a connection."""
 MAX_CONNECTIONS = 100
 MAX_PATTERNS = 50
 MIN_INTERVAL_S = 15
@@ -69,6 +73,7 @@ class NewConnection:
     allow_private: bool = False
     certificate_file: str | None = None
     interval_s: int = DEFAULT_INTERVAL_S
+    push: PushMode = "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +104,16 @@ class ComparedWorkflow:
 
     graph: LinkedGraph
     differences: Differences | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSession:
+    """A connection whose server is open, held by this process alone until it is closed."""
+
+    connection: ServerConnection
+    editor: Editor
+    links: Links
+    pull: Pull
 
 
 def no_progress(_done: int, _total: int) -> None:
@@ -239,6 +254,7 @@ class Connections:
             certificate_file=new.certificate_file,
             workflows=new.workflows,
             interval_s=new.interval_s,
+            push=new.push,
             user_id=by.user_id,
             role=by.role,
             created_time=self._clock(),
@@ -298,6 +314,34 @@ class Connections:
             raise ConnectionForbidden()
         return await self._usable(name)
 
+    @asynccontextmanager
+    async def session(self, name: str, by: Person, wait_s: float) -> AsyncGenerator[ServerSession]:
+        """Opens the server of a connection, once nobody else reads or writes it.
+
+        Raises: ConnectionNotFound, ConnectionBusy after `wait_s` seconds, ConnectionRefused,
+        EditorFault.
+        """
+        connection = await self._usable(name)
+        async with AsyncExitStack() as stack:
+            await self._hold(stack, name, wait_s)
+            editor = await stack.enter_async_context(self._opened(connection))
+            links = Links(self._records, connection)
+            pull = self._pull(connection, editor, links, by, no_progress)
+            yield ServerSession(connection=connection, editor=editor, links=links, pull=pull)
+
+    async def _hold(self, stack: AsyncExitStack, name: str, wait_s: float) -> None:
+        """Waits for the lease of a connection and holds it until the stack is closed."""
+        until = asyncio.get_running_loop().time() + wait_s
+        while True:
+            try:
+                await stack.enter_async_context(self._leases.held(name))
+            except ThreadBusy:
+                if asyncio.get_running_loop().time() >= until:
+                    raise ConnectionBusy(name=name) from None
+                await asyncio.sleep(LOOK_S)
+            else:
+                return
+
     async def remove(self, name: str, by: Person) -> None:
         """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,
         ConnectionNotFound.
@@ -320,16 +364,26 @@ class Connections:
         self, connection: ServerConnection, by: Person, progress: Callable[[int, int], None]
     ) -> list[PulledWorkflow]:
         async with self._opened(connection) as editor:
-            pull = Pull(
-                connection,
-                editor,
-                self._approvals,
-                Links(self._records, connection),
-                by,
-                now=self._clock(),
-                progress=progress,
-            )
-            return await pull.run()
+            links = Links(self._records, connection)
+            return await self._pull(connection, editor, links, by, progress).run()
+
+    def _pull(
+        self,
+        connection: ServerConnection,
+        editor: Editor,
+        links: Links,
+        by: Person,
+        progress: Callable[[int, int], None],
+    ) -> Pull:
+        return Pull(
+            connection,
+            editor,
+            self._approvals,
+            links,
+            by,
+            now=self._clock(),
+            progress=progress,
+        )
 
     @asynccontextmanager
     async def _opened(self, connection: ServerConnection) -> AsyncGenerator[Editor]:

@@ -17,12 +17,15 @@ import httpx2
 import orjson
 
 from graphrag.connections.errors import EditorFault, EditorUnreachable, FaultCode
+from graphrag.importers.json_values import as_dict, as_text
 from tools.http.addresses import AddressRefused, AddressRules
 from tools.http.checked_transport import CheckedTransport
+from tools.secret_texts import redacted
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 REQUEST_S = 60.0
 CONNECT_S = 5.0
+MAX_REASON_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +60,14 @@ class ServerHttp:
         *,
         headers: Mapping[str, str] | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        request_s: float = REQUEST_S,
     ) -> None:
         self.address = address.rstrip("/")
+        self._request_s = request_s
         self._client = httpx2.AsyncClient(
             transport=CheckedTransport(rules, ssl_context=ssl_context),
             headers={"accept": "application/json", **(headers or {})},
-            timeout=httpx2.Timeout(REQUEST_S, connect=CONNECT_S),
+            timeout=httpx2.Timeout(request_s, connect=CONNECT_S),
             follow_redirects=False,
             trust_env=False,
         )
@@ -80,6 +85,24 @@ class ServerHttp:
     async def post_form(self, path: str, form: Mapping[str, str]) -> ServerAnswer:
         """Returns the answer to a form; used to sign in only. Raises: EditorFault."""
         return await self._send("POST", path, data=form)
+
+    async def send_json(
+        self,
+        method: str,
+        path: str,
+        value: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> ServerAnswer:
+        """Returns the answer to a request that writes. It is sent once.
+
+        Raises: EditorUnreachable where no whole answer came: the server may have done it all the
+        same; EditorFault where the request was never sent.
+        """
+        content = await asyncio.to_thread(orjson.dumps, value)
+        types = {"content-type": "application/json", **(headers or {})}
+        return await self._send(method, path, content=content, headers=types, params=params)
 
     def value_of(
         self,
@@ -115,7 +138,7 @@ class ServerHttp:
         url = f"{self.address}{path}"
         try:
             async with (
-                asyncio.timeout(REQUEST_S),
+                asyncio.timeout(self._request_s),
                 self._client.stream(method, url, **parts) as response,
             ):
                 if response.is_redirect:
@@ -125,7 +148,7 @@ class ServerHttp:
             raise EditorFault("editor_private", address=self.address) from None
         except (TimeoutError, httpx2.TimeoutException):
             raise EditorUnreachable(
-                "editor_timed_out", address=self.address, seconds=f"{REQUEST_S:g}"
+                "editor_timed_out", address=self.address, seconds=f"{self._request_s:g}"
             ) from None
         except (httpx2.TransportError, OSError) as exc:
             if _is_certificate_fault(exc):
@@ -165,3 +188,12 @@ def _parsed(status: int, body: bytes) -> ServerAnswer:
             text=body.decode(errors="replace"),
         )
     return ServerAnswer(status=status, value=value)
+
+
+def answered_reason(answer: ServerAnswer) -> str:
+    """Returns why a server refused something, in its own words, without secrets and short."""
+    fields = as_dict(answer.value) or {}
+    said = as_text(fields.get("message")) or as_text(fields.get("reason")) or ""
+    if not said and not answer.is_html:
+        said = answer.text
+    return redacted(" ".join(said.split())).text[:MAX_REASON_CHARS]

@@ -16,6 +16,10 @@ SCHEMA_VERSION = 1
 DEFAULT_INTERVAL_S = 60
 
 EditorKind = Literal["n8n", "node-red"]
+PushMode = Literal["never", "ask", "approval"]
+"""Whether changes made here may be written to the server: never, when the person who asks for it
+confirms them, or when a reviewer approves them.
+"""
 LinkState = Literal["in_step", "conflict", "refused", "gone", "archived"]
 """How a workflow and its graph stood after the last synchronisation.
 
@@ -55,6 +59,7 @@ class ServerConnection(Document):
     interval_s: int = DEFAULT_INTERVAL_S
     """Time between two looks at the server by itself, in seconds; 0: only when somebody asks. A
     server that gives notice of changes is looked at at once, too."""
+    push: PushMode = "never"
     user_id: str
     role: Role
     server_version: str = ""

@@ -4,8 +4,9 @@ A format is a folder or a file with one `WorkflowFormat`, and one entry in `disp
 docs/importing.md.
 
 Other packages import the names of `__all__` and the modules `exchange` (imports into a store,
-exports from one), `differences` (what changed since an import), `clipboard`, `report`,
-`json_values`, `readable_keys` and `nodius` (the parts of an export).
+exports from one), `differences` (what changed since an import), `export` (files with the changes
+of a graph), `clipboard`, `report`, `json_values`, `readable_keys`, `secrets`, `type_facts` and
+`nodius` (the parts of an export).
 """
 
 from __future__ import annotations

@@ -85,9 +85,55 @@ def export_as(
         return ExportResult(document=written, report=ImportReport(format=form))
     workflow_format, writer = _written(form, content)
     tally = Tally()
-    document, _ = _patched(workflow_format, writer, content, kept, tally)
+    source = _source(kept, content.graph, workflow_format)
+    document, _ = _patched(workflow_format, writer, content, source, tally)
     finished = writer.finish(without_secrets(document, tally), only is not None)
     return ExportResult(document=finished, report=tally.report(form))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchedFile:
+    """A file of a graph without its secrets, as it is and with the graph's changes.
+
+    A secret that was typed into the graph since is in `after`. `report` counts the changes that
+    the format cannot express.
+    """
+
+    before: Any
+    after: Any
+    report: ImportReport
+
+
+def patched_file(form: str, content: GraphContent, document: Any) -> PatchedFile:
+    """Returns a graph's changes of a file that another program holds at this moment.
+
+    The file is the one that the graph was made from, or a later version of it that was merged into
+    the graph. Raises: NotExportable, UnreadableWorkflow.
+    """
+    workflow_format, writer = _written(form, content)
+    tally = Tally()
+    file, _ = _patched(workflow_format, writer, content, _clean(document, workflow_format), tally)
+    return PatchedFile(
+        before=file_without_secrets(form, document),
+        after=writer.finish(file, False),
+        report=tally.report(form),
+    )
+
+
+def file_without_secrets(form: str, document: Any) -> Any:
+    """Returns a file as `patched_file` compares it. Raises: UnreadableWorkflow."""
+    workflow_format = next(each for each in FORMATS if each.name == form)
+    assert workflow_format.writer is not None
+    cleaned = without_secrets(_clean(document, workflow_format))
+    return workflow_format.writer.finish(cleaned, False)
+
+
+def _clean(document: Any, workflow_format: WorkflowFormat) -> Json:
+    """Returns a file as an import reads it, without secrets. Raises: UnreadableWorkflow."""
+    recognised = workflow_format.recognise(without_secrets(document), Tally())
+    if recognised is None:
+        raise UnreadableWorkflow(reason=f"it is not {workflow_format.title}")
+    return recognised
 
 
 def reimported(
@@ -102,7 +148,8 @@ def reimported(
     tally = Tally()
     try:
         workflow_format, writer = _written(form, content)
-        document, raws = _patched(workflow_format, writer, content, kept, tally)
+        source = _source(kept, graph, workflow_format)
+        document, raws = _patched(workflow_format, writer, content, source, tally)
         target = ImportTarget(file_name=file_name, workspace=graph.workspace, graph_key=graph.key)
         draft = workflow_format.read(document, target, Tally())
         text = orjson.dumps(writer.finish(without_secrets(document, tally), False))
@@ -132,14 +179,13 @@ def _patched(
     form: WorkflowFormat,
     writer: FileWriter,
     content: GraphContent,
-    kept: bytes | None,
+    document: Json | None,
     tally: Tally,
 ) -> tuple[Json, Mapping[str, Json]]:
     """Returns the file with the changes of the graph, and the entries of its nodes by key.
 
-    Raises: NotExportable.
+    `document` is the file without secrets; None: a new one. Raises: NotExportable.
     """
-    document = _source(kept, content.graph, form)
     if document is None:
         _check_types(content, form.name, writer)
         document = writer.empty(content.graph)

@@ -29,8 +29,8 @@ class Arrived:
 
 
 Answer = Any
-"""A JSON value (200), `(status, value)`, or a function of what arrived that gives or awaits
-one of these.
+"""A JSON value (200), bytes that are sent as they are, `(status, value)`, or a function of what
+arrived that gives or awaits one of these.
 """
 
 
@@ -79,7 +79,9 @@ class LoopbackApi:
         if asyncio.iscoroutine(answer):
             answer = await answer
         status, value = answer if isinstance(answer, tuple) else (200, answer)
-        content = b"" if value is None else json.dumps(value).encode()
+        content = b"" if value is None else value
+        if not isinstance(content, bytes):
+            content = json.dumps(value).encode()
         begin = {"type": "http.response.start", "status": status}
         await send({**begin, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": content})

@@ -7,11 +7,12 @@ in pages by an offset.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import secrets
 import shutil
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.support.node_packages import node, node_modules
 NODE_RED = "node-red@5.0.7"
 N8N_KEY = "n8n_api_0123456789abcdef"
 READ_SCOPES = ("workflow:list", "workflow:read")
+WRITE_SCOPES = (*READ_SCOPES, "workflow:update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,23 @@ async def _ready(server: NodeRed, process: asyncio.subprocess.Process) -> None:
 class N8nDouble:
     """The public API of n8n: the workflows of one server, by id.
 
-    `scopes`: those of the key. `listed`: how many workflows a page has at most.
+    `scopes`: those of the key. `listed`: how many workflows a page has at most. `known_types`: the
+    types of nodes that it can run. `keeps_published`: whether it knows `publishIfActive`. `between`
+    is called while an update is carried out, as if somebody else wrote at that moment.
     """
 
     api: LoopbackApi
     workflows: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    versions: dict[str, list[dict[str, Any]]] = field(
+        default_factory=dict[str, list[dict[str, Any]]]
+    )
     scopes: Sequence[str] = READ_SCOPES
     listed: int = 250
+    known_types: Sequence[str] = ("n8n-nodes-base.",)
+    keeps_published: bool = True
+    between: Callable[[], object] | None = None
+    went_live: list[str] = field(default_factory=list[str])
+    """The ids of workflows of which another version began to run."""
 
     @property
     def address(self) -> str:
@@ -131,31 +143,72 @@ class N8nDouble:
     def put(self, document: Mapping[str, Any], *, id: str | None = None) -> str:
         """Stores a workflow as its editor does; returns its id."""
         workflow_id = id or secrets.token_hex(8)
-        old = self.workflows.get(workflow_id, {})
-        counter = int(old.get("versionCounter", 0)) + 1
         kept = {name: document.get(name) for name in ("name", "nodes", "connections", "settings")}
+        self._keep_webhook_ids(workflow_id, kept["nodes"])
+        self._store(workflow_id, kept)
+        path = f"/api/v1/workflows/{workflow_id}"
+        self.api.answers |= {
+            f"GET {path}": self._one,
+            f"PUT {path}": self._update,
+            f"GET {path}/history": self._history,
+            f"POST {path}/publish": self._publish,
+        }
+        return workflow_id
+
+    def _keep_webhook_ids(self, workflow_id: str, nodes: Any) -> None:
+        """Gives nodes the ids of their webhooks, which the editor sends back."""
+        old = self.workflows.get(workflow_id, {}).get("nodes", ())
+        ids = {each["id"]: each["webhookId"] for each in old if "webhookId" in each}
+        for entry in nodes if isinstance(nodes, list) else ():
+            if entry.get("id") in ids:
+                entry.setdefault("webhookId", ids[entry["id"]])
+
+    def run_published(self, workflow_id: str) -> None:
+        """Publishes the draft, as a person does on the page."""
+        workflow = self.workflows[workflow_id]
+        workflow["activeVersionId"] = workflow["versionId"]
+        workflow["active"] = True
+
+    def runs(self, workflow_id: str) -> list[Any]:
+        """Returns the nodes of the version that runs."""
+        live = self.workflows[workflow_id]["activeVersionId"]
+        return next(v["nodes"] for v in self.versions[workflow_id] if v["versionId"] == live)
+
+    def _store(self, workflow_id: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Stores fields of a workflow, with what the server adds."""
+        old = self.workflows.get(workflow_id, {})
+        new = copy.deepcopy({**old, **fields})
+        for entry in new["nodes"] if isinstance(new["nodes"], list) else ():
+            entry.setdefault("id", secrets.token_hex(8))
+            if "webhook" in entry["type"].lower():
+                entry.setdefault("webhookId", secrets.token_hex(8))
+        counter = int(old.get("versionCounter", 0)) + 1
+        graph = ("nodes", "connections")
+        is_new_version = any(new.get(name) != old.get(name) for name in graph)
+        if is_new_version:
+            new["versionId"] = secrets.token_hex(8)
+            version = {name: copy.deepcopy(new[name]) for name in (*graph, "versionId")}
+            self.versions.setdefault(workflow_id, []).insert(0, version)
+            path = f"/api/v1/workflows/{workflow_id}/versions/{new['versionId']}"
+            self.api.answers[f"GET {path}"] = self._version
+        usual = {"active": False, "activeVersionId": None, "isArchived": False, "tags": []}
         self.workflows[workflow_id] = {
-            **old,
-            **kept,
+            **usual,
+            **new,
             "id": workflow_id,
-            "active": False,
-            "activeVersionId": old.get("activeVersionId"),
-            "versionId": secrets.token_hex(8),
             "versionCounter": counter,
-            "updatedAt": f"2026-01-01T00:00:{counter:02}.000Z",
+            "updatedAt": f"2026-01-01T00:{counter // 60:02}:{counter % 60:02}.000Z",
             "createdAt": "2026-01-01T00:00:00.000Z",
-            "isArchived": False,
-            "tags": [],
             "shared": [{"project": {"name": "Ada Owner <ada@owner.example>", "type": "personal"}}],
         }
-        self.api.answers[f"GET /api/v1/workflows/{workflow_id}"] = self._one
-        return workflow_id
+        return self.workflows[workflow_id]
 
     def answer_all(self) -> None:
         """Answers every request of the API."""
         self.api.answers |= {
             "GET /api/v1/discover": self._discover,
             "GET /api/v1/workflows": self._list,
+            "GET /api/v1/openapi.yml": self._openapi,
         }
 
     def _refused(self, request: Arrived, scope: str | None) -> tuple[int, Any] | None:
@@ -164,6 +217,10 @@ class N8nDouble:
         if scope is not None and scope not in self.scopes:
             return 403, {"message": "Forbidden"}
         return None
+
+    def _openapi(self, _request: Arrived) -> Any:
+        text = N8N_OPENAPI
+        return text.encode() if self.keeps_published else without_publish_if_active(text).encode()
 
     def _discover(self, request: Arrived) -> Any:
         data: dict[str, Any] = {
@@ -189,6 +246,165 @@ class N8nDouble:
         workflow = self.workflows.get(request.what.rpartition("/")[2])
         refused = self._refused(request, "workflow:read")
         return refused or workflow or (404, {"message": "Not Found"})
+
+    def _history(self, request: Arrived) -> Any:
+        versions = self.versions[request.what.split("/")[4]]
+        data = [{"versionId": version["versionId"], "authors": "Ada"} for version in versions]
+        return self._refused(request, "workflow:read") or {"data": data, "nextCursor": None}
+
+    def _version(self, request: Arrived) -> Any:
+        parts = request.what.split("/")
+        found = [v for v in self.versions[parts[4]] if v["versionId"] == parts[6]]
+        return self._refused(request, "workflow:read") or found[0]
+
+    def _update(self, request: Arrived) -> Any:
+        workflow_id = request.what.rpartition("/")[2]
+        query = httpx2.URL(f"http://x{request.line.partition(' ')[2]}").params
+        refused = self._refused(request, "workflow:update")
+        if refused is not None:
+            return refused
+        if "publishIfActive" in query and not self.keeps_published:
+            return 400, {"message": "Unknown query parameter 'publishIfActive'"}
+        body = json.loads(request.body)
+        fault = _body_fault(body)
+        if fault is not None:
+            return 400, {"message": f"request/body {fault}"}
+        if self.workflows[workflow_id]["isArchived"]:
+            return 400, {"message": "Cannot update an archived workflow."}
+        if self.between is not None:
+            self.between()
+        settings = {**self.workflows[workflow_id]["settings"], **body["settings"]}
+        stored = self._store(workflow_id, {**body, "settings": settings})
+        if stored["activeVersionId"] is None:
+            return stored
+        if query.get("publishIfActive") == "false":
+            return stored
+        return self._made_live(stored)
+
+    def _publish(self, request: Arrived) -> Any:
+        workflow_id = request.what.split("/")[4]
+        refused = self._refused(request, "workflow:activate")
+        return refused or self._made_live(self.workflows[workflow_id])
+
+    def _made_live(self, workflow: dict[str, Any]) -> Any:
+        """Publishes a draft that is stored already; it may be refused all the same."""
+        names = [node["type"] for node in workflow["nodes"]]
+        unknown = [name for name in names if not name.startswith(tuple(self.known_types))]
+        if unknown:
+            return 400, {"message": f"Unrecognized node type: {unknown[0]}"}
+        if not any("webhook" in name or "rigger" in name for name in names):
+            return 400, {"message": "it has no trigger node"}
+        workflow["activeVersionId"] = workflow["versionId"]
+        workflow["active"] = True
+        self.went_live.append(workflow["id"])
+        return workflow
+
+
+def _body_fault(body: Mapping[str, Any]) -> str | None:
+    """Returns what n8n objects to in an update: nothing is stored then."""
+    accepted = {*N8N_FIELDS, "pinData", "staticData", "nodeGroups", "description"}
+    missing = [name for name in N8N_FIELDS if name not in body]
+    extra = sorted(body.keys() - accepted)
+    if missing or extra:
+        return (
+            f"must have required property '{missing[0]}'" if missing else f"{extra[0]} is read-only"
+        )
+    for number, entry in enumerate(body["nodes"]):
+        unknown = sorted(entry.keys() - set(N8N_NODE_FIELDS))
+        if unknown:
+            return f"nodes/{number} Unrecognized key(s): {unknown[0]}"
+    names = [node["name"] for node in body["nodes"]]
+    if len(set(names)) < len(names):
+        return "has two nodes of one name"
+    ends = {*body["connections"]} | {
+        target["node"]
+        for kinds in body["connections"].values()
+        for outputs in kinds.values()
+        for output in outputs
+        for target in output or ()
+    }
+    dangling = sorted(ends - set(names))
+    return f"has a connection with {dangling[0]}, which is no node" if dangling else None
+
+
+def without_publish_if_active(text: str) -> str:
+    """Returns the description of an older API, whose updates go live."""
+    return text.replace("publishIfActive", "otherParameter")
+
+
+N8N_FIELDS = ("name", "nodes", "connections", "settings")
+N8N_NODE_FIELDS = (
+    "id",
+    "name",
+    "type",
+    "typeVersion",
+    "position",
+    "parameters",
+    "credentials",
+    "disabled",
+    "notes",
+    "notesInFlow",
+    "webhookId",
+    "onError",
+    "continueOnFail",
+    "retryOnFail",
+    "maxTries",
+    "waitBetweenTries",
+    "alwaysOutputData",
+    "executeOnce",
+)
+N8N_OTHER_FIELDS = ("name", "connections", "settings", "pinData", "description")
+
+
+def _properties(names: Sequence[str]) -> str:
+    return "".join(f"        {name}: {{}}\n" for name in names)
+
+
+N8N_OPENAPI = f"""openapi: 3.0.0
+info:
+  title: n8n Public API
+paths:
+  /workflows:
+    get:
+      operationId: getWorkflows
+  '/workflows/{{workflowId}}':
+    get:
+      operationId: getWorkflow
+    put:
+      operationId: updateWorkflow
+      description: 'Update a workflow: `publishIfActive`.'
+      parameters:
+        - schema:
+            type: string
+          name: workflowId
+          in: path
+        - schema:
+            type: string
+          name: publishIfActive
+          in: query
+      requestBody:
+        content:
+          application/json:
+            schema:
+              $ref: '#/components/schemas/workflow'
+components:
+  schemas:
+    node:
+      type: object
+      properties:
+{_properties(N8N_NODE_FIELDS)}        createdAt:
+          readOnly: true
+    workflow:
+      type: object
+      properties:
+        id:
+          readOnly: true
+        nodes:
+          type: array
+          items:
+            $ref: '#/components/schemas/node'
+{_properties(N8N_OTHER_FIELDS)}"""
+"""What an n8n server says of its API, as far as it is read."""
 
 
 @asynccontextmanager

@@ -12,9 +12,14 @@ import pytest
 
 from datasources.base import Database
 from datasources.mock import open_nba
+from datasources.types import Mutation
 from graphrag.approvals import Approvals, Person
 from graphrag.connections import Connections, NewConnection, PullReport
+from graphrag.connections.editors import OpenEditor, open_editor
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.pushes import Pushes
+from graphrag.connections.stored_push import Push
+from graphrag.roles import Policy
 from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
 
 ADMIN = Person("ann", "admin", "default")
@@ -30,11 +35,56 @@ class Setting:
     database: Database
     approvals: Approvals
     connections: Connections
+    pushes: Pushes
     environment: dict[str, str]
 
     @property
     def source(self) -> Any:
         return self.database.source("default")
+
+    async def change(self, graph_key: str, name: str, **parameters: Any) -> None:
+        """Changes parameters of a node by its name, as a person does here."""
+        nodes = await self.source.get_nodes(graph_key)
+        [data] = [node.data for node in nodes if node.data and node.data.get("name") == name]
+        changed = {**(data.get("parameters") or {}), **parameters}
+        await self.replace(graph_key, name, data={**data, "parameters": changed})
+
+    async def change_at(self, graph_key: str, origin: str, **parameters: Any) -> None:
+        """Changes parameters of the node that has this id on the server."""
+        nodes = await self.source.get_nodes(graph_key)
+        [node] = [node for node in nodes if (node.model_extra or {})["origin"]["id"] == origin]
+        changed = {**((node.data or {}).get("parameters") or {}), **parameters}
+        new = node.replace(data={**(node.data or {}), "parameters": changed})
+        await self.source.apply(Mutation(graph_key=graph_key, put_nodes=[new]))
+
+    async def delete(self, graph_key: str, node_key: str) -> None:
+        """Deletes a node with its edges."""
+        edges = await self.source.get_edges(graph_key)
+        gone = [edge.key for edge in edges if node_key in (edge.source, edge.target)]
+        await self.source.apply(
+            Mutation(graph_key=graph_key, delete_nodes=[node_key], delete_edges=gone)
+        )
+
+    async def replace(self, graph_key: str, name: str, **fields: Any) -> None:
+        """Replaces fields of a node by its name."""
+        nodes = await self.source.get_nodes(graph_key)
+        [node] = [node for node in nodes if node.data and node.data.get("name") == name]
+        await self.source.apply(Mutation(graph_key=graph_key, put_nodes=[node.replace(**fields)]))
+
+    async def copy(self, graph_key: str, name: str, **fields: Any) -> None:
+        """Adds a node like the one of this name, with other fields."""
+        nodes = await self.source.get_nodes(graph_key)
+        [node] = [node for node in nodes if node.data and node.data.get("name") == name]
+        data = {**(node.data or {}), "name": f"{name} 2"}
+        new = node.replace(data=data, **fields).model_copy(update={"origin": None})
+        await self.source.apply(Mutation(graph_key=graph_key, put_nodes=[new]))
+
+    async def pushed(self, graph_key: str, name: str = "shop") -> Push:
+        """Plans a push as an editor and approves it as a reviewer."""
+        push = await self.pushes.plan(name, graph_key, EDITOR)
+        assert push is not None
+        assert push.state == "waiting", push.problems
+        return await self.pushes.approve(push.key, REVIEWER)
 
     async def changes(self, name: str = "shop") -> dict[str, str]:
         """Synchronises; returns what was done with each workflow, by its name."""
@@ -52,13 +102,21 @@ def new(address: str, **more: Any) -> NewConnection:
 
 
 @asynccontextmanager
-async def a_setting(secret: str | None = SECRET) -> AsyncGenerator[Setting]:
+async def a_setting(
+    secret: str | None = SECRET,
+    *,
+    four_eyes: bool = False,
+    opens: OpenEditor = open_editor,
+) -> AsyncGenerator[Setting]:
     async with open_nba("default") as database:
         records = database.records("default")
-        approvals = Approvals(database.source("default"), records)
+        policy = Policy(four_eyes=four_eyes)
+        approvals = Approvals(database.source("default"), records, policy=policy)
         environment: dict[str, str] = {}
         keys = KeyStore(secret, environment)
-        yield Setting(database, approvals, Connections(records, approvals, keys), environment)
+        connections = Connections(records, approvals, keys, opens=opens)
+        pushes = Pushes(records, approvals, connections, keys)
+        yield Setting(database, approvals, connections, pushes, environment)
 
 
 @pytest.fixture

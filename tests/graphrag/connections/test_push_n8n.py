@@ -1,0 +1,331 @@
+"""What is changed here is written to n8n: those fields, once, and nothing goes live by it."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from graphrag.connections.errors import ConnectionRefused, PushDecided, PushForbidden
+from graphrag.connections.stored_push import PUSH_KIND
+from tests.graphrag.connections.conftest import (
+    ADMIN,
+    EDITOR,
+    REVIEWER,
+    Setting,
+    a_setting,
+    new,
+    workflow,
+)
+from tests.support.workflow_servers import WRITE_SCOPES, N8nDouble
+
+SECRETS = {
+    "password": "correct-horse-battery-1",
+    "url": "https://ann:pass-in-address-77@api.example.org/orders?api_key=sk_live_0123456789abcdefABCD",
+    "headers": {
+        "parameters": [
+            {"name": "Authorization", "value": "Bearer abcdefghijklmnopqrstuvwxyz0123456789"},
+            {"name": "X-Api-Key", "value": "k-0123456789abcdef0123456789abcdef"},
+            {"name": "Accept", "value": "application/json"},
+        ]
+    },
+    "jsCode": "const token = 'ghp_0123456789abcdefghijABCDEFGHIJ0123';\nreturn items;",
+}
+
+
+@pytest.fixture
+async def writable(setting: Setting, n8n: N8nDouble) -> N8nDouble:
+    n8n.scopes = WRITE_SCOPES
+    return n8n
+
+
+async def connected(setting: Setting, n8n: N8nDouble, **more: Any) -> None:
+    await setting.connections.add(new(n8n.address, push="ask", **more), ADMIN)
+    await setting.changes()
+
+
+def puts(n8n: N8nDouble) -> list[str]:
+    return [each.line for each in n8n.api.arrived if each.line.startswith("PUT ")]
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """Returns the places at which two documents differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [
+            place
+            for name in one.keys() | other.keys()
+            for place in differences(one.get(name), other.get(name), f"{path}.{name}")
+        ]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [
+            place
+            for number, (left, right) in enumerate(zip(one, other, strict=True))
+            for place in differences(left, right, f"{path}[{number}]")
+        ]
+    return [] if one == other else [path]
+
+
+async def test_one_parameter_is_written_and_the_rest_of_the_workflow_stays(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x", **SECRETS))
+    await connected(setting, writable)
+    before = copy.deepcopy(writable.workflows[workflow_id])
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushed("order")
+    assert push.state == "verified", push.reason
+    assert [change.place for change in push.changes] == ["nodes › Check › parameters › mode"]
+    after = writable.workflows[workflow_id]
+    assert set(differences(before, after)) == {
+        ".nodes[1].parameters.mode",
+        ".versionId",
+        ".versionCounter",
+        ".updatedAt",
+    }
+    assert await setting.changes() == {"Order": "unchanged"}
+    assert await setting.pushes.plan("shop", "order", EDITOR) is None
+
+
+async def test_no_stored_record_of_a_push_holds_a_secret(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a", **SECRETS))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    await setting.pushed("order")
+    records = setting.database.records("default")
+    stored = [str(one.data) for one in await records.query(PUSH_KIND, {}, limit=10)]
+    stored += [str(one.data) for one in await records.query("audit", {}, limit=100)]
+    found = [
+        secret
+        for secret in ("correct-horse", "pass-in-address", "ghp_0123", "abcdefghijklmnop")
+        if any(secret in each for each in stored)
+    ]
+    assert found == []
+
+
+async def test_a_changed_field_that_holds_a_placeholder_is_refused_by_its_place(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", **SECRETS))
+    await connected(setting, writable)
+    before = copy.deepcopy(writable.workflows[workflow_id])
+    await setting.change("order", "Check", password="(secret left out)!")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    assert push.state == "refused"
+    assert [each.code for each in push.problems] == ["push_secret"]
+    assert "Check › parameters › password" in push.problems[0].facts["place"]
+    with pytest.raises(PushDecided):
+        await setting.pushes.approve(push.key, REVIEWER)
+    assert writable.workflows[workflow_id] == before
+
+
+async def test_what_changed_there_and_here_in_other_fields_is_both_kept(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    writable.put(workflow("Order", "Check", mode="a", note="y"), id=workflow_id)
+    push = await setting.pushed("order")
+    assert push.state == "verified", push.reason
+    parameters = writable.workflows[workflow_id]["nodes"][1]["parameters"]
+    assert parameters == {"mode": "b", "note": "y"}
+    assert await setting.changes() == {"Order": "unchanged"}
+
+
+async def test_the_same_field_changed_there_and_here_is_a_conflict_and_not_written(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    writable.put(workflow("Order", "Check", mode="c"), id=workflow_id)
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    assert push.state == "refused"
+    assert push.problems[0].code == "push_conflict"
+    assert await setting.approvals.get(push.problems[0].facts["approval"], ADMIN)
+    assert puts(writable) == []
+
+
+@pytest.mark.parametrize("theirs", ["same field", "another field"])
+async def test_a_version_written_while_ours_is_written_is_not_lost(
+    setting: Setting, writable: N8nDouble, theirs: str
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    fields = {"mode": "c", "note": "x"} if theirs == "same field" else {"mode": "a", "note": "y"}
+
+    def write() -> None:
+        writable.between = None
+        writable.put(workflow("Order", "Check", **fields), id=workflow_id)
+
+    writable.between = write
+    push = await setting.pushed("order")
+    parameters = writable.workflows[workflow_id]["nodes"][1]["parameters"]
+    if theirs == "same field":
+        assert push.state == "failed"
+        assert push.reason is not None
+        assert push.reason.code == "push_overlap"
+        assert parameters == fields
+        assert await setting.changes() == {"Order": "conflict"}
+    else:
+        assert push.state == "verified", push.reason
+        assert parameters == {"mode": "b", "note": "y"}
+
+
+async def test_what_runs_never_changes_by_a_push(setting: Setting, writable: N8nDouble) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    writable.run_published(workflow_id)
+    live = copy.deepcopy(writable.runs(workflow_id))
+    await connected(setting, writable)
+    for number in range(5):
+        await setting.change("order", "Check", mode=f"m{number}")
+        push = await setting.pushed("order")
+        assert push.state == "verified", push.reason
+        assert [each.code for each in push.effects] == ["push_draft_of_live"]
+    assert writable.runs(workflow_id) == live
+    assert writable.went_live == []
+    assert all("publishIfActive=false" in line for line in puts(writable))
+
+
+async def test_a_published_workflow_of_a_server_that_would_publish_is_only_read(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.keeps_published = False
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    writable.run_published(workflow_id)
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    assert [each.code for each in push.problems] == ["push_published_read_only"]
+    assert puts(writable) == []
+
+
+async def test_a_key_that_may_only_read_leaves_the_workflow_and_names_the_refusal(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.scopes = WRITE_SCOPES[:2]
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    before = copy.deepcopy(writable.workflows[workflow_id])
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushed("order")
+    assert push.state == "failed"
+    assert push.reason is not None
+    assert push.reason.facts == {"reason": "Forbidden"}
+    assert writable.workflows[workflow_id] == before
+
+
+async def test_a_version_that_no_workflow_there_uses_is_refused_before(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.replace("order", "Check", type_version=999)
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    assert [each.code for each in push.problems] == ["push_version_unknown"]
+    assert puts(writable) == []
+
+
+async def test_a_node_of_a_type_that_n8n_does_not_have_is_refused_before(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.copy("order", "Check", key="new", type="community.unknown")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    assert [each.code for each in push.problems] == ["push_left_out"]
+    assert puts(writable) == []
+
+
+async def test_a_secret_that_is_typed_here_is_written_and_not_stored_with_the_push(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", **SECRETS))
+    await connected(setting, writable)
+    await setting.change("order", "Check", password="a-new-secret-4711")
+    push = await setting.pushed("order")
+    assert push.state == "verified", push.reason
+    parameters = writable.workflows[workflow_id]["nodes"][1]["parameters"]
+    assert parameters == {**SECRETS, "password": "a-new-secret-4711"}
+    assert "4711" not in push.model_dump_json()
+
+
+async def test_an_undo_gives_the_server_and_the_graph_what_they_had(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a", **SECRETS))
+    await connected(setting, writable)
+    before = copy.deepcopy(writable.workflows[workflow_id]["nodes"])
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushed("order")
+    undo = await setting.pushes.plan_undo(push.key, EDITOR)
+    assert undo is not None
+    assert (await setting.pushes.approve(undo.key, REVIEWER)).state == "verified"
+    assert writable.workflows[workflow_id]["nodes"] == before
+    nodes = await setting.source.get_nodes("order")
+    modes = [(node.data or {}).get("parameters", {}).get("mode") for node in nodes]
+    assert "a" in modes
+    assert "b" not in modes
+
+
+async def test_an_undo_is_refused_where_the_field_was_changed_since(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushed("order")
+    writable.put(workflow("Order", "Check", mode="c"), id=workflow_id)
+    undo = await setting.pushes.plan_undo(push.key, EDITOR)
+    assert undo is not None
+    assert undo.state == "refused"
+    assert undo.problems[0].code == "push_undo_conflict"
+
+
+async def test_a_connection_only_reads_unless_it_was_made_to_write(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await setting.connections.add(new(writable.address), ADMIN)
+    await setting.changes()
+    await setting.change("order", "Check", mode="b")
+    with pytest.raises(ConnectionRefused) as caught:
+        await setting.pushes.plan("shop", "order", EDITOR)
+    assert caught.value.code == "push_never"
+
+
+async def test_four_eyes_and_reviewers_hold_for_pushes(n8n: N8nDouble) -> None:
+    async with a_setting(four_eyes=True) as setting:
+        n8n.scopes = WRITE_SCOPES
+        n8n.put(workflow("Order", "Check", mode="a"))
+        await setting.connections.add(new(n8n.address, push="approval"), ADMIN)
+        await setting.changes()
+        await setting.change("order", "Check", mode="b")
+        push = await setting.pushes.plan("shop", "order", REVIEWER)
+        assert push is not None
+        for person in (EDITOR, REVIEWER):
+            with pytest.raises(PushForbidden):
+                await setting.pushes.approve(push.key, person)
+        assert puts(n8n) == []
+        assert (await setting.pushes.approve(push.key, ADMIN)).state == "verified"
+
+
+async def test_a_push_that_was_planned_for_another_change_is_not_sent(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    await setting.change("order", "Check", mode="z")
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_stale")
+    assert puts(writable) == []
