@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from datasources.base import MutableGraphDataSource
 from graphrag.connections.document_patch import (
-    PatchedField,
     PatchConflict,
+    PatchedField,
     SecretInChange,
     entry_names,
     field_changes,
