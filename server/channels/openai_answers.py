@@ -267,7 +267,8 @@ class AnswerMapping:
                 self._reports.append(event)
                 self._written.end_call()
             case ProposalPending():
-                yield from [self._proposed(approval) for approval in event.approvals]
+                for approval in event.approvals:
+                    yield self._proposed(approval)
             case Completed():
                 yield from self._completed(ending_document(event, self._language))
             case Failed():

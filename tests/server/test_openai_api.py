@@ -171,6 +171,23 @@ async def test_a_proposal_is_text_with_a_link_and_a_person_decides_it() -> None:
         model.play_instead()
 
 
+async def test_each_of_several_proposals_stands_in_a_paragraph_of_its_own() -> None:
+    others = [{**CHANGE, "nodeKey": key} for key in ("fetch-api", "filter-active")]
+    renames = [{**other, "changes": {"data.note": "checked"}} for other in others]
+    two = Says(calls=[call("propose_update_node", rename) for rename in renames])
+    async with asking(two, two) as (running, asker, _):
+        whole = await asker.chat.completions.create(model=MODEL, messages=HELLO)
+        services = await running.state.services("default")
+        waiting = await services.approvals.waiting()
+        paragraphs = (whole.choices[0].message.content or "").split("\n\n")
+        assert len(waiting) == 2
+        linked = {paragraph.rpartition("approval=")[2] for paragraph in paragraphs}
+        assert linked == {approval.id for approval in waiting}
+        streamed = await asker.chat.completions.create(model=MODEL, messages=HELLO, stream=True)
+        pieces = [chunk.choices[0].delta.content or "" async for chunk in streamed]
+        assert len("".join(pieces).split("\n\n")) == 2
+
+
 async def test_no_policy_applies_what_such_a_program_proposes() -> None:
     with ScriptedProvider(PROPOSES) as model:
         async with served(model, require_validation=()) as running, client(running) as asker:
