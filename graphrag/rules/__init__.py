@@ -1,9 +1,9 @@
-"""Answers without a language model: patterns of plain questions and commands, read
-by one interpreter.
+"""Answers without a language model: patterns recognize plain questions and commands.
 
-A provider like any other, chosen by the wiring alone. Patterns and texts are
-data: `rules.toml` of each language.
-From outside: the names of `__all__`.
+The rules are a provider like any other, chosen in the wiring. Patterns and texts are data:
+`rules.toml` of each language.
+
+Other packages import the names of `__all__`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Does the tasks of an automation's message: reads what its tools find, proposes repairs, ends
-with a report.
+"""Executes the tasks of an automation's message: calls their tools, proposes repairs, ends with a
+report.
 
-A task is known by its tool's name in the message, or by the words for it in a language file. The
+A task is recognized by the name of its tool in the message, or by its words in a language file. The
 same message works with a model.
 """
 
@@ -38,10 +38,10 @@ _MORE = re.compile(r"(?P<count>\d+) more: offset=")
 
 
 def task_step(turn: RulesTurn) -> RulesStep | None:
-    """Return the next step of a message that names tasks, None for another: it is
-    answered as a question.
+    """Returns the next step for a message that names tasks, or None: then it is answered as a
+    question.
 
-    In a conversation their report is the answer, and nothing is proposed.
+    In a conversation the report is the answer, and nothing is proposed.
     """
     tasks = [task for name, task in TASKS.items() if name in turn.offered and _is_asked(turn, name)]
     if not tasks:
@@ -52,7 +52,7 @@ def task_step(turn: RulesTurn) -> RulesStep | None:
     def report(turn: RulesTurn) -> str:
         nonlocal outcome
         text = "\n\n".join(task(turn) for task in tasks)
-        outcome = "findings" if turn.found else "ok"
+        outcome = "findings" if turn.has_findings else "ok"
         return text
 
     step = run(report, [turn])
@@ -60,7 +60,7 @@ def task_step(turn: RulesTurn) -> RulesStep | None:
 
 
 def finished(report: str, outcome: str) -> RulesStep:
-    """Return the step that ends a run."""
+    """Returns the step that ends a run."""
     text = report if len(report) <= MAX_REPORT else f"{report[: MAX_REPORT - 2].rstrip()}\n…"
     return RulesStep(calls=(call(FINISH, outcome=outcome, report=text or "-"),))
 
@@ -70,37 +70,35 @@ def _is_asked(turn: RulesTurn, name: str) -> bool:
     return any(grammar(language).word(f"task_{name}").search(folded) for language in LANGUAGES)
 
 
-# Each task returns its part of the report, and notes where there is something for people
-# to look at.
+# Each task returns its part of the report, and sets `turn.has_findings` if people should read it.
 
 
 def _check(turn: RulesTurn) -> str:
-    """Propose the repairs of what the rules find, each on its own, and report the rest."""
+    """Proposes each repair that the check of the graph offers, and reports the other findings."""
     answer = turn.read("check_graph")
     rows = answer.rows("findings")
     if not rows:
         return turn.say("run_nothing_found")
-    turn.found = True
-    wants = FINISH in turn.offered and _is_asked(turn, "repairs")
+    turn.has_findings = True
+    proposes_repairs = FINISH in turn.offered and _is_asked(turn, "repairs")
     repairs = {
-        cell(row.get("repair")): made
+        cell(row.get("repair")): repair
         for row in reversed(rows)
-        if wants and (made := _repair(turn, row))
+        if proposes_repairs and (repair := _repair(turn, row))
     }
     answers = _proposed(turn, [*reversed(repairs.values())])
-    asked = [(row, answers[made.signature]) for row in rows
-             if (made := repairs.get(cell(row.get("repair")))) and made.signature in answers]  # fmt: skip
+    proposed = [(row, answers[repair.signature]) for row in rows
+             if (repair := repairs.get(cell(row.get("repair")))) and repair.signature in answers]  # fmt: skip
     lines = [
         f"{plain(cell(row.get('what')), 200)} {outcome_in_short(turn, answer)}"
-        for row, answer in asked
+        for row, answer in proposed
     ]
-    rest = [row for row in rows if not any(row is other for other, _ in asked)]
-    left = [
+    rest = [row for row in rows if not any(row is other for other, _ in proposed)]
+    remaining = [
         f"{plain(cell(row.get('what')), 200)} ({cell(row.get('severity'))})" for row in rest[:SHOWN]
     ]
-    if FINISH not in turn.offered:  # a report has no links
-        left = [line + "".join(f" {cite(key)}" for key in cell(row.get("nodes")).split()[:3] if key[0] != "+")
-                for line, row in zip(left, rest, strict=False)]  # fmt: skip
+    if FINISH not in turn.offered:  # reports of runs contain no links
+        remaining = [line + _links(row) for line, row in zip(remaining, rest, strict=False)]
     counts = Counter(cell(row.get("severity")) for row in rows)
     parts = [
         turn.say(
@@ -108,14 +106,19 @@ def _check(turn: RulesTurn) -> str:
         )
     ]
     parts += [turn.say("run_repairs"), bullets(lines)] if lines else []
-    parts += [turn.say("run_left"), bullets(left)] if left else []
-    unread = sum(int(found["count"]) for note in answer.notes if (found := _MORE.match(note)))
-    more = len(rest) - len(left) + unread
+    parts += [turn.say("run_left"), bullets(remaining)] if remaining else []
+    not_read = sum(int(match["count"]) for note in answer.notes if (match := _MORE.match(note)))
+    more = len(rest) - len(remaining) + not_read
     return "\n".join([*parts, *([turn.say("run_more", count=more)] if more else [])])
 
 
+def _links(row: Row) -> str:
+    keys = cell(row.get("nodes")).split()[:3]
+    return "".join(f" {cite(key)}" for key in keys if key[0] != "+")
+
+
 def _repair(turn: RulesTurn, row: Row) -> RuleCall | None:
-    """Return the proposal that a finding comes with: `propose_… {arguments}`."""
+    """Returns the proposal in a finding, given as `propose_… {arguments}`."""
     name, _, raw = cell(row.get("repair")).partition(" ")
     with suppress(ValueError, RecursionError):
         if name in turn.offered and isinstance(arguments := json.loads(raw), dict):
@@ -124,35 +127,36 @@ def _repair(turn: RulesTurn, row: Row) -> RuleCall | None:
 
 
 def _proposed(turn: RulesTurn, repairs: Sequence[RuleCall]) -> Mapping[tuple[str, str], ToolTables]:
-    """Return what became of each repair; may end the handler with proposals.
+    """Returns the outcomes of the repairs; may end the handler with proposals.
 
-    Once people have decided some, the graph may be another: what is left waits for the next run.
+    Once people have decided some of them, the graph may have changed: the rest waits for the next
+    run.
     """
-    known = {
+    outcomes = {
         key: answer for key, answer in turn.conversation.answered.items() if answer is not None
     }
-    left = [call for call in repairs if call.signature not in known]
-    answers = [known[call.signature] for call in repairs if call.signature in known]
-    if left and all(
+    remaining = [call for call in repairs if call.signature not in outcomes]
+    answers = [outcomes[call.signature] for call in repairs if call.signature in outcomes]
+    if remaining and all(
         not answer.outcome or answer.outcome.get("status") in NOT_STORED for answer in answers
     ):
-        turn.call(left[:MAX_CALLS])
-    return known
+        turn.call(remaining[:MAX_CALLS])
+    return outcomes
 
 
 def _period(turn: RulesTurn) -> list[str]:
-    """Return both ends of the period that a message names; by default the last week, for
-    people until now.
+    """Returns both ends of the period that a message names. Default: the last week, in a
+    conversation up to now.
     """
-    asked = fold(turn.conversation.question)
+    question = fold(turn.conversation.question)
     pairs = (pair for language in LANGUAGES for pair in grammar(language).periods.items())
-    found = ((re.search(pattern, asked), ends) for pattern, ends in pairs)
-    named = (match.expand(ends).upper().split() for match, ends in found if match)
+    matches = ((re.search(pattern, question), ends) for pattern, ends in pairs)
+    named = (match.expand(ends).upper().split() for match, ends in matches if match)
     return next(named, ["-1_WEEK", "-1_WEEK" if FINISH in turn.offered else "NOW"])
 
 
 def _changes(turn: RulesTurn) -> str:
-    """Report who changed what in the period that the message names."""
+    """Reports the changes in the period that the message names, and their authors."""
     start, end = _period(turn)
     answer = turn.read("read_history", **{"from": start, "to": end, "limit": 200})
     rows = answer.rows("changes")
@@ -160,7 +164,7 @@ def _changes(turn: RulesTurn) -> str:
     period = " – ".join(_INSTANT.findall(head)).replace("T", " ") or f"{start} – {end}"
     if not rows:
         return turn.say("run_no_changes", period=period)
-    turn.found = True
+    turn.has_findings = True
     by = Counter(cell(row.get("who")) for row in rows).most_common(10)
     who = ", ".join(f"{plain(name, 60)} ({count})" for name, count in by)
     lines = [
@@ -170,23 +174,23 @@ def _changes(turn: RulesTurn) -> str:
         for row in rows[:SHOWN]
     ]
     more = [turn.say("run_more", count=len(rows) - SHOWN)] if len(rows) > SHOWN else []
-    said = turn.say("run_changes", count=len(rows), who=who, period=period)
-    return "\n".join([said, bullets(lines), *more])
+    summary = turn.say("run_changes", count=len(rows), who=who, period=period)
+    return "\n".join([summary, bullets(lines), *more])
 
 
 def _embeddings(turn: RulesTurn) -> str:
-    """Have missing and outdated embeddings renewed, and report how many are missing."""
+    """Requests the renewal of missing and outdated embeddings, and reports how many are missing."""
     answer = turn.read("refresh_embeddings")
     facts = {name: answer.fields.get(name, "?") for name in ("nodes", "missing", "model")}
-    said = turn.say(
+    status = turn.say(
         "run_embeddings_queued" if answer.fields.get("queued") is True else "run_embeddings_kept"
     )
-    return f"{turn.say('run_embeddings', **facts)} {said}"
+    return f"{turn.say('run_embeddings', **facts)} {status}"
 
 
+# The tasks by their tools, in the order of a report.
 TASKS: Mapping[str, Callable[[RulesTurn], str]] = {
     "read_history": _changes,
     "check_graph": _check,
     "refresh_embeddings": _embeddings,
 }
-"""The tasks by their tools, in the order of a report."""

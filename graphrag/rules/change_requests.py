@@ -1,4 +1,4 @@
-"""Turns plain requests for changes into one proposal each."""
+"""Converts plain requests for changes into one proposal each."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ _LABELS = ("name", "title", "label", "displayName")
 
 
 def connect(turn: RulesTurn) -> NoReturn:
-    """Propose an edge; the output may be named: `the error output of X`, `X (error)`."""
+    """Proposes an edge. The output may be named: `the error output of X`, `X (error)`."""
     start, output = _output(turn, turn.request.spans["a"])
     source, target = the_nodes(turn, start or turn.request.mention("a"), turn.request.mention("b"))
     if source == target:
         turn.stop(turn.say("same_node", node=cite(source)))
-    here, there = map(tables.handles_of_node, turn.read_all(detail(source), detail(target)))
-    outputs = tables.of_direction(here, "out")
-    inputs = tables.of_direction(there, "in")
+    source_handles, target_handles = map(
+        tables.handles_of_node, turn.read_all(detail(source), detail(target))
+    )
+    outputs = tables.of_direction(source_handles, "out")
+    inputs = tables.of_direction(target_handles, "in")
     facts = {"source": cite(source), "target": cite(target), "outputs": _shown(turn, outputs)}
     pair = tables.fitting_pair(tables.named_handles(outputs, output) if output else outputs, inputs)
     if pair is None:
@@ -51,9 +53,9 @@ def connect(turn: RulesTurn) -> NoReturn:
 def _output(turn: RulesTurn, span: tuple[int, int]) -> tuple[EntityMention | None, str]:
     wording = turn.request.wording
     for name in ("output_before", "output_first", "output_after", "output_in_brackets"):
-        found = turn.request.grammar.word(name).fullmatch(wording.folded, *span)
-        if found is not None:
-            return turn.request.mention_at(found.span("node")), wording.text(*found.span("output"))
+        match = turn.request.grammar.word(name).fullmatch(wording.folded, *span)
+        if match is not None:
+            return turn.request.mention_at(match.span("node")), wording.text(*match.span("output"))
     return None, ""
 
 
@@ -63,13 +65,13 @@ def _shown(turn: RulesTurn, handles: Sequence[tables.Handle]) -> str:
 
 
 def delete_node(turn: RulesTurn) -> NoReturn:
-    """Propose to delete a node."""
+    """Proposes to delete a node."""
     (node,) = the_nodes(turn, turn.request.mention("node"))
     turn.propose("delete_node", {"nodeKey": node}, turn.say("delete", what=cite(node)))
 
 
 def delete_edge(turn: RulesTurn) -> NoReturn:
-    """Propose to delete an edge, named by its key or its ends in either order."""
+    """Proposes to delete an edge, named by its key or by its ends in either order."""
     ends = turn.request.mention("a"), turn.request.mention("b")
     if ends[0] is None or ends[1] is None:
         key = turn.request.mention("key")
@@ -92,14 +94,16 @@ def delete_edge(turn: RulesTurn) -> NoReturn:
 
 
 def edges_between(answer: tables.ToolTables, a: str, b: str) -> list[tables.EdgeEnds]:
-    """Return the edges from one node to another, else those the other way."""
+    """Returns the edges from one node to another; if there are none, those in the other
+    direction.
+    """
     edges = tables.edges_of(answer, (a, b))
-    there = [edge for edge in edges if (edge.source, edge.target) == (a, b)]
-    return there or [edge for edge in edges if (edge.source, edge.target) == (b, a)]
+    forward = [edge for edge in edges if (edge.source, edge.target) == (a, b)]
+    return forward or [edge for edge in edges if (edge.source, edge.target) == (b, a)]
 
 
 def rename(turn: RulesTurn) -> NoReturn:
-    """Propose another name."""
+    """Proposes a new name."""
     name = turn.request.text("name") or turn.request.text("quote")
     (node,) = the_nodes(turn, turn.request.mention("node"))
     fields = fields_of(data_of(turn, node))
@@ -109,7 +113,7 @@ def rename(turn: RulesTurn) -> NoReturn:
 
 
 def set_field(turn: RulesTurn) -> NoReturn:
-    """Propose another value of a field."""
+    """Proposes a new value of a field."""
     name = turn.request.text("field") or turn.request.text("word")
     value = turn.request.text("value")
     name = name.removeprefix("data.")
@@ -127,29 +131,35 @@ def set_field(turn: RulesTurn) -> NoReturn:
 
 def _data_field(turn: RulesTurn, node: str, name: str, value: str) -> tuple[str, Any]:
     fields = fields_of(data_of(turn, node))
-    low = letters(name)
+    normalized = letters(name)
     path = field_path(fields, name)
-    near = [field for field in fields if low and (low in letters(field) or letters(field) in low)]
-    if path is None and near:
-        shown = ", ".join(code(field) for field in near[:8])
+    similar = [
+        field
+        for field in fields
+        if normalized and (normalized in letters(field) or letters(field) in normalized)
+    ]
+    if path is None and similar:
+        shown = ", ".join(code(field) for field in similar[:8])
         turn.stop(turn.say("near_fields", field=code(name), node=cite(node), fields=shown))
     path = path or name.replace(" ", "_")
     return f"data.{path}", _value(turn, value, fields.get(path))
 
 
-def _value(turn: RulesTurn, text: str, now: Any) -> Any:
-    """Return a value as JSON: as it is written, but text where the field holds text now."""
-    if turn.request.is_quoted("value") or isinstance(now, str):
+def _value(turn: RulesTurn, text: str, current: Any) -> Any:
+    """Returns a value: parsed as JSON if possible, but as text if quoted or if the field holds
+    text.
+    """
+    if turn.request.is_quoted("value") or isinstance(current, str):
         return text
     try:
-        json.dumps(found := json.loads(text), allow_nan=False)
+        json.dumps(parsed := json.loads(text), allow_nan=False)
     except (ValueError, RecursionError):
         return text
-    return found
+    return parsed
 
 
 def move(turn: RulesTurn) -> NoReturn:
-    """Propose another place: a point, or some way off."""
+    """Proposes a new position: a point, or a distance in a direction."""
     request, (node,) = turn.request, the_nodes(turn, turn.request.mention("node"))
     x = request.folded("x")
     y = request.folded("y")
@@ -164,7 +174,7 @@ def move(turn: RulesTurn) -> NoReturn:
 
 
 def tidy(turn: RulesTurn) -> NoReturn:
-    """Propose a layout of all nodes or of a sheet."""
+    """Proposes a layout of all nodes or of a sheet."""
     keys, of = all_keys(turn)
     strategy = "top_down" if "top_down" in turn.request.spans else "left_to_right"
     what = turn.say("tidy", of=turn.say("all_nodes", count=len(keys), of=of))
@@ -175,7 +185,7 @@ def tidy(turn: RulesTurn) -> NoReturn:
 
 
 def create(turn: RulesTurn) -> NoReturn:
-    """Propose a node with what the clauses of the request say of it."""
+    """Proposes a node as the clauses of the request describe it."""
     request = turn.request
     rules = turn.request.grammar
     spans = _clauses(turn)
@@ -186,8 +196,10 @@ def create(turn: RulesTurn) -> NoReturn:
         if pair is None:
             turn.stop(turn.say("incomplete_create"))
         spans |= {"after": pair.span("a"), "before": pair.span("b")}
-    said = {name: request.mention_at(spans[name]) if name in spans else None for name in _CLAUSES}
-    kind = said["type"] or said["head"]
+    mentions = {
+        name: request.mention_at(spans[name]) if name in spans else None for name in _CLAUSES
+    }
+    kind = mentions["type"] or mentions["head"]
     if kind is not None and not rules.word("only_noun").sub("", kind.text.lower()).strip(" ,"):
         kind = None
     payload: dict[str, Any] = {"typeKey": the_type(turn, kind)}
@@ -195,24 +207,26 @@ def create(turn: RulesTurn) -> NoReturn:
     if "named" in spans:
         payload["data"] = {"name": request.wording.text(*spans["named"])}
         what += f" “{plain(payload['data']['name'], 80)}”"
-    payload |= {"sheet": said["sheet"].text} if said["sheet"] is not None else {}
-    if said["after"] is None and said["before"] is None:
+    payload |= {"sheet": mentions["sheet"].text} if mentions["sheet"] is not None else {}
+    if mentions["after"] is None and mentions["before"] is None:
         turn.propose("create_node", payload, what)
-    _propose_connected(turn, payload, what, said)
+    _propose_connected(turn, payload, what, mentions)
 
 
 _CLAUSES = ("head", "type", "after", "before", "sheet")
 
 
 def _clauses(turn: RulesTurn) -> dict[str, Span]:
-    """Return where each clause of the request stands; `head` is what comes before the first."""
+    """Returns the position of each clause of the request. `head` is the text before the
+    first one.
+    """
     rules = turn.request.grammar
     folded = turn.request.wording.folded
     start, end = turn.request.spans["rest"]
-    found = list(rules.word("clause").finditer(folded, start, end))
-    stops = [clause.start() for clause in found[1:]] + [end]
-    spans = {"head": (start, found[0].start() if found else end)}
-    for clause, stop in zip(found, stops, strict=False):
+    clauses = list(rules.word("clause").finditer(folded, start, end))
+    stops = [clause.start() for clause in clauses[1:]] + [end]
+    spans = {"head": (start, clauses[0].start() if clauses else end)}
+    for clause, stop in zip(clauses, stops, strict=False):
         joint = (
             rules.word("clause_joint").search(folded, clause.end(), stop) if stop != end else None
         )
@@ -221,30 +235,32 @@ def _clauses(turn: RulesTurn) -> dict[str, Span]:
 
 
 def _propose_connected(
-    turn: RulesTurn, payload: dict[str, Any], what: str, said: Mapping[str, EntityMention | None]
+    turn: RulesTurn,
+    payload: dict[str, Any],
+    what: str,
+    mentions: Mapping[str, EntityMention | None],
 ) -> NoReturn:
-    """Propose the node with an edge from the node it comes after and one to the node
-    it comes before.
+    """Proposes the node with an edge from the node before it and an edge to the node after it.
 
-    Between two connected nodes it takes the place of their edge, with the handles of that edge.
+    Between two connected nodes it replaces their edge, and uses the handles of that edge.
     """
-    found = the_nodes(turn, said["after"], said["before"])
-    config, near, *answers = turn.read_all(
+    neighbors = the_nodes(turn, mentions["after"], mentions["before"])
+    config, neighbor_edges, *answers = turn.read_all(
         call("read_node_config", typeKey=payload["typeKey"]),
-        call("list_node_edges", nodeKey=found[0], maxResults=100),
-        *map(detail, found),
+        call("list_node_edges", nodeKey=neighbors[0], maxResults=100),
+        *map(detail, neighbors),
     )
     handles = {
-        key: tables.handles_of_node(answer) for key, answer in zip(found, answers, strict=False)
+        key: tables.handles_of_node(answer) for key, answer in zip(neighbors, answers, strict=False)
     }
-    first = found[0] if said["after"] else ""
-    last = found[-1] if said["before"] else ""
-    cut = ""
+    first = neighbors[0] if mentions["after"] else ""
+    last = neighbors[-1] if mentions["before"] else ""
+    replaced_edge = ""
     if first and first == last:
         turn.stop(turn.say("same_node", node=cite(first)))
-    if first and last and (between := edges_between(near, first, last)):
+    if first and last and (between := edges_between(neighbor_edges, first, last)):
         edge = between[0]
-        cut = tables.key_of(between[0].row)
+        replaced_edge = tables.key_of(between[0].row)
         first = edge.source
         last = edge.target
         handles[first] = tables.named_handles(handles[first], edge.source_handle)
@@ -256,11 +272,13 @@ def _propose_connected(
     if last:
         payload["edges"].append(_edge(turn, "out", last, tables.fitting_pair(own, handles[last])))
         what += " " + turn.say("placed_before", node=cite(last))
-    if not cut:
+    if not replaced_edge:
         turn.propose("create_node_with_edges", payload, what)
-    parts = (("create_node_with_edges", payload), ("delete_edge", {"edgeKey": cut}))
+    parts = (("create_node_with_edges", payload), ("delete_edge", {"edgeKey": replaced_edge}))
     actions = [{"type": kind, "payload": arguments} for kind, arguments in parts]
-    turn.propose("batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(cut))}")
+    turn.propose(
+        "batch", {"actions": actions}, f"{what}. {turn.say('edge_goes', edge=code(replaced_edge))}"
+    )
 
 
 def _edge(turn: RulesTurn, direction: str, key: str, pair: Pair | None) -> dict[str, Any]:
@@ -268,10 +286,10 @@ def _edge(turn: RulesTurn, direction: str, key: str, pair: Pair | None) -> dict[
         turn.stop(
             turn.say("cannot_follow" if direction == "in" else "cannot_precede", node=cite(key))
         )
-    mine, other = (pair[1], pair[0]) if direction == "in" else pair
+    own, other = (pair[1], pair[0]) if direction == "in" else pair
     return {
         "direction": direction,
-        "handleId": mine.id,
+        "handleId": own.id,
         "targetNodeKey": key,
         "targetHandleId": other.id,
     }

@@ -1,6 +1,6 @@
-"""Reads a list of messages: the question, its language, and what was answered for it.
+"""Reads a list of messages: the question, its language, and the tool results for it.
 
-Nothing is kept between two calls of the provider: all that is known stands in the messages.
+The provider has no state between calls: everything it needs is in the messages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Signature = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCall:
-    """A tool and the arguments to call it with."""
+    """A call of a tool."""
 
     name: str
     arguments: Mapping[str, Any]
 
     @property
     def signature(self) -> Signature:
-        """Its name and its arguments as they are written, by which its answer is found."""
+        """The name and the serialized arguments, which identify the result of the call."""
         return self.name, json.dumps(
             self.arguments, sort_keys=True, ensure_ascii=False, default=str
         )
@@ -41,11 +41,11 @@ class RuleCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The messages, read. `rounds` counts the answers of this turn that called tools.
+    """The parts of the messages that the rules use.
 
-    `answered` are the calls of this turn, None where no answer came. `texts` are all that was
-    answered. `graph_name` is as the instructions write it. `pointed_at` are the keys of the nodes
-    that blocks of the question point at.
+    `rounds`: the number of answers in this turn that called tools. `answered`: the calls of this
+    turn with their results, None without one. `texts`: all answers. `graph_name`: as in the
+    instructions. `pointed_at`: keys of the nodes that blocks of the question refer to.
     """
 
     question: str
@@ -58,10 +58,10 @@ class Conversation:
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Return what the messages say."""
+    """Returns the parts of the messages that the rules use."""
     last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
     turn = messages[last + 1 :]
-    question, pointed_at = _asked(messages[last]) if last >= 0 else ("", ())
+    question, pointed_at = _question_of(messages[last]) if last >= 0 else ("", ())
     system = [m.content for m in messages if isinstance(m, SystemMessage)][:1]
     named = _GRAPH_NAME.search("\n".join(system))
     return Conversation(
@@ -69,7 +69,7 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
         pointed_at=pointed_at,
         graph_name=named[1] if named else "",
         language=_language(question, system),
-        answered=_answered(turn),
+        answered=_results(turn),
         rounds=sum(isinstance(m, AssistantMessage) and bool(m.tool_calls) for m in turn),
         texts=tuple(
             m.content for m in messages if isinstance(m, AssistantMessage) and m.content.strip()
@@ -77,9 +77,10 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     )
 
 
-def _asked(message: Message) -> tuple[str, tuple[str, ...]]:
-    """Return the words of a question and the nodes that it points at; with other blocks,
-    its linear text.
+def _question_of(message: Message) -> tuple[str, tuple[str, ...]]:
+    """Returns the words of a question and the nodes that its blocks refer to.
+
+    With other kinds of blocks it returns the message's linear text instead, without nodes.
     """
     parts = message.segments if isinstance(message, UserMessage) else ()
     blocks = [part["block"] for part in parts if "block" in part]
@@ -94,9 +95,9 @@ def _asked(message: Message) -> tuple[str, tuple[str, ...]]:
 
 
 def _language(question: str, system: Sequence[str]) -> Language:
-    """Returns the language that most common words of the question are of.
+    """Returns the language with the most common words in the question.
 
-    Where several have as many, it is the one of these in which the instructions are.
+    If several languages have the same number, that of the instructions is preferred.
     """
     words = set(_WORD.findall(fold(question[:READ_CHARS])))
     counts = {name: len(words.intersection(grammar(name).listed("common"))) for name in LANGUAGES}
@@ -111,16 +112,16 @@ def _is_prompt_in(language: Language, system: Sequence[str]) -> bool:
     return any(instructions.search(text) for text in system)
 
 
-def _answered(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:
-    """Return the calls of a turn with their answers, without those that broke off and
-    are made again.
+def _results(turn: Sequence[Message]) -> Mapping[Signature, ToolTables | None]:
+    """Returns the calls of a turn with their results, without interrupted calls that
+    are repeated.
     """
     messages = [m for m in turn if isinstance(m, ToolMessage)]
     answers = {
         m.call_id: parse_answer(m.content, is_error=m.is_error, outcome=m.outcome) for m in messages
     }
-    broken_off = {
+    interrupted = {
         key for key, answer in answers.items() if answer.text.startswith("ERROR interrupted")
     }
     calls = [call for m in turn if isinstance(m, AssistantMessage) for call in m.tool_calls]
-    return {(c.name, c.arguments): answers.get(c.id) for c in calls if c.id not in broken_off}
+    return {(c.name, c.arguments): answers.get(c.id) for c in calls if c.id not in interrupted}

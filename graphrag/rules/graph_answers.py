@@ -1,6 +1,4 @@
-"""Answers about one graph or all of them, and what the search finds for all that
-fits no pattern.
-"""
+"""Answers about one graph or all graphs, and the search for questions that match no pattern."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Sequence
 
 from datasources.text import fold, tokenize
 from graphrag.i18n import LANGUAGES, Language
-from graphrag.rules.markup import bullets, cite, cite_row, code, links_of, plain, way_line
+from graphrag.rules.markup import bullets, cite, cite_row, code, links_of, path_line, plain
 from graphrag.rules.patterns import grammar
 from graphrag.rules.resolver import NOTES, english, read_types, the_type, type_lines
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, listing
@@ -26,10 +24,10 @@ _LEFT = re.compile(r"(?:at least )?(?P<count>\d+) more: the same call")
 
 
 def describe_graph(turn: RulesTurn) -> str:
-    """Say what the graph is for, as its name, description and notes say, and how it runs from
+    """Returns the purpose of the graph, from its name, description and notes, and its flow from
     start to end.
 
-    The pattern may ask for some of these lines alone.
+    The pattern may select some of these lines.
     """
     overview = turn.read("read_graph_overview")
     only = turn.request.options.get("only", "").split(",")
@@ -39,8 +37,8 @@ def describe_graph(turn: RulesTurn) -> str:
         ("ends_at", "ends"),
         ("alone", "without_edges"),
     ):
-        if found := overview.rows(rows):
-            parts[name] = turn.say(name, nodes=_cited(found))
+        if matches := overview.rows(rows):
+            parts[name] = turn.say(name, nodes=_cited(matches))
     if way := overview.rows("longest_way"):
         parts["flow"] = f"{turn.say('flow')}\n{' → '.join(cite(key_of(row)) for row in way)}"
     if only != [""]:
@@ -64,7 +62,7 @@ def _cited(rows: Sequence[Row]) -> str:
 
 
 def sizes(turn: RulesTurn, overview: ToolTables) -> str:
-    """Return how many nodes, edges and sheets there are, and which sheets."""
+    """Returns the numbers of nodes, edges and sheets, and the names of the sheets."""
     sheets = overview.rows("sheets")
     counts = ["" if row.get("nodes") is None else f": {row['nodes']}" for row in sheets]
     shown = [
@@ -80,59 +78,63 @@ def sizes(turn: RulesTurn, overview: ToolTables) -> str:
 
 
 def list_types(turn: RulesTurn) -> str:
-    """Say which node types there are."""
+    """Returns the list of node types."""
     rows = read_types(turn)
     return f"{turn.say('types', count=len(rows))}\n{type_lines(rows)}"
 
 
 def types_used(turn: RulesTurn) -> str:
-    """Say how many nodes of the graph are of each type."""
+    """Returns the number of nodes of each type in the graph."""
     rows = turn.read("read_graph_overview").rows("types")
     used = [f"{code(cell(row.get('type')))}: {row.get('nodes')}" for row in rows]
     return f"{turn.say('types', count=len(rows))}\n{bullets(used)}"
 
 
 def count(turn: RulesTurn) -> str:
-    """Say how many nodes there are: of a type, on a sheet, or with edges and sheets of all."""
+    """Returns the number of nodes: of a type, on a sheet, or of the graph with its edges and
+    sheets.
+    """
     if not {"type", "sheet"} & turn.request.spans.keys():
         return sizes(turn, turn.read("read_graph_overview"))
     return list_nodes(turn).partition(":\n")[0] + "."
 
 
 def list_nodes(turn: RulesTurn) -> str:
-    """Name the nodes of a type, of a sheet, or of the graph."""
-    rows, left, of = _listed(turn)
-    return f"{turn.say('count_of', count=f'{len(rows)}{left}', of=of)}:\n{bullets(list(map(cite_row, rows)))}"
+    """Returns the list of nodes of a type, on a sheet, or in the graph."""
+    rows, more, of = _selected_nodes(turn)
+    return f"{turn.say('count_of', count=f'{len(rows)}{more}', of=of)}:\n{bullets(list(map(cite_row, rows)))}"
 
 
-def _listed(turn: RulesTurn) -> tuple[tuple[Row, ...], str, str]:
-    """Return the nodes of the type and sheet that are named, how many more there are,
-    and of what.
+def _selected_nodes(turn: RulesTurn) -> tuple[tuple[Row, ...], str, str]:
+    """Returns the nodes of the named type and sheet, the number of further ones, and the
+    description of the selection.
     """
     kind = turn.request.mention("type")
     sheet = turn.request.text("sheet")
     key = the_type(turn, kind, asked=True) if kind else ""
     answer = turn.checked(turn.read_all(listing(LISTED, typeKey=key, sheetId=sheet))[0])
-    left = next((found["count"] for note in answer.notes if (found := _LEFT.match(note))), "")
+    more = next((match["count"] for note in answer.notes if (match := _LEFT.match(note))), "")
     of = turn.say("of_type", type=code(key)) if key else ""
     of += turn.say("on_sheet", sheet=plain(sheet, 80)) if sheet else ""
-    return answer.rows("found"), f" + {left}" if left else "", of
+    return answer.rows("found"), f" + {more}" if more else "", of
 
 
 def all_keys(turn: RulesTurn) -> tuple[list[str], str]:
-    """Return the nodes of the sheet named or of the graph, and how to say which; ends the
-    handler if many.
+    """Returns the nodes of the named sheet or of the graph, and the description of the selection.
+
+    Ends the handler if there are none or too many.
     """
-    rows, left, of = _listed(turn)
-    if left or not rows:
-        turn.stop(turn.say("too_many_to_list" if left else "no_nodes", listed=len(rows), of=of))
+    rows, more, of = _selected_nodes(turn)
+    if more or not rows:
+        turn.stop(turn.say("too_many_to_list" if more else "no_nodes", listed=len(rows), of=of))
     return list(map(key_of, rows)), of
 
 
 def list_values(turn: RulesTurn) -> str:
-    """Name the nodes with a credential, model or the like and what they hold, those meant first.
+    """Lists the nodes with a credential, model or the like, with their values, those that match the
+    question first.
 
-    Where there are none the pattern may ask for the types of nodes.
+    If there are none, the pattern may ask for the node types instead.
     """
     kinds = turn.request.options["kind"].split(",")
     words = asked_words(turn)
@@ -141,9 +143,9 @@ def list_values(turn: RulesTurn) -> str:
     for kind, answer in zip(kinds, answers, strict=True):
         by_value: dict[str, list[Row]] = {}
         for row in sorted(answer.rows("found"), key=lambda row: -len(words & _all_words(row))):
-            held = cell(row.get("holds"))
-            held = clock_words(turn.language, held) if kind == "schedule" else held
-            by_value.setdefault(held, []).append(row)
+            value = cell(row.get("holds"))
+            value = clock_words(turn.language, value) if kind == "schedule" else value
+            by_value.setdefault(value, []).append(row)
         shown = [_value_line(turn, value, rows) for value, rows in by_value.items()][:SHOWN_VALUES]
         lines += [turn.say(f"values_{kind}"), bullets(shown)] if shown else []
     if lines:
@@ -153,13 +155,13 @@ def list_values(turn: RulesTurn) -> str:
         return turn.say("no_schedule") + (
             " " + turn.say("starts_at", nodes=_cited(starts)) if starts else ""
         )
-    if turn.request.options.get("types"):  # those of nodes are often called after what is asked for
+    if turn.request.options.get("types"):  # node types are often named after the value
         return f"{turn.say('no_values')} {types_used(turn)}"
     raise NotNamed(turn.say("no_values"))
 
 
 def clock_words(language: Language, schedule: str) -> str:
-    """Return when something runs as the language says it; a cron expression stays."""
+    """Returns the description of a schedule in the language; a cron expression is unchanged."""
     for pattern, words in grammar(language).clock.items():
         schedule = re.sub(pattern, words, schedule)
     return schedule
@@ -180,50 +182,50 @@ def _all_words(row: Row) -> set[str]:
 
 
 def asked_words(turn: RulesTurn) -> set[str]:
-    """Returns the stems of the words that a question asks by, also in English."""
+    """Returns the stems of the words in the question, also in English."""
     return {token for word in words_asked(turn) for token in tokenize(word)}
 
 
 def words_asked(turn: RulesTurn) -> list[str]:
     """Returns the words of the request without the common ones, also in English."""
     common = [word for language in LANGUAGES for word in grammar(language).listed("common")]
-    few = {token for word in common for token in tokenize(word)}
-    written = turn.request.part or turn.conversation.question
-    found = [
-        word for word in _WORD.findall(written[:MAX_QUERY]) if not few.issuperset(tokenize(word))
+    common_stems = {token for word in common for token in tokenize(word)}
+    request = turn.request.part or turn.conversation.question
+    words = [
+        word
+        for word in _WORD.findall(request[:MAX_QUERY])
+        if not common_stems.issuperset(tokenize(word))
     ]
-    return list(dict.fromkeys([*found, *(english(word) for word in found)]))
+    return list(dict.fromkeys([*words, *(english(word) for word in words)]))
 
 
 def search(turn: RulesTurn) -> str:
-    """Name the two or three nodes that match best, a note that does, and the way
-    between the nodes.
-    """
+    """Returns the best matching nodes, matching notes, and the path between the nodes."""
     query = " ".join(words_asked(turn))[:MAX_QUERY]
     limit = SHOWN_OF_MANY if turn.request.options.get("many") else SHOWN
-    found = (
+    results = (
         turn.read("search_nodes", query=query, maxResults=12).rows("found") if query.strip() else ()
     )
-    hits = [row for row in found if _is_hit(row, turn)]
+    hits = [row for row in results if _is_hit(row, turn)]
     if not hits:
         return turn.say("nothing_found", query=code(turn.conversation.question[:120]))
     nodes = [row for row in hits if row.get("type") not in NOTES][:limit]
     notes = [row for row in hits[:limit] if row.get("type") in NOTES][:SHOWN_NOTES]
     keys = list(map(key_of, nodes[:SHOWN]))
     links = links_of(turn.read_all(*(around(key, REACH, "out", 100) for key in keys)))
-    ways = [way for end in keys for start in keys if (way := way_line(links, start, end))]
+    ways = [way for end in keys for start in keys if (way := path_line(links, start, end))]
     between = f"\n{turn.say('way_between')}\n{max(ways, key=len)}" if ways else ""
-    asked = asked_words(turn)
-    held = [(row, cell(row.get("holds"))) for row in (*nodes, *notes)]
+    stems = asked_words(turn)
+    with_values = [(row, cell(row.get("holds"))) for row in (*nodes, *notes)]
     lines = [
-        cite_row(row) + (f": {code(text)}" if asked & set(tokenize(text)) else "")
-        for row, text in held
+        cite_row(row) + (f": {code(text)}" if stems & set(tokenize(text)) else "")
+        for row, text in with_values
     ]
     return f"{turn.say('found')}\n{bullets(lines)}{between}"
 
 
 def _is_hit(row: Row, turn: RulesTurn) -> bool:
-    """Return whether words or meaning found a node, rather than its neighbours."""
+    """Returns whether a node matched by its words or its vector, not only by its neighbours."""
     why = set(cell(row.get("why")).split("+"))
     return row.get("score") != "weak" and (
         "vector" in why or bool(asked_words(turn) & _all_words(row))
@@ -231,14 +233,14 @@ def _is_hit(row: Row, turn: RulesTurn) -> bool:
 
 
 def list_sets(turn: RulesTurn, tool: str, question: str = "") -> str:
-    """Names all nodes of the sets that a question asks for; "" where it asks for none.
+    """Lists all nodes of the sets that a question asks for; empty if it asks for none.
 
-    `tool` searches the graph or all of them. By default the question is the person's.
+    `tool` searches the graph or all graphs. `question`: by default the person's.
     """
     question = (question or turn.request.part or turn.conversation.question).strip()
     if not asks_for_set(question):
         return ""
-    # types and values mostly have English names
+    # Types and values usually have English names.
     words = dict.fromkeys(english(word) for word in _WORD.findall(question))
     query = " ".join([question, *(word for word in words if word not in fold(question))])[
         :MAX_QUERY
@@ -248,8 +250,8 @@ def list_sets(turn: RulesTurn, tool: str, question: str = "") -> str:
 
 
 def list_unconnected(turn: RulesTurn) -> str:
-    """Names the nodes without any edge; of a graph that is too large for lists,
-    as its overview does.
+    """Lists the nodes without edges. In a graph that is too large for lists, the
+    overview has them.
     """
     return list_sets(turn, "search_nodes", "which nodes are unconnected") or describe_graph(turn)
 
@@ -265,8 +267,8 @@ def _set_lines(turn: RulesTurn, one: Row, answer: ToolTables) -> str:
     kind = cell(one.get("kind"))
     value = cell(one.get("value"))
     count = int(one.get("nodes") or 0)
-    known = f"set_{kind}" if not value or kind == "setting" else "set_named"
-    heading = turn.say(known, count=count, all=one.get("of"), value=code(value))
+    text_name = f"set_{kind}" if not value or kind == "setting" else "set_named"
+    heading = turn.say(text_name, count=count, all=one.get("of"), value=code(value))
     lines = [_node(row) if row.get("graph") else cite_row(row) for row in rows]
     more = [turn.say("set_more", count=count - len(rows))] if count > len(rows) else []
     return "\n".join(
@@ -278,9 +280,7 @@ def _set_lines(turn: RulesTurn, one: Row, answer: ToolTables) -> str:
 
 
 def used_where(turn: RulesTurn) -> str:
-    """Say which nodes of all graphs refer to a value; where none does, the
-    question is searched for.
-    """
+    """Lists the nodes of all graphs that refer to a value. Raises: NotNamed if there are none."""
     value = turn.request.text("value").strip(_QUOTES)
     if not value or SEARCH_ALL not in turn.offered:
         raise NotNamed
@@ -293,13 +293,13 @@ def used_where(turn: RulesTurn) -> str:
 
 
 def everywhere(turn: RulesTurn) -> str:
-    """Name the nodes of all graphs that fit a question best, by graph."""
+    """Lists the nodes of all graphs that match a question best."""
     question = turn.conversation.question.strip()[:900]
     words = " ".join(words_asked(turn)) or question
-    found: Sequence[Row] = turn.read(SEARCH_ALL, query=words).rows("found") if words else ()
-    if not found:
+    results: Sequence[Row] = turn.read(SEARCH_ALL, query=words).rows("found") if words else ()
+    if not results:
         return turn.say("nothing_found", query=code(question[:120]))
-    lines = [f"{_node(row)}: {plain(cell(row.get('holds')), 160)}" for row in found]
+    lines = [f"{_node(row)}: {plain(cell(row.get('holds')), 160)}" for row in results]
     return f"{turn.say('found_everywhere')}\n{bullets(lines)}"
 
 

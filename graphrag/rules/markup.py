@@ -1,5 +1,5 @@
-"""Writes names, keys and values of the graph into an answer; none of them can become a
-link of ours.
+"""Formats names, keys and values of the graph for an answer, so that none of them
+becomes a link.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def cite(key: str) -> str:
-    """Return the link to a node; a key that no link can hold is shown as code."""
+    """Returns the link to a node, or its key as code if a link cannot contain it."""
     return code(key) if _UNLINKABLE.search(key) else f"{{{{node:{key}}}}}"
 
 
 def highlight(keys: Sequence[str], *, as_: str) -> str:
-    """Return the link that marks several nodes `as_` what they are: `runs` or `stops`."""
+    """Returns the link that highlights several nodes as `runs` or `stops`."""
     linkable = (key for key in keys if not _UNLINKABLE.search(key) and "," not in key)
     return f"{{{{highlight:{as_}|{','.join(linkable)}}}}}"
 
 
 def cite_row(row: Row, *, with_type: bool = True) -> str:
-    """Return the link to the node of a row, its name where the key does not say it,
-    and its type.
-    """
+    """Returns the link to the node of a row, with its name if the key differs, and its type."""
     key = key_of(row)
     name = cell(row.get("name"))
     kind = cell(row.get("type"))
@@ -43,27 +41,27 @@ def cite_row(row: Row, *, with_type: bool = True) -> str:
 
 
 def plain(text: str, limit: int = MAX_VALUE) -> str:
-    """Return a text of the graph on one line, cut, with nothing in it that a client takes
-    for a link.
+    """Returns a text of the graph on one line, cut, without anything that a client
+    reads as a link.
     """
     return _LINK.sub("{ {", cut_name(text, limit))
 
 
 def code(text: str, limit: int = 200) -> str:
-    """Return a short text as inline code."""
+    """Returns a short text as inline code."""
     return f"`{plain(squeeze(text), limit).replace('`', 'ˋ')}`"
 
 
 def fenced(text: str, language: str = "js") -> str:
-    """Return code in a fence that nothing in it can close."""
+    """Returns code in a fence that is longer than any within the code."""
     longest = max((len(run) for run in _FENCE.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{_LINK.sub('{ {', text)}\n{fence}"
 
 
 def edge_lines(answer: ToolTables) -> list[str]:
-    """Return every edge of an answer as a line, those of nearer nodes first."""
-    order = {key_of(row): place for place, row in enumerate(answer.rows("nodes"))}
+    """Returns each edge of a result as a line, those of nearer nodes first."""
+    order = {key_of(row): index for index, row in enumerate(answer.rows("nodes"))}
     return [
         f"{cite(edge.source)} → {cite(edge.target)}"
         + (f" ({plain(edge.label, 60)})" if edge.label else "")
@@ -77,26 +75,26 @@ Links = Mapping[str, list[tuple[str, str]]]
 
 
 def links_of(answers: Iterable[ToolTables]) -> Links:
-    """Return where each node of some answers leads, with what stands on the edge."""
+    """Returns the targets of each node in the results, with the labels of the edges."""
     links: dict[str, list[tuple[str, str]]] = {}
     for edge in (edge for answer in answers for edge in edges_of(answer)):
         links.setdefault(edge.source, []).append((edge.target, edge.label))
     return links
 
 
-def way_line(links: Links, start: str, end: str) -> str:
-    """Return a shortest path as links joined by arrows; empty where there is none."""
-    came = {start: cite(start)}
+def path_line(links: Links, start: str, end: str) -> str:
+    """Returns a shortest path as links joined by arrows; empty if there is none."""
+    paths = {start: cite(start)}
     queue = deque([start])
-    while queue and end not in came:
+    while queue and end not in paths:
         key = queue.popleft()
         for other, label in links.get(key, []):
-            if other not in came:
-                came[other] = (
-                    came[key] + (f" —{plain(label, 60)}→ " if label else " → ") + cite(other)
+            if other not in paths:
+                paths[other] = (
+                    paths[key] + (f" —{plain(label, 60)}→ " if label else " → ") + cite(other)
                 )
                 queue.append(other)
-    return came.get(end, "") if end != start else ""
+    return paths.get(end, "") if end != start else ""
 
 
 def bullets(lines: Sequence[str]) -> str:

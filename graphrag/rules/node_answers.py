@@ -1,4 +1,4 @@
-"""Answers about nodes: what one is, a field of it, what surrounds it, the path to another."""
+"""Answers about nodes: their description, their fields, their neighbourhood, paths between them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from graphrag.rules.markup import (
     fenced,
     highlight,
     links_of,
+    path_line,
     plain,
-    way_line,
 )
-from graphrag.rules.resolver import NOTES, asked_node, meant
+from graphrag.rules.resolver import NOTES, asked_node, matching_nodes
 from graphrag.rules.turn_state import NotNamed, RulesTurn, around, detail, listing
 from languages.reading import alternatives
 from tools.answer_tables import EdgeEnds, Row, ToolTables, edges_of, key_of
@@ -32,15 +32,14 @@ MAX_LINES = 30
 MAX_AROUND = 100
 ERROR = re.compile(alternatives("labels", "error"), re.IGNORECASE)
 ERROR_HANDLE = "onError"
-CATCH = "catch"
-"""Node-RED's type of a node that gets the errors of the others on its tab."""
+CATCH = "catch"  # Node-RED's type of node that receives the errors of the other nodes on its tab.
 MAX_FAILING = 3
+# Prefix of handles that connect a node with what it uses (a model, a tool), not with the next node.
 USE_HANDLE = "ai_"
-"""Handles of this beginning join what a node uses (a model, a tool), not what follows it."""
 
 
 class Neighbour(NamedTuple):
-    """The other end of an edge of a node. `is_use`: one of them uses the other."""
+    """The other end of an edge of a node. `is_use`: one of the two nodes uses the other."""
 
     row: Row
     label: str
@@ -58,7 +57,7 @@ def _neighbours(answer: ToolTables, key: str) -> Iterator[Neighbour]:
 
 
 def describe_node(turn: RulesTurn) -> str:
-    """Say what a node is and does, with its data and its code."""
+    """Returns the description of a node, with its data and its code."""
     key = asked_node(turn)
     shown, near = turn.read_all(detail(key), around(key, 1, "any", 30))
     turn.checked(shown)
@@ -79,7 +78,9 @@ def describe_node(turn: RulesTurn) -> str:
 
 
 def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
-    """Return what leads here, what follows, and what the node uses: its model, its tools."""
+    """Returns the previous nodes, the next ones, and those that the node uses: its model, its
+    tools.
+    """
     groups: dict[str, dict[str, None]] = {
         "uses": {},
         "used_by": {},
@@ -92,15 +93,15 @@ def _around_lines(turn: RulesTurn, key: str, near: ToolTables) -> list[str]:
         label = f" ({plain(other.label, 40)})" if group == "uses" and other.label else ""
         groups[group][cite(key_of(other.row)) + label] = None
     lines = [
-        turn.say(group, nodes=", ".join(list(found)[:10]))
-        for group, found in groups.items()
-        if found
+        turn.say(group, nodes=", ".join(list(nodes)[:10]))
+        for group, nodes in groups.items()
+        if nodes
     ]
     return lines or ([] if near.is_error else [turn.say("nothing_any", node=cite(key))])
 
 
 def show_field(turn: RulesTurn) -> str:
-    """Say what a field of a node holds."""
+    """Returns the value of a field of a node."""
     name = turn.request.text("field") or turn.request.text("word")
     key = asked_node(turn)
     fields = fields_of(data_of(turn, key))
@@ -115,7 +116,7 @@ def show_field(turn: RulesTurn) -> str:
 
 
 def data_of(turn: RulesTurn, key: str) -> Any:
-    """Return the data of a node; None where it has none or too much to be read at once."""
+    """Returns the data of a node; None if it has none or too much to read at once."""
     page = turn.read("read_node_detail", nodeKey=key, field="data", offset=0)
     try:
         return json.loads(page.text_of("data"))
@@ -124,21 +125,23 @@ def data_of(turn: RulesTurn, key: str) -> Any:
 
 
 def fields_of(data: Any, depth: int = 3) -> dict[str, Any]:
-    """Return every field of a JSON object by its dotted path, of `depth` levels, the
-    upper ones first.
+    """Returns all fields of a JSON object by their dotted paths, down to `depth` levels, upper
+    levels first.
     """
     if not isinstance(data, dict) or not depth:
         return {}
     fields = cast(dict[str, Any], data)
     inner = {name: fields_of(value, depth - 1) for name, value in fields.items()}
     return fields | {
-        f"{name}.{path}": v for name, found in inner.items() for path, v in found.items()
+        f"{name}.{path}": v
+        for name, inner_fields in inner.items()
+        for path, v in inner_fields.items()
     }
 
 
 def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
-    """Return the path of the field that is meant: exactly so, else the only one spelt
-    alike, else None.
+    """Returns the path of a field with this name: an exact match, else a single similar one, else
+    None.
     """
     name = wanted.removeprefix("data.")
     if name in fields:
@@ -152,39 +155,40 @@ def field_path(fields: Mapping[str, Any], wanted: str) -> str | None:
 
 
 def neighbors(turn: RulesTurn) -> str:
-    """Say what surrounds a node."""
+    """Returns the neighbourhood of a node."""
     direction = turn.request.options.get("direction", "any")
     key = asked_node(turn)
     before = turn.request.wording.folded[: turn.request.spans["node"][0]]
     depth = REACH if turn.request.grammar.word("all_the_way").search(before) else 1
-    near = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
-    if len(near.rows("nodes")) < 2:
+    nearby = turn.checked(turn.read_all(around(key, depth, direction, MAX_LINES))[0])
+    if len(nearby.rows("nodes")) < 2:
         return turn.say(f"nothing_{direction}", node=cite(key))
     if depth == 1 and direction != "any":
-        others = _neighbours(near, key)
+        others = _neighbours(nearby, key)
         lines = [
             cite_row(one.row) + (f" · {plain(one.label, 60)}" if one.label else "")
             for one in others
         ]
     else:
-        lines = edge_lines(near)
+        lines = edge_lines(nearby)
     shown = [turn.say(f"around_{direction}", node=cite(key)), bullets(lines[:MAX_LINES])]
-    return "\n".join([*shown, *_what_is_left_out(turn, near)])
+    return "\n".join([*shown, *_omission_lines(turn, nearby)])
 
 
-def _what_is_left_out(turn: RulesTurn, near: ToolTables) -> list[str]:
-    """Return lines that say what of a neighbourhood was not read."""
-    is_cut = any(note.startswith("More nodes than") or "more edges" in note for note in near.notes)
-    is_far = any(str(row.get("depth")) == str(REACH) for row in near.rows("nodes"))
+def _omission_lines(turn: RulesTurn, nearby: ToolTables) -> list[str]:
+    """Returns lines about the parts of a neighbourhood that were not read."""
+    is_cut = any(
+        note.startswith("More nodes than") or "more edges" in note for note in nearby.notes
+    )
+    is_far = any(str(row.get("depth")) == str(REACH) for row in nearby.rows("nodes"))
     return [turn.say("more_around")] * is_cut + [turn.say("no_further", reach=REACH)] * is_far
 
 
 class _Failure(NamedTuple):
-    """What becomes of a run when a node fails: `how` names the text, `caught` the nodes that
-    get the error.
+    """The consequences for a run when a node fails.
 
-    `runs` are the keys of nodes that still run, `stops` those that do not, unless another
-    way leads there.
+    `how`: the name of the text. `caught`: the nodes that receive the error. `runs`: keys of the
+    nodes that still run; `stops`: of those that do not, unless they are reached by another path.
     """
 
     how: str
@@ -194,19 +198,21 @@ class _Failure(NamedTuple):
 
 
 def failing(turn: RulesTurn) -> str:
-    """Say what becomes of a run when a node fails: what runs then, and what does not."""
-    rows = meant(turn, "node")
+    """Returns the consequences for a run when a node fails: which nodes still run and
+    which do not.
+    """
+    rows = matching_nodes(turn, "node")
     keys = [key_of(row) for row in rows if row.get("type") not in NOTES]
     if not keys:
         return turn.say("is_note", node=cite_row(rows[0], with_type=False))
     keys = keys[:MAX_FAILING]
     reads = [call for key in keys for call in (around(key, REACH, "out", MAX_AROUND), detail(key))]
-    found = turn.read_all(*reads, listing(MAX_LINES, typeKey=CATCH))
+    results = turn.read_all(*reads, listing(MAX_LINES, typeKey=CATCH))
     lines: list[str] = []
     for at, key in enumerate(keys):
-        behind = turn.checked(found[2 * at])
-        shown = turn.checked(found[2 * at + 1])
-        failure = _failure(key, behind, shown, found[-1].rows("found"))
+        downstream = turn.checked(results[2 * at])
+        details = turn.checked(results[2 * at + 1])
+        failure = _failure(key, downstream, details, results[-1].rows("found"))
         caught = ", ".join(map(cite_row, failure.caught))
         lines.append(turn.say(failure.how, node=cite(key), nodes=caught))
         lines += [
@@ -216,7 +222,7 @@ def failing(turn: RulesTurn) -> str:
         ]
         if not failure.runs and not failure.stops:
             lines.append(turn.say("nothing_out", node=cite(key)))
-        lines += _what_is_left_out(turn, behind)
+        lines += _omission_lines(turn, downstream)
     return "\n".join(lines)
 
 
@@ -225,11 +231,13 @@ def _group(turn: RulesTurn, name: str, keys: Sequence[str]) -> str:
     return turn.say(f"failing_{name}", count=len(keys), nodes=listed, all=highlight(keys, as_=name))
 
 
-def _failure(key: str, behind: ToolTables, shown: ToolTables, catches: Sequence[Row]) -> _Failure:
-    """Follow the error output of a node alone, where it has one; else what its settings say."""
-    edges = [edge for edge in edges_of(behind) if not edge.target_handle.startswith(USE_HANDLE)]
-    data = shown.text_of("data")
-    is_n8n = "n8n" in shown.text_of("type")
+def _failure(
+    key: str, downstream: ToolTables, details: ToolTables, catches: Sequence[Row]
+) -> _Failure:
+    """Follows only the error output of a node if it has one; otherwise its settings decide."""
+    edges = [edge for edge in edges_of(downstream) if not edge.target_handle.startswith(USE_HANDLE)]
+    data = details.text_of("data")
+    is_n8n = "n8n" in details.text_of("type")
     has_output = "onError:continueErrorOutput" in data
     errors = [
         edge.target
@@ -240,17 +248,17 @@ def _failure(key: str, behind: ToolTables, shown: ToolTables, catches: Sequence[
     ]
     others = [edge.target for edge in edges if edge.source == key and edge.target not in errors]
     if errors:
-        rows = {key_of(row): row for row in behind.rows("nodes")}
+        rows = {key_of(row): row for row in downstream.rows("nodes")}
         runs = _reached(edges, errors, without=key)
         stops = [one for one in _reached(edges, others, without=key) if one not in runs]
         return _Failure("failing_caught", [rows[one] for one in dict.fromkeys(errors)], runs, stops)
-    all_behind = _reached(edges, others, without=key)
+    all_downstream = _reached(edges, others, without=key)
     if has_output:
-        return _Failure("failing_open", (), (), all_behind)
+        return _Failure("failing_open", (), (), all_downstream)
     if "onError:continueRegular" in data or "continueOnFail:true" in data:
-        return _Failure("failing_goes_on", (), all_behind, ())
+        return _Failure("failing_goes_on", (), all_downstream, ())
     caught = [] if is_n8n else [row for row in catches if key_of(row) != key]
-    return _Failure("failing_catch_nodes" if caught else "failing_ends", caught, (), all_behind)
+    return _Failure("failing_catch_nodes" if caught else "failing_ends", caught, (), all_downstream)
 
 
 def _is_error(label: str, handle: str) -> bool:
@@ -258,7 +266,7 @@ def _is_error(label: str, handle: str) -> bool:
 
 
 def _reached(edges: Sequence[EdgeEnds], starts: Sequence[str], *, without: str) -> list[str]:
-    """Return the nodes that are reached from some, in the order of their distance."""
+    """Returns the nodes reachable from some, ordered by distance."""
     reached = dict.fromkeys(starts)
     for key in (queue := [*reached]):
         for edge in edges:
@@ -269,22 +277,24 @@ def _reached(edges: Sequence[EdgeEnds], starts: Sequence[str], *, without: str) 
 
 
 def path(turn: RulesTurn) -> str:
-    """Say how one node leads to another; of several that a name may mean, those the
-    most steps apart.
+    """Returns the path from one node to another. If a name is ambiguous, returns the longest of the
+    shortest paths.
     """
-    starts, ends = (list(map(key_of, meant(turn, slot, nearby=True))) for slot in ("a", "b"))
+    starts, ends = (
+        list(map(key_of, matching_nodes(turn, slot, nearby=True))) for slot in ("a", "b")
+    )
     if starts == ends and len(starts) == 1:
         return turn.say("same_node", node=cite(starts[0]))
     calls = [*(around(key, REACH, "out", MAX_AROUND) for key in starts),
              *(around(key, REACH, "in", MAX_AROUND) for key in ends)]  # fmt: skip
     links = links_of(turn.read_all(*calls))
-    ways = [
-        (way, start, end)
+    paths = [
+        (line, start, end)
         for start in starts
         for end in ends
-        if (way := way_line(links, start, end))
+        if (line := path_line(links, start, end))
     ]
-    if not ways:
+    if not paths:
         return turn.say("no_path", start=cite(starts[0]), end=cite(ends[0]), reach=2 * REACH)
-    way, start, end = max(ways, key=lambda found: found[0].count("→ "))
-    return f"{turn.say('path', steps=way.count('→ '), start=cite(start), end=cite(end))}\n{way}"
+    line, start, end = max(paths, key=lambda path: path[0].count("→ "))
+    return f"{turn.say('path', steps=line.count('→ '), start=cite(start), end=cite(end))}\n{line}"

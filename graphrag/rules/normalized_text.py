@@ -1,6 +1,4 @@
-"""Folds a message so that patterns can match it, and returns the parts of it as
-they were written.
-"""
+"""Normalizes a message for matching, and returns parts of it as originally written."""
 
 from __future__ import annotations
 
@@ -11,8 +9,7 @@ from functools import lru_cache
 
 from datasources.text import fold
 
-READ_CHARS = 4_000
-"""What follows in a message is not read at all."""
+READ_CHARS = 4_000  # Maximum length that is read of a message.
 
 MAX_QUOTES = 40
 QUOTE = "[\ue000-\uf8ff]"
@@ -31,9 +28,7 @@ _EDGES = " \t\r\n.,;:!?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityMention:
-    """A name as it was written, without an article or noun around it. `quoted`: it
-    stood in quotes.
-    """
+    """A name as written, without articles and nouns around it. `quoted`: it was in quotes."""
 
     text: str
     quoted: bool = False
@@ -41,9 +36,9 @@ class EntityMention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizedText:
-    """A message with single blanks and each quoted part as one private character.
+    """A message with single blanks, and each quoted part replaced by one private character.
 
-    `folded` is `written` character by character in lower case without accents: patterns match it.
+    `folded`: `written` in lower case without accents, of the same length. Patterns match it.
     """
 
     written: str
@@ -51,16 +46,14 @@ class NormalizedText:
     quotes: tuple[str, ...]
 
     def text(self, start: int, end: int) -> str:
-        """Return a part as it was written, without the marks around it and without quotes."""
+        """Returns a part as written, without punctuation around it and without quotes."""
         part = self.written[start:end].strip(_EDGES)
-        return re.sub(QUOTE, lambda found: self._quote(found[0]), part)
+        return re.sub(QUOTE, lambda match: self._quote(match[0]), part)
 
     def mention(
         self, start: int, end: int, articles: re.Pattern[str], nouns: re.Pattern[str]
     ) -> EntityMention | None:
-        """Return a part as a name, or None where none is left. A quoted part stands
-        for the whole.
-        """
+        """Returns a part as a name, or None if it is empty. A quoted part replaces the whole."""
         quotes = re.findall(QUOTE, self.written[start:end])
         if len(quotes) == 1:
             return EntityMention(text=self._quote(quotes[0]), quoted=True)
@@ -83,13 +76,13 @@ class NormalizedText:
 
 
 def read_wording(message: str) -> NormalizedText:
-    """Return a message ready to be matched."""
+    """Returns the normalized message."""
     quotes: list[str] = []
 
-    def as_one(found: re.Match[str]) -> str:
-        inside = found.group(found.lastgroup or 0).strip()
+    def as_one(match: re.Match[str]) -> str:
+        inside = match.group(match.lastgroup or 0).strip()
         if not inside or len(quotes) == MAX_QUOTES:
-            return found[0]
+            return match[0]
         quotes.append(inside)
         return chr(_FIRST_QUOTE + len(quotes) - 1)
 
@@ -102,7 +95,7 @@ def read_wording(message: str) -> NormalizedText:
 
 @lru_cache(maxsize=4_096)
 def _folded_char(char: str) -> str:
-    """Return exactly one character, so that places in both forms are the same: of œ
-    the first, o.
+    """Returns exactly one character, so that both forms have the same positions; for œ
+    that is o.
     """
     return char if char == " " else (fold(char) or ".")[0]

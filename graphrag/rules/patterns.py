@@ -1,9 +1,10 @@
-"""Matches a message against the patterns of a language file; the first that fits the
-whole message wins.
+"""Matches a message with the patterns of a language file. The first pattern that matches the whole
+message applies.
 
 A line of a file is `intent key=value …: pattern`. A pattern is a regular expression over the folded
 message in which `{word}` stands for an entry of `[words]`, `<slot>` for a part of the message, and
-`(…)` groups without capturing. What a slot may hold is in `_SLOTS`; the others hold any text.
+`(…)` groups without capturing. `_SLOTS` defines the contents of some slots; the others hold any
+text.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from graphrag.i18n import Language
 from graphrag.rules.normalized_text import QUOTE, EntityMention, NormalizedText, read_wording
 from languages.reading import expanded, read_tables
 
-MAX_CHARS = 400
-"""Longer messages are searched for, not matched."""
+MAX_CHARS = 400  # Longer messages are not matched, only searched for.
 
 MAX_PARTS, MAX_READINGS = 5, 4
 _COMMAND = re.compile(
@@ -39,8 +39,10 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A language file, compiled. Pairs of `sides` and `english` say what a word means, of `periods`
-    which one a pattern stands for, of `clock` how the English words of a schedule are written.
+    """A compiled language file.
+
+    `sides` and `english`: translations of words. `periods`: the period for each pattern. `clock`:
+    the words for parts of an English schedule.
     """
 
     words: Mapping[str, str]
@@ -52,20 +54,21 @@ class Grammar:
     patterns: tuple[tuple[str, Mapping[str, str], re.Pattern[str]], ...]
 
     def word(self, name: str) -> re.Pattern[str]:
-        """Return an entry of `[words]` as a pattern."""
+        """Returns an entry of `[words]` as a pattern."""
         return _compiled(self.words[name])
 
     def listed(self, name: str) -> list[str]:
-        """Return the words of an entry that lists some; none where there is no such entry."""
+        """Returns the words of an entry that is a list; empty if there is no such entry."""
         return self.words.get(f"{name}_list", "").split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """What a message asks for: an intent, where each slot stands, and what the pattern adds.
+    """A request in a message: its intent, the position of each slot, and the options of the
+    pattern.
 
-    `part` is the part of the message it was read from, as it was written. `otherwise` are other
-    readings of it, tried in order where a name in it turns out to be none.
+    `part`: the part of the message with the request, as written. `otherwise`: other
+    interpretations, tried in this order if a name turns out not to exist.
     """
 
     intent: str
@@ -78,23 +81,23 @@ class UserRequest:
 
     @property
     def is_command(self) -> bool:
-        """Whether it asks for a change."""
+        """Whether the request is for a change."""
         return _COMMAND.fullmatch(self.intent) is not None
 
     def text(self, slot: str) -> str:
-        """Return a slot as it was written; empty where it took no part."""
+        """Returns a slot as written; empty if the pattern did not use it."""
         return self.wording.text(*self.spans.get(slot, (0, 0)))
 
     def folded(self, slot: str) -> str:
-        """Return a slot folded; empty where it took no part."""
+        """Returns a slot folded; empty if the pattern did not use it."""
         return self.wording.folded[slice(*self.spans.get(slot, (0, 0)))].strip()
 
     def mention(self, slot: str) -> EntityMention | None:
-        """Return a slot as a name, or None where it took no part or holds no name."""
+        """Returns a slot as a name; None if the pattern did not use it or it contains no name."""
         return self.mention_at(self.spans.get(slot, (0, 0)))
 
     def mention_at(self, span: Span) -> EntityMention | None:
-        """Return a part of the message as a name."""
+        """Returns a part of the message as a name."""
         return self.wording.mention(
             *span, self.grammar.word("articles"), self.grammar.word("nouns")
         )
@@ -105,7 +108,7 @@ class UserRequest:
 
 @cache
 def grammar(language: Language) -> Grammar:
-    """Return the grammar of a language. Raises: ValueError for a faulty file."""
+    """Returns the grammar of a language. Raises: ValueError for an invalid file."""
     raw = read_tables(language, "rules.toml")
     words = {"quote": QUOTE}
     for name, text in raw["words"].items():
@@ -115,10 +118,12 @@ def grammar(language: Language) -> Grammar:
         head, separator, text = line.partition(": ")
         if separator and not line.startswith("#"):
             intent, *options = head.split()
-            made = _compiled(_expanded(text, words))
-            patterns.append((intent, dict(option.split("=", 1) for option in options), made))
-    kept = {name: raw.get(name, {}) for name in ("texts", "sides", "english", "clock", "periods")}
-    return Grammar(words=words, patterns=tuple(patterns), **kept)
+            compiled = _compiled(_expanded(text, words))
+            patterns.append((intent, dict(option.split("=", 1) for option in options), compiled))
+    sections = {
+        name: raw.get(name, {}) for name in ("texts", "sides", "english", "clock", "periods")
+    }
+    return Grammar(words=words, patterns=tuple(patterns), **sections)
 
 
 def _expanded(text: str, words: Mapping[str, str]) -> str:
@@ -132,10 +137,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def understand(message: str, languages: tuple[Language, ...]) -> list[UserRequest]:
-    """Return what a message asks for, in order: one request, or several where it
-    asks in several parts.
+    """Returns the requests of a message in order: usually one, several if it has several parts.
 
-    What fits no pattern is a `search`. Of several commands in one message none is carried out.
+    A part that matches no pattern is a `search`. If a message with several parts contains commands,
+    none is executed.
     """
     wording = read_wording(message)
     first = grammar(languages[0])
@@ -143,33 +148,34 @@ def understand(message: str, languages: tuple[Language, ...]) -> list[UserReques
     if whole[1] <= MAX_CHARS:
         for language in languages:
             rules = grammar(language)
-            parts = _parts(wording, _matter(wording, whole, rules), rules)
-            found = [
-                _first(wording, part, languages) or _sought(wording, part, rules) for part in parts
+            parts = _parts(wording, _core_span(wording, whole, rules), rules)
+            readings = [
+                _first_match(wording, part, languages) or _search_request(wording, part, rules)
+                for part in parts
             ]
-            known = [request for request in found if request is not None]
-            if len(parts) > 1 and any(request.is_command for request in known):
+            requests = [request for request in readings if request is not None]
+            if len(parts) > 1 and any(request.is_command for request in requests):
                 return [UserRequest(intent="one_change_at_a_time", wording=wording, grammar=rules)]
-            if len(known) == len(parts) > 1:
-                return known
-        if request := _first(wording, whole, languages):
+            if len(requests) == len(parts) > 1:
+                return requests
+        if request := _first_match(wording, whole, languages):
             return [request]
     intent = "describe_node" if first.word("bare_name").fullmatch(wording.folded) else "search"
     return [UserRequest(intent=intent, wording=wording, grammar=first, spans={"node": whole})]
 
 
-def _sought(wording: NormalizedText, part: Span, rules: Grammar) -> UserRequest | None:
-    """Return the search for a part that asks something no pattern knows; None for
-    what asks nothing.
+def _search_request(wording: NormalizedText, part: Span, rules: Grammar) -> UserRequest | None:
+    """Returns a search for a part that is a question without a pattern; None if it is not a
+    question.
     """
-    asks = rules.word("asking").match(wording.folded, *_matter(wording, part, rules))
+    asks = rules.word("asking").match(wording.folded, *_core_span(wording, part, rules))
     if asks is None:
         return None
     return UserRequest(intent="search", part=wording.text(*part), wording=wording, grammar=rules)
 
 
-def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
-    """Return where a part of a message begins and ends without polite words and marks around it."""
+def _core_span(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
+    """Returns the span of a part without polite words and punctuation around it."""
     start, end = part
     polite = rules.word("polite").match(wording.folded, start, end)
     start = polite.end() if polite else start
@@ -178,25 +184,25 @@ def _matter(wording: NormalizedText, part: Span, rules: Grammar) -> Span:
 
 
 def _parts(wording: NormalizedText, whole: Span, rules: Grammar) -> list[Span]:
-    """Return where the parts of a message stand, if joints divide it into a few."""
-    stops = [found.span() for found in rules.word("joint").finditer(wording.folded, *whole)]
+    """Returns the spans of the parts of a message, if conjunctions divide it into a few."""
+    stops = [joint.span() for joint in rules.word("joint").finditer(wording.folded, *whole)]
     stops = stops[: MAX_PARTS - 1]
     starts = [whole[0], *(end for _, end in stops)]
     ends = [*(start for start, _ in stops), whole[1]]
     return list(zip(starts, ends, strict=True))
 
 
-def _first(
+def _first_match(
     wording: NormalizedText, part: Span, languages: tuple[Language, ...]
 ) -> UserRequest | None:
-    """Return what a part asks for by the first pattern that fits; a question also by
-    the next ones.
+    """Returns the request of the first pattern that matches; for questions with the next matches
+    too.
     """
-    found: list[UserRequest] = []
+    requests: list[UserRequest] = []
     for rules in map(grammar, languages):
-        matter = _matter(wording, part, rules)
+        core = _core_span(wording, part, rules)
         for intent, options, pattern in rules.patterns:
-            match = pattern.fullmatch(wording.folded, *matter)
+            match = pattern.fullmatch(wording.folded, *core)
             if match is None:
                 continue
             spans = {
@@ -204,12 +210,12 @@ def _first(
                 for name, text in match.groupdict().items()
                 if text is not None
             }
-            read = UserRequest(
+            request = UserRequest(
                 intent=intent, part=wording.text(*part), wording=wording, grammar=rules
             )
-            found.append(replace(read, spans=spans, options=options))
-            if found[0].is_command or len(found) == MAX_READINGS:
+            requests.append(replace(request, spans=spans, options=options))
+            if requests[0].is_command or len(requests) == MAX_READINGS:
                 break
-    if not found:
+    if not requests:
         return None
-    return replace(found[0], otherwise=tuple(one for one in found[1:] if not one.is_command))
+    return replace(requests[0], otherwise=tuple(one for one in requests[1:] if not one.is_command))

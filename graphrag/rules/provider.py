@@ -1,7 +1,7 @@
-"""The provider without a language model: rules behind the interface of a real one.
+"""The provider without a language model: rules behind the interface of a provider.
 
-Decision: it keeps nothing between calls. What it needs to know stands in the messages, so a turn
-goes on after a restart, on another server, or after a person decided a proposal days later.
+Decision: it has no state between calls. All it needs is in the messages, so a turn continues after
+a restart, on another server, or after a proposal is decided days later.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from graphrag.rules.conversation import Conversation, read_conversation
 from graphrag.rules.patterns import MAX_PARTS, UserRequest, grammar, understand
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesStep, RulesTurn, outcome_lines, run
 
+# The handler of each intent of the patterns. Other intents are names of texts.
 HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
     handler.__name__: handler
     for handler in (
@@ -37,11 +38,10 @@ HANDLERS: Mapping[str, Callable[[RulesTurn], str]] = {
         *(change_requests.create, graph_answers.used_where, graph_answers.search),
     )
 }
-"""What answers each intent of the patterns; the other intents are the names of texts."""
 
 
 class RulesProvider:
-    """Answers by rules from what the tools return. Units: `context_window` in tokens."""
+    """Answers by rules from the results of tools. Units: `context_window` in tokens."""
 
     name, model, context_window = "offline", "rules", 1_000_000
 
@@ -51,9 +51,9 @@ class RulesProvider:
         tools: Sequence[llm.ToolSchema] = (),
         options: llm.ModelOptions = llm.DEFAULT_OPTIONS,
     ) -> AsyncGenerator[llm.Chunk]:
-        """Yield the answer, or the calls of the tools that it needs first.
+        """Yields the answer, or first the calls of the tools that it needs.
 
-        Costs no tokens: the usage reported is zero. Raises nothing.
+        Costs no tokens: the reported usage is zero. Raises nothing.
         """
         offered = frozenset(
             tool["function"]["name"] for tool in tools if options.tool_choice != "none"
@@ -63,9 +63,10 @@ class RulesProvider:
         text = _with_notice(step, conversation)
         if text:
             yield llm.TextDelta(text=text)
-        made = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]
+        identified = [(f"rules_{secrets.token_hex(12)}", *call.signature) for call in step.calls]
         calls = [
-            llm.ToolCall(id=key, name=name, arguments=arguments) for key, name, arguments in made
+            llm.ToolCall(id=key, name=name, arguments=arguments)
+            for key, name, arguments in identified
         ]
         for index, call in enumerate(calls):
             yield llm.ToolCallStarted(index=index, id=call.id, name=call.name)
@@ -74,23 +75,21 @@ class RulesProvider:
         yield llm.Finished(reason="tool_calls" if calls else "stop")
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Does nothing: the provider holds no resources."""
 
 
 def _with_notice(step: RulesStep, conversation: Conversation) -> str:
-    """Return the text; the first one of a conversation begins by saying that no model
-    is at work.
+    """Returns the text. The first answer of a conversation begins with a notice that no model is
+    used.
     """
     notices = tuple(grammar(language).texts["notice"] for language in LANGUAGES)
-    is_said = any(text.startswith(notices) for text in conversation.texts)
+    has_notice = any(text.startswith(notices) for text in conversation.texts)
     notice = grammar(conversation.language).texts["notice"]
-    return step.text if is_said or not step.text else f"{notice}\n\n{step.text}"
+    return step.text if has_notice or not step.text else f"{notice}\n\n{step.text}"
 
 
 def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
-    """Return the next step of the turn. Never raises for what a person, a tool or a
-    graph may say.
-    """
+    """Returns the next step of the turn. Does not raise for any message, tool result or graph."""
     languages = tuple(sorted(LANGUAGES, key=lambda language: language != conversation.language))
     requests = _requests(conversation, languages)
     turns = [RulesTurn(conversation, request, offered) for request in requests]
@@ -101,7 +100,7 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
         step := task_step(turns[0])
     ) is not None:
         return step
-    if proposals:  # never a second proposal in a turn, whatever became of the first
+    if proposals:  # only one proposal per turn, whatever its outcome
         step = RulesStep(text="\n\n".join(outcome_lines(turns[0], answer) for answer in proposals))
     else:
         step = run(_answer, turns)
@@ -110,32 +109,34 @@ def next_step(conversation: Conversation, offered: frozenset[str]) -> RulesStep:
 
 
 def _requests(conversation: Conversation, languages: tuple[Language, ...]) -> list[UserRequest]:
-    """Return what is asked; of each node that the question points at, what is asked of "it"."""
+    """Returns the requests of the question; one for each node that the question refers to."""
     question = conversation.question
     keys = conversation.pointed_at
     if not keys:
         return understand(question, languages)
     links = [f"{{{{node:{key}}}}}" for key in keys[:MAX_PARTS]]
     this = re.compile(grammar(conversation.language).words["pointed_at"], re.IGNORECASE)
-    asked = [this.sub(link.replace("\\", r"\\"), question, count=1) for link in links]
-    found = [understand(one, languages) for one in dict.fromkeys(asked)]
-    if all(request.intent == "search" for requests in found for request in requests):
-        found = [understand(f"explain {link}", languages) for link in links]
-    if len(found) > 1 and any(requests[0].is_command for requests in found):
-        return [replace(found[0][0], intent="one_change_at_a_time")]
-    return [request for requests in found for request in requests]
+    questions = [this.sub(link.replace("\\", r"\\"), question, count=1) for link in links]
+    requests_by_question = [understand(one, languages) for one in dict.fromkeys(questions)]
+    if all(request.intent == "search" for requests in requests_by_question for request in requests):
+        requests_by_question = [understand(f"explain {link}", languages) for link in links]
+    if len(requests_by_question) > 1 and any(
+        requests[0].is_command for requests in requests_by_question
+    ):
+        return [replace(requests_by_question[0][0], intent="one_change_at_a_time")]
+    return [request for requests in requests_by_question for request in requests]
 
 
 def _answer(turn: RulesTurn) -> str:
-    """Return the answer by the first reading whose names the graph knows, else what
-    the search finds.
+    """Returns the answer of the first interpretation whose names exist in the graph, else of the
+    search.
     """
     is_wide = turn.offered.isdisjoint({"search_nodes"}) and graph_answers.SEARCH_ALL in turn.offered
-    said = ""
+    text = ""
     if not turn.request.is_command and graph_answers.asks_everywhere(turn):
-        said = graph_answers.list_sets(turn, graph_answers.SEARCH_ALL)
-    if said:
-        return said
+        text = graph_answers.list_sets(turn, graph_answers.SEARCH_ALL)
+    if text:
+        return text
     for request in (turn.request, *turn.request.otherwise):
         turn.request = request
         if request.is_command and not any(name.startswith("propose_") for name in turn.offered):
@@ -148,12 +149,12 @@ def _answer(turn: RulesTurn) -> str:
             return HANDLERS[request.intent](turn)
         except GraphNamed:
             return graph_answers.describe_graph(turn)
-        except NotNamed as unclear:
-            said = said or str(unclear)
+        except NotNamed as not_named:
+            text = text or str(not_named)
     search = graph_answers.SEARCH_ALL if is_wide else "search_nodes"
     listed = graph_answers.list_sets(turn, search) if search in turn.offered else ""
     return (
         listed
-        or said
+        or text
         or (graph_answers.everywhere(turn) if is_wide else graph_answers.search(turn))
     )

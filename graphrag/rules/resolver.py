@@ -1,4 +1,4 @@
-"""Finds the node or type that a person names; where it is not clear which, it asks back."""
+"""Finds the node or type that a person names, and asks back if the name is ambiguous."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from graphrag.rules.patterns import grammar
 from graphrag.rules.turn_state import GraphNamed, NotNamed, RulesTurn, call
 from tools.answer_tables import Row, cell, key_of
 
-MAX_NEAR, MAX_MEANT = 5, 4
+MAX_NEAR, MAX_MATCHES = 5, 4
 _NAMES = ("_key", "name")
 _TYPE_NAMES = ("type", "name")
+# Types of annotations on the canvas, which are not part of the flow.
 NOTES = frozenset(("note", "group"))
-"""Types of what is only written on the canvas."""
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
 
-_KEY = re.compile(r"\S*[\d_.:-]\S*")
-"""What may be a key: of more than letters, and without spaces."""
+_KEY = re.compile(r"\S*[\d_.:-]\S*")  # Possible keys: without spaces, and not of letters only.
 
 
 def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
-    """Return the key of the node of each mention for a change; ends the handler
-    with a question back.
+    """Returns the key of the node of each mention, for a change; may end the handler with a
+    question.
     """
     texts = [mention.text for mention in mentions if mention is not None]
     rows = _read_rows(turn, list(dict.fromkeys(texts))[:9])
     named = [_steps_first(fitting(text, rows, _NAMES)) for text in texts]
     unclear = [
-        _which(turn, text, rows, one)
+        _clarification(turn, text, rows, one)
         for text, one in zip(texts, named, strict=True)
         if len(one) != 1
     ]
@@ -45,22 +44,22 @@ def the_nodes(turn: RulesTurn, *mentions: EntityMention | None) -> list[str]:
 
 
 def asked_node(turn: RulesTurn) -> str:
-    """Return the key of the node of a question; may end the handler with one back.
-    Raises: as `meant`.
+    """Returns the key of the node of a question; may end the handler with a question.
+
+    Raises: NotNamed, GraphNamed.
     """
-    rows = meant(turn, "node")
+    rows = matching_nodes(turn, "node")
     if len(rows) > 1:
         mention = turn.request.mention("node")
-        turn.stop(_which(turn, mention.text if mention else "", {}, rows))
+        turn.stop(_clarification(turn, mention.text if mention else "", {}, rows))
     return key_of(rows[0])
 
 
-def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
-    """Return the few nodes that a slot of a question may mean; `nearby`: also those with half
-    of its words.
+def matching_nodes(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
+    """Returns the nodes that a slot of a question may refer to; `nearby`: also those with half of
+    its words.
 
-    A name that is nearly that of a node will do: nothing is changed by a question.
-    Raises: NotNamed, GraphNamed.
+    Accepts similar names, since a question changes nothing. Raises: NotNamed, GraphNamed.
     """
     mention = turn.request.mention(slot)
     if mention is None:
@@ -72,17 +71,17 @@ def meant(turn: RulesTurn, slot: str, *, nearby: bool = False) -> list[Row]:
         raise GraphNamed
     rows = _read_rows(turn, [text])
     steps = _steps_first(fitting(text, rows, _NAMES))
-    named = _plainest(steps, text) or steps or _at_an_end(turn, text) or _alike(text, rows, 0.82)
+    named = _plainest(steps, text) or steps or _end_nodes(turn, text) or _alike(text, rows, 0.82)
     named = named or (_steps_first(near(text, rows, _NAMES)) if nearby else [])
     if named:
-        return named[:MAX_MEANT]
+        return named[:MAX_MATCHES]
     if is_graph:
         raise GraphNamed
-    raise NotNamed(_which(turn, text, rows, []) if mention.quoted else "")
+    raise NotNamed(_clarification(turn, text, rows, []) if mention.quoted else "")
 
 
-def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
-    """Return the nodes where the graph begins or ends, for the word that says one of these."""
+def _end_nodes(turn: RulesTurn, text: str) -> list[Row]:
+    """Returns the first or last nodes of the graph, if the text is a word for them."""
     for word, rows in (("first_step", "entry_points"), ("last_step", "ends")):
         if grammar(turn.language).word(word).fullmatch(fold(text)):
             return list(turn.read("read_graph_overview").rows(rows))
@@ -90,10 +89,10 @@ def _at_an_end(turn: RulesTurn, text: str) -> list[Row]:
 
 
 def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:
-    """Return the nodes that names may mean, by key.
+    """Returns the nodes that may have these names, by key.
 
-    A node is asked for by its key only where no search finds it: a guess that misses is an error in
-    what people see of an answer.
+    Reads a node by its key only if the search does not find it, since a failed read is shown to
+    people as an error.
     """
     words = [
         " ".join(dict.fromkeys([name, *map(english, _WORD.findall(fold(name)))])) for name in names
@@ -111,39 +110,45 @@ def _read_rows(turn: RulesTurn, names: Sequence[str]) -> dict[str, Row]:
     return rows
 
 
-def _which(
+def _clarification(
     turn: RulesTurn, text: str, rows: Mapping[str, Row], named: Sequence[Row], kind: str = "nodes"
 ) -> str:
-    """Return the question which row is meant; `kind`: nodes or types."""
+    """Returns the question which row is intended; `kind`: nodes or types."""
     shown = named[:10] or near(text, rows, _NAMES if kind == "nodes" else _TYPE_NAMES)
-    said = f"several_{kind}" if named else f"near_{kind}" if shown else f"no_such_{kind}"
+    text_name = f"several_{kind}" if named else f"near_{kind}" if shown else f"no_such_{kind}"
     lines = bullets(list(map(cite_row, shown))) if kind == "nodes" else type_lines(shown)
-    return f"{turn.say(said, name=code(text))}\n{lines}".strip()
+    return f"{turn.say(text_name, name=code(text))}\n{lines}".strip()
 
 
 def _steps_first(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of nodes of the flow; those of notes where there are no others."""
+    """Returns the rows that are not notes; the notes if there are no other rows."""
     return [row for row in rows if row.get("type") not in NOTES] or list(rows)
 
 
 def _plainest(rows: Sequence[Row], text: str) -> list[Row]:
-    """Return the one row whose name says these words and, where several do, at most one other."""
+    """Returns the row whose name contains all words and, if several do, fewest others (at most
+    one).
+    """
     wanted = words_of(text)
     names = [words_of(cell(row.get("name")) or key_of(row)) for row in rows]
-    few = sorted((len(name - wanted), at) for at, name in enumerate(names) if wanted <= name)
-    is_unclear = len(few) > 1 and (few[0][0] > 1 or few[0][0] == few[1][0])
-    return [] if is_unclear else [rows[at] for _, at in few[:1]]
+    by_extra_words = sorted(
+        (len(name - wanted), at) for at, name in enumerate(names) if wanted <= name
+    )
+    is_unclear = len(by_extra_words) > 1 and (
+        by_extra_words[0][0] > 1 or by_extra_words[0][0] == by_extra_words[1][0]
+    )
+    return [] if is_unclear else [rows[at] for _, at in by_extra_words[:1]]
 
 
 def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
-    """Return the row of this key, else those with this name, spelt just so or alike, else those
-    that hold all the words.
+    """Returns the row with this key, else those with this name, exact or similar, else those with
+    all its words.
 
-    `names` are the columns of names; the words may also stand in the type.
+    `names`: the columns with names. The words may also be in the type.
     """
     if text in rows:
         return [rows[text]]
-    alike = {letters(spelt) for spelt in (text, english(fold(text)))} - {""}
+    alike = {letters(spelling) for spelling in (text, english(fold(text)))} - {""}
     named = [
         row for row in rows.values() if alike & {letters(cell(row.get(name))) for name in names}
     ]
@@ -155,7 +160,7 @@ def fitting(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Ro
 
 
 def near(text: str, rows: Mapping[str, Row], names: Sequence[str]) -> list[Row]:
-    """Return rows with a name much like this one, then those that hold half of its words."""
+    """Returns rows with a similar name, then those with half of its words."""
     close = _alike(text, rows, 0.6, names)
     wanted = words_of(text)
     sharing = [
@@ -179,36 +184,38 @@ def _words_in(row: Row, names: Sequence[str]) -> set[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """Returns the stems of the words of a name without articles, in English as far as they are
-    known. `y` is not `i` here.
+    """Returns the stems of the words of a name without articles, in English if known. Keeps a final
+    `y`, which the stemmer would replace.
     """
     small = {word for language in LANGUAGES for word in grammar(language).listed("small")} | {"s"}
-    found = [
+    words = [
         english(word) for word in _WORD.findall(fold(_HUMP.sub(" ", text))) if word not in small
     ]
-    return {stem for word in found for stem in ([word] if word.endswith("y") else tokenize(word))}
+    return {stem for word in words for stem in ([word] if word.endswith("y") else tokenize(word))}
 
 
 def english(word: str) -> str:
-    """Returns the English word that names of nodes have for a word, else the word, folded."""
+    """Returns the English word that node names use for a word, else the word, folded."""
     low = fold(word)
     for language in LANGUAGES:
         rules = grammar(language)
         forms = (low, *(low.removesuffix(ending) for ending in rules.listed("endings")))
-        if known := next((rules.english[form] for form in forms if form in rules.english), None):
-            return known
+        if translation := next(
+            (rules.english[form] for form in forms if form in rules.english), None
+        ):
+            return translation
     return low
 
 
 def read_types(turn: RulesTurn) -> tuple[Row, ...]:
-    """Return the types of the workspace, the most used first."""
+    """Returns the types of the workspace, the most used first."""
     return turn.read("list_available_node_types", maxResults=100).rows("types")
 
 
 def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = False) -> str:
-    """Return the key of the type of a mention; ends the handler with a question back.
+    """Returns the key of a mentioned type; may end the handler with a question.
 
-    Raises: NotNamed for one that is only `asked` about and is unknown or fits several.
+    Raises: NotNamed if `asked` and the name is unknown or ambiguous.
     """
     rows = {cell(row.get("type")): row for row in read_types(turn)}
     if mention is None:
@@ -216,14 +223,14 @@ def the_type(turn: RulesTurn, mention: EntityMention | None, *, asked: bool = Fa
     named = fitting(mention.text, rows, _TYPE_NAMES)
     if len(named) == 1:
         return cell(named[0].get("type"))
-    question = _which(turn, mention.text, rows, named, "types")
+    question = _clarification(turn, mention.text, rows, named, "types")
     if asked:
         raise NotNamed(question if named or mention.quoted else "")
     return turn.stop(question)
 
 
 def type_lines(rows: Sequence[Row]) -> str:
-    """Return the types, a line each."""
+    """Returns a line for each type."""
     return bullets(
         [f"{code(cell(r.get('type')))}: {plain(cell(r.get('description')), 160)}" for r in rows]
     )

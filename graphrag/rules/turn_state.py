@@ -1,8 +1,8 @@
-"""Holds what one turn of the rules has read, and ends it with a text, calls of tools or a proposal.
+"""State of one turn of the rules: the results read so far, and the ways to end the turn.
 
-A handler is written as if every read answered at once. Where an answer is not in the messages yet,
-the handler ends there; the next call of the provider runs it again from the start, with more
-answers. So nothing has to be kept between calls.
+Handlers are written as if each read returned at once. If a result is not in the messages yet, the
+handler ends with the call, and the next call of the provider runs it again from the start with more
+results. So no state is needed between calls.
 """
 
 from __future__ import annotations
@@ -18,43 +18,40 @@ from graphrag.rules.markup import bullets, cite, plain
 from graphrag.rules.patterns import UserRequest, grammar
 from tools.answer_tables import ToolTables
 
-MAX_ROUNDS = 5
-"""Answers of one turn that may call tools; the one after only speaks."""
+MAX_ROUNDS = 5  # Number of answers in a turn that may call tools. The next one must be text.
 
 MAX_CALLS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RulesStep:
-    """What the provider says now: text, or calls with or without a text before them."""
+    """An answer of the provider: text, or calls with or without text."""
 
     text: str = ""
     calls: tuple[RuleCall, ...] = ()
 
 
 class _Stop(Exception):
-    """Ends a handler: with calls whose answers it needs, or with what is said instead
-    of an answer.
-    """
+    """Ends a handler with calls whose results it needs, or with a text instead of its answer."""
 
     def __init__(self, step: RulesStep) -> None:
         self.step = step
 
 
 class NotNamed(Exception):
-    """Words that should name a node or field name none: the question is read
-    otherwise or searched for.
+    """Raised when words that should name a node or field do not.
 
-    Its text is said where neither is of use.
+    Another interpretation or the search is tried then. The exception's text is used if neither has
+    a result.
     """
 
 
 class GraphNamed(NotNamed):
-    """The words that should name a node are the graph's name: the question is about the graph."""
+    """Raised when the words name the graph, not a node: the question is about the graph."""
 
 
 def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> RulesStep:
-    """Return the answers for turns one below the other, or the calls that they need first."""
+    """Returns the answers of the turns, joined, or the calls that they need first."""
     texts: list[str] = []
     calls: dict[tuple[str, str], RuleCall] = {}
     for turn in turns:
@@ -70,7 +67,7 @@ def run(handler: Callable[[RulesTurn], str], turns: Sequence[RulesTurn]) -> Rule
 
 
 class RulesTurn:
-    """One request of a turn: what was read for it, and what is still to be read."""
+    """One request of a turn, with the results it has read."""
 
     def __init__(
         self, conversation: Conversation, request: UserRequest, offered: frozenset[str]
@@ -80,41 +77,39 @@ class RulesTurn:
         self.offered = offered
         self.language: Language = conversation.language
         self.max_rounds = MAX_ROUNDS
-        self.found = False
-        self._known = {
+        self.has_findings = False
+        self._results = {
             key: answer or ToolTables(is_error=True)
             for key, answer in conversation.answered.items()
         }
 
     def say(self, text: str, /, **facts: Any) -> str:
-        """Return a text of the language file with its facts put in."""
+        """Returns a text of the language file with the values inserted."""
         return grammar(self.language).texts[text].format(**facts)
 
     def stop(self, text: str) -> NoReturn:
-        """End the handler with this text."""
+        """Ends the handler with this text."""
         raise _Stop(RulesStep(text=text))
 
     def read(self, name: str, /, **arguments: Any) -> ToolTables:
-        """Return what a read tool answers; may end the handler, also because the
-        read has failed.
-        """
+        """Returns the result of a read tool; may end the handler, also if the read failed."""
         return self.checked(self.read_all(call(name, **arguments))[0])
 
     def read_all(self, *calls: RuleCall) -> list[ToolTables]:
-        """Return what several read tools answer, asked at once; may end the handler."""
-        missing = {call.signature: call for call in calls if call.signature not in self._known}
+        """Returns the results of several read tools, called at once; may end the handler."""
+        missing = {call.signature: call for call in calls if call.signature not in self._results}
         if missing:
             self.call(list(missing.values())[:MAX_CALLS])
-        return [self._known[call.signature] for call in calls]
+        return [self._results[call.signature] for call in calls]
 
     def checked(self, answer: ToolTables) -> ToolTables:
-        """Return an answer; end the handler where the read has failed."""
+        """Returns the result; ends the handler if the read failed."""
         if answer.is_error:
             self.stop(self.say("read_failed", reason=plain(answer.text or "-", 300)))
         return answer
 
     def propose(self, kind: str, arguments: Mapping[str, Any], what: str) -> NoReturn:
-        """Call a write tool; `what` says what is proposed. Ends the handler."""
+        """Calls a write tool and ends the handler. `what` describes the proposal."""
         name = f"propose_{kind}"
         if name not in self.offered:
             self.stop(self.say("no_write_tool"))
@@ -122,7 +117,7 @@ class RulesTurn:
         self.call([call(name, **arguments, reason=reason)], self.say("propose", what=what))
 
     def call(self, calls: Sequence[RuleCall], text: str = "") -> NoReturn:
-        """Call tools, with a text before. Ends the handler."""
+        """Calls tools, with a text before them, and ends the handler."""
         if any(call.name not in self.offered for call in calls):
             self.stop(self.say("no_tool"))
         if self.conversation.rounds >= self.max_rounds:
@@ -131,25 +126,29 @@ class RulesTurn:
 
 
 def call(name: str, /, **arguments: Any) -> RuleCall:
-    """Return a call of a tool."""
+    """Returns a call of a tool."""
     return RuleCall(name=name, arguments=arguments)
 
 
 def detail(key: str) -> RuleCall:
-    """Return the call that reads a node whole."""
+    """Returns the call that reads a whole node."""
     return call("read_node_detail", nodeKey=key)
 
 
 def around(key: str, depth: int, direction: str, limit: int) -> RuleCall:
-    """Return the call that reads what surrounds a node; `direction` is in, out or any."""
-    way = {"in": "inbound", "out": "outbound"}.get(direction, "any")
+    """Returns the call that reads the neighbourhood of a node. `direction`: in, out or any."""
+    direction_name = {"in": "inbound", "out": "outbound"}.get(direction, "any")
     return call(
-        "explore_neighborhood", nodeKey=key, maxDepth=depth, direction=way, maxResults=limit
+        "explore_neighborhood",
+        nodeKey=key,
+        maxDepth=depth,
+        direction=direction_name,
+        maxResults=limit,
     )
 
 
 def listing(limit: int, **filters: str) -> RuleCall:
-    """Return the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
+    """Returns the call that lists nodes: all, or those of `typeKey` or `sheetId`."""
     return call(
         "search_nodes",
         maxResults=limit,
@@ -157,40 +156,40 @@ def listing(limit: int, **filters: str) -> RuleCall:
     )
 
 
-# What became of a proposal
+# Outcomes of proposals
 
+# Outcomes of repeated proposals, which are not stored again.
 NOT_STORED = frozenset(("already_proposed", "rejected_before", "rejected_before_why"))
-"""Outcomes of what was proposed before, so that it is not proposed again."""
 
 _PROBLEM = re.compile(r"^(?:- |  )(?P<text>.+)$", re.MULTILINE)
 
 
 def outcome_lines(turn: RulesTurn, answer: ToolTables | None) -> str:
-    """Return what became of a proposal: the outcome, the change and why, and links to
-    what was created.
+    """Returns the outcome of a proposal, with the change, its reason, and links to
+    created nodes.
     """
     if answer is None:
         return turn.say("outcome_unknown")
     if not answer.outcome and answer.is_error:
         return f"{turn.say('not_possible')}\n{bullets(_problems(answer))}"
-    said = [plain(str(answer.outcome[name]), 2_000) for name in ("what", "why", "feedback")
+    quoted = [plain(str(answer.outcome[name]), 2_000) for name in ("what", "why", "feedback")
             if answer.outcome.get(name)]  # fmt: skip
     created = ", ".join(cite(key) for key in answer.outcome.get("created", ()))
     lines = [
         outcome_in_short(turn, answer),
-        *(f"> {line}" for line in said or [plain(answer.text, 2_000)]),
+        *(f"> {line}" for line in quoted or [plain(answer.text, 2_000)]),
     ]
     return "\n".join([*lines, turn.say("created", nodes=created)] if created else lines)
 
 
 def outcome_in_short(turn: RulesTurn, answer: ToolTables) -> str:
-    """Return what became of a proposal in one sentence."""
+    """Returns the outcome of a proposal in one sentence."""
     if not answer.outcome and answer.is_error:
         return " ".join(_problems(answer)[:1])
-    known = f"outcome_{answer.outcome.get('status')}"
-    return turn.say(known if known in grammar(turn.language).texts else "outcome_other")
+    text_name = f"outcome_{answer.outcome.get('status')}"
+    return turn.say(text_name if text_name in grammar(turn.language).texts else "outcome_other")
 
 
 def _problems(answer: ToolTables) -> list[str]:
-    listed = [plain(found["text"], 600) for found in _PROBLEM.finditer(answer.text)]
-    return listed[:8] or [plain(answer.text, 600)]
+    problems = [plain(match["text"], 600) for match in _PROBLEM.finditer(answer.text)]
+    return problems[:8] or [plain(answer.text, 600)]
