@@ -37,7 +37,8 @@ from graphrag.leases import now_ms
 from graphrag.llm.base import Message
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession, Trigger
-from graphrag.sessions.phases import SessionKind
+from graphrag.sessions.machine import SessionEvent, SessionLimits
+from graphrag.sessions.phases import EventName, SessionKind
 from graphrag.stored_records import check_version, delete_record, given, put_over, readable
 
 log = logging.getLogger(__name__)
@@ -265,12 +266,14 @@ class Automations:
             automation_version=automation.version,
             trigger=trigger,
             scheduled_time=scheduled_time,
-            queued_time=self.clock(),
             roundtrip_limit=automation.budget.model_calls,
             require_validation=automation.require_validation,
         )
+        requested = SessionEvent(name=EventName.SESSION_ACTIVATION_REQUESTED)
+        queued = session.after(requested, SessionLimits(), self.clock())
+        assert queued is not None
         key = session_id(automation.key, scheduled_time)
-        return self._thread(automation, key, [*to_stored(notes), *history], session)
+        return self._thread(automation, key, [*to_stored(notes), *history], queued.state)
 
     def _thread(
         self, automation: Automation, key: str, history: list[dict[str, Any]], session: AgentSession

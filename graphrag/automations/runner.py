@@ -113,7 +113,8 @@ class Runner:
                 overdue = SessionEvent(
                     name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"})
                 )
-                await self.events.apply(thread.key, overdue, language=language or "en")
+                with suppress(SessionRefused):  # it ended at that moment
+                    await self.events.apply(thread.key, overdue, language=language or "en")
             thread = (await self.automations.session(thread.key)).thread
             if session_of(thread).phase is Phase.WAITING_COMPLETION_CONFIRMATION:
                 await self._count(thread)  # what it used is known, whenever this process dies

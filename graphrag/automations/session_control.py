@@ -182,16 +182,16 @@ class SessionControl:
         return (await self.store.session(thread.key)).thread
 
     async def resume(self, session_id: str, person: Person) -> Thread:
-        """Let a run that waits for the network, or ended for lack of it, go on with the next tick.
+        """Lets a run that waits for the network, or ended without it, continue with the next tick.
 
+        Its attempts are counted from 0 again: by that the tick knows that a person asked.
         Raises: SessionRefused for any other.
         """
         thread = await self._own(session_id, person)
         session = session_of(thread)
         if session.phase is Phase.WAITING_NETWORK_RETRY:
-            event = SessionEvent(
-                name=EventName.NETWORK_RETRY_SCHEDULED, data={"retryAt": self.store.clock()}
-            )
+            anew = {"retryAt": self.store.clock(), "attempts": 0}
+            event = SessionEvent(name=EventName.NETWORK_RETRY_SCHEDULED, data=anew)
         else:
             event = SessionEvent(
                 name=EventName.SESSION_ACTIVATION_REQUESTED, facts=frozenset({"slot_free"})

@@ -20,6 +20,7 @@ from datasources.record_kinds import Where
 from graphrag.agent.thread_store import StoredThread, Thread, ThreadError, session_of
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approval, ApprovalError, Approvals
+from graphrag.approvals.approval import SYSTEM
 from graphrag.automations.automation import Automation, PauseReason, SkipReason
 from graphrag.automations.automation_store import Automations, read_all
 from graphrag.automations.beginning import begin_run, seen_now
@@ -29,6 +30,7 @@ from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.runner import Runner
 from graphrag.roles import Person
 from graphrag.sessions.agent_session import AgentSession
+from graphrag.sessions.machine import SessionEvent
 from graphrag.sessions.phases import ACTIVE, EndReason, EventName, Phase
 from graphrag.sessions.schedules import Due, ScheduleError, due
 
@@ -164,6 +166,8 @@ class Worker:
         if session.phase is Phase.WAITING_NETWORK_RETRY:
             if int(waiting.get("retryAt", 0)) > now:
                 return None
+            if waiting.get("attempts") == 0:  # a person asked for it
+                return EventName.SESSION_ACTIVATION_REQUESTED
             if now - (session.network_since or now) > limits.network_total_ms:
                 ends = EndReason.NETWORK_ERROR
                 await self.runner.give_up(stored, EventName.SESSION_COMPLETED, reason=ends)
@@ -203,7 +207,8 @@ class Worker:
                 left = [approval for approval in found_now if approval.is_open]
                 if await self._is_over(stored):
                     continue
-                if left:
+                if left or await self.runner.slots.runs(thread.graph_key):
+                    await self._note_decisions(thread, found_now)
                     await self._notify_expiry(thread, left)
                     continue
             except _OF_ONE as exc:
@@ -212,6 +217,16 @@ class Worker:
             event = EventName.VALIDATION_RECEIVED
             found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
         return found
+
+    async def _note_decisions(self, thread: Thread, proposals: Sequence[Approval]) -> None:
+        """Stores that people decided about a run that cannot continue yet."""
+        decided = [each.decision for each in proposals if each.decision is not None]
+        by_people = [each.at for each in decided if each.role != SYSTEM]
+        if max(by_people, default=0) <= session_of(thread).last_person_time:
+            return
+        left = {"open_left"} if any(each.is_open for each in proposals) else set[str]()
+        event = SessionEvent(name=EventName.VALIDATION_RECEIVED, facts=frozenset(left))
+        await self.runner.events.apply(thread.key, event)
 
     async def _notify_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
         """Calls the listener once for proposals that waited for longer and have a day left."""
