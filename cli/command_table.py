@@ -54,7 +54,7 @@ COMMANDS = {
     "connect": ListedCommand(
         "cli.connections",
         "connect",
-        "Connect with a running n8n or Node-RED server and read its workflows; it is not written to.",
+        "Connect with a running n8n or Node-RED server and read its workflows.",
     ),
     "connections": ListedCommand(
         "cli.connections",
@@ -65,6 +65,16 @@ COMMANDS = {
         "cli.connections",
         "sync",
         "Read what changed on connected servers into their graphs.",
+    ),
+    "push": ListedCommand(
+        "cli.pushes",
+        "push",
+        "Write what was changed here to a connected server, after you have seen it.",
+    ),
+    "pushes": ListedCommand(
+        "cli.pushes",
+        "pushes",
+        "See and decide what is written to connected servers.",
     ),
     "disconnect": ListedCommand(
         "cli.connections",

@@ -28,7 +28,7 @@ from graphrag.connections import (
 )
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.pull import PulledWorkflow
-from graphrag.connections.stored_connection import EditorKind
+from graphrag.connections.stored_connection import EditorKind, PushMode
 from tools.http.addresses import is_loopback
 
 NameArgument = Annotated[str, argument("NAME", "The connection (see `nodius connections`).")]
@@ -54,13 +54,23 @@ async def connect(
     certificate: Annotated[
         Path | None, option("--certificate", "FILE", "Certificates (PEM) to check the server by.")
     ] = None,
+    push: Annotated[
+        PushMode,
+        option(
+            "--push",
+            "never|ask|approval",
+            "Whether changes may be written there: when you confirm them, or a reviewer approves.",
+        ),
+    ] = "never",
     private: Annotated[
         bool, flag("--private", "The address may be one of a private network.")
     ] = False,
 ) -> Output:
-    """Connect with a running n8n or Node-RED server and read its workflows; it is not written to.
+    """Connect with a running n8n or Node-RED server and read its workflows.
 
-    An n8n key needs the rights workflow:list and workflow:read. For Node-RED the key is a token, or
+    The server is not written to, unless --push says who decides about what was changed here (see
+    `nodius push`). An n8n key needs the rights workflow:list and workflow:read, to be written to
+    also workflow:update. For Node-RED the key is a token, or
     NAME:PASSWORD; an open server needs none. Without --key-env, the key is asked for on a terminal
     and stored encrypted (this needs NODIUS_AUTH_SECRET).
     """
@@ -72,6 +82,7 @@ async def connect(
         key_variable=key_env,
         key=None if key_env else _asked_key(kind),
         workflows=tuple(workflows or ()),
+        push=push,
         allow_private=private or _is_allowed(address),
         certificate_file=str(certificate.absolute()) if certificate else None,
     )

@@ -102,7 +102,7 @@ CODES, MEANINGS = _table(
         "ProposalWaits DiscussionFull NothingToResume NoQuestion AlreadyAnswered AutomationChanged "
         "AutomationRefused SessionRefused SessionPast TurnUnwanted AgentChanged ThreadOfOtherAgent "
         "ThreadWithoutAgent ThreadEnded DeliveryRefused CallEnded CallOpen LiveGraphClosed WebhookBusy "
-        "TooManyKeys ConnectionExists",
+        "TooManyKeys ConnectionExists PushDecided",
     ),
     ("content_filter", 422, {}, "ModelContentFiltered"),
     ("context_length", 413, {}, "ModelContextTooLong WindowTooSmall"),
@@ -112,7 +112,7 @@ CODES, MEANINGS = _table(
         403,
         {},
         "NotAllowed AutomationForbidden AgentBlocked CallerForbidden CallForbidden CallBlocked "
-        "ForeignPage RoleNeeded ConnectionForbidden",
+        "ForeignPage RoleNeeded ConnectionForbidden PushForbidden",
     ),
     ("host_not_allowed", 422, {}, ""),
     (
@@ -147,7 +147,7 @@ CODES, MEANINGS = _table(
         404,
         _NONE_THERE,
         "GraphNotFound ApprovalNotFound TypeNotFound NothingToUndo ThreadNotFound AutomationNotFound "
-        "ConnectionNotFound WorkflowNotLinked "
+        "ConnectionNotFound WorkflowNotLinked PushNotFound "
         "SessionNotFound AgentToolNotFound DeliveryNotFound EditNotFound ModelNotFound WebhookNotFound "
         "KeyNotFound",
     ),

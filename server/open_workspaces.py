@@ -17,7 +17,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.app import wiring
 from graphrag.app.automation_services import automation_service
-from graphrag.app.connection_services import connections_of
+from graphrag.app.connection_services import connections_of, pushes_of
 from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.models import Model
 from graphrag.app.voice_services import calls_of
@@ -27,6 +27,7 @@ from graphrag.automations.scheduler import Wakeups
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
 from graphrag.connections import Connections, RunningSyncs
+from graphrag.connections.pushes import Pushes
 from graphrag.live import LiveGraphs
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
@@ -55,6 +56,7 @@ class Workspace:
     calls: CallService
     listed_calls: CallListFeed
     connections: Connections
+    pushes: Pushes
     syncs: RunningSyncs
 
 
@@ -161,6 +163,7 @@ class OpenWorkspaces:
             calls=calls,
             listed_calls=CallListFeed(calls.records),
             connections=connections,
+            pushes=pushes_of(services),
             syncs=RunningSyncs(connections),
         )
 

@@ -18,7 +18,7 @@ from graphrag.connections import (
     Standing,
 )
 from graphrag.connections.errors import ConnectionNotFound, EditorFault
-from graphrag.connections.stored_connection import DEFAULT_INTERVAL_S, EditorKind
+from graphrag.connections.stored_connection import DEFAULT_INTERVAL_S, EditorKind, PushMode
 from graphrag.i18n import Language
 from server.bodies import AnswerBody, Id, RequestBody, Success
 from server.error_schemas import ERRORS, MODEL_ERRORS
@@ -35,6 +35,7 @@ class NewConnectionRequest(RequestBody):
 
     `workflows`: patterns of names as `Order*`, none for all. `allowPrivate`: that the address may
     be one of a private network. `intervalS`: seconds between two looks at the server, 0 for none.
+    `push`: whether changes may be written to the server, and who decides it.
     """
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -47,6 +48,7 @@ class NewConnectionRequest(RequestBody):
     ]
     allow_private: bool = False
     interval_s: int = DEFAULT_INTERVAL_S
+    push: PushMode = "never"
 
 
 class SyncState(AnswerBody):
@@ -71,6 +73,7 @@ class ConnectionAnswer(AnswerBody):
     missing_rights: list[str]
     patterns: list[str]
     interval_s: int
+    push: PushMode
     is_key_refused: bool
     last_synced_time: int | None = None
     last_error: str | None = None
@@ -151,7 +154,7 @@ async def add(
     """Connect with a server, or give a connection of this name and address another key, and begin
     to read its workflows. For admins.
 
-    The key is stored encrypted and never answered. Nothing is written to the server.
+    The key is stored encrypted and never answered.
     """
     place = await workspaces.one()
     new = NewConnection(
@@ -162,6 +165,7 @@ async def add(
         workflows=tuple(body.workflows),
         allow_private=body.allow_private,
         interval_s=body.interval_s,
+        push=body.push,
     )
     connection = await place.workspace.connections.add(new, place.person)
     await place.workspace.syncs.start(connection.key, place.person)
@@ -267,6 +271,7 @@ def _answer(
         missing_rights=list(connection.missing_rights),
         patterns=list(connection.workflows),
         interval_s=connection.interval_s,
+        push=connection.push,
         is_key_refused=connection.is_key_refused,
         last_synced_time=connection.last_synced_time,
         last_error=_error_of(connection, language),

@@ -6,6 +6,7 @@ from graphrag.app.wiring import Services
 from graphrag.config import Settings
 from graphrag.connections import Connections
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.pushes import Pushes
 
 
 def connections_of(services: Services) -> Connections:
@@ -13,6 +14,17 @@ def connections_of(services: Services) -> Connections:
     settings = services.settings
     return Connections(
         services.database.records(settings.workspace), services.approvals, key_store_of(settings)
+    )
+
+
+def pushes_of(services: Services) -> Pushes:
+    """Returns what is written to the connected servers of a workspace."""
+    settings = services.settings
+    return Pushes(
+        services.database.records(settings.workspace),
+        services.approvals,
+        connections_of(services),
+        key_store_of(settings),
     )
 
 

@@ -113,8 +113,9 @@ class PushRun:
 
         `plan` is what was sent; None where no copy of the documents was kept.
         """
-        if push.sent_time is not None:
-            await asyncio.sleep(max(0, push.sent_time + CARRIED_OUT_MS - self._clock()) / 1000)
+        if push.sent_time is None:
+            return await self._ended(push, "failed", PushRemark(code="push_not_applied"))
+        await asyncio.sleep(max(0, push.sent_time + CARRIED_OUT_MS - self._clock()) / 1000)
         if plan is not None:
             return await self._settled(push, plan, None)
         reading = await self._reading()

@@ -137,7 +137,7 @@ class Connections:
         self._keys = keys
         self._clock = clock
         self._opens = opens
-        self._leases = TurnLeases(records, prefix=LEASE_PREFIX)
+        self._leases = TurnLeases(records, prefix=LEASE_PREFIX, clock=clock)
 
     async def list(self) -> list[ServerConnection]:
         """Returns the connections by name."""

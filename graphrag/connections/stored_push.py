@@ -46,7 +46,8 @@ back. `failed`: the server has not got it. `rolled_back`: the server refused it 
 and has the document of before again. `unknown`: what the server has could not be read, or somebody
 wrote the same fields since.
 """
-UNSETTLED: tuple[PushState, ...] = ("sent", "unknown")
+UNSETTLED: tuple[PushState, ...] = ("planned", "sent", "unknown")
+"""States of a push whose sender stopped, or that could not be read back."""
 
 
 class StoredRemark(Document):
@@ -111,7 +112,7 @@ class Push(Document):
 
     @property
     def is_settled(self) -> bool:
-        return self.state not in ("waiting", "planned", *UNSETTLED)
+        return self.state not in ("waiting", *UNSETTLED)
 
 
 def stored_change(change: PatchedField, names: Mapping[str, str]) -> StoredChange:

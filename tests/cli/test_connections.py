@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Env, invoke, printed
 from tests.graphrag.connections.conftest import workflow
-from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
+from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, n8n_double
 
 
 @contextmanager
@@ -106,3 +106,29 @@ def test_a_sync_without_a_connection_says_how_to_make_one(folder: Path) -> None:
     assert "nodius connect" in invoke("sync", exits=2).stderr
     assert "Not found" in invoke("sync", "shop", exits=3).stderr
     assert "Not found" in invoke("disconnect", "shop", exits=3).stderr
+
+
+def test_what_was_changed_here_is_shown_confirmed_written_and_listed(
+    folder: Path, n8n: N8nDouble, env: Env
+) -> None:
+    env(SHOP_KEY=N8N_KEY, NODIUS_EMBEDDINGS="none", NODIUS_AUTH_SECRET="s" * 40)
+    n8n.scopes = WRITE_SCOPES
+    workflow_id = n8n.put(workflow("Order", "Check", limit=1))
+    options = ("--name", "shop", "--key-env", "SHOP_KEY", "--private")
+    invoke("connect", "n8n", n8n.address, *options, exits=0)
+    assert "only reads" in invoke("push", "shop", "order", exits=1).stderr
+    invoke("connect", "n8n", n8n.address, *options, "--push", "ask", exits=0)
+    assert "nothing was changed here" in invoke("push", "shop", exits=0).stdout
+    invoke("graphs", "rename", "order", "Orders", exits=0)
+    waiting = invoke("push", "shop", exits=0).stdout
+    assert "+ Orders" in waiting
+    assert "nodius pushes approve" in waiting
+    (push,) = printed(invoke("push", "shop", "--yes", "--json"))
+    assert (push["state"], push["canBeUndone"]) == ("verified", True)
+    assert "sealedDocuments" not in push
+    assert n8n.workflows[workflow_id]["name"] == "Orders"
+    states = [row["state"] for row in printed(invoke("pushes", "--json"))]
+    assert states == ["verified", "waiting"]
+    assert "Orders" in invoke("pushes", "show", push["id"], exits=0).stdout
+    invoke("pushes", "undo", push["id"], "--yes", exits=0)
+    assert n8n.workflows[workflow_id]["name"] == "Order"
