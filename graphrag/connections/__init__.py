@@ -1,10 +1,10 @@
 """Connects a workspace with running n8n and Node-RED servers, whose workflows become graphs.
 
-A server is reached by an `Editor`: one file and one entry in `editors.EDITORS` for each kind. All
-requests of this package read; nothing is written to a server.
+A server is reached by an `Editor`: one file and one entry in `editors.EDITORS` for each kind. It is
+written to by `pushes` alone, once a person has decided a push.
 
-Other packages import the names of `__all__` and the modules `errors`, `stored_connection` and
-`pull` (what became of a workflow).
+Other packages import the names of `__all__` and the modules `errors`, `stored_connection`, `pull`
+(what became of a workflow), `pushes` and `stored_push`.
 """
 
 from __future__ import annotations
