@@ -1,6 +1,6 @@
 """Automations: prepared tasks that the service runs at set times, without a person.
 
-From outside: `automation` and `automation_store` (stored forms), `service`, `drafts`, `templates`,
-`event_starts`, `session_control` (what people do), `automation_view`, `scheduler`,
-`worker`, `run_listeners`, `last_seen`, `errors`.
+Other packages import `automation` and `automation_store` (stored forms), `service`, `drafts`,
+`templates`, `event_starts`, `session_control` (operations for people), `automation_view`,
+`scheduler`, `worker`, `run_listeners`, `last_seen`, `errors`.
 """

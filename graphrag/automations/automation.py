@@ -1,4 +1,4 @@
-"""The stored form of an automation: what is run, when, how far it may go, and what became of it."""
+"""The stored form of an automation: its schedule, its limits, its usage and its last runs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from graphrag.sessions.schedules import Missed, Schedule, schedule, zone_of
 
 KIND = "automation"
 SCHEMA_VERSION = 1
-RUN = "auto/"
-"""So begins the key of every run."""
+RUN = "auto/"  # Prefix of the keys of runs.
 NAME_CHARS = 80
 MAX_SKIPPED = 50
 
@@ -26,8 +25,8 @@ SkipReason = Literal["missed", "running", "waiting", "unchanged", "budget"]
 
 
 class Budget(Document):
-    """Most that one run, and a day of runs, may use. Units: tokens, US dollars, seconds;
-    None: no limit.
+    """Limits of one run, and of the runs of one day. Units: tokens, US dollars, seconds; None: no
+    limit.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +40,7 @@ class Budget(Document):
 
 
 class RunUsage(Document):
-    """What a run has used in all. Units: tokens, US dollars."""
+    """Total usage of a run. Units: tokens, US dollars."""
 
     session_id: str = ""
     tokens: int = 0
@@ -50,38 +49,38 @@ class RunUsage(Document):
 
 
 class Spent(Document):
-    """What the runs of one day used, by run: a run that is counted again replaces its figures."""
+    """The usage of one day by run. Recording a run again replaces its amounts."""
 
     day: str = ""
     runs: int = 0
     tokens: dict[str, int] = Field(default_factory=dict[str, int])
     cost_usd: dict[str, float] = Field(default_factory=dict[str, float])
     is_priced: bool = True
-    """Whether the price of all of it is known."""
+    """Whether all prices are known."""
     earlier: RunUsage = RunUsage()
-    """What a run used on the days before, where it is not over at midnight."""
+    """Usage on previous days of a run that continues past midnight."""
 
     def of(self, session_id: str) -> RunUsage:
-        """Return what a run used until now, on this day and before."""
-        before = self.earlier if self.earlier.session_id == session_id else RunUsage()
+        """Returns the total usage of a run, on this day and before."""
+        earlier = self.earlier if self.earlier.session_id == session_id else RunUsage()
         return RunUsage(
             session_id=session_id,
-            tokens=before.tokens + self.tokens.get(session_id, 0),
-            cost_usd=before.cost_usd + self.cost_usd.get(session_id, 0.0),
+            tokens=earlier.tokens + self.tokens.get(session_id, 0),
+            cost_usd=earlier.cost_usd + self.cost_usd.get(session_id, 0.0),
         )
 
     def counted(self, used: RunUsage) -> Spent:
-        """Return the day with what a run has used in all, of which earlier days have their part."""
+        """Returns the day with a run's total usage recorded, less its usage on previous days."""
         key = used.session_id
-        before = self.earlier if self.earlier.session_id == key else RunUsage()
-        tokens = self.tokens | {key: used.tokens - before.tokens}
-        costs = self.cost_usd | {key: used.cost_usd - before.cost_usd}
+        earlier = self.earlier if self.earlier.session_id == key else RunUsage()
+        tokens = self.tokens | {key: used.tokens - earlier.tokens}
+        costs = self.cost_usd | {key: used.cost_usd - earlier.cost_usd}
         is_priced = self.is_priced and used.is_priced
         return self.model_copy(update={"tokens": tokens, "cost_usd": costs, "is_priced": is_priced})
 
     def sums(self) -> dict[str, Any]:
-        """Returns the day's figures as they are shown; the cost is None where a part
-        of it is unknown.
+        """Returns the totals of the day for display. The cost is None if a part of it
+        is unknown.
         """
         costs = sum(self.cost_usd.values()) if self.is_priced else None
         return {
@@ -93,14 +92,14 @@ class Spent(Document):
 
 
 class LastSeen(Document):
-    """The graph as the last run found it."""
+    """The state of the graph when the last run began."""
 
     revision: int = -1
     history_time: int = 0
 
 
 class Skipped(Document):
-    """An occurrence, or several, that made no run."""
+    """One or several occurrences that started no run."""
 
     time: int
     reason: SkipReason
@@ -108,7 +107,7 @@ class Skipped(Document):
 
 
 class AutomationFields(BaseModel):
-    """What of an automation is stored and sent to clients alike.
+    """The fields of an automation that are both stored and sent to clients.
 
     Units: times in milliseconds since 1970, `*_s` in seconds.
     """
@@ -118,14 +117,16 @@ class AutomationFields(BaseModel):
     name: str
     user_id: str
     role: Role
-    """The owner's role when it was last saved; a run has the lower of it and the role seen last."""
+    """The owner's role at the last save. A run has this role or the one seen last, whichever is
+    lower.
+    """
     version: int = 1
     enabled: bool = True
     paused_reason: PauseReason | None = None
     cron: str | None = None
     dates: tuple[int, ...] = ()
     event: str | None = None
-    """What starts it besides its schedule and people."""
+    """An event that starts it, in addition to its schedule and people."""
     timezone: str = "UTC"
     day_start_hour: int = 0
     first_day: str = "monday"
@@ -141,17 +142,17 @@ class AutomationFields(BaseModel):
     proposal_ttl_s: int = 7 * 86_400
     language: Language = "en"
     failures: int = 0
-    """Runs that failed one after the other."""
+    """Number of consecutive failed runs."""
     skipped: tuple[Skipped, ...] = ()
     last_session_id: str | None = None
     last_ended_id: str | None = None
-    """The run whose end was counted last."""
+    """The last run whose end was recorded."""
     created_time: int = 0
     last_updated_time: int = 0
 
 
 class Automation(AutomationFields, Document):
-    """A prepared task, as it is stored. `record_version` is what a change compares."""
+    """An automation as it is stored. `record_version`: compared when it is written."""
 
     key: str
     seed_id: str
@@ -162,7 +163,7 @@ class Automation(AutomationFields, Document):
 
     @property
     def schedule(self) -> Schedule:
-        """Raises: ScheduleError where the zone is not known any more."""
+        """The schedule. Raises: ScheduleError if the time zone no longer exists."""
         return schedule(cron=self.cron, dates=self.dates, timezone=self.timezone)
 
     @property
@@ -172,11 +173,11 @@ class Automation(AutomationFields, Document):
         )
 
     def day_of(self, now: int) -> str:
-        """Return the date of an instant in the automation's zone."""
+        """Returns the date of an instant in the automation's time zone."""
         return datetime.fromtimestamp(now / 1000, zone_of(self.timezone)).date().isoformat()
 
     def spent_on(self, now: int) -> Spent:
-        """Return what was used on the day of an instant."""
+        """Returns the usage on the day of an instant."""
         day = self.day_of(now)
         last = self.last_session_id
         if self.spent.day == day:
@@ -184,7 +185,7 @@ class Automation(AutomationFields, Document):
         return Spent(day=day, earlier=self.spent.of(last) if last else RunUsage())
 
     def used_up(self, now: int) -> Literal["runs", "cost"] | None:
-        """Return which limit of a day keeps a run from being begun; None: it may be."""
+        """Returns the daily limit that prevents another run, or None."""
         spent = self.spent_on(now)
         budget = self.budget
         if spent.runs >= budget.day_runs:
@@ -194,30 +195,30 @@ class Automation(AutomationFields, Document):
         return None
 
     def cost_left(self, session_id: str, now: int) -> float | None:
-        """Return what a run may cost in all, its earlier days included; None: there is no limit."""
+        """Returns the maximum total cost of a run, including its previous days; None: no limit."""
         budget = self.budget
         spent = self.spent_on(now)
         limits = [] if budget.cost_usd is None else [budget.cost_usd]
         if budget.day_cost_usd is not None:
             others = sum(cost for key, cost in spent.cost_usd.items() if key != session_id)
-            before = spent.earlier.cost_usd if spent.earlier.session_id == session_id else 0.0
-            limits.append(max(0.0, budget.day_cost_usd - others) + before)
+            earlier = spent.earlier.cost_usd if spent.earlier.session_id == session_id else 0.0
+            limits.append(max(0.0, budget.day_cost_usd - others) + earlier)
         return min(limits, default=None)
 
     def with_skipped(self, time: int, reason: SkipReason, count: int = 1) -> Automation:
-        """Return the automation with one more skipped occurrence noted."""
-        noted = (Skipped(time=time, reason=reason, count=count), *self.skipped)[:MAX_SKIPPED]
-        return self.model_copy(update={"skipped": noted})
+        """Returns the automation with another skipped occurrence."""
+        skipped = (Skipped(time=time, reason=reason, count=count), *self.skipped)[:MAX_SKIPPED]
+        return self.model_copy(update={"skipped": skipped})
 
     def paused(self, reason: PauseReason) -> Automation:
-        """Return the automation paused, with why."""
+        """Returns the automation paused for this reason."""
         return self.model_copy(update={"enabled": False, "paused_reason": reason})
 
     def to_data(self) -> Mapping[str, Any]:
-        """Return what a record of it holds."""
+        """Returns the data of its record."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 
 def session_id(automation_id: str, scheduled_time: int) -> str:
-    """Return the key of the one run that an occurrence may become."""
+    """Returns the key of the run for an occurrence."""
     return f"{RUN}{automation_id}/{scheduled_time}"

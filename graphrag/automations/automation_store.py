@@ -1,8 +1,8 @@
-"""Stores automations, their templates and their runs; a run is begun by one compare-and-set.
+"""Stores automations, their templates and their runs. A run begins with one compare-and-set.
 
-Decision: what is claimed for an occurrence is the key of its run, `auto/{automation}/{time}`,
-written together with the automation that was read. A second server meets a conflict and leaves it:
-an occurrence becomes one run at most, whatever the servers' clocks say.
+Decision: an occurrence is claimed by the key of its run, `auto/{automation}/{time}`, written
+together with the version of the automation that was read. A second server gets a conflict and gives
+up. So an occurrence starts at most one run, whatever the servers' clocks show.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from graphrag.stored_records import check_version, delete_record, given, put_ove
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 5
-MOST: Final = 1_000
-_PRUNED_AT_ONCE: Final = 20
+_MAX_ATTEMPTS: Final = 5
+MAX_LISTED: Final = 1_000
+_PRUNE_BATCH: Final = 20
 
 
 class Automations:
@@ -57,41 +57,41 @@ class Automations:
         self.records = records
         self.workspace = workspace
         self.clock = clock
+        # Templates and runs.
         self.threads = Threads(records, kind=SESSION_KIND, clock=clock)
-        """Templates and runs."""
 
     async def get(self, automation_id: str) -> Automation:
-        """Raises: AutomationNotFound, BadDocument."""
+        """Returns an automation. Raises: AutomationNotFound, BadDocument."""
         record = await self.records.get(KIND, automation_id)
         if record is None or record.data.get("workspace") != self.workspace:
             raise AutomationNotFound(id=automation_id)
         return _read(record)
 
     async def list(
-        self, *, graph_key: str | None = None, event: str | None = None, limit: int = MOST
+        self, *, graph_key: str | None = None, event: str | None = None, limit: int = MAX_LISTED
     ) -> list[Automation]:
-        """Return automations by key, those that are paused too; those that cannot be read
-        are left out.
-        """
-        found = await self.records.query(KIND, given(graphKey=graph_key, event=event), limit=limit)
-        return await asyncio.to_thread(read_all, found)
+        """Returns automations by key, including paused ones, without those that cannot be read."""
+        records = await self.records.query(
+            KIND, given(graphKey=graph_key, event=event), limit=limit
+        )
+        return await asyncio.to_thread(read_all, records)
 
     async def due(self, now: int, *, limit: int) -> list[Record]:
-        """Return the automations whose next time has come, the longest due first;
-        `read_all` reads them.
+        """Returns the records of automations that are due, the earliest first. `read_all` parses
+        them.
         """
         return await self.records.query(
             KIND, {"enabled": True}, order_by="nextTime", at_most=now, limit=limit
         )
 
     async def create(self, automation: Automation, messages: Sequence[Message]) -> Automation:
-        """Store a new automation with its template, both or none."""
+        """Stores a new automation and its template in one transaction."""
         seed = self._seed(automation, to_stored(messages))
         await self.records.write([_write(automation), thread_write(SESSION_KIND, seed, None)])
         return await self.get(automation.key)
 
     def begin(self, person: Person, graph_key: str, **fields: Any) -> Automation:
-        """Return a new automation of a person, with a key of its own; nothing is stored yet."""
+        """Returns a new automation of a person with a new key, which is not stored yet."""
         key = f"au_{secrets.token_hex(4)}"
         now = self.clock()
         return Automation(
@@ -109,31 +109,31 @@ class Automations:
     async def edit(
         self, automation: Automation, messages: Sequence[Message] | None = None
     ) -> Automation:
-        """Store an edited automation over the version that was read, with a new template where
-        it has one.
+        """Stores an edited automation over the version that was read, with its template if it
+        changed.
 
         Raises: AutomationChanged.
         """
         update = {"version": automation.version + 1, "last_updated_time": self.clock()}
-        raised = automation.model_copy(update=update)
-        writes = [_write(raised)]
+        edited = automation.model_copy(update=update)
+        writes = [_write(edited)]
         if messages is not None:
-            found = await self.records.get(SESSION_KIND, raised.seed_id)
-            seed = self._seed(raised, to_stored(messages))
-            writes.append(thread_write(SESSION_KIND, seed, found.version if found else None))
-        await self._replace(raised.key, writes)
-        return await self.get(raised.key)
+            template = await self.records.get(SESSION_KIND, edited.seed_id)
+            seed = self._seed(edited, to_stored(messages))
+            writes.append(thread_write(SESSION_KIND, seed, template.version if template else None))
+        await self._replace(edited.key, writes)
+        return await self.get(edited.key)
 
     async def update(
         self, automation_id: str, change: Callable[[Automation], Automation]
     ) -> tuple[Automation, Automation]:
-        """Change what the service itself notes of an automation, also while others write it.
+        """Changes an automation on behalf of the service, repeating the change if others write
+        meanwhile.
 
-        Returns it as it was, and as it is stored now.
-
-        Raises: AutomationNotFound, AutomationChanged after several tries.
+        Returns the automation before and after the change. Raises: AutomationNotFound,
+        AutomationChanged after several attempts.
         """
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             stored = await self.get(automation_id)
             changed = change(stored)
             if await self.put(changed):
@@ -141,15 +141,16 @@ class Automations:
         raise AutomationChanged(id=automation_id)
 
     async def put(self, automation: Automation) -> bool:
-        """Store what the service notes over the version that was read; False: it
-        was changed since.
+        """Stores an automation over the version that was read. Returns False if it has changed
+        since.
         """
         record = Record(kind=KIND, key=automation.key, data=automation.to_data())
         return await put_over(self.records, record, automation.record_version) is not None
 
     async def remove(self, automation_id: str) -> None:
-        """Forget an automation and its template; its runs stay. Raises:
-        as `edit`, AutomationNotFound.
+        """Deletes an automation and its template; its runs remain.
+
+        Raises: AutomationNotFound, AutomationChanged.
         """
         stored = await self.get(automation_id)
         seed = await self.records.get(SESSION_KIND, stored.seed_id)
@@ -163,8 +164,8 @@ class Automations:
         await self._replace(automation_id, writes)
 
     async def _replace(self, automation_id: str, writes: Sequence[RecordWrite]) -> None:
-        """Carry out writes over the versions that were read, all or
-        none. Raises: AutomationChanged.
+        """Writes over the versions that were read, in one transaction. Raises:
+        AutomationChanged.
         """
         try:
             await self.records.write(writes)
@@ -172,45 +173,47 @@ class Automations:
             raise AutomationChanged(id=automation_id) from exc
 
     async def seed(self, automation: Automation) -> Thread:
-        """Return the template. Raises: ThreadNotFound, BadDocument."""
+        """Returns the template. Raises: ThreadNotFound, BadDocument."""
         return (await self.session(automation.seed_id)).thread
 
     async def session(self, key: str) -> StoredThread:
-        """Return a template or a run. Raises: SessionNotFound, ThreadVersion, BadDocument."""
+        """Returns a template or a run. Raises: SessionNotFound, ThreadVersion, BadDocument."""
         try:
             return await self.threads.get_of(key, self.workspace)
         except ThreadNotFound:
             raise SessionNotFound(id=key) from None
 
     async def put_session(self, thread: Thread, version: str | None) -> StoredThread:
-        """Store a run over the version that was read. Raises: ThreadBusy."""
+        """Stores a run over the version that was read. Raises: ThreadBusy."""
         changed = thread.model_copy(update={"last_updated_time": self.clock()})
         return await self.threads.put(changed, version)
 
-    async def sessions(self, where: Where, **how: Unpack[QueryOptions]) -> list[StoredThread]:
-        """Return the runs (and templates) with these indexed fields, by default newest first; those
-        that cannot be read are left out.
+    async def sessions(self, where: Where, **options: Unpack[QueryOptions]) -> list[StoredThread]:
+        """Returns the runs (and templates) with these indexed fields, by default the newest first,
+        without those that cannot be read.
         """
         newest: QueryOptions = {"order_by": "scheduledTime", "descending": True}
-        found = await self.records.query(SESSION_KIND, where, **(newest | how))
-        return await asyncio.to_thread(readable, found, read_thread, ThreadError)
+        records = await self.records.query(SESSION_KIND, where, **(newest | options))
+        return await asyncio.to_thread(readable, records, read_thread, ThreadError)
 
     async def prune(self, automation_id: str, *, keep: int, before: int) -> int:
-        """Delete ended runs but the newest `keep`, and those that ended earlier; return how many.
+        """Deletes ended runs, except the newest `keep` and those that ended after `before`; returns
+        their number.
 
-        Units: `before` in milliseconds since 1970. What they proposed and what became of it stays.
+        Units: `before` in milliseconds since 1970. The proposals of the runs and their outcomes
+        remain.
         """
         where: Where = {"automationId": automation_id, "open": False}
-        found = await self.sessions(where, limit=keep + _PRUNED_AT_ONCE)
-        ended = [each for each in found if session_of(each.thread).ended_time]
+        sessions = await self.sessions(where, limit=keep + _PRUNE_BATCH)
+        ended = [run for run in sessions if session_of(run.thread).ended_time]
         old = [
-            each
-            for place, each in enumerate(ended)
-            if (place >= keep or (session_of(each.thread).ended_time or 0) < before)
-            and not session_of(each.thread).unannounced
+            run
+            for index, run in enumerate(ended)
+            if (index >= keep or (session_of(run.thread).ended_time or 0) < before)
+            and not session_of(run.thread).unannounced
         ]
-        for each in old:
-            record = Record(kind=SESSION_KIND, key=each.thread.key, data={}, version=each.version)
+        for run in old:
+            record = Record(kind=SESSION_KIND, key=run.thread.key, data={}, version=run.version)
             await delete_record(self.records, record)
         return len(old)
 
@@ -222,10 +225,10 @@ class Automations:
         trigger: Trigger,
         notes: Sequence[Message] = (),
     ) -> StoredThread | None:
-        """Store the automation as changed and the run of an occurrence, both or none;
-        None: another did.
+        """Stores the changed automation and the run of an occurrence in one transaction. Returns
+        None if another server did so.
 
-        `notes` are added to the template's messages, for the run alone.
+        `notes` are added before the template's messages, for this run only.
         """
         seed = await self.seed(automation)
         run = self._run(automation, seed, scheduled_time, trigger, notes)
@@ -307,5 +310,5 @@ def _read(record: Record) -> Automation:
 
 
 def read_all(records: Sequence[Record]) -> list[Automation]:
-    """Return stored automations; those that cannot be read are left out."""
+    """Returns the automations of records, without those that cannot be read."""
     return readable(records, _read)

@@ -1,4 +1,4 @@
-"""An automation and a run as REST and the command line send them."""
+"""The forms of automations and runs that REST and the command line send."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from graphrag.automations.automation import Automation, AutomationFields
 class RunSummary(AnswerBody):
     """A run of an automation. Units: times in milliseconds since 1970, cost in US dollars.
 
-    How it ended (`endReason`), what it found (`report.outcome`) and what waits for people
-    are three things.
+    `endReason` is how it ended, `report.outcome` its result, `waiting` what it waits for.
     """
 
     session_id: str
@@ -46,7 +45,7 @@ class RunSummary(AnswerBody):
 
 
 def run_summary(thread: Thread) -> RunSummary:
-    """Return a run as a list shows it."""
+    """Returns the summary of a run for lists."""
     return RunSummary.model_validate(
         {
             **session_of(thread).model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -61,8 +60,10 @@ def run_summary(thread: Thread) -> RunSummary:
 
 
 class AutomationAnswer(AutomationFields, AnswerBody):
-    """An automation. `schedule` says in words when it runs, `waiting` how many of its proposals
-    wait, `decidable` how many of these the person who reads it may decide.
+    """An automation as sent to clients.
+
+    `schedule`: its schedule in words. `waiting`: the number of its pending proposals. `decidable`:
+    the number of those that the reader may decide.
     """
 
     id: str
@@ -77,9 +78,9 @@ class AutomationAnswer(AutomationFields, AnswerBody):
 def automation_answer(
     automation: Automation, last: Thread | None, now: int, *, sees_runs: bool, **more: Any
 ) -> AutomationAnswer:
-    """Return an automation with its last run, as far as that was stored; `more` are other fields.
+    """Returns an automation with its last run, if that is stored. `more`: further fields.
 
-    Who sees no runs learns how the last one ended, and nothing of what it wrote.
+    Without `sees_runs` the last run has only its outcome, not what it wrote.
     """
     run = None if last is None or last.session is None else run_summary(last)
     if run is not None and not sees_runs:

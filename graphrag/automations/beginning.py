@@ -1,6 +1,4 @@
-"""Begins a run: at its time or because a person starts it, in one write with what
-its automation notes.
-"""
+"""Begins a run, at its time or for a person, in one write with the new state of its automation."""
 
 from __future__ import annotations
 
@@ -22,13 +20,15 @@ from graphrag.sessions.machine import SessionEvent
 from graphrag.sessions.phases import EndReason, EventName
 from graphrag.sessions.schedules import zone_of
 
+# Maximum number of proposals of a replaced run; more than its model calls can make.
 MAX_REPLACED = 500
-"""Proposals of a run that is replaced: more than its calls of the model can make."""
 
 
 def check_may_run(automation: Automation, now: int) -> None:
-    """Raises: AutomationRefused for a paused one, AutomationsSpent where a limit of its
-    day is reached.
+    """Checks whether a run may begin now.
+
+    Raises: AutomationRefused if the automation is paused, AutomationsSpent if a daily limit is
+    reached.
     """
     if not automation.enabled:
         raise AutomationRefused("automation_paused", why=automation.paused_reason or "person")
@@ -53,43 +53,43 @@ def check_may_run(automation: Automation, now: int) -> None:
 async def begin_run(
     approvals: Approvals,
     events: SessionEvents,
-    moved: Automation,
+    automation: Automation,
     at: int,
     replaced: Sequence[StoredThread] = (),
     *,
     trigger: Trigger,
-    more: Sequence[SystemMessage] = (),
+    notes: Sequence[SystemMessage] = (),
 ) -> Thread | None:
-    """Claim a run for an instant, and close those that wait for people; None: another
+    """Claims a run for an instant and ends the runs that it replaces. Returns None if another
     process claimed it.
 
-    `moved` is the automation as it is to be stored over what was read; the run reads
-    `more`. Units: `at` in milliseconds since 1970. Raises: GraphNotFound,
+    `automation`: its new state, stored over the version that was read. `notes`: additional
+    messages for the run. Units: `at` in milliseconds since 1970. Raises: GraphNotFound,
     SessionNotFound, ThreadVersion, BadDocument.
     """
     store = events.store
-    spent = moved.spent_on(store.clock())
-    begun = moved.model_copy(
+    spent = automation.spent_on(store.clock())
+    updated = automation.model_copy(
         update={
             "spent": spent.model_copy(update={"runs": spent.runs + 1}),
-            "last_seen": await seen_now(approvals, store.records, moved.graph_key),
-            "failures": 0 if replaced else moved.failures,  # what waits for people did not fail
+            "last_seen": await seen_now(approvals, store.records, automation.graph_key),
+            "failures": 0 if replaced else automation.failures,  # waiting runs have not failed
         }
     )
-    notes = [*await _undecided(approvals, moved, replaced), *more]
-    claimed = await store.claim(begun, at, trigger=trigger, notes=notes)
+    notes = [*await _undecided(approvals, automation, replaced), *notes]
+    claimed = await store.claim(updated, at, trigger=trigger, notes=notes)
     if claimed is None:
         return None
     ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
     for run in replaced:
-        await approvals.withdraw(graph_key=moved.graph_key, thread_id=run.thread.key)
-        with suppress(ThreadBusy, SessionRefused):  # it ended meanwhile, or another process ends it
-            await events.apply(run.thread.key, ended, language=moved.language)
+        await approvals.withdraw(graph_key=automation.graph_key, thread_id=run.thread.key)
+        with suppress(ThreadBusy, SessionRefused):  # it ended, or another process is ending it
+            await events.apply(run.thread.key, ended, language=automation.language)
     return claimed.thread
 
 
 async def seen_now(approvals: Approvals, records: RecordStore, graph_key: str) -> LastSeen:
-    """Return the revision of a graph and when somebody edited it last. Raises: GraphNotFound."""
+    """Returns the graph's revision and the time of its last edit. Raises: GraphNotFound."""
     graph = await approvals.source.get_graph(graph_key)
     latest = await records.query(
         "history", {"graphKey": graph_key}, order_by="timestamp", descending=True, limit=1
@@ -101,7 +101,9 @@ async def seen_now(approvals: Approvals, records: RecordStore, graph_key: str) -
 async def _undecided(
     approvals: Approvals, automation: Automation, runs: Sequence[StoredThread]
 ) -> list[SystemMessage]:
-    """Return what a new run reads about the proposals of runs that it replaces."""
+    """Returns a message for the new run about the pending proposals of the runs that it
+    replaces.
+    """
     titles: list[str] = []
     for run in runs:
         by = Person(automation.user_id, "viewer", automation.workspace)
@@ -112,5 +114,5 @@ async def _undecided(
     if not titles:
         return []
     listed = "\n".join(f"- {each}" for each in titles)
-    said = text("replaced_proposals", automation.language, proposals=listed)
-    return [SystemMessage(content=said, stable=False)]
+    note = text("replaced_proposals", automation.language, proposals=listed)
+    return [SystemMessage(content=note, stable=False)]

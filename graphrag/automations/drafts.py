@@ -1,4 +1,4 @@
-"""What people write of an automation, as REST and the command line take it, and its checks."""
+"""The input forms of automations, for REST and the command line, and their validation."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EventData = Annotated[Any, AfterValidator(_small)]
 
 
 class _Form(BaseModel):
-    """What people write: an unknown key or another type is refused."""
+    """Base of the input forms. Unknown fields and other types are refused."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False
@@ -45,13 +45,13 @@ class _Form(BaseModel):
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Read a form. Raises: AutomationInvalid with the first field that is wrong."""
+        """Returns the form. Raises: AutomationInvalid with the first invalid field."""
         return _read(TypeAdapter(cls), fields)
 
 
 class EventRequest(_Form):
-    """What happened. `data` is read by the runs as data; `key`: the same event is
-    not taken twice.
+    """An event. `data`: passed to the runs as data. `key`: an event with the same key is accepted
+    once.
     """
 
     data: EventData = None
@@ -59,15 +59,16 @@ class EventRequest(_Form):
 
 
 class EventDraft(EventRequest):
-    """An event with its name, as the command line takes it."""
+    """An event with its name, as the command line accepts it."""
 
     name: EventName
 
 
 class BudgetDraft(_Form):
-    """What one run, and a day of runs, may use at most. Units: tokens, US dollars, seconds.
+    """Limits of one run, and of the runs of one day. Units: tokens, US dollars, seconds.
 
-    What is null has no limit; what is left out keeps its limit, or has the usual one.
+    Null: no limit for costs, otherwise unchanged. Omitted: unchanged, or the default for a new
+    automation.
     """
 
     model_calls: int | None = Field(default=None, ge=1, le=200)
@@ -78,17 +79,17 @@ class BudgetDraft(_Form):
     day_cost_usd: float | None = Field(default=None, gt=0, le=1_000_000)
 
     def changed(self, budget: Budget) -> Budget:
-        """Return the budget with what was given."""
+        """Returns the budget with the given limits."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        kept = {
+        limits = {
             n: v for n, v in given.items() if v is not None or n in ("cost_usd", "day_cost_usd")
         }
-        return budget.model_copy(update=kept)
+        return budget.model_copy(update=limits)
 
 
 class _DraftFields(_Form):
-    """What may be set when an automation is made, and changed later. Units: seconds,
-    ms since 1970.
+    """Fields that can be set when an automation is created, and changed later. Units: seconds,
+    milliseconds since 1970.
     """
 
     cron: str | None = Field(default=None, max_length=1_000)
@@ -108,15 +109,17 @@ class _DraftFields(_Form):
     budget: BudgetDraft | None = None
 
     def apply(self, automation: Automation) -> Automation:
-        """Return the automation with what was given; null means the usual value."""
+        """Returns the automation with the given fields; null means the default."""
         given = {
             n: getattr(self, n) for n in self.model_fields_set - _CHECKED_ELSEWHERE - {"budget"}
         }
-        usual = {name: Automation.model_fields[name].default for name in given}
-        changes = {name: usual[name] if value is None else value for name, value in given.items()}
+        defaults = {name: Automation.model_fields[name].default for name in given}
+        changes = {
+            name: defaults[name] if value is None else value for name, value in given.items()
+        }
         if "dates" in changes:
             changes["dates"] = tuple(sorted(set(changes["dates"])))
-        if self.cron is not None and "dates" not in given:  # the one takes the other's place
+        if self.cron is not None and "dates" not in given:  # one replaces the other
             changes["dates"] = ()
         elif self.dates and "cron" not in given:
             changes["cron"] = None
@@ -126,7 +129,9 @@ class _DraftFields(_Form):
 
 
 class AutomationDraft(_DraftFields):
-    """A new automation. `from_thread_id`: the person's messages of that conversation come first."""
+    """A new automation. `from_thread_id`: its messages begin with the person's messages of this
+    thread.
+    """
 
     graph_key: str = Field(min_length=1, max_length=200)
     name: str
@@ -136,7 +141,7 @@ class AutomationDraft(_DraftFields):
 
 
 class AutomationChanges(_DraftFields):
-    """Changed fields of an automation; `version` is the one that was looked at."""
+    """Changed fields of an automation. `version`: the version that the person read."""
 
     version: int = Field(ge=1)
     name: str | None = None
@@ -145,8 +150,8 @@ class AutomationChanges(_DraftFields):
 
 
 def sent_blocks(raw: Sequence[Any]) -> list[SentBlock]:
-    """Read blocks as a client sends them. Raises: AutomationInvalid with the first
-    that is wrong.
+    """Returns blocks in the form that clients send. Raises: AutomationInvalid with the first
+    invalid one.
     """
     return _read(TypeAdapter(list[SentBlock]), list(raw), "blocks")
 
@@ -161,15 +166,17 @@ def _read(form: TypeAdapter[T], given: Any, *where: str) -> T:
 
 
 def checked_name(name: str) -> str:
-    """Return a name as it is stored. Raises: AutomationInvalid."""
-    plain = " ".join(clean(name).split())
-    if not 1 <= len(plain) <= NAME_CHARS:
+    """Returns the name as it is stored. Raises: AutomationInvalid."""
+    normalized = " ".join(clean(name).split())
+    if not 1 <= len(normalized) <= NAME_CHARS:
         raise AutomationInvalid("automation_name_length", most=NAME_CHARS)
-    return plain
+    return normalized
 
 
 def check_message(message: str) -> None:
-    """Raises: AutomationInvalid for an empty message, AutomationTooLong."""
+    """Checks the length of a message. Raises: AutomationInvalid if it is empty,
+    AutomationTooLong.
+    """
     if not message.strip():
         raise AutomationInvalid("automation_message_empty")
     if len(message) > MESSAGE_CHARS:
@@ -177,11 +184,14 @@ def check_message(message: str) -> None:
 
 
 def scheduled(automation: Automation, settings: Settings, now: int) -> Automation:
-    """Return a checked automation with the time of its next run, counted from now.
+    """Returns the validated automation with the time of its next run after `now`.
 
     Raises: ScheduleError.
     """
-    when = automation.schedule
-    check_distance(when, now, settings.automation_min_interval_s)
-    update = {"cron": when.cron, "next_time": when.next(now) if automation.enabled else None}
+    timetable = automation.schedule
+    check_distance(timetable, now, settings.automation_min_interval_s)
+    update = {
+        "cron": timetable.cron,
+        "next_time": timetable.next(now) if automation.enabled else None,
+    }
     return automation.model_copy(update=update)

@@ -1,15 +1,15 @@
-"""Why an automation or one of its runs cannot be used as asked; their sentences
-stand in the catalogues.
+"""Errors of automations and their runs. Their texts are in the catalogues.
 
-AutomationError ├── AutomationNotFound   no such automation in this workspace (id) ├──
-SessionNotFound      no such template or run in this workspace (id) ├── AutomationChanged
-somebody else changed it since it was read (id) ├── SessionRefused       the session is past what
-was asked of it (id, phase, end: why it ended, or "-") └── AutomationRefused    what is asked of it
-does not fit how it stands; `code` says why
-    ├── AutomationInvalid     a field of it cannot be used
-    ├── AutomationTooLong     its message is too long
+AutomationError
+├── AutomationNotFound     no such automation in this workspace (id)
+├── SessionNotFound        no such template or run in this workspace (id)
+├── AutomationChanged      it was changed since it was read (id)
+├── SessionRefused         the run's phase does not allow the request (id, phase, end reason or "-")
+└── AutomationRefused      the request does not fit the automation's state; `code` is the reason
+    ├── AutomationInvalid     a field is invalid
+    ├── AutomationTooLong     the message is too long
     ├── AutomationForbidden   the person's role does not allow it
-    └── AutomationsSpent      a limit of how many there may be, or of how many runs, is reached
+    └── AutomationsSpent      the maximum number of automations or runs is reached
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphrag.i18n import LocalizedError
 
 
 class AutomationError(LocalizedError, fact_chars=500):
-    """Base of what automations raise on purpose."""
+    """Base of the errors of automations."""
 
 
 class AutomationNotFound(AutomationError): ...
@@ -46,8 +46,8 @@ _FIELDS: Final[Mapping[str, str]] = {
 
 
 class AutomationRefused(AutomationError):
-    """Raised with the code of a text and what it names. `field`: what of a form is to be
-    changed, or "".
+    """Raised with the code of a text and its values. `field`: the field of a form that is invalid,
+    or "".
     """
 
     def __init__(self, code: str, **facts: Any) -> None:

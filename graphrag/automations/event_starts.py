@@ -1,7 +1,7 @@
-"""Starts the automations that wait for an event, at most once for each key of it.
+"""Starts the automations that wait for an event, at most once per event key.
 
-Decision: the key is stored before anything is started. A process that is killed in between has lost
-the event, as the answer that does not come says; nothing runs twice.
+Decision: the key is stored before anything is started. If the process is killed in between, the
+event is lost, and the client sees it by the missing answer; nothing runs twice.
 """
 
 from __future__ import annotations
@@ -29,11 +29,9 @@ from graphrag.roles import Person
 from graphrag.stored_records import delete_record, put_over
 
 KIND: Final = "event_key"
-KEPT_MS: Final = 7 * 86_400_000
-"""So long a key is known."""
-MAX_DATA_CHARS: Final = 16_000
-"""So much of an event's data a run reads."""
-_REMOVED_AT_ONCE: Final = 20
+KEPT_MS: Final = 7 * 86_400_000  # Time that a key is remembered.
+MAX_DATA_CHARS: Final = 16_000  # Maximum length of an event's data in a run's message.
+_REMOVAL_BATCH: Final = 20
 
 
 class StartedRun(AnswerBody):
@@ -48,7 +46,7 @@ class NotStarted(AnswerBody):
 
 
 class EventAnswer(AnswerBody):
-    """`repeated`: the key was known, and `started` are the runs of then."""
+    """`repeated`: the event was received before; `started` are the runs of that time."""
 
     event: str
     started: list[StartedRun]
@@ -56,34 +54,36 @@ class EventAnswer(AnswerBody):
     repeated: bool = False
 
 
+# Errors that prevent one automation from starting, but not the others.
 REFUSALS: Final = (AutomationError, GraphNotFound, ThreadError)
-"""What keeps one automation from being started, and no other."""
 
 
-async def take_key(
+async def claim_key(
     records: RecordStore, event: str, key: str | None, person: Person, now: int
 ) -> Record | EventAnswer:
-    """Store a key of an event; where it is known, return what it started. Raises: SourceError."""
-    named = key or secrets.token_hex(16)
-    digest = hashlib.sha256(json.dumps([person.user_id, event, named]).encode()).hexdigest()[:40]
-    made = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
-    stored = await put_over(records, made, None)
+    """Stores the key of an event. If it exists, returns what it started then. Raises:
+    SourceError.
+    """
+    name = key or secrets.token_hex(16)
+    digest = hashlib.sha256(json.dumps([person.user_id, event, name]).encode()).hexdigest()[:40]
+    record = Record(kind=KIND, key=digest, data={"event": event, "time": now, "started": []})
+    stored = await put_over(records, record, None)
     if stored is None:
-        known = await records.get(KIND, digest)
-        runs: list[Any] = known.data["started"] if known is not None else []
+        existing = await records.get(KIND, digest)
+        runs: list[Any] = existing.data["started"] if existing is not None else []
         started = [StartedRun(automation_id=run[0], session_id=run[1]) for run in runs]
         return EventAnswer(event=event, started=started, repeated=True)
-    old = await records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVED_AT_ONCE)
-    for each in old:
-        await delete_record(records, each)
+    old = await records.query(KIND, order_by="time", at_most=now - KEPT_MS, limit=_REMOVAL_BATCH)
+    for outdated in old:
+        await delete_record(records, outdated)
     return stored
 
 
 def event_note(automation: Automation, event: str, data: Any) -> list[SystemMessage]:
-    """Return what a run reads of the event that started it."""
-    written = json.dumps(data, ensure_ascii=False, indent=1)[:MAX_DATA_CHARS]
-    said = text("event_came", automation.language, event=event, data=written)
-    return [SystemMessage(content=said, stable=False)]
+    """Returns the message about an event for the run that it starts."""
+    serialized = json.dumps(data, ensure_ascii=False, indent=1)[:MAX_DATA_CHARS]
+    note = text("event_came", automation.language, event=event, data=serialized)
+    return [SystemMessage(content=note, stable=False)]
 
 
 async def start_by_event(
@@ -95,43 +95,45 @@ async def start_by_event(
     key: str | None = None,
     language: Language = "en",
 ) -> EventAnswer:
-    """Start the automations of an event that a person may start: their own, an admin's all.
+    """Starts the automations of an event that the person may start: their own, or all for an admin.
 
-    With a `key` that is known nothing is started. Raises: AutomationForbidden, SourceError.
+    Starts nothing if `key` was received before. Raises: AutomationForbidden, SourceError.
     """
     check_role(person, "editor")
     records = service.store.records
-    taken = await take_key(records, event, key, person, service.store.clock())
-    if isinstance(taken, EventAnswer):
-        return taken
-    found = EventAnswer(event=event, started=[])
+    claimed = await claim_key(records, event, key, person, service.store.clock())
+    if isinstance(claimed, EventAnswer):
+        return claimed
+    answer = EventAnswer(event=event, started=[])
     try:
-        waits = await service.store.list(event=event)
+        automations = await service.store.list(event=event)
     except SourceError:
-        await delete_record(records, taken)
+        await delete_record(records, claimed)
         raise
-    for automation in waits:
+    for automation in automations:
         if automation.user_id != person.user_id and not person.at_least("admin"):
             continue
-        more = await asyncio.to_thread(event_note, automation, event, data)
+        notes = await asyncio.to_thread(event_note, automation, event, data)
         supersede = automation.overlap == "supersede"
         try:
             run = await service.run(
-                automation.key, person, supersede=supersede, trigger="event", more=more
+                automation.key, person, supersede=supersede, trigger="event", more=notes
             )
         except REFUSALS as exc:
-            said = describe(exc, language)
-            assert said is not None, "each has a meaning"
-            refused = NotStarted(automation_id=automation.key, code=said.code, message=said.message)
-            found.refused.append(refused)
+            meaning = describe(exc, language)
+            assert meaning is not None, "all of REFUSALS have a meaning"
+            refused = NotStarted(
+                automation_id=automation.key, code=meaning.code, message=meaning.message
+            )
+            answer.refused.append(refused)
         else:
-            found.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
-    if found.started or not found.refused:
+            answer.started.append(StartedRun(automation_id=automation.key, session_id=run.key))
+    if answer.started or not answer.refused:
         data = {
-            **taken.data,
-            "started": [[run.automation_id, run.session_id] for run in found.started],
+            **claimed.data,
+            "started": [[run.automation_id, run.session_id] for run in answer.started],
         }
-        await put_over(records, Record(kind=KIND, key=taken.key, data=data), taken.version)
-    else:  # what refused may run when it is sent again
-        await delete_record(records, taken)
-    return found
+        await put_over(records, Record(kind=KIND, key=claimed.key, data=data), claimed.version)
+    else:  # the event may be sent again
+        await delete_record(records, claimed)
+    return answer

@@ -1,5 +1,6 @@
-"""Notes when people were last seen and under what name, in whose name automations run, and that a
-server runs automations.
+"""Stores when each person was last seen, with name and role, and when each server last ticked.
+
+Automations run in the name of their owners, so the role seen last limits them.
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ log = logging.getLogger(__name__)
 KIND: Final = "member"
 DAY_MS: Final = 86_400_000
 UNSEEN_MS: Final = 90 * DAY_MS
-_REMEMBERED: Final = 10_000
+_MAX_CACHED: Final = 10_000
 MOST_PEOPLE: Final = 10_000
-_NAMED: Final = 500
-"""People whose names are read at once: those who were seen last."""
+# Maximum number of people whose names are read at once, the last seen first.
+_MAX_NAMES: Final = 500
 
 
 class Members:
-    """The people of one workspace. `clock` gives milliseconds since 1970."""
+    """The people of one workspace. `clock` returns milliseconds since 1970."""
 
     def __init__(self, records: RecordStore, *, clock: Callable[[], int] = now_ms) -> None:
         self._records = records
         self._clock = clock
-        self._noted = OrderedDict[str, tuple[Role, str, int]]()
+        self._cached = OrderedDict[str, tuple[Role, str, int]]()
 
     def is_noted(self, person: Person) -> bool:
-        """Whether `note` has nothing to store: it did so today, in the same role and under
-        the same name.
-        """
-        role, name, at = self._noted.get(person.user_id, (None, "", 0))
+        """Returns whether the person was already stored today with the same role and name."""
+        role, name, at = self._cached.get(person.user_id, (None, "", 0))
         return (role, name) == (person.role, person.name) and self._clock() - at < DAY_MS
 
     async def note(self, person: Person) -> None:
-        """Store that a person was seen now. Raises nothing: it is noted again tomorrow."""
+        """Stores that a person was seen now. Does not raise; the next request tries
+        again tomorrow.
+        """
         now = self._clock()
-        self._noted[person.user_id] = (person.role, person.name, now)
-        self._noted.move_to_end(person.user_id)
-        if len(self._noted) > _REMEMBERED:
-            self._noted.popitem(last=False)
+        self._cached[person.user_id] = (person.role, person.name, now)
+        self._cached.move_to_end(person.user_id)
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         seen = {
             "role": person.role,
             "seenTime": now,
@@ -59,43 +60,47 @@ class Members:
         await _note(self._records, person.user_id, seen)
 
     async def names(self) -> dict[str, str]:
-        """Returns the last known names of the people who were seen last, by user
-        id. Raises: SourceError.
+        """Returns the last names of the people who were seen last, by user id. Raises:
+        SourceError.
         """
-        found = await self._records.query(KIND, order_by="seenTime", descending=True, limit=_NAMED)
-        return {one.key: name for one in found if isinstance(name := one.data.get("name"), str)}
+        records = await self._records.query(
+            KIND, order_by="seenTime", descending=True, limit=_MAX_NAMES
+        )
+        return {one.key: name for one in records if isinstance(name := one.data.get("name"), str)}
 
     async def role_of(self, user_id: str, stored: Role) -> Role:
-        """Return the lower of the role stored with something and the role its owner was
-        seen in last.
+        """Returns the lower of the `stored` role and the role that the person had when
+        seen last.
         """
-        found = await self._records.get(KIND, user_id)
-        seen: list[Role] = [role for role in ROLE_ORDER if found and role == found.data.get("role")]
+        record = await self._records.get(KIND, user_id)
+        seen: list[Role] = [
+            role for role in ROLE_ORDER if record and role == record.data.get("role")
+        ]
         return min([stored, *seen], key=ROLE_ORDER.index)
 
     async def is_gone(self, user_id: str) -> bool:
-        """Whether a person was seen once, and not for 90 days."""
-        found = await self._records.get(KIND, user_id)
-        at = found.data.get("seenTime") if found else None
+        """Returns whether a person was seen before, but not for 90 days."""
+        record = await self._records.get(KIND, user_id)
+        at = record.data.get("seenTime") if record else None
         return isinstance(at, int) and self._clock() - at > UNSEEN_MS
 
 
 async def forget_unseen(
     records: RecordStore, *, now: int, days: int, most: int = MOST_PEOPLE
 ) -> int:
-    """Deletes the records of people who were not seen for `days`, or beyond `most` of those
-    seen longest ago.
+    """Deletes the records of people not seen for `days`, and those seen longest ago beyond the
+    limit `most`. Returns their number.
 
-    A person is known for at least the 90 days after which their automations pause. The owners of
-    automations are kept: without their record a run would have its stored role again. Of the
-    servers' records the latest is kept, and those of the last day. Returns how many were deleted.
-    Units: `now` in milliseconds since 1970. Raises: SourceError.
+    Records are kept for at least the 90 days after which automations pause. Owners of automations
+    are kept: without the record a run would get its stored role again. Of servers, the latest
+    record and those of the last day are kept. Units: `now` in milliseconds since 1970. Raises:
+    SourceError.
     """
     people = 0
     has_tick = False
     unseen = list[Record]()
-    async with aclosing(newest_first(records, KIND, "seenTime")) as found:
-        async for record in found:
+    async with aclosing(newest_first(records, KIND, "seenTime")) as records_by_age:
+        async for record in records_by_age:
             age = now - int(record.data["seenTime"])
             if record.key.startswith(_PREFIX):
                 is_old = has_tick and age > DAY_MS
@@ -112,11 +117,11 @@ async def forget_unseen(
 
 
 _PREFIX: Final = "tick/"
-_LOOKED_AT: Final = 200
+_MAX_READ: Final = 200
 
 
 async def mark_tick(records: RecordStore, server: str, now: int) -> None:
-    """Store that a server is at work. Raises nothing: it is marked again in a minute."""
+    """Stores that a server is running. Does not raise; it is stored again in a minute."""
     await _note(records, f"{_PREFIX}{server}", {"seenTime": now})
 
 
@@ -134,9 +139,7 @@ async def _note(records: RecordStore, key: str, data: Mapping[str, Any]) -> None
 
 
 async def last_tick(records: RecordStore) -> int | None:
-    """Return when a server was last at work, None: none ever was. Units:
-    milliseconds since 1970.
-    """
-    found = await records.query(KIND, order_by="seenTime", descending=True, limit=_LOOKED_AT)
-    times = [record.data.get("seenTime") for record in found if record.key.startswith(_PREFIX)]
+    """Returns when a server last ticked; None: never. Units: milliseconds since 1970."""
+    ticks = await records.query(KIND, order_by="seenTime", descending=True, limit=_MAX_READ)
+    times = [record.data.get("seenTime") for record in ticks if record.key.startswith(_PREFIX)]
     return max((at for at in times if isinstance(at, int)), default=None)

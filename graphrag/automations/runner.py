@@ -1,8 +1,7 @@
-"""Works on the runs of one workspace: holds the slot of their graph, leaves each stored
-and accounted for.
+"""Executes the runs of one workspace: holds the slot of the graph, and stores and reports each end.
 
-Decision: an automation works on a graph alone; the slot is a lease as turns have, on the key of the
-graph. A conversation needs no slot: when one begins, the run of its graph is asked to pause.
+Decision: an automation works on a graph alone. The slot is a lease, like that of a turn, on the key
+of the graph. A conversation needs no slot: when one begins, the run on its graph is asked to pause.
 """
 
 from __future__ import annotations
@@ -31,20 +30,17 @@ from graphrag.sessions.phases import EndReason, EventName, Phase
 log = logging.getLogger(__name__)
 
 FAILED_ENDS: Final = frozenset({EndReason.ERROR, EndReason.TIMEOUT, EndReason.LIMIT_REACHED})
-LOOK_S: Final = 0.5
-"""So often it is read whether a person has decided about an announced end."""
-LEAST_MS: Final = 1_000
-"""So long a run may work however much of its time it has used: to be taken up, and
-then to be ended.
-"""
-MAX_FAILURES: Final = 3
-"""So many failed runs one after the other pause an automation."""
+# Interval between checks whether a person confirmed the end of a run. Units: seconds.
+CONFIRMATION_POLL_S: Final = 0.5
+# Minimum time for a run that has used up its time, so that it can be resumed and ended.
+MIN_ACTIVE_MS: Final = 1_000
+MAX_FAILURES: Final = 3  # Number of consecutive failed runs that pauses an automation.
 
 
 class Runner:
-    """The runs of one workspace that this process works on.
+    """The runs of one workspace that this process executes.
 
-    Of an automation `keep` ended runs are kept, each for `keep_days`.
+    Keeps the last `keep` ended runs of an automation, each for `keep_days`.
     """
 
     def __init__(
@@ -71,7 +67,7 @@ class Runner:
         self.listeners = listeners or RunListeners()
 
     async def run(self, session_id: str, event: EventName) -> AgentSession | None:
-        """Take a run up and work until it ends, waits or pauses; None: another process has it
+        """Executes a run until it ends, waits or pauses. Returns None if another process holds it
         or its graph.
 
         Raises: AutomationError, ThreadError, SourceError.
@@ -102,13 +98,13 @@ class Runner:
             language = automation.language if automation else None
             try:
                 async with asyncio.timeout(
-                    max(LEAST_MS, order.budget.active_ms - session.active_ms) / 1000
+                    max(MIN_ACTIVE_MS, order.budget.active_ms - session.active_ms) / 1000
                 ):
                     running = self.agent.work(thread.key, person, order, language=language)
-                    with self.listeners.following(thread, language or "en") as take:
+                    with self.listeners.following(thread, language or "en") as report:
                         async with aclosing(running) as events:
-                            async for happened in events:
-                                take(happened)
+                            async for agent_event in events:
+                                report(agent_event)
             except TimeoutError:
                 overdue = SessionEvent(
                     name=EventName.SCHEDULER_HEARTBEAT, facts=frozenset({"overdue"})
@@ -117,17 +113,17 @@ class Runner:
                     await self.events.apply(thread.key, overdue, language=language or "en")
             thread = (await self.automations.session(thread.key)).thread
             if session_of(thread).phase is Phase.WAITING_COMPLETION_CONFIRMATION:
-                await self._count(thread)  # what it used is known, whenever this process dies
+                await self._count(thread)  # recorded now, in case this process dies
                 thread = await self._confirmed(thread.key)
             session = session_of(thread)
             await self.account(thread)
             if session.phase is not Phase.CALLING_AI or session.end_reason is not None:
                 return session
-            event = EventName.SESSION_ACTIVATION_REQUESTED  # a person wants it to go on
+            event = EventName.SESSION_ACTIVATION_REQUESTED  # a person asked it to continue
 
     async def _confirmed(self, session_id: str) -> Thread:
-        """Wait until an announced end has its time, unless a person decides before;
-        return the run.
+        """Waits for the decision of a person about an announced end, or for its time, and returns
+        the run.
         """
         while True:
             thread = (await self.automations.session(session_id)).thread
@@ -135,23 +131,23 @@ class Runner:
             if session.phase is not Phase.WAITING_COMPLETION_CONFIRMATION:
                 if not await self.agent.leases.runs(session_id):
                     return thread
-                await self.sleep(LOOK_S)  # who decided is just leaving it
+                await self.sleep(CONFIRMATION_POLL_S)  # the decision is just being stored
                 continue
             left_s = (int((session.waiting or {}).get("at", 0)) - self.automations.clock()) / 1000
             if left_s > 0:
-                await self.sleep(min(left_s, LOOK_S))
+                await self.sleep(min(left_s, CONFIRMATION_POLL_S))
                 continue
             with suppress(SessionRefused, ThreadBusy):
                 return await self.events.apply(
                     session_id, SessionEvent(name=EventName.COMPLETION_CONFIRMED)
                 )
-            await self.sleep(LOOK_S)
+            await self.sleep(CONFIRMATION_POLL_S)
 
     async def give_up(
         self, stored: StoredThread, name: EventName, *, reason: EndReason | None = None
     ) -> None:
-        """End a run that nobody works on: its process died too often, or the
-        network stayed away.
+        """Ends a run that no process executes: its process died too often, or the network stayed
+        away.
         """
         automation = await self._automation(stored.thread)
         language = automation.language if automation else "en"
@@ -160,7 +156,7 @@ class Runner:
             await self.account(await self.events.apply(stored.thread.key, event, language=language))
 
     async def update(self, automation_id: str, change: Callable[[Automation], Automation]) -> None:
-        """Changes what the service notes of an automation; calls the listener if that pauses it.
+        """Changes an automation on behalf of the service. Calls the listener if that pauses it.
 
         Raises: AutomationNotFound, AutomationChanged.
         """
@@ -169,7 +165,7 @@ class Runner:
             self.listeners.paused(changed, changed.paused_reason)
 
     async def account(self, thread: Thread) -> None:
-        """Announce where a run was left, and remove old runs of its automation."""
+        """Reports the state of a run, and deletes old runs of its automation."""
         await self.announce(thread)
         session = session_of(thread)
         if session.phase is Phase.COMPLETED:
@@ -177,23 +173,22 @@ class Runner:
             await self.automations.prune(session.automation_id, keep=self.keep, before=before)
 
     async def announce(self, thread: Thread) -> None:
-        """Note on the automation what a run used and how it ended; notify listeners of
-        each end once.
+        """Records on the automation the usage and the end of a run, and notifies listeners of each
+        end once.
 
-        A stored transition is marked as unannounced: each tick finds those that are, by any
-        caller or server.
+        A stored transition is marked as unannounced, so that the next tick of any server finds it.
         """
         await self._count(thread)
         session = session_of(thread)
         if session.unannounced and await self.listeners.left(thread):
-            with suppress(ThreadBusy):  # another process goes on with it or announces it
+            with suppress(ThreadBusy):  # another process continues or announces it
                 if await self.events.note_announced(session, thread.key):
                     self.listeners.announced(thread)
 
     async def _count(self, thread: Thread) -> None:
         session = session_of(thread)
 
-        def noted(automation: Automation) -> Automation:
+        def with_usage(automation: Automation) -> Automation:
             usage = session.usage
             used = RunUsage(
                 session_id=thread.key,
@@ -213,8 +208,8 @@ class Runner:
                     return automation.model_copy(update=changes).paused("failures")
             return automation.model_copy(update=changes)
 
-        with suppress(AutomationError):  # it may be deleted: its runs stay
-            await self.update(session.automation_id, noted)
+        with suppress(AutomationError):  # the automation may be deleted; its runs remain
+            await self.update(session.automation_id, with_usage)
 
     async def _automation(self, thread: Thread) -> Automation | None:
         try:
@@ -223,14 +218,14 @@ class Runner:
             return None
 
     async def _person(self, thread: Thread, automation: Automation | None) -> Person:
-        """Return for whom a run works: its owner, with the lower of the roles stored
-        and seen last.
+        """Returns the person that a run acts for: the owner, with the lower of the stored role and
+        the last one.
         """
         role = (
             await self.members.role_of(thread.user_id, automation.role) if automation else "viewer"
         )
         if automation is None or automation.mode == "report":
-            role = "viewer"  # who has no tools that write
+            role = "viewer"  # viewers have no write tools
         return Person(thread.user_id, role, thread.workspace, ClientInfo(channel="automation"))
 
     def _budget(self, automation: Automation | None, thread: Thread) -> RunBudget:
@@ -244,5 +239,4 @@ class Runner:
         )
 
 
-SLOT: Final = "slot"
-"""Prefix of the leases that let one run work on a graph."""
+SLOT: Final = "slot"  # Prefix of the leases that allow one run to work on a graph.

@@ -1,8 +1,6 @@
-"""Starts, at fixed intervals, what is due of the automations of each workspace, and works
-on their runs.
+"""Starts due automations of each workspace at fixed intervals, and executes their runs.
 
-Every server has one. Between ticks it sleeps some seconds; a decision, an edit or the end of a
-run wakes it.
+Each server has one scheduler. A decision, an edit or the end of a run wakes it before its time.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ from graphrag.workers import end_tasks
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 5.0
+# Random share by which intervals differ, so that servers do not tick at the same time.
 SPREAD: Final = 0.2
-"""Ticks of several servers drift apart: each is up to this share longer or shorter."""
-_CHANCE: Final = random.Random()
-"""Its own: who draws from the shared one in this process, and seeds it, is not disturbed."""
+# A separate generator, so that the shared one of the process is not advanced.
+_RANDOM: Final = random.Random()
 
 
 @final
@@ -57,10 +55,10 @@ class Wakeups:
 
 @final
 class Scheduler:
-    """Works on runs of all workspaces, `at_once` of them at the same time; 0: it starts none.
+    """Executes the runs of all workspaces, `at_once` of them concurrently; 0: it starts none.
 
-    `workspaces` returns the names of those that have automations or runs; `worker` opens one of
-    them. `wakeups` is shared with those that wake this scheduler.
+    `workspaces` returns the names of those with automations or runs; `worker` opens one of them.
+    `wakeups` is shared with the code that wakes this scheduler.
     """
 
     def __init__(
@@ -76,22 +74,22 @@ class Scheduler:
         self._at_once = at_once
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._wakeups = wakeups or Wakeups()
+        # Number of automations that were due at the last tick but not begun.
         self.late = 0
-        """Automations that were due at the last tick and were not begun by it."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether this process works on no run."""
+        """Whether this process executes no run."""
         return not self._running
 
     def wake(self, workspace: str | None = None) -> None:
-        """Ticks soon; with a workspace, because a proposal of it was decided here."""
+        """Ticks soon. With a workspace: because one of its proposals was decided here."""
         self._wakeups.wake(workspace)
 
     @asynccontextmanager
     async def ticking(self) -> AsyncGenerator[Self]:
-        """Tick during the block; at its end the runs of this process are left as
-        they are stored.
+        """Ticks during the block. At its end the runs of this process are stopped; they remain as
+        stored.
         """
         ticking = asyncio.create_task(self._serve())
         try:
@@ -106,10 +104,10 @@ class Scheduler:
                 await self.tick()
             except Exception:
                 log.exception("tick_failed")
-            await self._wakeups.wait(TICK_S * _CHANCE.uniform(1 - SPREAD, 1 + SPREAD))
+            await self._wakeups.wait(TICK_S * _RANDOM.uniform(1 - SPREAD, 1 + SPREAD))
 
     async def tick(self) -> int:
-        """Look once at every workspace; return how many runs were started."""
+        """Checks each workspace once. Returns the number of runs started."""
         starts: list[list[tuple[Worker, Start]]] = []
         late = 0
         for name in await self._workspaces():
@@ -119,20 +117,20 @@ class Scheduler:
                 running = frozenset(
                     graph for workspace, graph in self._running if workspace == name
                 )
-                found = await worker.tick(
+                runs = await worker.tick(
                     self._at_once - len(self._running), running, decided=decided
                 )
                 late += worker.late
-                starts.append([(worker, start) for start in found])
-            except Exception:  # the other workspaces go on
+                starts.append([(worker, start) for start in runs])
+            except Exception:  # the other workspaces continue
                 log.exception("tick_failed", extra={"workspace": name})
         self.late = late
         begun = 0
-        # the first of each workspace, then the second
+        # The first run of each workspace, then the second one.
         in_turns = chain.from_iterable(zip_longest(*starts))
-        for worker, start in (each for each in in_turns if each is not None):
+        for worker, start in (start for start in in_turns if start is not None):
             if len(self._running) >= self._at_once:
-                break  # it is stored and queued: the next tick finds it
+                break  # it is stored as queued, and the next tick starts it
             key = (worker.automations.workspace, start.graph_key)
             if key not in self._running:
                 task = asyncio.create_task(self._run(worker, start))
@@ -144,7 +142,7 @@ class Scheduler:
     async def _run(self, worker: Worker, start: Start) -> None:
         try:
             await worker.runner.run(start.session_id, start.event)
-        except Exception:  # it is stored as it was, and another tick finds it
+        except Exception:  # its stored state is unchanged, and another tick resumes it
             log.exception("run_failed", extra={"session_id": start.session_id})
 
     def _left(self, key: tuple[str, str]) -> None:
@@ -152,8 +150,8 @@ class Scheduler:
         self._wakeups.wake()
 
     async def run_due(self) -> int:
-        """Tick, and wait for the runs, until nothing can be started; return how
-        many were started.
+        """Ticks and waits for the runs until nothing more can be started. Returns the number of
+        runs started.
         """
         total = 0
         while True:
@@ -165,5 +163,5 @@ class Scheduler:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
-        """Leave the runs of this process; other processes take them up."""
+        """Stops the runs of this process; other processes resume them."""
         await end_tasks(*self._running.values())

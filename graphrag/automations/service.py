@@ -1,5 +1,5 @@
-"""The one way in to automations for REST, WebSocket, page and command line: roles, checks,
-what they see.
+"""Operations on automations for REST, WebSocket, page and command line: roles,
+validation, views.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from graphrag.sessions.schedules import check_distance, schedule
 log = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1_000
-_READ_AT_ONCE: Final = 8
-_TRIES: Final = 5
+_MAX_CONCURRENT_READS: Final = 8
+_MAX_ATTEMPTS: Final = 5
 
 
 @dataclass(slots=True, kw_only=True)
 class AutomationService:
-    """The automations of one workspace. `on_changed` is called when the scheduler has
-    to look again.
+    """The automations of one workspace. `on_changed` is called when the scheduler should check
+    again.
     """
 
     store: Automations
@@ -68,15 +68,15 @@ class AutomationService:
     async def get(
         self, automation_id: str, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Raises: AutomationNotFound, BadDocument."""
-        stored = await self._known(automation_id, person)
+        """Returns an automation. Raises: AutomationNotFound, BadDocument."""
+        stored = await self._stored_automation(automation_id, person)
         return (await self._views([stored], person, language))[0]
 
     async def messages(self, automation_id: str, person: Person) -> list[UserMessage]:
-        """Return what the template says. Raises: AutomationNotFound, SessionNotFound,
+        """Returns the messages of the template. Raises: AutomationNotFound, SessionNotFound,
         BadDocument.
         """
-        stored = await self._known(automation_id, person)
+        stored = await self._stored_automation(automation_id, person)
         seed = await self.store.seed(stored)
         return [message for message in seed.messages if isinstance(message, UserMessage)]
 
@@ -88,33 +88,35 @@ class AutomationService:
         limit: int = 100,
         language: Language = "en",
     ) -> list[AutomationAnswer]:
-        """Return the automations of a workspace by name; nothing for a person of another one."""
+        """Returns the automations of the workspace by name; empty for a person of another
+        workspace.
+        """
         if person.workspace != self.store.workspace:
             return []
-        found = await self.store.list(graph_key=graph_key, limit=limit)
-        found.sort(
+        automations = await self.store.list(graph_key=graph_key, limit=limit)
+        automations.sort(
             key=lambda automation: (
                 automation.graph_key,
                 automation.name.casefold(),
                 automation.key,
             )
         )
-        return await self._views(found, person, language)
+        return await self._views(automations, person, language)
 
     async def runs(self, automation_id: str, person: Person, *, limit: int = 100) -> list[Thread]:
-        """Return an automation's runs, newest first. Raises: AutomationNotFound,
+        """Returns an automation's runs, the newest first. Raises: AutomationNotFound,
         AutomationForbidden.
         """
-        stored = await self._known(automation_id, person)
+        stored = await self._stored_automation(automation_id, person)
         self.sessions.check_sees(stored.user_id, person)
-        found = await self.store.sessions({"automationId": automation_id}, limit=limit)
-        return [each.thread for each in found if each.thread.key != stored.seed_id]
+        sessions = await self.store.sessions({"automationId": automation_id}, limit=limit)
+        return [session.thread for session in sessions if session.thread.key != stored.seed_id]
 
     async def _views(
         self, automations: Sequence[Automation], person: Person, language: Language
     ) -> list[AutomationAnswer]:
         now = self.store.clock()
-        reading = asyncio.Semaphore(_READ_AT_ONCE)
+        reading = asyncio.Semaphore(_MAX_CONCURRENT_READS)
         pending = await self.approvals.list(status="pending", limit=MAX_WAITING, by=person)
         waiting = Counter(approval.automation_id for approval in pending)
         decidable = Counter(
@@ -133,25 +135,25 @@ class AutomationService:
                     errors.AutomationError,
                     ThreadError,
                     BadDocument,
-                ):  # removed, or of a newer program
+                ):  # deleted, or stored by a newer version
                     return None
 
-        runs = await asyncio.gather(*(last(each) for each in automations))
+        runs = await asyncio.gather(*(last(automation) for automation in automations))
         return [
             automation_answer(
-                each,
+                automation,
                 run,
                 now,
-                sees_runs=self.sessions.sees(each.user_id, person),
-                schedule=in_words(each.schedule, language, each.event),
-                next_times=next_times(each.schedule, now) if each.enabled else [],
-                waiting=waiting[each.key],
-                decidable=decidable[each.key],
+                sees_runs=self.sessions.sees(automation.user_id, person),
+                schedule=in_words(automation.schedule, language, automation.event),
+                next_times=next_times(automation.schedule, now) if automation.enabled else [],
+                waiting=waiting[automation.key],
+                decidable=decidable[automation.key],
             )
-            for each, run in zip(automations, runs, strict=True)
+            for automation, run in zip(automations, runs, strict=True)
         ]
 
-    async def _known(self, automation_id: str, person: Person) -> Automation:
+    async def _stored_automation(self, automation_id: str, person: Person) -> Automation:
         if person.workspace != self.store.workspace:
             raise errors.AutomationNotFound(id=automation_id)
         return await self.store.get(automation_id)
@@ -161,8 +163,8 @@ class AutomationService:
     async def add(
         self, draft: drafts.AutomationDraft, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Store a new automation. Raises: AutomationError,
-        ScheduleError, GraphNotFound, ThreadError.
+        """Stores a new automation. Raises: AutomationError, ScheduleError, GraphNotFound,
+        ThreadError.
         """
         check_role(person, "editor")
         if person.workspace != self.store.workspace:
@@ -170,11 +172,11 @@ class AutomationService:
         graph = await self.source.get_graph(draft.graph_key)
         name = drafts.checked_name(draft.name)
         messages = await self._messages(draft, person)
-        most = self.settings.automations_max
-        if len(await self.store.list(limit=most + 1)) >= most:
-            raise errors.AutomationsSpent("automations_max", most=most)
+        maximum = self.settings.automations_max
+        if len(await self.store.list(limit=maximum + 1)) >= maximum:
+            raise errors.AutomationsSpent("automations_max", most=maximum)
         await self._check_name(graph.key, name)
-        made = self.store.begin(
+        new = self.store.begin(
             person,
             graph.key,
             name=name,
@@ -183,7 +185,7 @@ class AutomationService:
             first_day=self.settings.first_day,
             language=language,
         )
-        automation = self._checked(draft.apply(made))
+        automation = self._checked(draft.apply(new))
         stored = await self.store.create(automation, messages)
         self.on_changed()
         return (await self._views([stored], person, language))[0]
@@ -195,8 +197,8 @@ class AutomationService:
         person: Person,
         language: Language = "en",
     ) -> AutomationAnswer:
-        """Change an automation; its next run is counted from now.
-        Raises: as `add`, AutomationChanged.
+        """Changes an automation; its next run is calculated from now. Raises: as `add`,
+        AutomationChanged.
         """
 
         async def changed(before: Automation) -> tuple[Automation, list[UserMessage] | None]:
@@ -206,12 +208,12 @@ class AutomationService:
                 )
             return await self._changed(before, changes, person)
 
-        return await self._stored(automation_id, person, language, changed)
+        return await self._store_change(automation_id, person, language, changed)
 
     async def _changed(
         self, before: Automation, changes: drafts.AutomationChanges, person: Person
     ) -> tuple[Automation, list[UserMessage] | None]:
-        """Return an automation as changed, with its new message where it has one."""
+        """Returns the changed automation, and its new message if that changed."""
         automation = changes.apply(before)
         if changes.name is not None:
             name = drafts.checked_name(changes.name)
@@ -220,32 +222,40 @@ class AutomationService:
             automation = automation.model_copy(update={"name": name})
         messages: list[UserMessage] | None = None
         if changes.message is not None or changes.blocks is not None:
-            said = (await self.messages(before.key, person))[-1:]
-            before_said = words_of(said[0].content, said[0].segments) if said else ""
-            message = changes.message if changes.message is not None else before_said
+            last_message = (await self.messages(before.key, person))[-1:]
+            previous_text = (
+                words_of(last_message[0].content, last_message[0].segments) if last_message else ""
+            )
+            message = changes.message if changes.message is not None else previous_text
             drafts.check_message(message)
-            blocks = blocks_of(said[0].segments) if said and changes.blocks is None else ()
+            blocks = (
+                blocks_of(last_message[0].segments)
+                if last_message and changes.blocks is None
+                else ()
+            )
             sent = [SentBlock.model_validate(block.to_document()) for block in blocks]
             sent = sent if changes.blocks is None else drafts.sent_blocks(changes.blocks)
             language = automation.language
             calendar = automation.calendar
-            said_now = self.blocks.checked(
+            checked_message = self.blocks.checked(
                 before.graph_key, message, sent, language, calendar=calendar, keep_relative=True
             )
-            messages = [await said_now]
+            messages = [await checked_message]
         if before.user_id == person.user_id:
             automation = automation.model_copy(update={"role": person.role})
         return self._checked(automation), messages
 
-    async def _stored(
+    async def _store_change(
         self,
         automation_id: str,
         person: Person,
         language: Language,
         change: Callable[[Automation], Awaitable[tuple[Automation, list[UserMessage] | None]]],
     ) -> AutomationAnswer:
-        """Store what a person changes, also while ticks note what they did. Raises: as `edit`."""
-        for _ in range(_TRIES):
+        """Stores a person's change, repeating it if the scheduler writes meanwhile. Raises: as
+        `edit`.
+        """
+        for _ in range(_MAX_ATTEMPTS):
             stored = await self._changeable(automation_id, person)
             automation, messages = await change(stored)
             with suppress(errors.AutomationChanged):
@@ -255,28 +265,27 @@ class AutomationService:
         raise errors.AutomationChanged(id=automation_id)
 
     async def remove(self, automation_id: str, person: Person) -> None:
-        """Forget an automation; its open runs are stopped, what they proposed stays.
-        Raises: as `edit`.
+        """Deletes an automation. Its open runs are stopped, and its proposals remain. Raises: as
+        `edit`.
         """
         await self._changeable(automation_id, person)
-        for last in reversed(range(_TRIES)):  # first: from now on nobody begins another run of it
+        # Deleted first, so that no other run of it begins.
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
             try:
                 await self.store.remove(automation_id)
                 break
-            except errors.AutomationChanged:  # a tick noted something of it meanwhile
-                if not last:
+            except errors.AutomationChanged:  # a tick changed it meanwhile
+                if not attempts_left:
                     raise
         for run in await self.store.sessions({"automationId": automation_id, "open": True}):
-            with suppress(
-                errors.SessionRefused, ThreadBusy
-            ):  # a tick ends what cannot be ended now
+            with suppress(errors.SessionRefused, ThreadBusy):  # the next tick ends it
                 await self.sessions.cancel(run.thread)
         self.on_changed()
 
     async def enable(
         self, automation_id: str, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Let an automation run at its times, counted from now. Raises: as `edit`."""
+        """Enables an automation; its next run is calculated from now. Raises: as `edit`."""
         return await self._switched(
             automation_id, person, language, enabled=True, paused_reason=None
         )
@@ -284,7 +293,7 @@ class AutomationService:
     async def pause(
         self, automation_id: str, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Let an automation begin no run by itself. Raises: as `edit`."""
+        """Pauses an automation. People can still run it. Raises: as `edit`."""
         return await self._switched(
             automation_id, person, language, enabled=False, paused_reason="person"
         )
@@ -292,7 +301,9 @@ class AutomationService:
     async def take_over(
         self, automation_id: str, person: Person, language: Language = "en"
     ) -> AutomationAnswer:
-        """Make an admin the owner of an automation: it runs in their name. Raises: as `edit`."""
+        """Makes an admin the owner of an automation, in whose name it then runs.
+        Raises: as `edit`.
+        """
         check_role(person, "admin")
         owner = {"user_id": person.user_id, "role": person.role}
         return await self._switched(automation_id, person, language, **owner)
@@ -306,13 +317,15 @@ class AutomationService:
         trigger: Trigger = "manual",
         more: Sequence[SystemMessage] = (),
     ) -> Thread:
-        """Begin a run now, or queue it while its graph is busy; return it. The run reads `more`.
+        """Begins a run now, or queues it while its graph is busy. `more`: additional messages for
+        the run.
 
-        Raises: AutomationError (paused, a run is open, the day's runs are used up), GraphNotFound.
+        Raises: AutomationError (paused, another run is open, a daily limit is reached),
+        GraphNotFound.
         """
         stopped: list[StoredThread] = []
-        for left in reversed(range(_TRIES)):
-            # Read before the open runs: a run that is claimed after them makes this claim fail.
+        for attempts_left in reversed(range(_MAX_ATTEMPTS)):
+            # Read before the open runs, so that a run claimed in between makes this claim fail.
             stored = await self._changeable(automation_id, person)
             check_may_run(stored, now := self.store.clock())
             await self.source.get_graph(stored.graph_key)
@@ -324,9 +337,9 @@ class AutomationService:
                     "automation_run_open", session=first, phase=phase.value
                 )
             tended = [run for run in open_runs if session_of(run.thread).is_tended]
-            if tended and not left:  # who stops a run begins one: the other's stays
+            if tended and not attempts_left:  # do not stop a run without beginning one
                 break
-            for run in tended:  # a process may be working on it
+            for run in tended:  # a process may be executing it
                 await self.sessions.cancel(run.thread)
                 stopped.append(run)
             begun = None
@@ -338,7 +351,7 @@ class AutomationService:
                     now,
                     [*stopped, *open_runs],
                     trigger=trigger,
-                    more=more,
+                    notes=more,
                 )
             if begun is not None:
                 self.on_changed()
@@ -352,10 +365,10 @@ class AutomationService:
             after = before.model_copy(update={**changes, "failures": 0})
             return drafts.scheduled(after, self.settings, self.store.clock()), None
 
-        return await self._stored(automation_id, person, language, changed)
+        return await self._store_change(automation_id, person, language, changed)
 
     async def _changeable(self, automation_id: str, person: Person) -> Automation:
-        stored = await self._known(automation_id, person)
+        stored = await self._stored_automation(automation_id, person)
         check_own(stored.user_id, person)
         return stored
 
@@ -368,7 +381,7 @@ class AutomationService:
         return drafts.scheduled(automation, self.settings, self.store.clock())
 
     async def _messages(self, draft: drafts.AutomationDraft, person: Person) -> list[UserMessage]:
-        said: list[UserMessage] = []
+        earlier: list[UserMessage] = []
         if draft.from_thread_id is not None:
             thread = (await self.chats.get(draft.from_thread_id, person)).thread
             if thread.graph_key != draft.graph_key:
@@ -376,25 +389,21 @@ class AutomationService:
                 raise ThreadOfOtherGraph(
                     thread_id=thread.key, graph_key=about, asked=draft.graph_key
                 )
-            said = [
+            earlier = [
                 UserMessage(content=m.content, segments=m.segments)
                 for m in thread.messages
                 if isinstance(m, UserMessage) and m.content.strip()
             ]
-        drafts.check_message("\n".join([*(message.content for message in said), draft.message]))
-        if said and not draft.message.strip():
-            return said
+        drafts.check_message("\n".join([*(message.content for message in earlier), draft.message]))
+        if earlier and not draft.message.strip():
+            return earlier
         sent = drafts.sent_blocks(draft.blocks)
         language = draft.language or self.settings.language
-        # its periods stay as written until it is run
-        graph_key, message = (
-            draft.graph_key,
-            draft.message,
+        # Relative periods in it are resolved when it is run.
+        message = await self.blocks.checked(
+            draft.graph_key, draft.message, sent, language, keep_relative=True
         )
-        return [
-            *said,
-            await self.blocks.checked(graph_key, message, sent, language, keep_relative=True),
-        ]
+        return [*earlier, message]
 
     async def _check_name(self, graph_key: str, name: str, but: str | None = None) -> None:
         for other in await self.store.list(graph_key=graph_key):
@@ -410,14 +419,14 @@ class AutomationService:
         timezone: str | None,
         language: Language = "en",
     ) -> dict[str, Any]:
-        """Return a schedule in words with its next times. Raises: ScheduleError."""
-        when = schedule(cron=cron, dates=dates, timezone=timezone or self.settings.timezone)
+        """Returns a schedule in words with its next times. Raises: ScheduleError."""
+        timetable = schedule(cron=cron, dates=dates, timezone=timezone or self.settings.timezone)
         now = self.store.clock()
-        check_distance(when, now, self.settings.automation_min_interval_s)
-        times = next_times(when, now)
+        check_distance(timetable, now, self.settings.automation_min_interval_s)
+        times = next_times(timetable, now)
         return {
-            "schedule": in_words(when, language),
-            "timezone": when.zone.key,
+            "schedule": in_words(timetable, language),
+            "timezone": timetable.zone.key,
             "nextTimes": times,
-            "next": [day_and_time(at, when.zone, language) for at in times],
+            "next": [day_and_time(at, timetable.zone, language) for at in times],
         }

@@ -1,8 +1,8 @@
-"""What people do with runs: see, stop, resume, decide and confirm them, and go on with
-one as a conversation.
+"""Operations on runs for people: read, stop, resume, decide, confirm, and continue as a
+conversation.
 
-Works on what is stored, under the lease of the run: a process that works on the run
-meanwhile is asked.
+They change the stored run under its lease. A process that is executing the run is asked to stop
+first.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from graphrag.sessions.machine import SessionEvent
 from graphrag.sessions.phases import EndReason, EventName, Phase, SessionKind
 from graphrag.stored_records import given
 
-STOPPED_IN_S: Final = 2.5
-"""So long what a person does waits for the process that works on the run to leave it."""
-_LOOK_S: Final = 0.1
+STOP_WAIT_S: Final = 2.5  # Seconds to wait until the process that executes a run has released it.
+_POLL_S: Final = 0.1
 MAX_LISTED: Final = 1_000
 
 
 def check_role(person: Person, needed: Role) -> None:
-    """Raises: AutomationForbidden."""
+    """Checks the person's role. Raises: AutomationForbidden."""
     if not person.at_least(needed):
         raise errors.AutomationForbidden("automation_needs_role", role=person.role, needed=needed)
 
 
 def check_own(owner: str, person: Person) -> None:
-    """Raises: AutomationForbidden for who is neither an admin nor an editor who is the owner."""
+    """Checks that the person is an admin, or an editor who owns it. Raises: AutomationForbidden."""
     check_role(person, "editor")
     if owner != person.user_id and not person.at_least("admin"):
         raise errors.AutomationForbidden("automation_of_other", owner=owner)
@@ -62,28 +61,28 @@ class SessionControl:
         self.events = SessionEvents(store, leases)
         self._chats = chats
         self._approvals = approvals
+        # Called when the scheduler should check again.
         self.on_changed = on_changed
-        """Called when the scheduler has to look again."""
 
     # -- reading
 
     @staticmethod
     def sees(owner: str, person: Person) -> bool:
-        """Whether a person sees the runs of an owner's automations: their own,
-        and reviewers all.
+        """Returns whether a person may see the runs of an owner's automations: the owner and
+        reviewers.
         """
         return person.user_id == owner or person.at_least("reviewer")
 
     def check_sees(self, owner: str, person: Person) -> None:
-        """Raises: AutomationForbidden for who is neither the owner nor a reviewer."""
+        """Raises: AutomationForbidden if the person is neither the owner nor a reviewer."""
         if not self.sees(owner, person):
             raise errors.AutomationForbidden("automation_sessions_of_other", owner=owner)
 
     async def get(self, session_id: str, person: Person) -> Thread:
-        """Return a run or a template. Raises: SessionNotFound, AutomationForbidden,
+        """Returns a run or a template. Raises: SessionNotFound, AutomationForbidden,
         ThreadVersion.
         """
-        return (await self._known(session_id, person)).thread
+        return (await self._visible_session(session_id, person)).thread
 
     async def list(
         self,
@@ -94,18 +93,20 @@ class SessionControl:
         is_open: bool | None = None,
         limit: int = 100,
     ) -> list[Thread]:
-        """Return the runs that a person may see, newest first."""
+        """Returns the runs that the person may see, the newest first."""
         if person.workspace != self.store.workspace:
             return []
         own = None if person.at_least("reviewer") else person.user_id
         where = given(graphKey=graph_key, phase=phase and phase.value, open=is_open, userId=own)
-        # templates have no time: they are the last
-        found = await self.store.sessions(where, limit=limit)
+        # Templates have no time, so they come last.
+        sessions = await self.store.sessions(where, limit=limit)
         return [
-            each.thread for each in found if session_of(each.thread).kind is SessionKind.AUTOMATION
+            session.thread
+            for session in sessions
+            if session_of(session.thread).kind is SessionKind.AUTOMATION
         ]
 
-    async def _known(self, session_id: str, person: Person) -> StoredThread:
+    async def _visible_session(self, session_id: str, person: Person) -> StoredThread:
         if person.workspace != self.store.workspace:
             raise errors.SessionNotFound(id=session_id)
         stored = await self.store.session(session_id)
@@ -113,10 +114,10 @@ class SessionControl:
         return stored
 
     async def _run(self, session_id: str, person: Person) -> Thread:
-        """Return a run that a person may act on. Raises: as `get`, AutomationRefused
-        for a template.
+        """Returns a run that the person may act on. Raises: as `get`, AutomationRefused for a
+        template.
         """
-        thread = (await self._known(session_id, person)).thread
+        thread = (await self._visible_session(session_id, person)).thread
         if session_of(thread).kind is not SessionKind.AUTOMATION:
             raise errors.AutomationRefused("template_not_run")
         return thread
@@ -129,9 +130,7 @@ class SessionControl:
     # -- acting
 
     async def stop(self, session_id: str, person: Person) -> Thread:
-        """End a run; what it proposed stays to be decided. Raises: SessionRefused when
-        it is over.
-        """
+        """Ends a run; its proposals remain pending. Raises: SessionRefused if it has ended."""
         thread = await self._own(session_id, person)
         session = session_of(thread)
         if session.phase is Phase.COMPLETED:
@@ -139,15 +138,15 @@ class SessionControl:
         return await self.cancel(thread)
 
     async def cancel(self, thread: Thread) -> Thread:
-        """End a run, also one that a process works on. Raises: ThreadBusy when that does
-        not leave it.
+        """Ends a run, also while a process executes it. Raises: ThreadBusy if the process does not
+        release it.
         """
         ended = SessionEvent(name=EventName.SESSION_COMPLETED, reason=EndReason.CANCELLED)
         acted = SessionEvent(name=EventName.ACTIONS_EXECUTED)
-        waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S * 4
+        deadline = asyncio.get_running_loop().time() + STOP_WAIT_S * 4
         while True:
             if await self._leases.ask_to_stop(thread.key):
-                thread = await self._left(thread)
+                thread = await self._released(thread)
                 if session_of(thread).phase is Phase.COMPLETED:
                     break
             try:
@@ -155,37 +154,36 @@ class SessionControl:
                 break
             except errors.SessionRefused:
                 thread = (await self.store.session(thread.key)).thread
-                if session_of(thread).phase is Phase.COMPLETED:  # it ended meanwhile
+                if session_of(thread).phase is Phase.COMPLETED:  # it has ended meanwhile
                     break
                 if session_of(thread).phase is not Phase.EXECUTING_ACTIONS:
                     raise
                 with suppress(errors.SessionRefused, ThreadBusy):
-                    # Its process is gone: a change is one write under the lease, made by
-                    # now or never.
+                    # Its process has died. A change is a single write under the lease, so it has
+                    # either happened or never will.
                     await self.events.apply(thread.key, acted)
             except ThreadBusy:
-                if asyncio.get_running_loop().time() >= waited_until:
+                if asyncio.get_running_loop().time() >= deadline:
                     raise
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
         await self._note_last(thread)
         self.on_changed()
         return thread
 
-    async def _left(self, thread: Thread) -> Thread:
-        """Return a run that its process was asked to leave, as it is stored once it did, or
-        in a while.
-        """
+    async def _released(self, thread: Thread) -> Thread:
+        """Returns the stored run after its process has released it, or after the maximum wait."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(STOPPED_IN_S):
+            async with asyncio.timeout(STOP_WAIT_S):
                 while await self._leases.runs(thread.key):  # noqa: ASYNC110 - another process leaves it
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_POLL_S)
         return (await self.store.session(thread.key)).thread
 
     async def resume(self, session_id: str, person: Person) -> Thread:
-        """Lets a run that waits for the network, or ended without it, continue with the next tick.
+        """Resumes a run that waits for the network or ended because of it. It continues at the next
+        tick.
 
-        Its attempts are counted from 0 again: by that the tick knows that a person asked.
-        Raises: SessionRefused for any other.
+        Its attempts are counted from 0 again, by which the tick recognizes the request.
+        Raises: SessionRefused for other runs.
         """
         thread = await self._own(session_id, person)
         session = session_of(thread)
@@ -201,8 +199,8 @@ class SessionControl:
         return await self._changed(session_id, event)
 
     async def confirm(self, session_id: str, person: Person, *, end: bool) -> Thread:
-        """End a run that is about to end, or let it go on. Raises: SessionRefused where
-        none is asked.
+        """Confirms or rejects the announced end of a run. Raises: SessionRefused if no end is
+        announced.
         """
         await self._own(session_id, person)
         name = EventName.COMPLETION_CONFIRMED if end else EventName.COMPLETION_REJECTED
@@ -211,28 +209,28 @@ class SessionControl:
     async def answer(
         self, session_id: str, person: Person, *, approved: bool, feedback: str = ""
     ) -> tuple[Thread, list[Approval]]:
-        """Decide all proposals of a run that are open, in order, as that person.
+        """Decides all pending proposals of a run, in order, as this person.
 
-        Raises: AutomationRefused where none is, and what deciding raises.
+        Raises: AutomationRefused if there are none, and the errors of deciding.
         """
         thread = await self._run(session_id, person)
-        waiting = await self._approvals.list(
+        pending = await self._approvals.list(
             graph_key=thread.graph_key,
             thread_id=thread.key,
             status="pending",
             limit=MAX_LISTED,
             by=person,
         )
-        if not waiting:
+        if not pending:
             raise errors.AutomationRefused(
                 "session_no_question", phase=session_of(thread).phase.value
             )
         decision = Approve(feedback) if approved else Reject(feedback)
         decided: list[Approval] = []
-        for approval in sorted(waiting, key=lambda each: (each.created, each.id)):
+        for approval in sorted(pending, key=lambda each: (each.created, each.id)):
             try:
                 decided.append(await self._approvals.decide(approval.id, decision, person))
-            except (AlreadyDecided, ProposalExpired):  # somebody was faster: theirs stands
+            except (AlreadyDecided, ProposalExpired):  # another decision was first
                 continue
         if not decided:
             raise errors.AutomationRefused(
@@ -242,8 +240,8 @@ class SessionControl:
         return (await self.store.session(session_id)).thread, decided
 
     async def chat_copy(self, session_id: str, person: Person) -> Thread:
-        """Store a copy of a run or a template as a conversation of this person, and return it."""
-        thread = (await self._known(session_id, person)).thread
+        """Stores a copy of a run or a template as a conversation of this person, and returns it."""
+        thread = (await self._visible_session(session_id, person)).thread
         copied = [
             replace(message, execution=None) if isinstance(message, UserMessage) else message
             for message in thread.messages
@@ -254,7 +252,7 @@ class SessionControl:
         ]
         begun = self._chats.begin(thread.graph_key, person, title=thread.title)
         turns = sum(isinstance(message, UserMessage) for message in copied)
-        # What a person said last and nobody answered is answered when they try again.
+        # A last message without an answer can be sent again.
         status = "failed" if copied and isinstance(copied[-1], UserMessage) else "stopped"
         turn = begun.thread.turn.model_copy(update={"number": turns, "status": status})
         counted = {"turn": turn, "message_count": turns}
@@ -262,33 +260,31 @@ class SessionControl:
         return (await self._chats.save(stored, copied)).thread
 
     async def _changed(self, session_id: str, event: SessionEvent) -> Thread:
-        """Apply an event; a process that is just leaving the run is waited
-        for. Raises: ThreadBusy.
-        """
-        waited_until = asyncio.get_running_loop().time() + STOPPED_IN_S
+        """Applies an event, waiting for a process that is releasing the run. Raises: ThreadBusy."""
+        deadline = asyncio.get_running_loop().time() + STOP_WAIT_S
         while True:
             try:
                 thread = await self.events.apply(session_id, event)
                 break
-            except ThreadBusy:  # people see what is stored before the lease is given back
-                if asyncio.get_running_loop().time() >= waited_until:
+            except ThreadBusy:  # the state is visible before the lease is released
+                if asyncio.get_running_loop().time() >= deadline:
                     raise
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
         self.on_changed()
         return thread
 
     async def _note_last(self, thread: Thread) -> None:
-        def noted(automation: Automation) -> Automation:
+        def with_last(automation: Automation) -> Automation:
             if automation.last_session_id == thread.key:
                 return automation
             return automation.model_copy(update={"last_session_id": thread.key})
 
         try:
-            await self.store.update(session_of(thread).automation_id, noted)
-        except errors.AutomationError:  # it is removed
+            await self.store.update(session_of(thread).automation_id, with_last)
+        except errors.AutomationError:  # it was deleted
             return
 
 
 def decided_documents(decided: Sequence[Approval]) -> list[dict[str, Any]]:
-    """Return what became of decided proposals, as clients and scripts see it."""
+    """Returns the outcomes of decided proposals, for clients and scripts."""
     return [{"approvalId": approval.id, "status": approval.status} for approval in decided]

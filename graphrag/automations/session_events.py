@@ -1,5 +1,5 @@
-"""Applies events to runs that nobody works on: a person's, the clock's, or those of a
-process that died.
+"""Applies events to runs that no process executes: from people, from the clock, or
+after a crash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from graphrag.sessions.phases import Phase
 
 
 class SessionEvents:
-    """The stored runs of one workspace, each changed under its lease."""
+    """The stored runs of one workspace. Each is changed under its lease."""
 
     def __init__(
         self, store: Automations, leases: TurnLeases, *, limits: SessionLimits | None = None
@@ -31,85 +31,85 @@ class SessionEvents:
     async def apply(
         self, session_id: str, event: SessionEvent, *, language: Language = "en"
     ) -> Thread:
-        """Store what an event makes of a run, and return it; one that ends has a report.
+        """Stores the run after an event and returns it. A run that ends gets a report.
 
-        Raises: SessionNotFound, SessionRefused (it is past that), ThreadBusy (a process
-        works on it).
+        Raises: SessionNotFound, SessionRefused (its phase does not allow the event), ThreadBusy (a
+        process executes it).
         """
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
             thread = stored.thread
-            made = session_of(thread).after(event, self.limits, self.store.clock())
-            if made is None:
+            transition = session_of(thread).after(event, self.limits, self.store.clock())
+            if transition is None:
                 raise refused(thread)
-            session = made.state
+            session = transition.state
             ends = (Phase.WAITING_COMPLETION_CONFIRMATION, Phase.COMPLETED)
             if session.phase in ends and session.report is None:
-                report = report_of(session, _said(thread), thread.messages, language)
+                report = report_of(session, _last_answer(thread), thread.messages, language)
                 session = session.model_copy(update={"report": report})
             turn = thread.turn.model_copy(update={"status": STATUS_OF[session.phase]})
-            history = [*thread.conversation_history, *to_stored(notes_of(made, language))]
+            history = [*thread.conversation_history, *to_stored(notes_of(transition, language))]
             update = {"session": session, "turn": turn, "conversation_history": history}
             changed = thread.model_copy(update=update)
             return (await self.store.put_session(changed, stored.version)).thread
 
     async def note_expiry_notified(self, session_id: str) -> bool:
-        """Note that an operator is notified of a run whose proposals expire; False: one was,
-        or none waits.
+        """Records that the operator was notified of expiring proposals. Returns False if that was
+        done before or nothing waits.
 
-        Raises: SessionNotFound, ThreadBusy (a process works on it).
+        Raises: SessionNotFound, ThreadBusy (a process executes it).
         """
 
-        def noted(session: AgentSession) -> dict[str, Any] | None:
+        def change(session: AgentSession) -> dict[str, Any] | None:
             waits = session.phase is Phase.WAITING_VALIDATION
             return {"expiry_notified": True} if waits and not session.expiry_notified else None
 
-        return await self._note(session_id, noted)
+        return await self._note(session_id, change)
 
-    async def note_announced(self, known: AgentSession, session_id: str) -> bool:
-        """Note that a run's state was announced; False: it is past that, or another server
-        has noted it.
+    async def note_announced(self, announced: AgentSession, session_id: str) -> bool:
+        """Records that the state of a run was announced. Returns False if it has changed, or was
+        recorded before.
 
-        Raises: SessionNotFound, ThreadBusy (a process works on it).
+        Raises: SessionNotFound, ThreadBusy (a process executes it).
         """
 
-        def noted(session: AgentSession) -> dict[str, Any] | None:
+        def change(session: AgentSession) -> dict[str, Any] | None:
             is_same = (session.phase, session.last_event_time) == (
-                known.phase,
-                known.last_event_time,
+                announced.phase,
+                announced.last_event_time,
             )
             return {"unannounced": None} if session.unannounced and is_same else None
 
-        return await self._note(session_id, noted)
+        return await self._note(session_id, change)
 
     async def _note(
         self, session_id: str, note: Callable[[AgentSession], dict[str, Any] | None]
     ) -> bool:
-        """Store the fields of a run that `note` gives; False where it gives none."""
+        """Stores the changes of a run that `note` returns. Returns False if it returns None."""
         async with self.leases.held(session_id):
             stored = await self.store.session(session_id)
             session = session_of(stored.thread)
             changes = note(session)
             if changes is None:
                 return False
-            noted = session.model_copy(update=changes)
+            changed = session.model_copy(update=changes)
             await self.store.put_session(
-                stored.thread.model_copy(update={"session": noted}), stored.version
+                stored.thread.model_copy(update={"session": changed}), stored.version
             )
             return True
 
 
 def refused(thread: Thread) -> SessionRefused:
-    """Return the error for what a session is past."""
+    """Returns the error for a request that the run's phase does not allow."""
     session = session_of(thread)
     end = session.end_reason.value if session.end_reason else None
     return SessionRefused(id=thread.key, phase=session.phase.value, end=end or "-")
 
 
-def _said(thread: Thread) -> str:
-    said = (
+def _last_answer(thread: Thread) -> str:
+    texts = (
         message.content
         for message in reversed(thread.messages)
         if isinstance(message, AssistantMessage)
     )
-    return next((content for content in said if content.strip()), "")
+    return next((content for content in texts if content.strip()), "")

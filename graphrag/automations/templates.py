@@ -1,5 +1,5 @@
-"""Prepared automations as data: schedule, mode and budget in `templates.toml`, names and
-messages in `automations.toml` of each language.
+"""Prepared automations as data: schedules in `templates.toml`, texts in `automations.toml` of each
+language.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from languages.reading import read_tables
 
 
 class AutomationTemplate(AnswerBody):
-    """A prepared automation, as the fields of a new one; `about` says what it is for."""
+    """A prepared automation with the fields of a new one. `about`: its purpose."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class AutomationTemplate(AnswerBody):
     budget: dict[str, Any] = Field(default_factory=dict[str, Any])
 
     def fields(self, graph_key: str) -> dict[str, Any]:
-        """Return the fields of a new automation of a graph, as `draft_of` reads them."""
+        """Returns the fields of a new automation for a graph, as AutomationDraft reads them."""
         return {"graphKey": graph_key, **self.model_dump(by_alias=True, exclude={"id", "about"})}
 
 
@@ -42,9 +42,9 @@ def templates(language: Language) -> Mapping[str, AutomationTemplate]:
         resources.files("graphrag.automations").joinpath("templates.toml").read_text("utf-8")
     )
     texts = read_tables(language, "automations.toml")
-    found: dict[str, AutomationTemplate] = {}
+    by_id: dict[str, AutomationTemplate] = {}
     for key, table in raw.items():
         words = {name: value.strip() for name, value in texts[key].items()}
         budget = {to_camel(name): limit for name, limit in table.pop("budget", {}).items()}
-        found[key] = AutomationTemplate(id=key, budget=budget, **table, **words)
-    return found
+        by_id[key] = AutomationTemplate(id=key, budget=budget, **table, **words)
+    return by_id

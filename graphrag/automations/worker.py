@@ -1,8 +1,7 @@
-"""What one tick does in one workspace: ends what is over, takes up what broke off, begins
-what is due.
+"""One tick in one workspace: ends runs that are over, resumes interrupted ones, begins due ones.
 
-Each server ticks. What it does is claimed by compare-and-set or done under a lease, so that several
-servers may do it at the same moment.
+Each server ticks. Work is claimed by compare-and-set or done under a lease, so several servers can
+tick at the same time.
 """
 
 from __future__ import annotations
@@ -36,18 +35,17 @@ from graphrag.sessions.schedules import Due, ScheduleError, due
 
 log = logging.getLogger(__name__)
 
-AT_ONCE: Final = 1_000
-"""So many runs, and so many due automations, a tick looks at, those that wait longest."""
-GRACE_S: Final = 60
-"""An occurrence that is seen so soon is on time, whatever follows."""
+# Maximum number of runs, and of due automations, per tick; those that wait longest come first.
+MAX_PER_TICK: Final = 1_000
+GRACE_S: Final = 60  # An occurrence that is noticed within this time is not late.
+# A paused run resumes after this time without a conversation about its graph.
 QUIET_MS: Final = 30_000
-"""So long no conversation about its graph is under way before a paused run goes on."""
-DECISIONS_MS: Final = 60_000
-"""So often runs that wait for people are looked at: another server may have
-taken their decisions.
-"""
+# Interval for checking runs that wait for people: another server may have received the decisions.
+DECISIONS_INTERVAL_MS: Final = 60_000
 MAX_ATTEMPTS: Final = 3
-_OF_ONE: Final = (
+# Errors that concern one run or automation; the others continue.
+# SourceBusy: a record is locked for up to a minute if a server was killed during a transaction.
+_SINGLE_ERRORS: Final = (
     AutomationError,
     ScheduleError,
     ThreadError,
@@ -56,16 +54,11 @@ _OF_ONE: Final = (
     GraphNotFound,
     SourceBusy,
 )
-"""What is wrong with one run or automation alone: the others go on.
-
-A record is busy for up to a minute where a server was killed in the middle of a
-transaction about it.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A run that can be taken up now, and the event that does it."""
+    """A run that can be started or resumed now, and the event for it."""
 
     session_id: str
     graph_key: str
@@ -80,14 +73,12 @@ class Worker:
     runner: Runner
     approvals: Approvals
     conversations: TurnLeases
-    """Leases of the conversations of the workspace: a paused run waits until none is
-    about its graph.
-    """
-    _talked: dict[str, int] = field(default_factory=dict[str, int])
+    """Leases of conversations. A paused run waits until there is none about its graph."""
+    _last_conversation: dict[str, int] = field(default_factory=dict[str, int])
     _first_seen: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    _decisions_at: int = 0
+    _next_decisions_check: int = 0
     late: int = 0
-    """Automations that were due at the last tick and not begun by it."""
+    """Number of automations that were due at the last tick but not begun."""
 
     @property
     def _listeners(self) -> RunListeners:
@@ -96,29 +87,28 @@ class Worker:
     async def tick(
         self, places: int, running: frozenset[str], *, decided: bool = False
     ) -> list[Start]:
-        """Do what is due and return what may be started, at most `places`, in order.
+        """Does what is due and returns the runs to start, in order, at most `places`.
 
-        `running`: graphs that this process works on. `decided`: a proposal was decided
-        here just now.
+        `running`: graphs that this process works on. `decided`: a proposal was just decided here.
         """
         now = self.automations.clock()
-        tended = await self._longest_open({"tended": True})
-        broken, queued = await self._tend(tended, now, running)
-        if decided or now >= self._decisions_at:
-            self._decisions_at = now + DECISIONS_MS
-            broken += await self._decided()
+        tended = await self._oldest_runs({"tended": True})
+        interrupted, queued = await self._tend(tended, now, running)
+        if decided or now >= self._next_decisions_check:
+            self._next_decisions_check = now + DECISIONS_INTERVAL_MS
+            interrupted += await self._decided()
         waiting = {start.graph_key for start in queued}
-        starts = await self._free([*broken, *queued], running, places)
+        starts = await self._free([*interrupted, *queued], running, places)
         busy = running | waiting | {start.graph_key for start in starts}
         starts += await self._due(now, busy, places - len(starts))
         return starts
 
     # -- runs that exist
 
-    async def _longest_open(self, where: Where) -> Sequence[StoredThread]:
-        """Return the runs with these indexed fields, those that were begun first."""
+    async def _oldest_runs(self, where: Where) -> Sequence[StoredThread]:
+        """Returns the runs with these indexed fields, the oldest first."""
         return await self.automations.sessions(
-            where, order_by="queuedTime", descending=False, limit=AT_ONCE
+            where, order_by="queuedTime", descending=False, limit=MAX_PER_TICK
         )
 
     async def _tend(
@@ -130,7 +120,7 @@ class Worker:
                 session.queued_time or 0 if session.phase is Phase.IDLE else session.last_event_time
             )
 
-        broken: list[Start] = []
+        interrupted: list[Start] = []
         queued: list[Start] = []
         for stored in sorted(tended, key=since):
             session = session_of(stored.thread)
@@ -142,19 +132,19 @@ class Worker:
                 event = await self._event_of(stored, session, now)
                 if event is None or await self._is_over(stored):
                     continue
-            except _OF_ONE as exc:
-                _not_looked_at(stored, exc)
+            except _SINGLE_ERRORS as exc:
+                _log_failure(stored, exc)
                 continue
             start = Start(
                 session_id=stored.thread.key, graph_key=stored.thread.graph_key, event=event
             )
-            (queued if session.phase is Phase.IDLE else broken).append(start)
-        return broken, queued
+            (queued if session.phase is Phase.IDLE else interrupted).append(start)
+        return interrupted, queued
 
     async def _event_of(
         self, stored: StoredThread, session: AgentSession, now: int
     ) -> EventName | None:
-        """Return what takes a run up now; what ends it is done at once."""
+        """Returns the event that resumes a run now, or None. Ends the run if it is over."""
         waiting = session.waiting or {}
         limits = self.runner.limits
         if session.phase is Phase.IDLE:
@@ -188,35 +178,38 @@ class Worker:
         return await self.runner.agent.leases.runs(thread.key)
 
     async def _is_quiet(self, thread: Thread, session: AgentSession, now: int) -> bool:
-        """Whether no conversation about the graph was under way for a while."""
+        """Returns whether there was no conversation about the graph recently."""
         if await self.conversations.held_on(thread.graph_key):
-            self._talked[thread.graph_key] = now
-        return now - max(self._talked.get(thread.graph_key, 0), session.last_event_time) >= QUIET_MS
+            self._last_conversation[thread.graph_key] = now
+        return (
+            now - max(self._last_conversation.get(thread.graph_key, 0), session.last_event_time)
+            >= QUIET_MS
+        )
 
     async def _decided(self) -> list[Start]:
-        """Return the runs whose proposals are all decided."""
-        found: list[Start] = []
+        """Returns the runs whose proposals are all decided."""
+        starts: list[Start] = []
         waiting = {"open": True, "phase": Phase.WAITING_VALIDATION.value}
-        for stored in await self._longest_open(waiting):
+        for stored in await self._oldest_runs(waiting):
             thread = stored.thread
             by = Person(thread.user_id, "viewer", thread.workspace)
             try:
-                found_now = [
+                approvals = [
                     await self.approvals.get(each, by) for each in thread.turn.open.values()
                 ]
-                left = [approval for approval in found_now if approval.is_open]
+                pending = [approval for approval in approvals if approval.is_open]
                 if await self._is_over(stored):
                     continue
-                if left or await self.runner.slots.runs(thread.graph_key):
-                    await self._note_decisions(thread, found_now)
-                    await self._notify_expiry(thread, left)
+                if pending or await self.runner.slots.runs(thread.graph_key):
+                    await self._note_decisions(thread, approvals)
+                    await self._notify_expiry(thread, pending)
                     continue
-            except _OF_ONE as exc:
-                _not_looked_at(stored, exc)
+            except _SINGLE_ERRORS as exc:
+                _log_failure(stored, exc)
                 continue
             event = EventName.VALIDATION_RECEIVED
-            found.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
-        return found
+            starts.append(Start(session_id=thread.key, graph_key=thread.graph_key, event=event))
+        return starts
 
     async def _note_decisions(self, thread: Thread, proposals: Sequence[Approval]) -> None:
         """Stores that people decided about a run that cannot continue yet."""
@@ -229,12 +222,14 @@ class Worker:
         await self.runner.events.apply(thread.key, event)
 
     async def _notify_expiry(self, thread: Thread, waiting: Sequence[Approval]) -> None:
-        """Calls the listener once for proposals that waited for longer and have a day left."""
+        """Calls the listener once for proposals that waited longer than a day and have
+        a day left.
+        """
         soon = self.automations.clock() + DAY_MS
         ends = [
-            each
-            for each in waiting
-            if each.expires <= soon and each.expires - each.created > DAY_MS
+            approval
+            for approval in waiting
+            if approval.expires <= soon and approval.expires - approval.created > DAY_MS
         ]
         if not ends or session_of(thread).expiry_notified or self._listeners.expiring is None:
             return
@@ -242,7 +237,7 @@ class Worker:
             self._listeners.expiring(thread, len(ends))
 
     async def _is_over(self, stored: StoredThread) -> bool:
-        """End a run whose automation or graph was deleted, and say whether it was so."""
+        """Returns whether the automation or graph of a run was deleted; then ends the run."""
         automation_id = session_of(stored.thread).automation_id
         try:
             await self.automations.get(automation_id)
@@ -258,47 +253,47 @@ class Worker:
     async def _free(
         self, starts: Sequence[Start], running: frozenset[str], places: int
     ) -> list[Start]:
-        """Return the first starts whose graph has a free slot, one a graph."""
-        found: list[Start] = []
-        taken = set(running)
+        """Returns the first starts whose graph has a free slot, one per graph."""
+        free: list[Start] = []
+        occupied = set(running)
         for start in starts:
-            if len(found) >= places:
+            if len(free) >= places:
                 break
-            if start.graph_key in taken:
+            if start.graph_key in occupied:
                 continue
-            taken.add(start.graph_key)
+            occupied.add(start.graph_key)
             if not await self.runner.slots.runs(start.graph_key):
-                found.append(start)
-        return found
+                free.append(start)
+        return free
 
     # -- runs that begin
 
     async def _due(self, now: int, busy: frozenset[str], places: int) -> list[Start]:
-        found = await self.automations.due(now, limit=AT_ONCE)
-        # Those of the same time in any order: servers that tick at once then seldom claim the same.
-        found.sort(key=lambda record: (record.data.get("nextTime") or 0, random.random()))
+        records = await self.automations.due(now, limit=MAX_PER_TICK)
+        # In random order within the same time, so that servers seldom try to claim the same.
+        records.sort(key=lambda record: (record.data.get("nextTime") or 0, random.random()))
         starts: list[Start] = []
-        for automation in chain.from_iterable(read_all([record]) for record in found):
+        for automation in chain.from_iterable(read_all([record]) for record in records):
             if len(starts) >= places:
                 break
             try:
                 if (start := await self._begin(automation, now, busy)) is not None:
                     starts.append(start)
                     busy |= {start.graph_key}
-            except _OF_ONE as exc:
+            except _SINGLE_ERRORS as exc:
                 facts = {"automation_id": automation.key, "error": type(exc).__name__}
                 log.warning("automation_not_begun", extra=facts)
-        self.late = len(found) - len(starts)
-        seen = {(record.key, record.data.get("nextTime") or 0) for record in found}
+        self.late = len(records) - len(starts)
+        seen = {(record.key, record.data.get("nextTime") or 0) for record in records}
         self._first_seen = {key: at for key, at in self._first_seen.items() if key in seen}
         return starts
 
     async def _begin(self, automation: Automation, now: int, busy: frozenset[str]) -> Start | None:
-        """Claim the occurrence of a due automation, or note why it makes no run."""
+        """Claims the occurrence of a due automation, or records why it starts no run."""
         automation = await self._with_last_run(automation)
-        found = self._occurrences(automation, now)
-        moved = self._moved(automation, found)
-        if not found.run:
+        occurrences = self._occurrences(automation, now)
+        moved = self._moved(automation, occurrences)
+        if not occurrences.run:
             await self.automations.put(moved)
             self._listeners.occurred(automation, "missed")
             return None
@@ -308,10 +303,10 @@ class Worker:
                 self._listeners.paused(automation, paused)
             self._listeners.occurred(automation, paused)
             return None
-        at = found.run[0]
+        at = occurrences.run[0]
         open_runs = await self.automations.sessions({"automationId": automation.key, "open": True})
-        if open_runs and len(found.run) > 1 and session_of(open_runs[0].thread).is_tended:
-            return None  # what was missed is run one after the other
+        if open_runs and len(occurrences.run) > 1 and session_of(open_runs[0].thread).is_tended:
+            return None  # missed occurrences run one after the other
         skipped = self._overlapping(automation, open_runs)
         skipped = skipped or await self._skip_reason(automation, now)
         if skipped is not None:
@@ -331,8 +326,8 @@ class Worker:
         return Start(session_id=begun.key, graph_key=moved.graph_key, event=event)
 
     def _occurrences(self, automation: Automation, now: int) -> Due:
-        """Return what of an automation is due; one that was seen here and not
-        begun is not missed.
+        """Returns the due occurrences of an automation. One that was noticed in time but not begun
+        is not missed.
         """
         next_time = automation.next_time or now
         first = self._first_seen.setdefault((automation.key, next_time), now)
@@ -346,8 +341,8 @@ class Worker:
         )
 
     async def _with_last_run(self, automation: Automation) -> Automation:
-        """Return an automation that knows how its last run ended, also where the process
-        died just then.
+        """Returns the automation after recording the end of its last run, if its process died
+        before doing so.
         """
         key = automation.key
         for last in await self.automations.sessions({"automationId": key, "open": False}, limit=1):
@@ -358,14 +353,14 @@ class Worker:
         return automation
 
     @staticmethod
-    def _moved(automation: Automation, found: Due) -> Automation:
-        """Return the automation awaiting its next occurrence, with those that
-        were dropped counted.
+    def _moved(automation: Automation, occurrences: Due) -> Automation:
+        """Returns the automation with the time of its next occurrence, and the dropped ones
+        recorded.
         """
-        later = found.run[1] if len(found.run) > 1 else found.next
+        later = occurrences.run[1] if len(occurrences.run) > 1 else occurrences.next
         moved = automation.model_copy(update={"next_time": later})
-        if found.dropped:
-            return moved.with_skipped(automation.next_time or 0, "missed", found.dropped)
+        if occurrences.dropped:
+            return moved.with_skipped(automation.next_time or 0, "missed", occurrences.dropped)
         return moved
 
     @staticmethod
@@ -396,6 +391,6 @@ class Worker:
         return "owner_unseen" if await self.runner.members.is_gone(automation.user_id) else None
 
 
-def _not_looked_at(stored: StoredThread, exc: Exception) -> None:
+def _log_failure(stored: StoredThread, exc: Exception) -> None:
     facts = {"session_id": stored.thread.key, "error": type(exc).__name__}
     log.warning("session_not_tended", extra=facts)

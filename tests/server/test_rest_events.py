@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphrag.automations.drafts import MAX_DATA_BYTES
-from graphrag.automations.event_starts import KEPT_MS, KIND, MAX_DATA_CHARS, EventAnswer, take_key
+from graphrag.automations.event_starts import KEPT_MS, KIND, MAX_DATA_CHARS, EventAnswer, claim_key
 from graphrag.roles import Person
 from tests.server.test_rest_automations import DRAFT, made
 from tests.support.databases import nba_file
@@ -139,9 +139,9 @@ async def test_data_is_bounded_and_old_keys_are_forgotten() -> None:
         assert MAX_DATA_CHARS < len(note_of(thread)) < MAX_DATA_CHARS + 500
         records = (await running.state.services("default")).database.records("default")
         by = Person("ed", "editor", "default")
-        assert not isinstance(await take_key(records, EVENT, "old", by, 1), EventAnswer)
-        assert isinstance(await take_key(records, EVENT, "old", by, 2), EventAnswer)
-        await take_key(records, EVENT, "new", by, KEPT_MS + 2)
+        assert not isinstance(await claim_key(records, EVENT, "old", by, 1), EventAnswer)
+        assert isinstance(await claim_key(records, EVENT, "old", by, 2), EventAnswer)
+        await claim_key(records, EVENT, "new", by, KEPT_MS + 2)
         left = await records.query(KIND, order_by="time", at_most=1_000)
         assert left == []
 

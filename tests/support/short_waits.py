@@ -19,7 +19,7 @@ LOOKS_S = {
     "datasources.arango.connection.LONGEST_PAUSE_S": 0.02,
     "graphrag.agents.deliveries._POLL_S": 0.02,
     "graphrag.agents.life.STOP_S": 0.05,
-    "graphrag.automations.session_control._LOOK_S": 0.01,
+    "graphrag.automations.session_control._POLL_S": 0.01,
     "graphrag.voice.call_feed.LOOK_S": 0.05,
     "graphrag.voice.call_service.POLL_S": 0.01,
     "server.change_feed.StoreWatch.look_s": 0.1,

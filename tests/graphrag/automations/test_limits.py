@@ -69,7 +69,7 @@ async def test_what_a_person_says_about_an_announced_end_is_noticed_at_once(
 
     given_back = Lease.give_back
     monkeypatch.setattr(Lease, "give_back", leave)
-    monkeypatch.setattr(runner, "LOOK_S", 0.02)
+    monkeypatch.setattr(runner, "CONFIRMATION_POLL_S", 0.02)
     async with scripted_night(finish(), *([] if end else [finish("ok", "Looked again.")])) as (
         night,
         provider,

@@ -103,7 +103,7 @@ async def test_removing_stops_what_is_open_and_keeps_the_runs(setting: Setting) 
 async def test_what_no_process_gives_up_is_busy_to_who_stops_it_and_left_to_a_tick_by_who_removes_it(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_control, "STOPPED_IN_S", 0.02)
+    monkeypatch.setattr(session_control, "STOP_WAIT_S", 0.02)
     key = (await setting.add()).id
     run = await setting.service.run(key, EDITOR)
     async with TurnLeases(setting.service.store.records).held(run.key):
