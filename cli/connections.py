@@ -28,7 +28,7 @@ from graphrag.connections import (
 )
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.pull import PulledWorkflow
-from graphrag.connections.stored_connection import EditorKind, PushMode
+from graphrag.connections.stored_connection import DEFAULT_INTERVAL_S, EditorKind, PushMode
 from tools.http.addresses import is_loopback
 
 NameArgument = Annotated[str, argument("NAME", "The connection (see `nodius connections`).")]
@@ -65,6 +65,10 @@ async def connect(
     private: Annotated[
         bool, flag("--private", "The address may be one of a private network.")
     ] = False,
+    interval: Annotated[
+        int,
+        option("--interval", "SECONDS", "How often `nodius serve` looks at the server; 0: never."),
+    ] = DEFAULT_INTERVAL_S,
 ) -> Output:
     """Connect with a running n8n or Node-RED server and read its workflows.
 
@@ -85,6 +89,7 @@ async def connect(
         push=push,
         allow_private=private or _is_allowed(address),
         certificate_file=str(certificate.absolute()) if certificate else None,
+        interval_s=interval,
     )
     connection = await connections.add(new, services.local_person())
     if not common.as_json:
@@ -216,6 +221,7 @@ def _document(connection: ServerConnection, graphs: list[LinkedGraph]) -> dict[s
         "rights": list(connection.rights),
         "missingRights": list(connection.missing_rights),
         "patterns": list(connection.workflows),
+        "intervalS": connection.interval_s,
         "lastSyncedTime": connection.last_synced_time,
         "lastError": connection.last_error,
         "unreachableSince": connection.unreachable_since_time,

@@ -17,7 +17,7 @@ from graphrag.agent.loop import Agent
 from graphrag.agents.agent_worker import WorkspaceAgents
 from graphrag.app import wiring
 from graphrag.app.automation_services import automation_service
-from graphrag.app.connection_services import connections_of, pushes_of
+from graphrag.app.connection_services import connections_of, following_of, pushes_of
 from graphrag.app.listeners import WorkspaceListeners
 from graphrag.app.models import Model
 from graphrag.app.voice_services import calls_of
@@ -26,8 +26,9 @@ from graphrag.automations.run_listeners import RunListeners
 from graphrag.automations.scheduler import Wakeups
 from graphrag.automations.service import AutomationService
 from graphrag.automations.worker import Worker
-from graphrag.connections import Connections, RunningSyncs
+from graphrag.connections import Connections, Following, RunningSyncs
 from graphrag.connections.pushes import Pushes
+from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.live import LiveGraphs
 from graphrag.voice.call_service import CallService
 from graphrag.voice.call_slots import CallSlots
@@ -58,6 +59,20 @@ class Workspace:
     connections: Connections
     pushes: Pushes
     syncs: RunningSyncs
+    following: Following
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedWorkspace:
+    """Follows the connections of a workspace, which stays open while this is referred to."""
+
+    workspace: Workspace
+
+    async def tick(self) -> None:
+        await self.workspace.following.tick()
+
+    async def close(self) -> None:
+        await self.workspace.following.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +142,17 @@ class OpenWorkspaces:
     async def worker(self, name: str) -> Worker:
         return (await self.get(name)).worker
 
+    async def with_connections(self) -> list[str]:
+        """Returns the names of the workspaces that have connections, or that follow removed ones
+        still.
+        """
+        stored = await self._parts.shared.database.workspaces(CONNECTION_KIND)
+        following = [name for name, each in self._open.items() if each.following.is_busy]
+        return sorted({*stored, *following})
+
+    async def following(self, name: str) -> FollowedWorkspace:
+        return FollowedWorkspace(workspace=await self.get(name))
+
     async def aclose(self) -> None:
         """Ends the work of agents here; another process, or the next start, continues it."""
         for workspace in list(self._open.values()):
@@ -144,6 +170,7 @@ class OpenWorkspaces:
             services, slots=parts.call_slots, metrics=parts.metrics, recorded=parts.recorded
         )
         connections = connections_of(services)
+        syncs = RunningSyncs(connections)
         automations = automation_service(
             services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
         )
@@ -164,7 +191,8 @@ class OpenWorkspaces:
             listed_calls=CallListFeed(calls.records),
             connections=connections,
             pushes=pushes_of(services),
-            syncs=RunningSyncs(connections),
+            syncs=syncs,
+            following=following_of(services, connections, syncs),
         )
 
     def _listeners(self, name: str) -> WorkspaceListeners:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from datasources.types import ROOT_WORKSPACE
-from graphrag.agents.agent_worker import AgentWorker
 from graphrag.app import wiring
 from graphrag.app.api_keys import ApiKeys
 from graphrag.app.listeners import ProcessListeners
@@ -26,6 +25,7 @@ from graphrag.llm.base import LLMProvider
 from graphrag.voice.call_slots import CallSlots
 from graphrag.voice.dependencies import RecordedAnswers
 from graphrag.workers import collect_all_rarely, repeat
+from graphrag.workspace_ticker import WorkspaceTicker
 from server.auth import Authenticator, TokenKeys
 from server.downloads import Downloads
 from server.housekeeping import (
@@ -205,5 +205,7 @@ async def _begin_work(
         stack.callback(asyncio.create_task(work).cancel)
     await stack.enter_async_context(scheduler.ticking())
     stack.push_async_callback(workspaces.aclose)
-    agents = AgentWorker(workspaces.with_agents, workspaces.agents)
+    agents = WorkspaceTicker(workspaces.with_agents, workspaces.agents, noun="agent")
     await stack.enter_async_context(agents.working())
+    follows = WorkspaceTicker(workspaces.with_connections, workspaces.following, noun="connection")
+    await stack.enter_async_context(follows.working())

@@ -1,16 +1,15 @@
-"""Ticks for agents: ends idle conversations, sends deliveries, and checks agents.
+"""The background work of agents: ends idle conversations, sends deliveries, and checks agents.
 
-Every server has a worker. Workspaces do not wait for each other, and failed work is retried.
+Every server does it for all workspaces, by a `WorkspaceTicker`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, final
+from typing import Any, Final, final
 
 from datasources.base import GraphDataSource
 from graphrag.agents.life import AgentLife
@@ -20,7 +19,6 @@ from graphrag.workers import end_tasks
 
 log = logging.getLogger(__name__)
 
-TICK_S: Final = 5.0
 GRAPHS_MS: Final = 60_000  # between two checks for conversations whose graph was deleted
 
 
@@ -85,48 +83,3 @@ class WorkspaceAgents:
         """Cancels the work under way."""
         await end_tasks(*self._working.values())
         await self.life.deliveries.close()
-
-
-@final
-class AgentWorker:
-    """Ticks for the workspaces that `workspaces` returns; `opened` opens one of them."""
-
-    def __init__(
-        self,
-        workspaces: Callable[[], Awaitable[Sequence[str]]],
-        opened: Callable[[str], Awaitable[WorkspaceAgents]],
-    ) -> None:
-        self._workspaces = workspaces
-        self._opened = opened
-        self._seen: dict[str, WorkspaceAgents] = {}
-
-    @asynccontextmanager
-    async def working(self) -> AsyncGenerator[Self]:
-        """Ticks during the block."""
-        serving = asyncio.create_task(self._serve())
-        try:
-            yield self
-        finally:
-            await end_tasks(serving)
-            for each in self._seen.values():
-                await each.close()
-
-    async def _serve(self) -> None:
-        while True:
-            await self.tick()
-            await asyncio.sleep(TICK_S)
-
-    async def tick(self) -> None:
-        """Ticks once for every workspace."""
-        try:
-            names = await self._workspaces()
-        except Exception:
-            log.exception("agent_work_failed", extra={"work": "workspaces"})
-            return
-        self._seen = {name: seen for name, seen in self._seen.items() if name in names}
-        for name in names:
-            try:
-                self._seen[name] = await self._opened(name)
-                await self._seen[name].tick()
-            except Exception:  # the other workspaces go on
-                log.exception("agent_work_failed", extra={"workspace": name})

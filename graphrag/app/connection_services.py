@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from graphrag.agent.turn_lease import TurnLeases
 from graphrag.app.wiring import Services
 from graphrag.config import Settings
-from graphrag.connections import Connections
+from graphrag.connections import Connections, Following, RunningSyncs
+from graphrag.connections.following import LEASE_PREFIX
 from graphrag.connections.key_store import KeyStore
 from graphrag.connections.pushes import Pushes
 
@@ -26,6 +28,12 @@ def pushes_of(services: Services) -> Pushes:
         connections_of(services),
         key_store_of(settings),
     )
+
+
+def following_of(services: Services, connections: Connections, syncs: RunningSyncs) -> Following:
+    """Returns what keeps the connections of a workspace in step in the background."""
+    records = services.database.records(services.settings.workspace)
+    return Following(connections, syncs, TurnLeases(records, prefix=LEASE_PREFIX))
 
 
 def key_store_of(settings: Settings) -> KeyStore:

@@ -10,6 +10,7 @@ Other packages import the names of `__all__` and the modules `errors`, `stored_c
 from __future__ import annotations
 
 from graphrag.connections.editor import Discovery, Editor
+from graphrag.connections.following import Following
 from graphrag.connections.running_syncs import RunningSyncs
 from graphrag.connections.server_connections import (
     ComparedWorkflow,
@@ -27,6 +28,7 @@ __all__ = [
     "Connections",
     "Discovery",
     "Editor",
+    "Following",
     "LinkedGraph",
     "NewConnection",
     "PullReport",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,4 +123,16 @@ class Editor(Protocol):
 
     async def aclose(self) -> None:
         """Closes the connections."""
+        ...
+
+
+@runtime_checkable
+class GivesNotices(Protocol):
+    """An editor whose server tells of changes by itself."""
+
+    def notices(self) -> AsyncGenerator[None]:
+        """Yields once when it listens, and then whenever the server may have changed.
+
+        Raises: EditorFault, also where the connection ends.
+        """
         ...

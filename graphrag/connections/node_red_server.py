@@ -8,7 +8,8 @@ by somebody else in between is never replaced. Source: nodered.org/docs/api/admi
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from graphrag.connections.editor import (
 )
 from graphrag.connections.errors import EditorFault
 from graphrag.connections.node_red_checks import checked_flows, deleted_nodes
+from graphrag.connections.node_red_notices import deployments
 from graphrag.connections.server_http import ServerAnswer, ServerHttp, answered_reason
 from graphrag.importers.json_values import Json, as_dict, as_list, as_text
 
@@ -100,6 +102,18 @@ class NodeRedEditor:
 
     async def publish(self, read: RemoteDocument) -> WriteAnswer:  # noqa: ARG002
         raise EditorFault("editor_no_drafts", address=self._http.address)
+
+    async def notices(self) -> AsyncGenerator[None]:
+        """Yields when the server may have changed; ends with EditorFault."""
+        if self._token is None:
+            self._token = await self._signed_in()
+        address = self._http.address
+        async with (
+            self._http.socket("/comms") as socket,
+            aclosing(deployments(socket, self._token, address)) as changes,
+        ):
+            async for _ in changes:
+                yield
 
     async def aclose(self) -> None:
         await self._http.aclose()

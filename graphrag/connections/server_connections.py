@@ -17,7 +17,7 @@ from datasources.types import parse_document
 from graphrag.agent.thread_store import ThreadBusy
 from graphrag.agent.turn_lease import TurnLeases
 from graphrag.approvals import Approvals, Person
-from graphrag.connections.editor import Discovery, Editor, RemoteWorkflow
+from graphrag.connections.editor import Discovery, Editor, GivesNotices, RemoteWorkflow
 from graphrag.connections.editors import OpenEditor, open_editor, page_of
 from graphrag.connections.errors import (
     ConnectionBusy,
@@ -341,6 +341,24 @@ class Connections:
                 await asyncio.sleep(LOOK_S)
             else:
                 return
+
+    async def notices(self, name: str) -> AsyncGenerator[None]:
+        """Yields whenever the server may have changed, as long as it tells; at once nothing for a
+        kind of server that gives no notices.
+
+        Raises: ConnectionNotFound, ConnectionRefused, EditorFault.
+        """
+        connection = await self._usable(name)
+        try:
+            async with self._opened(connection) as editor:
+                if isinstance(editor, GivesNotices):
+                    async with aclosing(editor.notices()) as notices:
+                        async for _ in notices:
+                            yield
+        except EditorFault as fault:
+            if fault.is_about_key:
+                await self._note(name, fault)
+            raise
 
     async def remove(self, name: str, by: Person) -> None:
         """Deletes a connection with its links; its graphs stay. Raises: ConnectionForbidden,

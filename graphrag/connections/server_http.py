@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import orjson
+from websockets.asyncio.client import ClientConnection
 
 from graphrag.connections.errors import EditorFault, EditorUnreachable, FaultCode
+from graphrag.connections.server_socket import server_socket
 from graphrag.importers.json_values import as_dict, as_text
 from tools.http.addresses import AddressRefused, AddressRules
 from tools.http.checked_transport import CheckedTransport
@@ -64,6 +67,8 @@ class ServerHttp:
     ) -> None:
         self.address = address.rstrip("/")
         self._request_s = request_s
+        self._rules = rules
+        self._ssl_context = ssl_context
         self._client = httpx2.AsyncClient(
             transport=CheckedTransport(rules, ssl_context=ssl_context),
             headers={"accept": "application/json", **(headers or {})},
@@ -103,6 +108,10 @@ class ServerHttp:
         content = await asyncio.to_thread(orjson.dumps, value)
         types = {"content-type": "application/json", **(headers or {})}
         return await self._send(method, path, content=content, headers=types, params=params)
+
+    def socket(self, path: str) -> AbstractAsyncContextManager[ClientConnection]:
+        """Opens a WebSocket to the server under the same rules. Raises: EditorFault."""
+        return server_socket(self.address, path, self._rules, self._ssl_context)
 
     def value_of(
         self,

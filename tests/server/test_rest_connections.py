@@ -1,7 +1,9 @@
 """Connections with workflow servers over REST: their whole life, errors in place, roles."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -9,8 +11,10 @@ import pytest
 
 from server.rest_connections import ConnectionDetail, GraphConnections, WorkflowComparison
 from tests.graphrag.connections.conftest import workflow
+from tests.graphrag.connections.test_node_red import flow
+from tests.support.databases import nba_file
 from tests.support.service import GRAPH, Service, error_of, service
-from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double
+from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double, node_red
 
 
 @pytest.fixture
@@ -160,3 +164,23 @@ async def test_a_server_that_is_away_is_told_in_the_language_of_the_reader(
     assert detail.states == {"unreachable": 1}
     assert (detail.last_error or "").startswith("Nothing answers at")
     assert french.json()["lastError"] != detail.last_error
+
+
+@pytest.mark.slow
+async def test_a_server_that_starts_again_follows_its_connections(tmp_path: Path) -> None:
+    db = f"sqlite:{await nba_file(tmp_path)}"
+    (tmp_path / "red").mkdir()
+    async with node_red(tmp_path / "red") as server:
+        await server.deploy(flow("return msg;"))
+        body = {"name": "shop", "kind": "node-red", "address": server.address, "allowPrivate": True}
+        async with service(db=db) as first, first.as_("ann", "admin") as ann:
+            detail = await connected(first, ann, body)
+            (linked,) = detail.workflows
+        async with service(db=db) as second:
+            source = (await second.state.services("default")).source
+            for text in ("return 1;", "return 2;"):
+                before = (await source.get_graph(linked.graph or "")).revision
+                await server.deploy(flow(text))
+                async with asyncio.timeout(60):
+                    while (await source.get_graph(linked.graph or "")).revision == before:  # noqa: ASYNC110 - no event tells it
+                        await asyncio.sleep(0.01)

@@ -273,7 +273,7 @@ class Server:
         await asyncio.sleep(0)
 
     async def tick(self) -> None:
-        """Do what an `AgentWorker` does for conversations."""
+        """Do what a server does in the background for conversations."""
         await self.life.endings.end_idle()
         await self.life.deliveries.send_due()
         await self.quiet()

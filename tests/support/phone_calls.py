@@ -228,7 +228,7 @@ class PhoneServer:
         await asyncio.sleep(0)
 
     async def tick(self) -> None:
-        """Do what an `AgentWorker` does."""
+        """Do what a server does in the background."""
         await self.life.endings.end_idle()
         await self.calls.endings.tick()
         await self.life.deliveries.send_due()

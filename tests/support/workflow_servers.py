@@ -10,7 +10,6 @@ import asyncio
 import copy
 import json
 import secrets
-import shutil
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -35,6 +34,10 @@ class NodeRed:
 
     address: str
     token: str = ""
+
+    @property
+    def port(self) -> int:
+        return httpx2.URL(self.address).port or 80
 
     async def deploy(self, flows: Sequence[Any]) -> str:
         """Deploys flows as its editor does; returns their revision."""
@@ -62,14 +65,18 @@ class NodeRed:
 
 
 @asynccontextmanager
-async def node_red(folder: Path, *, password: str | None = None) -> AsyncGenerator[NodeRed]:
-    """Yields a Node-RED server on loopback; with `password`, one with the user `ed`.
+async def node_red(
+    folder: Path, *, password: str | None = None, port: int = 0
+) -> AsyncGenerator[NodeRed]:
+    """Yields a Node-RED server on loopback, at a free port if none is given; with `password`, one
+    with the user `ed`. Its flows stay in the folder.
 
     Skips where the package cannot be had.
     """
     modules = await asyncio.to_thread(node_modules, NODE_RED)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    if not port:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
     auth = ""
     if password is not None:
         hashed = (
@@ -98,7 +105,6 @@ async def node_red(folder: Path, *, password: str | None = None) -> AsyncGenerat
         if process.returncode is None:
             process.terminate()
             await process.wait()
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _ready(server: NodeRed, process: asyncio.subprocess.Process) -> None:

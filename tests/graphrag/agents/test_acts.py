@@ -12,12 +12,13 @@ from datasources.mock import MemoryDatabase, open_nba
 from graphrag.agent.events import Completed, ToolFinished, TurnStarted
 from graphrag.agent.thread_store import NothingToResume
 from graphrag.agents.agent_store import KEPT_VERSIONS, VERSION_KIND, Agents
-from graphrag.agents.agent_worker import GRAPHS_MS, AgentWorker, WorkspaceAgents
+from graphrag.agents.agent_worker import GRAPHS_MS, WorkspaceAgents
 from graphrag.agents.errors import AgentChanged, AgentNotFound, AgentStateRefused, AgentTooLarge
 from graphrag.agents.manager import AgentManager
 from graphrag.app.agent_services import http_sentence
 from graphrag.leases import now_ms
 from graphrag.llm.base import ToolMessage
+from graphrag.workspace_ticker import WorkspaceTicker
 from tests.graphrag.agents.managing import ADMIN, ManagerCase, document
 from tests.support.agent_chats import agent_document, chats_of, chats_on
 from tests.support.agent_life import Api, DyingRecords, Killed, Server, server_on
@@ -222,7 +223,7 @@ async def test_one_workspace_that_fails_does_not_hold_up_another() -> None:
         async def names() -> list[str]:
             return ["bad", "default"]
 
-        worker = AgentWorker(names, opened)
+        worker = WorkspaceTicker(names, opened, noun="agent")
         server.clock.now += 1_800_000
         for _ in range(3):
             await worker.tick()
