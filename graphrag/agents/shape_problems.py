@@ -1,7 +1,7 @@
-"""Problems of the shape of a document: differences from its schema, and what is allowed.
+"""The errors of pydantic about an agent document, in words: where, what, and what is allowed.
 
-Templates that cannot be parsed are reported by their parsers, as pydantic errors. From outside:
-`shape_problems`, `without_parts`, `allowed_by`, `near`.
+What is allowed is read from the document's JSON Schema. From outside: `shape_problems`,
+`without_parts`, `allowed_by`, `near`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
-from jsonschema import Draft202012Validator, ValidationError
-from pydantic import ValidationError as TextErrors
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from graphrag.agents.document import agent_schema
 from tools.http.problems import BadText, DocumentProblem
@@ -31,6 +29,7 @@ _OF_FIELDS: Final = {
 }
 """Codes of fields that replace `out_of_range`."""
 _NAME_PATTERN: Final = "^[A-Za-z"
+_KEY: Final = "[key]"  # pydantic names the keys of an object so
 _STUBS: Final[Mapping[str, Any]] = {
     "version": "2.0",
     "agent": {"id": "unnamed", "name": "unnamed"},
@@ -42,18 +41,20 @@ _OF_TEXTS: Final = frozenset(
 """Codes of templates that cannot be parsed."""
 
 
-def shape_problems(exc: TextErrors, document: Mapping[str, Any]) -> dict[Place, DocumentProblem]:
+def shape_problems(
+    exc: ValidationError, document: Mapping[str, Any]
+) -> dict[Place, DocumentProblem]:
     """Returns the problems by place."""
-    found: dict[Place, DocumentProblem] = {}
+    errors: dict[Place, list[ErrorDetails]] = {}
     for error in exc.errors(include_url=False)[: 3 * MAX_PROBLEMS]:
-        bad = error.get("ctx", {}).get("error")
-        if isinstance(bad, BadText):
-            place = _place(error["loc"], document)
-            found[place] = bad.at(_named(place))
-    for place, problem in islice(_faults(document, agent_schema(), ()), 3 * MAX_PROBLEMS):
-        if place not in found or found[place].code == "wrong_type":
-            found[place] = problem
-    return found
+        errors.setdefault(_place(error, document), []).append(error)
+    # Each branch of a union reports. The branch of the value's own type reports further inside.
+    outer = {place[:depth] for place in errors for depth in range(len(place))}
+    return {
+        place: _problem(place, at_place, document)
+        for place, at_place in errors.items()
+        if place not in outer
+    }
 
 
 def without_parts(
@@ -86,87 +87,101 @@ def near(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f"; did you mean {found[0]}?" if found else ""
 
 
-def _place(loc: Sequence[str | int], document: Any) -> Place:
-    """Returns the place of an error in the document; pydantic also names branches of unions."""
+def _place(error: ErrorDetails, document: Mapping[str, Any]) -> Place:
+    """Returns the place of an error in the document. Pydantic's location also names the branches
+    of unions, and not the field that selects a branch.
+    """
     place: Place = ()
-    for part in loc:
-        if _at(document, (*place, part)) is not None:
+    for part in error["loc"]:
+        if _has(document, (*place, part)):
             place = (*place, part)
-    return place
+    match error["type"]:
+        case "missing":
+            return (*place, error["loc"][-1])
+        case "union_tag_not_found" | "union_tag_invalid":
+            return (*place, str(error.get("ctx", {})["discriminator"]).strip("'"))
+        case _:
+            return place
+
+
+def _problem(
+    place: Place, errors: Sequence[ErrorDetails], document: Mapping[str, Any]
+) -> DocumentProblem:
+    """Returns the problem of a place. Its errors are of one value, or of branches of a union."""
+    texts = [bad for error in errors if (bad := _bad_text(error)) is not None]
+    others = [error for error in errors if _bad_text(error) is None]
+    if texts and (texts[0].code != "wrong_type" or not others):
+        return texts[0].at(_named(place))
+    codes = [_code(error, place, document) for error in others]
+    code = next((code for code in codes if code != "wrong_type"), "wrong_type")
+    what, allowed = _words(code, place, document, others[0])
+    return DocumentProblem(where=_named(place), code=code, what=what, allowed=allowed or None)
+
+
+def _bad_text(error: ErrorDetails) -> BadText | None:
+    """Returns the error of the parser of a template, expression or JSONPath."""
+    cause = error.get("ctx", {}).get("error")
+    return cause if isinstance(cause, BadText) else None
+
+
+def _code(error: ErrorDetails, place: Place, document: Mapping[str, Any]) -> str:
+    kind = error["type"]
+    if kind in ("missing", "union_tag_not_found"):
+        return "missing_field"
+    if kind == "extra_forbidden":
+        return "unknown_field"
+    if error["loc"][-1] == _KEY:
+        return "bad_name"
+    if kind in ("literal_error", "union_tag_invalid"):
+        is_text = isinstance(_at(document, place), str)
+        return _OF_FIELDS.get(_named(place), "out_of_range") if is_text else "wrong_type"
+    if kind == "string_pattern_mismatch":
+        pattern = str(error.get("ctx", {})["pattern"])
+        is_name = pattern.startswith(_NAME_PATTERN) and place[-1] != "language"
+        return "bad_name" if is_name else "out_of_range"
+    return "wrong_type" if kind.endswith("_type") else "out_of_range"
+
+
+def _words(
+    code: str, place: Place, document: Mapping[str, Any], error: ErrorDetails
+) -> tuple[str, str]:
+    """Returns what is wrong at a place, and what is allowed there."""
+    name = str(place[-1]) if place else ""
+    shape = _shape_at(place, document)
+    if code == "missing_field":
+        about = shape.get("description", "")
+        return f"{name} is missing: {about}".rstrip(": "), allowed_by(shape)
+    if code == "unknown_field":
+        known: Mapping[str, Any] = _object_at(place[:-1], document).get("properties", {})
+        return f"{name[:80]} is no field here{near(name, known)}", ", ".join(known)
+    if error["loc"][-1] == _KEY:
+        names = _object_at(place[:-1], document).get("patternProperties", {})
+        return f"{name[:80]} is no name", f"names as {next(iter(names), '')}"
+    return f"{_shown(_at(document, place))} cannot stand here", allowed_by(shape)
+
+
+def _object_at(place: Place, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of the object or list at a place, in a union that of its branch."""
+    return _branch(_resolved(_shape_at(place, document)), _at(document, place))
+
+
+def _shape_at(place: Place, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the schema of a place."""
+    if not place:
+        return agent_schema()
+    outside = _object_at(place[:-1], document)
+    fields: Mapping[str, Any] = outside.get("properties", {})
+    others = (*outside.get("patternProperties", {}).values(), outside.get("additionalProperties"))
+    shape = (
+        outside.get("items")
+        if isinstance(place[-1], int)
+        else fields.get(place[-1], next(iter(others)))
+    )
+    return cast(dict[str, Any], shape) if isinstance(shape, dict) else {}
 
 
 def _named(place: Place) -> str:
     return ".".join(map(str, place))
-
-
-def _faults(
-    value: Any, shape: Mapping[str, Any], place: Place
-) -> Iterator[tuple[Place, DocumentProblem]]:
-    """Yields the differences of a value from a schema; in a union, from the chosen branch."""
-    checked = Draft202012Validator({**shape, "$defs": agent_schema()["$defs"]})
-    errors: Iterator[ValidationError] = checked.iter_errors(value)
-    for error in errors:
-        at = (*place, *error.absolute_path)
-        branch = (
-            _branch(error.schema, error.instance) if error.validator in ("anyOf", "oneOf") else {}
-        )
-        if "items" in branch or "properties" in branch:
-            yield from _faults(error.instance, branch, at)
-        else:
-            yield from _said(error, at)
-
-
-def _said(error: ValidationError, place: Place) -> Iterator[tuple[Place, DocumentProblem]]:
-    """Yields the problems of one rule of the schema, with their places."""
-    shape = cast(Mapping[str, Any], error.schema)
-    value = cast(Any, error.instance)
-    known: Mapping[str, Any] = shape.get("properties", {})
-    pattern = next(iter(shape.get("patternProperties", ())), None)
-    found: list[tuple[str | None, str, str, str]]
-    match error.validator:
-        case "required":
-            missing = {name: known[name] for name in shape["required"] if name not in value}
-            said = {
-                name: f"{name} is missing: {of.get('description', '')}"
-                for name, of in missing.items()
-            }
-            found = [
-                (n, "missing_field", said[n].rstrip(": "), allowed_by(of))
-                for n, of in missing.items()
-            ]
-        case "additionalProperties" if pattern is not None:
-            others = [name for name in value if re.search(pattern, name) is None]
-            found = [(n, "bad_name", f"{n[:80]} is no name", f"names as {pattern}") for n in others]
-        case "additionalProperties":
-            said = {name: f"{name[:80]} is no field here{near(name, known)}" for name in value}
-            found = [
-                (n, "unknown_field", said[n], ", ".join(known)) for n in value if n not in known
-            ]
-        case _:
-            what = f"{_shown(value)} cannot stand here"
-            found = [(None, _code(error, place), what, allowed_by(shape))]
-    for name, code, what, allowed in found:
-        at = place if name is None else (*place, name)
-        yield at, DocumentProblem(where=_named(at), code=code, what=what, allowed=allowed or None)
-
-
-def _code(error: ValidationError, place: Place) -> str:
-    name = place[-1] if place else ""
-    match error.validator:
-        case "anyOf" | "oneOf":
-            codes = [_code(each, place) for each in error.context or ()]
-            return next((code for code in codes if code != "wrong_type"), "wrong_type")
-        case "enum" | "const":
-            is_text = isinstance(error.instance, str)
-            return _OF_FIELDS.get(_named(place), "out_of_range") if is_text else "wrong_type"
-        case "pattern" if (
-            str(error.validator_value).startswith(_NAME_PATTERN) and name != "language"
-        ):
-            return "bad_name"
-        case "type":
-            return "wrong_type"
-        case _:
-            return "out_of_range"
 
 
 def _shown(value: Any) -> str:
@@ -176,18 +191,29 @@ def _shown(value: Any) -> str:
 
 def _at(document: Any, place: Place) -> Any:
     """Returns the value at a place, None if there is none."""
+    value = document
     for part in place:
-        if isinstance(document, dict):
-            document = cast(dict[Any, Any], document).get(part)
-        elif (
-            isinstance(document, list)
-            and isinstance(part, int)
-            and part < len(cast(list[Any], document))
-        ):
-            document = cast(list[Any], document)[part]
-        else:
+        if not _has(value, (part,)):
             return None
-    return document
+        value = value[part]
+    return value
+
+
+def _has(document: Any, place: Place) -> bool:
+    """Returns whether a document has a value at a place; the value may be null."""
+    value = document
+    for part in place:
+        if isinstance(value, dict):
+            if part not in value:
+                return False
+        elif (
+            not isinstance(value, list)
+            or not isinstance(part, int)
+            or part >= len(cast(list[Any], value))
+        ):
+            return False
+        value = cast(Any, value)[part]
+    return True
 
 
 def _branch(shape: Mapping[str, Any], value: Any) -> dict[str, Any]:
