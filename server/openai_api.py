@@ -331,7 +331,7 @@ class OpenAITurn:
     async def _take(self, thread_id: str) -> None:
         threads = self.asked.place.services.threads
         await threads.get(thread_id, self.asked.place.person)
-        self.answer.thread_id = thread_id
+        self.answer.continue_thread(thread_id)
         self.is_new = False
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:

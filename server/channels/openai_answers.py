@@ -234,6 +234,10 @@ class AnswerMapping:
         self._reports: list[UsageReported] = []
         self.thread_id: str | None = None
 
+    def continue_thread(self, thread_id: str) -> None:
+        """Names the conversation before its turn starts: it goes on with an earlier one."""
+        self.thread_id = thread_id
+
     @property
     def text(self) -> str:
         """The answer so far."""
