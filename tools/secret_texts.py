@@ -5,6 +5,14 @@ needs them. They are replaced by a placeholder in everything that is read: texts
 answers of the rules, lists of references; and in exports for another tool, which are made to be
 shared. Those contain only the names of credentials, as files of that tool do.
 
+Decision: the patterns are written here, and the prefixes of tokens are taken from a scanner's
+catalogue (`token_beginnings.txt`); no scanner runs. Scanners look for secrets in source code,
+where names stand beside them; here a token may stand alone, in an address or in a sentence. Of 36
+kinds of tokens in six places each, detect-secrets 1.5 knows 6 everywhere by their shape. With its
+detectors of random text it knows 32, but changes all of ten harmless texts too. Betterleaks 2.0
+knows 9, Kingfisher 1.5 knows 14. `python -m tests.benchmarks.secret_scanners` measures those that
+are installed.
+
 Each pattern reads a text in one pass, whatever its content.
 """
 
