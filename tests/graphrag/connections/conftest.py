@@ -57,6 +57,16 @@ class Setting:
         new = node.replace(data={**(node.data or {}), "parameters": changed})
         await self.source.apply(Mutation(graph_key=graph_key, put_nodes=[new]))
 
+    async def change_note(self, graph_key: str, name: str) -> None:
+        """Changes the parameter `note` of the first node of this name."""
+        nodes = await self.source.get_nodes(graph_key)
+        node = next(node for node in nodes if (node.data or {}).get("name") == name)
+        data = node.data or {}
+        changed = {**data, "parameters": {**data["parameters"], "note": "b"}}
+        await self.source.apply(
+            Mutation(graph_key=graph_key, put_nodes=[node.replace(data=changed)])
+        )
+
     async def delete(self, graph_key: str, node_key: str) -> None:
         """Deletes a node with its edges."""
         edges = await self.source.get_edges(graph_key)

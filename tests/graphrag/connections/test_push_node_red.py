@@ -1,5 +1,6 @@
 """What is changed here is deployed to a real Node-RED: those fields, on the revision it has."""
 
+import json
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from graphrag.connections.node_red_server import NodeRedEditor
 from graphrag.connections.server_http import ServerHttp, server_rules
 from graphrag.connections.stored_connection import ServerConnection
 from tests.graphrag.connections.conftest import ADMIN, EDITOR, REVIEWER, Setting, a_setting
+from tests.support.data_files import needs_published, published
 from tests.support.faulty_proxy import faulty_proxy
 from tests.support.workflow_servers import NodeRed, node_red
 
@@ -149,7 +151,7 @@ class Interrupted:
 async def test_of_deployments_between_our_reading_and_writing_none_is_lost(
     server: NodeRed,
 ) -> None:
-    rounds = 40
+    rounds = 200
     deploys: list[list[Any]] = []
 
     async def deploy() -> None:
@@ -224,3 +226,31 @@ async def test_a_spoiled_answer_ends_as_what_the_server_holds(
             assert (ended.state, timeout) == ("verified", "20")
         assert (await server.revision() == revision) == (timeout == "10")
         assert fetch(await server.flows())["url"] == SECRET
+
+
+@needs_published
+async def test_real_flows_are_written_in_one_field_and_their_secrets_stay(server: NodeRed) -> None:
+    written = 0
+    for file in published("workflows", "nodered-*.json"):
+        flows = json.loads(file.read_bytes())
+        ids = {entry["id"] for entry in flows if "z" in entry and "x" in entry}
+        for number, entry in enumerate(flows):
+            if entry["id"] in ids and entry["type"] not in ("group", "junction", "comment"):
+                entry |= {"password": f"correct-horse-battery-{number}", "note": "a"}
+        known = [entry for entry in flows if entry["type"] in ("function", "change", "debug")]
+        target = next((entry for entry in known if "note" in entry), None)
+        if target is None:
+            continue
+        await server.deploy(flows)
+        before = await server.flows()
+        async with a_setting() as setting:
+            key = await connected(setting, server.address)
+            assert await setting.pushes.plan("shop", key, EDITOR) is None, file.name
+            await setting.change_at(key, target["id"], note="b")
+            push = await setting.pushed(key)
+            assert push.state == "verified", (file.name, push.reason)
+        assert await server.flows() == [
+            {**entry, "note": "b"} if entry["id"] == target["id"] else entry for entry in before
+        ], file.name
+        written += 1
+    assert written >= 30
