@@ -11,7 +11,7 @@ import typer
 
 from cli import render
 from cli.command import command
-from cli.common import EXIT_FAILED, local_time
+from cli.common import EXIT_FAILED, local_time, usage_error
 from cli.options import Common, LimitOption, argument, flag
 from cli.output import Output, listing
 from graphrag.app.connection_services import connections_of, pushes_of
@@ -39,6 +39,9 @@ async def push(
     graphs: Annotated[
         list[str] | None, argument("[GRAPH]...", "These graphs (default: all changed here).")
     ] = None,
+    publish: Annotated[
+        bool, flag("--publish", "Instead, make the draft of n8n's workflow what runs.")
+    ] = False,
     yes: YesFlag = False,
 ) -> Output:
     """Write what was changed here to a connected server, after you have seen it.
@@ -46,9 +49,13 @@ async def push(
     Only the changed fields are written, on the workflow as the server has it now; then it is read
     back and compared. Nothing of n8n is published by it; Node-RED runs the changed nodes at once.
     """
+    if publish and not graphs:
+        usage_error("name the graph whose draft is to be published")
+    pushing = pushes_of(services)
     waiting: list[Push] = []
     for graph in graphs or await _changed(services, person, name):
-        planned = await pushes_of(services).plan(name, graph, person)
+        plan = pushing.plan_publish if publish else pushing.plan
+        planned = await plan(name, graph, person)
         if planned is not None:
             waiting.append(planned)
     return await _decided(common, services, person, language, waiting, yes=yes)
@@ -181,7 +188,7 @@ def push_document(push: Push, language: Language) -> dict[str, Any]:
     stored = push.to_document()
     document = {"id": stored.pop("_key"), **stored}
     document.pop("sealedDocuments", None)
-    document["canBeUndone"] = push.state == "verified" and push.sealed_documents is not None
+    document["canBeUndone"] = push.can_be_undone
     for name in ("problems", "warnings", "effects"):
         document[name] = [_with_text(each, language) for each in getattr(push, name)]
     if push.reason is not None:

@@ -103,6 +103,18 @@ async def plan(
     return PlannedPush(push=_answer(push, language) if push is not None else None)
 
 
+@router.post("/connections/{connection_name}/publications", **_REMOTE, **EXCLUDE_NONE, **EDITORS)
+async def plan_publication(
+    workspaces: Workspaces, language: InLanguage, connection_name: Id, body: PushRequest
+) -> PlannedPush:
+    """Work out what goes live if the draft of a graph's workflow is published. It waits for a
+    decision as a push does. For editors.
+    """
+    place = await workspaces.of_graph(body.graph)
+    push = await place.workspace.pushes.plan_publish(connection_name, body.graph, place.person)
+    return PlannedPush(push=_answer(push, language) if push is not None else None)
+
+
 @router.get("/pushes/{push_id}", **EXCLUDE_NONE)
 async def get(workspaces: Workspaces, language: InLanguage, push_id: Id) -> PushAnswer:
     """Return a push: what it writes, who decided it and how it ended."""
@@ -164,7 +176,7 @@ def _answer(push: Push, language: Language) -> PushAnswer:
         decided_time=push.decided_time,
         ended_time=push.ended_time,
         reason=_sentence(push.reason, language) if push.reason is not None else None,
-        can_be_undone=push.state == "verified" and push.sealed_documents is not None,
+        can_be_undone=push.can_be_undone,
         undoes=push.undoes,
     )
 

@@ -82,6 +82,16 @@ class WriteAnswer:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpublished:
+    """A draft that differs from what runs. `live` is the document that runs, None where nothing
+    does; `versions` are those that were saved since, newest first.
+    """
+
+    live: Any = field(repr=False)
+    versions: tuple[str, ...]
+
+
 class Editor(Protocol):
     """A running workflow server, seen with one key. All methods raise EditorFault."""
 
@@ -111,6 +121,14 @@ class Editor(Protocol):
     async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:
         """Returns the document that somebody stored between `read` and the write of `target`, and
         that this write replaced; None where there was none.
+        """
+        ...
+
+    async def unpublished(self, read: RemoteDocument) -> Unpublished | None:
+        """Returns what a publication of the draft that was read would replace; None where the
+        draft is what runs.
+
+        Raises: EditorFault where the kind of server knows no drafts.
         """
         ...
 

@@ -18,6 +18,7 @@ from graphrag.connections.editor import (
     PushRemark,
     RemoteDocument,
     RemoteWorkflow,
+    Unpublished,
     WriteAnswer,
 )
 from graphrag.connections.errors import EditorFault
@@ -120,15 +121,27 @@ class N8nEditor:
         return _write_answer(answer)
 
     async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:
-        path = f"/api/v1/workflows/{read.workflow.workflow_id}/versions"
         is_ours_found = False
         for version in self._newer(await self._history(read.workflow.workflow_id), read):
-            item = as_dict(self._value(await self._http.get(f"{path}/{version}"))) or {}
-            graph = {name: item[name] for name in ("nodes", "connections") if name in item}
+            graph = await self._version(read.workflow.workflow_id, version)
             if is_ours_found:
                 return {**read.document, **graph}
             is_ours_found = is_same(_graph_of(graph), _graph_of(target))
         return None
+
+    async def unpublished(self, read: RemoteDocument) -> Unpublished | None:
+        live = read.workflow.tokens["activeVersionId"]
+        draft = read.workflow.tokens["versionId"]
+        if live == draft:
+            return None
+        workflow_id = read.workflow.workflow_id
+        history = await self._history(workflow_id)
+        since = history[: history.index(live)] if live in history else history
+        if not live:
+            return Unpublished(live=None, versions=tuple(since))
+        return Unpublished(
+            live={**read.document, **await self._version(workflow_id, live)}, versions=tuple(since)
+        )
 
     async def publish(self, read: RemoteDocument) -> WriteAnswer:
         answer = await self._http.send_json(
@@ -148,6 +161,12 @@ class N8nEditor:
             is_there = answer.status == 200 and not answer.is_html
             self._api_facts = await asyncio.to_thread(api_facts, answer.text if is_there else "")
         return self._api_facts
+
+    async def _version(self, workflow_id: str, version: str) -> Json:
+        """Returns the nodes and connections of a stored version."""
+        answer = await self._http.get(f"/api/v1/workflows/{workflow_id}/versions/{version}")
+        item = as_dict(self._value(answer)) or {}
+        return {name: item[name] for name in ("nodes", "connections") if name in item}
 
     async def _history(self, workflow_id: str) -> list[str]:
         """Returns the versions of a workflow, newest first. Old ones are removed by the server."""

@@ -20,6 +20,7 @@ from graphrag.connections.editor import (
     PushRemark,
     RemoteDocument,
     RemoteWorkflow,
+    Unpublished,
     WriteAnswer,
 )
 from graphrag.connections.errors import EditorFault
@@ -99,6 +100,9 @@ class NodeRedEditor:
 
     async def unseen_version(self, read: RemoteDocument, target: Any) -> Any | None:  # noqa: ARG002
         return None  # the server refuses a write over a version that was not read
+
+    async def unpublished(self, read: RemoteDocument) -> Unpublished | None:  # noqa: ARG002
+        raise EditorFault("editor_no_drafts", address=self._http.address)
 
     async def publish(self, read: RemoteDocument) -> WriteAnswer:  # noqa: ARG002
         raise EditorFault("editor_no_drafts", address=self._http.address)

@@ -45,6 +45,11 @@ LOST_KINDS = ("node", "edge")
 """What must not be left out of a push: without it the rest would mean something else."""
 
 
+def unfit_code(state: LinkState) -> str:
+    """Returns the code of the sentence why a workflow in this state cannot be written."""
+    return _UNFIT[state]
+
+
 class PushStopped(Exception):
     """A push ends before it is sent, in a state and with the code of a sentence."""
 
@@ -71,17 +76,18 @@ class PushPlan:
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def between(cls, read: RemoteDocument, target: Any, form: str) -> Self:
-        """Returns the plan that writes `target` over the document that was read.
+    def between(cls, read: RemoteDocument, target: Any, form: str, old: Any = None) -> Self:
+        """Returns the plan that puts `target` in place of `old`, by default the document read.
 
         Raises: UnreadableWorkflow.
         """
+        before = read.document if old is None else old
         return cls(
             read=read,
-            before=file_without_secrets(form, read.document),
+            before=file_without_secrets(form, before),
             after=file_without_secrets(form, target),
             target=target,
-            changes=_shown_changes(field_changes(read.document, target), read.document, target),
+            changes=_shown_changes(field_changes(before, target), before, target),
         )
 
     @property
@@ -130,7 +136,7 @@ async def plan_push(
     if read is None:
         raise PushStopped("push_gone")
     if link.state != "in_step":
-        raise PushStopped(_UNFIT[link.state], approval=link.approval or "")
+        raise PushStopped(unfit_code(link.state), approval=link.approval or "")
     content = await read_content(source, link.graph_key)
     if content is None:
         raise PushStopped("push_graph_gone")

@@ -27,6 +27,7 @@ from graphrag.connections.errors import (
     PushNotFound,
 )
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.publish_run import DRAFT, PublishRun, plan_publish
 from graphrag.connections.push_plan import (
     FORMATS,
     PushPlan,
@@ -116,6 +117,21 @@ class Pushes:
                 action="push",
             )
 
+    async def plan_publish(self, name: str, graph_key: str, by: Person) -> Push | None:
+        """Stores for a decision that the draft of a workflow is to run; None where it does already.
+
+        Raises: as `plan`; EditorFault where the kind of server knows no drafts.
+        """
+        if not by.at_least("editor"):
+            raise ConnectionForbidden()
+        async with self._connections.session(name, by, WAIT_S) as session:
+            _check_mode(session.connection.push)
+            link = await _link_of(session, graph_key)
+            await self._settle_all(session, by)
+            own = [push.tokens_after.get(DRAFT, "") for push in await self.list(name)]
+            planning = partial(plan_publish, session, link, own)
+            return await self._planned(session, link, by, planning, action="publish")
+
     async def plan_undo(self, push_id: str, by: Person) -> Push | None:
         """Works out what takes a push back and stores it for a decision; None where the server's
         document is as before already.
@@ -181,7 +197,10 @@ class Pushes:
             link = links.get(push.workflow_id)
             if push.state in UNSETTLED and link is not None:
                 run = self._run(session, link, push, by)
-                settled.append(await run.settle(push, await self._sent_plan(push, session)))
+                if isinstance(run, PublishRun):
+                    settled.append(await run.settle(push))
+                else:
+                    settled.append(await run.settle(push, await self._sent_plan(push, session)))
         return settled
 
     async def _planned(
@@ -189,7 +208,7 @@ class Pushes:
         session: ServerSession,
         link: ConnectionLink,
         by: Person,
-        planning: Callable[[], Awaitable[PushPlan]],
+        planning: Callable[[], Awaitable[PushPlan | None]],
         *,
         action: PushAction,
         undoes: str | None = None,
@@ -201,6 +220,8 @@ class Pushes:
             plan = None
             problems = (stop.remark,)
         else:
+            if plan is None:
+                return None
             problems = plan.preflight.problems
             if not plan.changes and not problems:
                 return None
@@ -225,12 +246,19 @@ class Pushes:
             asked_by=by.user_id,
             asked_role=by.role,
             created_time=self._clock(),
+            tokens_before=dict(plan.read.workflow.tokens) if plan else {},
             undoes=undoes,
         )
         await self._remove_oldest(session.connection.key)
         return await self._stored(push, by)
 
-    def _run(self, session: ServerSession, link: ConnectionLink, push: Push, by: Person) -> PushRun:
+    def _run(
+        self, session: ServerSession, link: ConnectionLink, push: Push, by: Person
+    ) -> PushRun | PublishRun:
+        """Returns what carries a push out."""
+        store = partial(self._stored, by=by)
+        if push.action == "publish":
+            return PublishRun(session, link, store=store, clock=self._clock)
         planning: Callable[[], Awaitable[PushPlan]] = partial(
             plan_push, session, self._approvals.source, link
         )
@@ -239,7 +267,7 @@ class Pushes:
         return PushRun(
             session,
             link,
-            store=partial(self._stored, by=by),
+            store=store,
             replan=planning,
             seal=self._sealed,
             clock=self._clock,

@@ -111,6 +111,10 @@ class Push(Document):
     schema_version: int = 1
 
     @property
+    def can_be_undone(self) -> bool:
+        return self.state == "verified" and self.sealed_documents is not None
+
+    @property
     def is_settled(self) -> bool:
         return self.state not in ("waiting", *UNSETTLED)
 

@@ -179,6 +179,7 @@ async def test_a_version_written_while_ours_is_written_is_not_lost(
         assert parameters == {"mode": "b", "note": "y"}
 
 
+@pytest.mark.slow
 async def test_what_runs_never_changes_by_a_push(setting: Setting, writable: N8nDouble) -> None:
     workflow_id = writable.put(workflow("Order", "Check", mode="a"))
     writable.run_published(workflow_id)
@@ -335,7 +336,7 @@ async def test_a_push_that_was_planned_for_another_change_is_not_sent(
 
 
 def with_secrets(document: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns a workflow with a secret and a note in each node, and the name of one of its steps."""
+    """Returns a workflow with a secret and a note in each node, and the name of a step."""
     nodes = [
         {name: value for name, value in node.items() if name in N8N_NODE_FIELDS}
         for node in document["nodes"]
@@ -375,6 +376,7 @@ async def test_a_field_beside_a_secret_is_written_alone_to_every_workflow(
                 assert place.endswith(".parameters.note"), file.name
 
 
+@pytest.mark.slow
 async def test_of_versions_written_while_ours_are_written_none_is_lost(
     setting: Setting, writable: N8nDouble
 ) -> None:
@@ -399,3 +401,57 @@ async def test_of_versions_written_while_ours_are_written_none_is_lost(
         assert push.state == "verified", push.reason
         there = writable.workflows[workflow_id]["nodes"][1]["parameters"]
         assert (there["mode"], there["note"]) == (str(number), note or old)
+
+
+async def test_a_publication_is_decided_apart_and_says_whose_drafts_go_live(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
+    workflow_id = writable.put(workflow("Order", "Check", mode="a", note="x"))
+    writable.run_published(workflow_id)
+    await connected(setting, writable)
+    assert await setting.pushes.plan_publish("shop", "order", EDITOR) is None
+    await setting.change("order", "Check", mode="b")
+    await setting.pushed("order")
+    writable.put(workflow("Order", "Check", mode="b", note="y"), id=workflow_id)
+    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
+    assert push is not None
+    assert {change.place for change in push.changes} == {
+        "nodes › Check › parameters › mode",
+        "nodes › Check › parameters › note",
+    }
+    releases = next(each for each in push.effects if each.code == "push_releases")
+    assert releases.facts == {"own": "1", "others": "1"}
+    assert writable.went_live == []
+    assert (await setting.pushes.approve(push.key, REVIEWER)).state == "verified"
+    assert writable.runs(workflow_id) == writable.workflows[workflow_id]["nodes"]
+    assert writable.went_live == [workflow_id]
+
+
+async def test_a_publication_that_the_server_refuses_leaves_what_runs(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    writable.run_published(workflow_id)
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    await setting.pushed("order")
+    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
+    assert push is not None
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    assert (ended.state, ended.reason and ended.reason.facts) == ("failed", {"reason": "Forbidden"})
+    assert writable.went_live == []
+
+
+async def test_a_draft_that_somebody_saved_since_is_not_published(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.scopes = (*WRITE_SCOPES, "workflow:activate")
+    workflow_id = writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    push = await setting.pushes.plan_publish("shop", "order", EDITOR)
+    assert push is not None
+    writable.put(workflow("Order", "Check", mode="c"), id=workflow_id)
+    ended = await setting.pushes.approve(push.key, REVIEWER)
+    assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_stale")
+    assert writable.went_live == []
