@@ -4,17 +4,13 @@ Decision: a client's `threadId` is hashed with the person, the workspace and the
 key of our conversation, so nobody can name a conversation of somebody else, and nothing has to
 be stored to find it again. What was said is what we stored: of `messages` only a new one of the
 person is taken.
-
-Shapes of the shared state: `{graph: {key, name, revision, nodes, edges, sheets, types}, context:
-[{nodeKey, reasons}], changes: [{approvalId, title, revision, keys, more}]}`; `context` and
-`changes` are of the run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -23,8 +19,6 @@ from ag_ui.core import (
     BaseEvent,
     CustomEvent,
     RunFinishedCancelledOutcome,
-    StateDeltaEvent,
-    StateSnapshotEvent,
 )
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
@@ -33,7 +27,6 @@ from pydantic import Field, field_validator
 from datasources.base import GraphDataSource
 from graphrag.agent.events import ActionApplied, Event, PendingQuestion
 from graphrag.agent.thread_store import Thread, ThreadBusy, ThreadNotFound
-from graphrag.approvals import Approval, review_words
 from graphrag.i18n import Language, text
 from graphrag.workers import run_limited
 from server.agui_resumption import Resumption
@@ -41,6 +34,7 @@ from server.approval_documents import review_link
 from server.bodies import MAX_MESSAGE, Id, text_of_parts
 from server.channels.agui_events import RunMapping, encoded, snapshot
 from server.channels.agui_interrupts import ProtocolForm, ResumeAnswer, question_id, response_of
+from server.channels.agui_state import applied_state, first_state, graph_summary
 from server.error_responses import error_response, note
 from server.error_schemas import ERRORS, MODEL_ERRORS
 from server.errors import TurnStopped
@@ -49,7 +43,6 @@ from server.http_turns import metered
 from server.requests import InLanguage, Workspaces, state_of
 from server.rest_ai import standing
 from server.workspaces import WorkspaceContext
-from tools.compact import cut_name
 from tools.session_tools import QUESTIONS
 
 router = APIRouter(prefix="/api/agui", tags=["conversations"], responses={**ERRORS, **MODEL_ERRORS})
@@ -212,7 +205,7 @@ class AgentRun:
         """Yield the events of the run. Raises: what `failed` makes its last events of."""
         yield self._mapping.started()
         graph = await _summary(self._place.services.source, self._graph_key)
-        yield StateSnapshotEvent(snapshot={"graph": graph, "context": [], "changes": []})
+        yield first_state(graph)
         if ignored := self._asked.ignored:
             yield CustomEvent(name="nodius.ignored", value={"fields": ignored})
         is_over = self._thread is not None and await self._resumption.is_over(self._thread)
@@ -229,7 +222,7 @@ class AgentRun:
                     yield shown
                 if isinstance(event, ActionApplied):
                     graph = await _summary(self._place.services.source, self._graph_key)
-                    yield _applied(event.approval, graph, self._language)
+                    yield applied_state(event.approval, graph, self._language)
                 if is_first:
                     is_first = False
                     for refused in self._resumption.refused():
@@ -303,41 +296,6 @@ def _sent_before(thread: Thread | None) -> set[str]:
     return {*thread.turn.open, *(() if asked is None else (asked.call_id,))}
 
 
-MAX_NAMED = 200
-"""So many sheets, types and touched keys of a kind are named."""
-NAME_CHARS = 200
-
-
-def _applied(approval: Approval, graph: Mapping[str, Any], language: Language) -> StateDeltaEvent:
-    """Return what an applied change did to the state. `graph`: as it is now."""
-    result = approval.result
-    touched = result.keys if result else {}
-    change = {
-        "approvalId": approval.id,
-        "title": review_words(approval, language)["title"],
-        "revision": result.revision if result else None,
-        "keys": {kind: keys[:MAX_NAMED] for kind, keys in touched.items()},
-        "more": sum(max(0, len(keys) - MAX_NAMED) for keys in touched.values()),
-    }
-    delta: list[dict[str, Any]] = [
-        {"op": "replace", "path": "/graph", "value": graph},
-        {"op": "add", "path": "/changes/-", "value": change},
-    ]
-    return StateDeltaEvent(delta=delta)  # pyright: ignore[reportArgumentType]
-
-
 async def _summary(source: GraphDataSource, graph_key: str) -> dict[str, Any]:
-    """Return the graph in short. Raises: GraphNotFound, SourceError."""
-    graph = await source.get_graph(graph_key)
-    stats = await source.get_stats(graph_key)
-    types = sorted(stats.types.items(), key=lambda item: (-item[1], item[0]))[:MAX_NAMED]
-    sheets = list(graph.sheets_list.items())[:MAX_NAMED]
-    return {
-        "key": graph.key,
-        "name": cut_name(graph.name, NAME_CHARS),
-        "revision": graph.revision,
-        "nodes": stats.nodes,
-        "edges": stats.edges,
-        "sheets": {key: cut_name(name, NAME_CHARS) for key, name in sheets},
-        "types": {cut_name(name, NAME_CHARS): count for name, count in types},
-    }
+    """Raises: GraphNotFound, SourceError."""
+    return graph_summary(await source.get_graph(graph_key), await source.get_stats(graph_key))

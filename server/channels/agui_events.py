@@ -18,10 +18,10 @@ from graphrag.agent.thread_messages import from_stored, is_note
 from graphrag.i18n import Language
 from graphrag.llm import base as stored
 from server.channels.agui_interrupts import json_size, of_limit, of_proposals, of_question
+from server.channels.agui_state import context_state
 from server.channels.turn_documents import (
     Document,
     Links,
-    context_document,
     ending_document,
     proposal_arguments,
     tokens_document,
@@ -35,7 +35,6 @@ READING = "read_prompt"
 MAX_RESULT = 65_536
 # Units: characters of all messages of a snapshot, which holds the latest.
 MAX_MESSAGES = 4 * MAX_RESULT
-MAX_CONTEXT = 200  # nodes
 
 
 class RunMapping:
@@ -80,7 +79,7 @@ class RunMapping:
         match event:
             case agent_events.TurnStarted():
                 self._turn = event.turn
-                yield _context(event)
+                yield context_state(event)
             case agent_events.Token() if event.text:
                 yield from self._said(event.text)
             case agent_events.TextTakenBack():
@@ -228,12 +227,6 @@ class RunMapping:
                 cache_write_input_tokens=sum(u.cache_written for u in self._used),
             )
         ]
-
-
-def _context(event: agent_events.TurnStarted) -> ag.StateDeltaEvent:
-    """Returns the nodes that the model is shown, and why, as a change of state."""
-    shown = context_document(event)[:MAX_CONTEXT]
-    return ag.StateDeltaEvent(delta=[{"op": "replace", "path": "/context", "value": shown}])  # pyright: ignore[reportArgumentType]
 
 
 def _as_json(written: str) -> str:
