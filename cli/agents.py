@@ -48,7 +48,7 @@ HEALTH_STYLES = {"ok": "green", "degraded": "yellow", "failed": "red"}
 class DocumentOptions(OptionGroup):
     """Files with documents of agents, and values for them."""
 
-    files: Annotated[list[Path], argument("FILE...", "DocumentOptions in JSON or YAML; -: stdin.")]
+    files: Annotated[list[Path], argument("FILE...", "Documents in JSON or YAML; -: stdin.")]
     var: Annotated[
         list[str] | None, option("--var", "NAME=VALUE", "Value of a ${NAME}; may be repeated.")
     ] = None
@@ -62,10 +62,10 @@ class DocumentOptions(OptionGroup):
     def variables(self) -> dict[str, str]:
         """Returns the values of variables. Ends the program for one that is malformed."""
         values: dict[str, str] = {}
-        for one in self.var or ():
-            name, equals, value = one.partition("=")
+        for assignment in self.var or ():
+            name, equals, value = assignment.partition("=")
             if not equals or not name:
-                usage_error(f"--var {one!r}: write NAME=VALUE")
+                usage_error(f"--var {assignment!r}: write NAME=VALUE")
             values[name] = value
         return values
 
@@ -82,7 +82,7 @@ def problem_text(problem: DocumentProblem) -> str:
 
 
 def show_problems(named: str, problems: Sequence[DocumentProblem]) -> None:
-    """Prints the errors of a document on standard error."""
+    """Prints the errors of a document on standard error. `named`: the name of the document."""
     for problem in problems:
         render.fault(f"{named}: error: {problem_text(problem)}")
 
@@ -318,7 +318,7 @@ def sync(
     source: Annotated[Path, argument("SOURCE", "File that names list and template.")],
     every: Annotated[int | None, option("--every", "S", "Repeat every S seconds.", min=1)] = None,
     dry_run: Annotated[
-        bool, flag("--dry-run", "Change nothing; print the changes that would be made.")
+        bool, flag("--dry-run", "Only print the changes that would be made.")
     ] = False,
     allow_shrink: Annotated[
         bool, flag("--allow-shrink", "Also if the list lost more than half of its items.")
@@ -387,11 +387,11 @@ async def twilio(services: Services, agent_id: IdArgument) -> Output:
         render.passage(fallback)
         if settings.public_url is None:
             render.note(
-                "NODIUS_PUBLIC_URL is not set: put the address that Twilio reaches in its place."
+                "NODIUS_PUBLIC_URL is not set: replace VOICE.EXAMPLE.COM by the address that Twilio reaches."
             )
         if agent.document.voice.fallback is None:
             render.note(
-                "The document names no voice.fallback: callers hear a sentence, and nobody is called."
+                "The document has no voice.fallback: callers hear a sentence and are not connected."
             )
 
     document = {"webhook": url, "method": "POST", "fallbackTwiml": fallback}

@@ -51,7 +51,7 @@ class Blocks(OptionGroup):
         option(
             "--pointer",
             "KEY",
-            "Read this: a node, or graph:KEY, sheet:KEY, edge:KEY, nodeType:NAME. May be repeated.",
+            "Refer to this: a node, or graph:KEY, sheet:KEY, edge:KEY, nodeType:NAME. May be repeated.",
         ),
     ] = None
     since: Annotated[
@@ -90,7 +90,7 @@ async def ask(
     graph: GraphArgument,
     asked: Blocks,
     question: Annotated[str | None, argument("QUESTION", "The question, in quotes.")] = None,
-    every: Annotated[bool, flag("--all", "Ask about all graphs: give the question alone.")] = False,
+    every: Annotated[bool, flag("--all", "Ask about all graphs; give only the question.")] = False,
     thread: ThreadOption = None,
     role: RoleOption = "admin",
 ) -> Output:
@@ -104,8 +104,8 @@ async def ask(
     async with open_agent(services) as agent:
         turn = agent.run(thread, graph, question, person, blocks=blocks, features=features)
         ending = await view.show(turn)
-        while (more := _more(agent, ending, person, features, graph)) is not None:
-            ending = await view.show(more)
+        while (continuation := _continuation(agent, ending, person, features, graph)) is not None:
+            ending = await view.show(continuation)
     return Output(
         document=_answer_document(ending, view),
         text=partial(_show_ending, ending, view, graph),
@@ -113,12 +113,12 @@ async def ask(
     )
 
 
-def _more(
+def _continuation(
     agent: Agent, ending: events.Ending | None, person: Person, features: frozenset[str], graph: str
 ) -> AsyncGenerator[events.Event] | None:
-    """Returns the continuation of an answer that stopped, None if it is complete.
+    """Returns the continuation of an answer that stopped, or None if it is complete.
 
-    At the limit of tools it continues without more of them. A question is asked here.
+    At the limit of tool calls it continues without them. A question of the model is asked here.
     """
     if isinstance(ending, events.ToolLimit):
         return agent.resume(ending.thread_id, person, grant_rounds=False, features=features)

@@ -59,17 +59,17 @@ async def verify(
     """Check that no entry was changed, removed, added or moved. Keep the printed head elsewhere
     for the next check.
     """
-    found = await services.approvals.audit.verify(noted=head)
+    result = await services.approvals.audit.verify(noted=head)
 
     def show() -> None:
-        if found.is_sound:
-            render.line(f"The audit log is sound: {found.entries} entries, head {found.head}")
-        for fault in found.faults:
+        if result.is_sound:
+            render.line(f"The audit log is sound: {result.entries} entries, head {result.head}")
+        for fault in result.faults:
             render.fault(fault)
 
-    facts = {"entries": found.entries, "head": found.head, "faults": list(found.faults)}
+    facts = {"entries": result.entries, "head": result.head, "faults": list(result.faults)}
     return Output(
-        document={"sound": found.is_sound, **facts},
+        document={"sound": result.is_sound, **facts},
         text=show,
-        exit_code=0 if found.is_sound else EXIT_FAILED,
+        exit_code=0 if result.is_sound else EXIT_FAILED,
     )

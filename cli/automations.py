@@ -138,7 +138,7 @@ async def add(
     if from_thread is not None:
         fields["fromThreadId"] = from_thread
     if "name" not in fields:
-        usage_error("say what the automation is called")
+        usage_error("give the automation a name")
     service = automation_service(services)
     added = await service.add(AutomationDraft.read(fields), person, language)
     return _changed(added, language)
@@ -257,7 +257,7 @@ async def edit(
     """Change an automation. Its next run is computed from now."""
     fields = draft.fields(name)
     if not fields:
-        usage_error("say what to change, as --cron or --message")
+        usage_error("nothing to change: give an option such as --cron or --message")
     service = automation_service(services)
     stored = await service.get(automation_id, person)
     changes = AutomationChanges.read({**fields, "version": stored.version})

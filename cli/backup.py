@@ -1,4 +1,4 @@
-"""The commands `backup` and `restore`: copy the database while it is used, and put a copy back."""
+"""The commands `backup` and `restore`: copy the database while it is in use, and restore a copy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from graphrag.app.database_copies import back_up_database, restore_database
 from graphrag.config import Settings
 
 PROGRESS_INTERVAL_S = 1.0
-STOPPED = "stopped; the target is as it was"
-ForceOption = Annotated[bool, flag("--force", "Replace what is there.")]
+STOPPED = "stopped; the target is unchanged"
+ForceOption = Annotated[bool, flag("--force", "Replace an existing target.")]
 
 
 @command(stopped=STOPPED)
@@ -27,7 +27,7 @@ async def backup(
     target: Annotated[Path, argument("FILE", "Where to write the copy.")],
     force: ForceOption = False,
 ) -> Output:
-    """Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON."""
+    """Copy the database while servers use it. From ArangoDB: one workspace, as a folder of JSON."""
     copying = back_up_database(settings, target, _progress(common.as_json), force=force)
     return await _copied(copying, f"backed up to {target}")
 
@@ -39,9 +39,7 @@ async def restore(
     copy: Annotated[Path, argument("FILE", "A copy made by `nodius backup`.")],
     force: ForceOption = False,
 ) -> Output:
-    """Put a backup in the database's place. Stop the servers first; the previous one is kept beside
-    it.
-    """
+    """Replace the database by a backup. Stop the servers first; the previous database is kept."""
     copying = restore_database(settings, copy, _progress(common.as_json), force=force)
     return await _copied(copying, f"restored {settings.db} from {copy}")
 
@@ -62,6 +60,6 @@ async def _copied(copying: Coroutine[Any, Any, dict[str, int]], done: str) -> Ou
     try:
         counts = await copying
     except FileExistsError as exc:
-        usage_error(f"{exc} holds something already; --force replaces it")
+        usage_error(f"{exc} is not empty; --force replaces it")
     parts = ", ".join(f"{count:,} {name}" for name, count in counts.items())
     return Output(document=counts, text=f"{done}: {parts}")

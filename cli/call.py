@@ -53,7 +53,7 @@ MAX_DETAILS_CHARS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions(OptionGroup):
-    """What the caller says, who answers, and where."""
+    """What the caller says, which agent answers, and where."""
 
     script: Annotated[
         str | None,
@@ -112,50 +112,50 @@ class _CallPlan:
 def call(
     common: Common,
     agent_id: Annotated[str, argument("ID", "An agent that answers by voice.")],
-    asked: CallOptions,
+    options: CallOptions,
 ) -> Output:
     """Call an agent without a telephone, and print the transcript.
 
     Ends with 1 if an expectation of the script does not hold, with 3 if there is no such agent.
     """
-    asked.check()
+    options.check()
     settings = common.settings()
-    plan = _plan(settings, agent_id, asked)
-    folder = None if asked.script is None else Path(asked.script).parent
+    plan = _plan(settings, agent_id, options)
+    folder = None if options.script is None else Path(options.script).parent
     scripted = ScriptedCall(agent_id=agent_id, script=plan.script, folder=folder)
-    if asked.url is not None:
-        address, token = service_of(settings, asked.url, asked.token_file)
+    if options.url is not None:
+        address, token = service_of(settings, options.url, options.token_file)
         calling = call_service(scripted, address, token=token, workspace=settings.workspace)
     else:
         answers = LocalAnswers(
             document=plan.document,
             recorded=plan.recorded,
-            is_live=asked.live,
-            speaks=asked.record is not None,
+            is_live=options.live,
+            speaks=options.record is not None,
         )
         calling = call_here(settings, scripted, answers, served_here)
-    in_real_time = asked.live or asked.url is not None
+    in_real_time = options.live or options.url is not None
     calling = _explained(calling)
     with exit_codes(settings.language):
-        made = asyncio.run(calling) if in_real_time else run_fast(calling, speed=SPEED)
-    if asked.record is not None:
-        write_file(asked.record, made.recording.wav())
+        simulated = asyncio.run(calling) if in_real_time else run_fast(calling, speed=SPEED)
+    if options.record is not None:
+        write_file(options.record, simulated.recording.wav())
     repeated = {} if plan.repeats is None else {"recorded": plan.repeats}
     return Output(
-        document={**made.to_document(), **repeated},
-        text=partial(_show, made, plan.repeats),
-        exit_code=0 if made.holds else EXIT_FAILED,
+        document={**simulated.to_document(), **repeated},
+        text=partial(_show, simulated, plan.repeats),
+        exit_code=0 if simulated.holds else EXIT_FAILED,
     )
 
 
-def _plan(settings: Settings, agent_id: str, asked: CallOptions) -> _CallPlan:
-    document = None if asked.document is None else _document(asked.document)
-    if asked.replay is not None:
-        return _replayed(settings, agent_id, asked.replay, document, send=asked.send)
-    if asked.script is not None:
-        return _CallPlan(script=_script(asked.script), document=document)
+def _plan(settings: Settings, agent_id: str, options: CallOptions) -> _CallPlan:
+    document = None if options.document is None else _document(options.document)
+    if options.replay is not None:
+        return _replayed(settings, agent_id, options.replay, document, send=options.send)
+    if options.script is not None:
+        return _CallPlan(script=_script(options.script), document=document)
     script = said_script(
-        asked.say or (), barge_in_at_s=asked.barge_in_at, language=settings.language
+        options.say or (), barge_in_at_s=options.barge_in_at, language=settings.language
     )
     return _CallPlan(script=script, document=document)
 
@@ -213,11 +213,11 @@ def _document(file: Path) -> dict[str, Any]:
     return read.document
 
 
-def _show(made: SimulatedCall, repeats: Mapping[str, Any] | None) -> None:
-    if made.document and repeats is not None:
-        show_side_by_side(repeats, made.document)
-    elif made.document:
-        show_call(made.document)
-    if made.spoken:
-        render.line(f"the telephone service says: {made.spoken}")
-    show_checked(made.checked)
+def _show(simulated: SimulatedCall, repeats: Mapping[str, Any] | None) -> None:
+    if simulated.document and repeats is not None:
+        show_side_by_side(repeats, simulated.document)
+    elif simulated.document:
+        show_call(simulated.document)
+    if simulated.spoken:
+        render.line(f"the telephone service says: {simulated.spoken}")
+    show_checked(simulated.checked)

@@ -110,9 +110,9 @@ def show_message(message: Json) -> None:
 def show_checked(checked: Sequence[CheckedExpectation]) -> None:
     """Prints each expectation of a script, with the actual value if it does not hold."""
     for one in checked:
-        found = "" if one.holds else f" (found: {one.found})"
+        actual = "" if one.holds else f" (found: {one.found})"
         render.line(
-            f"{'holds' if one.holds else 'MISSING'}: {one.what}{found}",
+            f"{'holds' if one.holds else 'MISSING'}: {one.what}{actual}",
             None if one.holds else "red",
         )
 

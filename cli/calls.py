@@ -24,7 +24,7 @@ from graphrag.voice.call_records import CallStatus
 calls = typer.Typer(help="See, follow and erase telephone calls.", no_args_is_help=True)
 
 CallArgument = Annotated[str, argument("ID", "A call's id (see `nodius calls list`).")]
-AgentOption = Annotated[str | None, option("--agent", "ID", "Only of this agent.")]
+AgentOption = Annotated[str | None, option("--agent", "ID", "Only for this agent.")]
 RETRY_WAIT_S = 40.0
 
 

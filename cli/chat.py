@@ -43,7 +43,7 @@ T = TypeVar("T")
 Turn = AsyncGenerator[Event]
 HELP = """\
 Ask anything about the graph, or for a change of it. Changes are proposed: you decide each.
-  /retry   try a turn that failed again       /later   see what still waits for a decision
+  /retry   try a failed turn again            /later   see what still waits for a decision
   /help    this list                          /end     end the conversation with an agent
   /exit    leave (Ctrl-D too); Ctrl-C stops a turn"""
 FEATURES = frozenset({QUESTIONS})  # of a terminal, beyond those of every client
@@ -71,7 +71,7 @@ async def chat(
     caller: CallerOption = None,
     role: RoleOption = "admin",
 ) -> None:
-    """Talk about a graph or with an agent, decide proposals. Ctrl-C stops a turn, Ctrl-D ends."""
+    """Talk about a graph or with an agent; decide proposals. Ctrl-C stops a turn, Ctrl-D ends."""
     if graph is None and agent is None and thread is None:
         raise typer.BadParameter("name a graph (see `nodius graphs`), or an agent: --agent ID")
     if caller is not None and not E164.fullmatch(caller):
@@ -132,7 +132,7 @@ class Chat:
             "Ask about the graph, or for a change; /help lists the commands, /exit or Ctrl-D ends."
         )
         if self._thread is not None:
-            await self._take_up()
+            await self._continue()
         while not self._ended and (text := read_line("> ")) is not None:
             match text.strip():
                 case "":
@@ -143,18 +143,18 @@ class Chat:
                     for line in HELP.splitlines():
                         render.note(line)
                 case "/retry" | "/later":
-                    await self._take_up()
+                    await self._continue()
                 case "/end":
                     await self._end()
                 case message if message.startswith("/"):
                     render.fault(f"there is no command {message.split()[0]}; /help lists them")
                 case message:
-                    await self._turn(self._asked(message))
+                    await self._turn(self._question(message))
         if self._thread is not None and not self._ended:
             about = f"{self._graph} " if self._graph else ""
-            render.note(f"To go on: nodius chat {about}--thread {self._thread}")
+            render.note(f"To continue: nodius chat {about}--thread {self._thread}")
 
-    def _asked(self, message: str) -> Turn:
+    def _question(self, message: str) -> Turn:
         return self._agent.run(
             self._thread,
             self._graph,
@@ -168,7 +168,7 @@ class Chat:
     def _resumed(self, thread_id: str, **how: Any) -> Turn:
         return self._agent.resume(thread_id, self._person, features=FEATURES, **how)
 
-    async def _take_up(self) -> None:
+    async def _continue(self) -> None:
         """Continues the conversation where it waits or broke off."""
         if self._thread is None:
             render.note("There is no conversation yet.")
@@ -259,11 +259,13 @@ class Chat:
             decision = ask_decision(approval)
             if decision is not None:
                 return self._deciding(pending.thread_id, approval, decision)
-        render.note("Left to be decided: /later here, or nodius review approve|reject ID.")
+        render.note("Not decided yet. To decide: /later here, or nodius review approve|reject ID.")
         return None
 
     async def _deciding(self, thread_id: str, approval: Approval, decision: Decision) -> Turn:
-        """Resumes with a decision. If it is refused, prints why and takes the conversation up."""
+        """Resumes with a decision. If it is refused, prints the reason and continues the
+        conversation.
+        """
         try:
             async with aclosing(
                 self._resumed(thread_id, decision=decision, approval_id=approval.id)

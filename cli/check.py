@@ -32,11 +32,11 @@ async def check(
     unknown = sorted(set(rule or ()) - set(RULES))
     if unknown:
         usage_error(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
-    found = await findings(services.source, graph, rule or ())
-    rows = [[one.severity, one.rule, one.sentence(language)] for one in found]
+    problems = await findings(services.source, graph, rule or ())
+    rows = [[one.severity, one.rule, one.sentence(language)] for one in problems]
     columns = ["severity", "rule", "finding"]
     return Output(
-        document={"graph": graph, "findings": [document(one, language) for one in found]},
+        document={"graph": graph, "findings": [document(one, language) for one in problems]},
         text=partial(render.table, columns, rows, folded=2)
         if rows
         else partial(render.note, f"The rules find nothing wrong with {graph!r}."),

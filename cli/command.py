@@ -26,14 +26,15 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Returns a decorator that makes a command of a function, in `group` if one is given.
 
-    The parameters of the function become options and arguments. Some are provided by their name
-    instead, if they have no declaration: `settings`; and in a coroutine function `language`,
-    `services` and `person`, the local one (see `with_services`, also for `creates`), or `source`
-    (see `with_source`). A parameter of an `OptionGroup` class stands for the options of the group.
-    A command has the options of `Common`, after its own, or those of its parameter of a class of
-    `Printing`; `json=False` leaves out --json. An
-    `Output` that the function returns is printed. `stopped` is printed at Ctrl-C. In a group, a
-    command without a `name` runs where the group's name is typed alone.
+    The parameters of the function become options and arguments. Parameters without a declaration
+    are passed in by name: `settings`; and in a coroutine function `language`, `services` and
+    `person`, the local one (see `with_services`, also for `creates`), or `source` (see
+    `with_source`). A parameter of an `OptionGroup` class stands for the options of the group.
+
+    The options of `Common` are added last, or those of its parameter of a `Printing` class;
+    `json=False` leaves out --json. An `Output` that the function returns is printed. `stopped` is
+    printed at Ctrl-C. In a group, a command without a `name` runs if only the group's name is
+    typed.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., None]:
@@ -147,8 +148,8 @@ class _CommandRun:
             await self._call(settings)
 
     async def _call(self, settings: Settings, **opened: Any) -> None:
-        known = {"settings": settings, "language": settings.language, **opened}
-        passed = {name: known[name] for name in self.provided}
+        available = {"settings": settings, "language": settings.language, **opened}
+        passed = {name: available[name] for name in self.provided}
         self._finish(await self.function(**self.arguments, **passed))
 
     def _finish(self, output: Output | None) -> None:

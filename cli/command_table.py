@@ -1,4 +1,4 @@
-"""The commands of `nodius`: where each is, and its line in `nodius --help`."""
+"""The commands of `nodius`, with their modules and their lines in `nodius --help`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import NamedTuple
 
 
 class ListedCommand(NamedTuple):
-    """Where a command or a group of commands is, and the first paragraph of its help."""
+    """The module of a command or a group of commands, and the first paragraph of its help."""
 
     module: str
     name: str
     help: str
 
 
-# The help stands here a second time so that `nodius --help` imports no command; a test
-# compares the two.
+# The help texts are repeated here so that `nodius --help` imports no command. A test compares them.
 COMMANDS = {
     "demo": ListedCommand(
         "cli.demo",
@@ -99,7 +98,7 @@ COMMANDS = {
     "prompt": ListedCommand(
         "cli.prompt",
         "prompt",
-        "Show every message a model would be sent for a first question, with its tokens.",
+        "Show all messages that a model would be sent for a first question, with their tokens.",
     ),
     "embed-nodes": ListedCommand(
         "cli.embed_nodes",
@@ -114,17 +113,17 @@ COMMANDS = {
     "doctor": ListedCommand(
         "cli.doctor",
         "doctor",
-        "Check database, embeddings, tokenizer and model. Ends with 1 when something is broken.",
+        "Check database, embeddings, tokenizer and model. Ends with 1 if something does not work.",
     ),
     "backup": ListedCommand(
         "cli.backup",
         "backup",
-        "Copy the database while servers use it; of ArangoDB, a workspace into a folder of JSON.",
+        "Copy the database while servers use it. From ArangoDB: one workspace, as a folder of JSON.",
     ),
     "restore": ListedCommand(
         "cli.backup",
         "restore",
-        "Put a backup in the database's place. Stop the servers first; the previous one is kept beside it.",
+        "Replace the database by a backup. Stop the servers first; the previous database is kept.",
     ),
     "ask": ListedCommand(
         "cli.ask",
@@ -134,7 +133,7 @@ COMMANDS = {
     "chat": ListedCommand(
         "cli.chat",
         "chat",
-        "Talk about a graph or with an agent, decide proposals. Ctrl-C stops a turn, Ctrl-D ends.",
+        "Talk about a graph or with an agent; decide proposals. Ctrl-C stops a turn, Ctrl-D ends.",
     ),
     "event": ListedCommand(
         "cli.event",
@@ -169,7 +168,7 @@ COMMANDS = {
     "replace": ListedCommand(
         "cli.workspace",
         "replace",
-        "Propose a replacement in all graphs that refer to a value: one proposal a graph.",
+        "Propose a replacement in all graphs that refer to a value: one proposal per graph.",
     ),
     "policy": ListedCommand(
         "cli.policy",

@@ -112,7 +112,9 @@ async def with_source(
 def _require_database(db: str) -> None:
     file = database_file(db)
     if file is not None and not file.exists():
-        hint = "`nodius demo` or `nodius import FILE` makes one, --db or NODIUS_DB names another"
+        hint = (
+            "`nodius demo` or `nodius import FILE` creates one, --db or NODIUS_DB selects another"
+        )
         fail(f"there is no database {db} yet; {hint}", code=EXIT_NOTHING)
 
 

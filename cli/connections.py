@@ -38,10 +38,10 @@ NameArgument = Annotated[str, argument("NAME", "The connection (see `nodius conn
 async def connect(
     common: Common,
     services: Services,
-    kind: Annotated[EditorKind, argument("n8n|node-red", "What runs there.")],
-    address: Annotated[str, argument("ADDRESS", "Where it runs, as https://n8n.example.com.")],
+    kind: Annotated[EditorKind, argument("n8n|node-red", "The kind of server.")],
+    address: Annotated[str, argument("ADDRESS", "Its address, such as https://n8n.example.com.")],
     name: Annotated[
-        str | None, option("--name", "NAME", "What to call it (default: by its host).")
+        str | None, option("--name", "NAME", "Its name here (default: from its host).")
     ] = None,
     key_env: Annotated[
         str | None,

@@ -37,10 +37,10 @@ async def init(
         bool,
         flag("--print-user-script", "Only print a script for arangosh that creates a user."),
     ] = False,
-    dry_run: Annotated[bool, flag("--dry-run", "Make nothing; print what would be made.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Only print what would be created.")] = False,
     user: Annotated[str, option("--user", "NAME", "The user of that script.")] = "nodius",
 ) -> Output | None:
-    """Create missing collections, indexes and words of nodes. Can be run any number of times."""
+    """Create missing collections and indexes, and index the words of nodes. Can be repeated."""
     if print_user_script:
         typer.echo(_user_script(settings, user), nl=False)
         return None
@@ -52,7 +52,7 @@ async def init(
         if not done:
             render.note("nothing to do: the database is set up")
         else:
-            render.note("nothing was made: --dry-run" if dry_run else "the database is set up")
+            render.note("nothing was created: --dry-run" if dry_run else "the database is set up")
 
     return Output(document={"to_do" if dry_run else "done": done}, text=show)
 
@@ -89,7 +89,7 @@ async def compact(
 
 @command(database, "check")
 async def check(settings: Settings) -> Output:
-    """Check server, set-up, indexes and every statement. Ends with 1 when something is broken."""
+    """Check server, set-up, indexes and every statement. Ends with 1 if something does not work."""
     return findings_output(await check_database(settings.db, settings.workspace))
 
 
@@ -106,7 +106,8 @@ async def rehearse(
 ) -> Output:
     """Run every operation of the service on an ArangoDB server, in a temporary database.
 
-    Writes a report that names neither server, user nor password. Ends with 1 when something failed.
+    Writes a report without names of server and user and without the password. Ends with 1 if
+    something failed.
     """
     if address and common.db:
         usage_error("give the address once: as ADDRESS or with --db")

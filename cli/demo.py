@@ -190,9 +190,11 @@ def _try_next(question: str, common: Common) -> None:
 
 def _command(arguments: Sequence[str]) -> str:
     """Returns a command to type: `nodius` if the shell finds it, else its path."""
-    called = Path(sys.argv[0])
-    found = shutil.which("nodius")
-    if called.name != "nodius" or (found is not None and Path(found).resolve() == called.resolve()):
-        called = Path("nodius")
+    program = Path(sys.argv[0])
+    installed = shutil.which("nodius")
+    if program.name != "nodius" or (
+        installed is not None and Path(installed).resolve() == program.resolve()
+    ):
+        program = Path("nodius")
     quoted = [f'"{part}"' if _SPACED.fullmatch(part) else shlex.quote(part) for part in arguments]
-    return " ".join([shlex.quote(str(called)), *quoted])
+    return " ".join([shlex.quote(str(program)), *quoted])

@@ -1,6 +1,6 @@
-"""The tour of the `demo` command: prints what the service does, and leaves the graph as it was.
+"""The tour of the `demo` command: prints what the service can do, and leaves the graph unchanged.
 
-Rules answer, without a model, so that it is the same on every machine.
+Rules answer, not a model, so that the output is the same on every machine.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class Tour:
         if isinstance(pending, ProposalPending):
             proposed = pending.approvals[0]
             show_proposal(proposed, language)
-            self._part("Approve it: it is applied, once, and the answer goes on")
+            self._part("Approve it: it is applied, once, and the answer continues")
             await talk.approve(proposed.id)
             await talk.say(text("demo_again", language))
-            self._part("Undo it: also that is recorded, and can be undone")
+            self._part("Undo it: this is recorded too, and can be undone")
             undone = await self._services.approvals.undo(self._graph, proposed.id, by=self._person)
             render.line(outcome_text(undone, language, to_person=True))
             print_preview(undone.preview)
@@ -96,8 +96,8 @@ class Tour:
         await talk.delete()
 
     async def _check(self, chats: Agent) -> None:
-        """Makes a mistake that the prepared check finds, and an automation of the conversation
-        about it.
+        """Makes a mistake that the prepared check finds, and saves the conversation as an
+        automation.
         """
         services = self._services
         self._part("An edge is drawn twice by mistake; ask for what is wrong")
@@ -110,7 +110,9 @@ class Tour:
         nights = _Nights(services)
         service = automation_service(services, clock=lambda: nights.now)
         if await service.list(self._person):  # these would be due as well
-            render.note("This workspace has automations of its own: no night is put forward here.")
+            render.note(
+                "This workspace has automations of its own: the clock is not moved forward."
+            )
         elif talk.thread is not None:
             self._part(f"Save the conversation as an automation, and let {NIGHTS} nights pass")
             fields = {**nightly.fields(self._graph), "message": "", "fromThreadId": talk.thread}
@@ -200,23 +202,23 @@ class _Nights:
         self._person = services.local_person()
         self.now = now_ms()
 
-    async def show(self, made: AutomationAnswer, service: AutomationService) -> None:
+    async def show(self, automation: AutomationAnswer, service: AutomationService) -> None:
         """Runs the automation on each night and removes it. Its runs and decisions stay."""
         services = self._services
-        key = made.id
+        key = automation.id
         try:
             async with open_model(
                 services.settings, rules_provider(), embedder=services.embedder
             ) as model:
                 for _ in range(NIGHTS):
-                    self.now = made.next_time or self.now
+                    self.now = automation.next_time or self.now
                     # A run ends at once: no person is there to continue it.
                     limits = SessionLimits(confirm_ms=0)
                     await self._pass(
                         key, worker_of(services, model, lambda: self.now, limits=limits)
                     )
-                    made = await service.get(key, self._person, services.settings.language)
-                    self._show(made)
+                    automation = await service.get(key, self._person, services.settings.language)
+                    self._show(automation)
         finally:
             await service.remove(key, self._person)
 
@@ -281,11 +283,11 @@ def call_the_helpdesk(settings: Settings, graph: str) -> None:
     calling = call_here(settings, call, LocalAnswers(document=document), served_here)
     try:
         with exit_codes(language):
-            made = run_fast(calling, speed=SPEED)
+            simulated = run_fast(calling, speed=SPEED)
     except OSError as exc:
         render.note(f"left out: no socket of this machine can be used ({exc})")
         return
-    show_call(made.document)
+    show_call(simulated.document)
     render.note(
-        f"{made.recording.length_ms / 1000:.0f} seconds on the line; nobody had to wait for them."
+        f"{simulated.recording.length_ms / 1000:.0f} seconds on the line; simulated faster than real time."
     )

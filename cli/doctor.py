@@ -1,4 +1,4 @@
-"""The `doctor` command: finds what does not work and says how to repair it."""
+"""The `doctor` command: finds what does not work and prints how to repair it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def doctor(
     url: UrlOption = None,
     token_file: TokenFileOption = None,
 ) -> Output:
-    """Check database, embeddings, tokenizer and model. Ends with 1 when something is broken."""
+    """Check database, embeddings, tokenizer and model. Ends with 1 if something does not work."""
     if calls:
         address, token = service_of(settings, url, token_file)
         return await _calls(address, token, common.workspace)

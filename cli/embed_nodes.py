@@ -144,18 +144,18 @@ class EmbeddingOptions(OptionGroup):
             render.note(f"{planned.embedded:,} nodes are embedded: {cost}")
         with render.progress("embedding nodes", quiet=quiet) as update:
             report = await embedding(progress=update)
-        await self._remark(services, report, embedder)
+        await self._print_hints(services, report, embedder)
         return report
 
-    async def _remark(
+    async def _print_hints(
         self, services: Services, report: EmbedReport, embedder: WorkspaceEmbedder
     ) -> None:
-        """Prints which nodes are left and the option that embeds them."""
+        """Prints which nodes were skipped, and the option that embeds them."""
         model = embedder.model
         chosen = embedder.chosen.model
         if model != chosen and embedder.is_usable:
             render.note(
-                f"The vectors of this workspace are of {model} and stay so; --force renews all with {chosen}"
+                f"This workspace keeps using vectors of {model}; --force renews all of them with {chosen}"
             )
         if not report.graphs and (others := await services.database.workspaces()):
             named = ", ".join(others[:MAX_WORKSPACES])
@@ -166,14 +166,14 @@ class EmbeddingOptions(OptionGroup):
             )
         if report.other_model:
             render.note(
-                f"{report.other_model:,} nodes are left: the vectors of their graphs are of "
+                f"{report.other_model:,} nodes were skipped: the vectors of their graphs are of "
                 f"{', '.join(sorted(report.models))}, not of {chosen}; --force renews them "
-                "(with --dry-run it says what that costs)"
+                "(add --dry-run to see the cost)"
             )
         if report.unmarked:
             render.note(
-                f"{report.unmarked:,} nodes are left: their vectors name no model; --adopt MODEL takes them "
-                f"as they are where they are of the model that is set, now {model}; --force renews them"
+                f"{report.unmarked:,} nodes were skipped: their vectors name no model. If they are of the "
+                f"configured model, --adopt {model} uses them; --force renews them"
             )
 
     async def everywhere(self, services: Services, quiet: bool) -> EmbedReport:

@@ -77,11 +77,11 @@ class RetrievalEvaluation(OptionGroup):
             if self.folder is not None:
                 usage_error(f"--workflows does not go with --format {self.form}")
             if self.questions is None and self.form != NATIVE:
-                usage_error(f"--questions FILE is missing: what --format {self.form} is asked")
+                usage_error(f"--questions FILE is missing: the questions for --format {self.form}")
         elif self.questions is not None:
-            usage_error("--questions goes with a knowledge graph: say its --format")
+            usage_error("--questions is for a knowledge graph: give its --format")
         elif self.folder is None:
-            usage_error("--workflows DIR is missing: the workflows that FILE asks about")
+            usage_error("--workflows DIR is missing: the workflows that the questions are about")
         elif not self.folder.is_dir():
             usage_error(f"--workflows {self.folder}: there is no such folder")
 
@@ -120,9 +120,9 @@ def run_evaluation(
 
 
 async def _scored(
-    file: Path, asked: RetrievalEvaluation, services: Services, *, quiet: bool
+    file: Path, options: RetrievalEvaluation, services: Services, *, quiet: bool
 ) -> RetrievalReport:
-    async with second_look_of(services, wanted=asked.second_look) as look:
+    async with second_look_of(services, wanted=options.second_look) as look:
         evaluation = RetrievalRun(
             source=services.source,
             embedder=services.embedder,
@@ -131,11 +131,11 @@ async def _scored(
             progress=partial(render.progress, quiet=quiet),
             on_stored=(lambda _: None) if quiet else render.note,
         )
-        if asked.folder is not None:
+        if options.folder is not None:
             queries = await asyncio.to_thread(workflows.read_queries, file)
-            return await evaluation.workflows(queries, asked.folder, asked.ways)
-        read = await asyncio.to_thread(_read, asked.form, file, asked.questions)
-        return await evaluation.knowledge(read, file.name, asked.ways)
+            return await evaluation.workflows(queries, options.folder, options.ways)
+        read = await asyncio.to_thread(_read, options.form, file, options.questions)
+        return await evaluation.knowledge(read, file.name, options.ways)
 
 
 def _read(form: str, file: Path, questions: Path | None) -> Knowledge:

@@ -110,14 +110,14 @@ class AnswerOptions(OptionGroup):
 
 
 def answers_output(
-    common: Printing, file: Path, folder: Path | None, asked: AnswerOptions
+    common: Printing, file: Path, folder: Path | None, options: AnswerOptions
 ) -> Output:
     """Returns the result of `eval --answers` with these options."""
     with exit_codes(common.settings().language):
-        if asked.make is not None:
-            return _made_cases(common, file, asked.make)
-        if asked.export is not None:
-            return _exported(file, asked.export)
+        if options.make is not None:
+            return _made_cases(common, file, options.make)
+        if options.export is not None:
+            return _exported(file, options.export)
         cases = read_measurable(
             file, folder, workspace=WORKSPACE, stored=partial(_stored_graph, common)
         )
@@ -126,9 +126,9 @@ def answers_output(
         if not common.as_json:
             for reason in cases.left_out[:MAX_REASONS]:
                 render.note(f"left out: {reason}")
-        if asked.contexts:
+        if options.contexts:
             return _fact_shares(common, file, cases)
-        return _measured(common, cases, asked)
+        return _measured(common, cases, options)
 
 
 def in_scratch(common: Printing, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
@@ -143,20 +143,20 @@ def _stored_graph(common: Printing, key: str) -> CaseGraph:
     return run(common.settings(), lambda services: answer_cases.load_stored(services.source, key))
 
 
-def _measured(common: Printing, cases: MeasurableCases, asked: AnswerOptions) -> Output:
+def _measured(common: Printing, cases: MeasurableCases, options: AnswerOptions) -> Output:
     """Returns the results of all cases; it fails if fewer are right than in the other run."""
-    earlier = None if asked.against is None else answer_report.read_rows(asked.against)
-    if asked.against is not None and not earlier:
-        usage_error(f"--against {asked.against}: it holds no result")
+    earlier = None if options.against is None else answer_report.read_rows(options.against)
+    if options.against is not None and not earlier:
+        usage_error(f"--against {options.against}: it holds no result")
 
     async def work(services: Services) -> list[AnswerRow]:
         async with open_model(services.settings, embedder=services.embedder) as model:
-            return await _run(_setting(services, model), asked, cases, quiet=common.as_json)
+            return await _run(_setting(services, model), options, cases, quiet=common.as_json)
 
     rows = in_scratch(common, work)
     comparison = None if earlier is None else answer_report.compare(rows, earlier)
     if earlier is not None and comparison is None:
-        usage_error(f"--against {asked.against}: no case of it was measured now")
+        usage_error(f"--against {options.against}: no case of it was measured now")
     is_worse = comparison is not None and comparison.difference < 0
     return Output(
         document=answer_report.report_document(rows, comparison, cases.left_out),
@@ -183,22 +183,22 @@ def _setting(services: Services, model: Model) -> AnswerSetting:
 
 
 async def _run(
-    setting: AnswerSetting, asked: AnswerOptions, cases: MeasurableCases, *, quiet: bool
+    setting: AnswerSetting, options: AnswerOptions, cases: MeasurableCases, *, quiet: bool
 ) -> list[AnswerRow]:
     """Returns stored results first, then new ones, each of which is stored at once."""
-    wanted = {setting.identity(case, way) for case in cases.cases for way in asked.ways}
+    wanted = {setting.identity(case, way) for case in cases.cases for way in options.ways}
     stored: list[AnswerRow] = []
-    if asked.out is not None:
-        stored = await asyncio.to_thread(answer_report.read_rows, asked.out)
+    if options.out is not None:
+        stored = await asyncio.to_thread(answer_report.read_rows, options.out)
     rows = [row for row in stored if row.is_final and row.identity in wanted]
     done = frozenset(row.identity for row in rows)
     new = failures = 0
     with render.progress("asking", quiet=quiet) as update:
-        results = run_cases(setting, cases.cases, cases.graphs, done=done, ways=asked.ways)
+        results = run_cases(setting, cases.cases, cases.graphs, done=done, ways=options.ways)
         async for row in results:
             rows.append(row)
-            if asked.out is not None:
-                await asyncio.to_thread(answer_report.append_row, asked.out, row)
+            if options.out is not None:
+                await asyncio.to_thread(answer_report.append_row, options.out, row)
             new += 1
             update(new, len(wanted) - len(done))
             failures = 0 if row.is_final else failures + 1
@@ -257,11 +257,11 @@ def _made_cases(common: Printing, graph: Path, number: int) -> Output:
     else:
         name = f"{answer_cases.STORED}{graph}"
         read = _stored_graph(common, str(graph))
-    made = make_cases(read, number, file=name)
-    count = len(made.questions) + len(made.changes)
+    cases = make_cases(read, number, file=name)
+    count = len(cases.questions) + len(cases.changes)
     if not count:
         fail(f"{graph}: no case can be made from it")
-    document = {"workflows": [made.model_dump(mode="json", exclude_defaults=True)]}
+    document = {"workflows": [cases.model_dump(mode="json", exclude_defaults=True)]}
     if count == number:
         return _json(document)
     return _json(document, f"{graph}: {count} cases, more cannot be made from it")

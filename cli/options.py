@@ -59,7 +59,7 @@ UrlOption = Annotated[
 TokenFileOption = Annotated[
     Path | None, option("--token-file", "FILE", "File with the token to sign in (-: stdin).")
 ]
-OfGraphOption = Annotated[str | None, option("--graph", "GRAPH", "Only of this graph.")]
+OfGraphOption = Annotated[str | None, option("--graph", "GRAPH", "Only for this graph.")]
 _CODES = sorted((*get_args(GraphLanguage), "en"))
 GraphLanguageOption = Annotated[
     Literal["en", GraphLanguage] | None,

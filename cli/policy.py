@@ -62,7 +62,7 @@ def _show(view: PolicyView, language: Language) -> None:
     ]
     for name, classes in view.node_types.items():
         rows.append([text("level_nodeType", language, name=name), ", ".join(classes)])
-    render.table(["level", "a person for"], rows)
+    render.table(["level", "a person approves"], rows)
 
 
 def _classes(wanted: str) -> list[ActionClass]:

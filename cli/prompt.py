@@ -23,7 +23,7 @@ from graphrag.retrieval.retrieval_result import GRAPH_ORDER, Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrieving(Common):
-    """The options of a command that retrieves for a question."""
+    """The options of a command that shows the retrieval for a question."""
 
     role: RoleOption = "editor"
     mode: Annotated[Mode | None, option("--mode", "hybrid|vector|text", "How to retrieve.")] = None
@@ -79,7 +79,7 @@ def summary(prepared: PreparedPrompt) -> str:
 async def prompt(
     common: Retrieving, services: Services, graph: GraphArgument, question: QuestionArgument
 ) -> Output:
-    """Show every message a model would be sent for a first question, with its tokens."""
+    """Show all messages that a model would be sent for a first question, with their tokens."""
     check_question(question)
     sent = await first_prompt(services, graph, question, common.role)
     return Output(document=sent.as_dict(), text=partial(_show_prompt, sent))

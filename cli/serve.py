@@ -68,7 +68,7 @@ async def _run(settings: Settings, on_ready: Callable[[str], None], *, any_port:
     app = create_app(settings)
     if not is_loopback(settings.host) and not app.state.setup.token_keys.is_configured:
         usage_error(
-            f"{settings.host} can be reached by others, and nobody has to sign in: set NODIUS_AUTH_SECRET,"
+            f"{settings.host} can be reached by others without signing in: set NODIUS_AUTH_SECRET,"
             " NODIUS_AUTH_PUBLIC_KEY or NODIUS_AUTH_JWKS, or serve 127.0.0.1"
         )
     with _listening(settings.host, settings.port, any_port=any_port) as listening:
@@ -99,19 +99,19 @@ def _listening(host: str, port: int, *, any_port: bool = False) -> socket.socket
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM
         )[0]
-        made = socket.socket(family, kind, protocol)
+        listening = socket.socket(family, kind, protocol)
     except OSError as exc:
         usage_error(f"cannot listen on {host}: {exc.strerror or exc}")
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
-        made.listen(BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(BACKLOG)
     except OSError as exc:
-        made.close()
+        listening.close()
         if any_port and port:
             return _listening(host, 0)
         fail(f"cannot listen on {host} port {port}: {exc.strerror or exc}; --port names another")
-    return made
+    return listening
 
 
 def address_of(listening: socket.socket) -> str:

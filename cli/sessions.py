@@ -136,7 +136,7 @@ async def answer(
 ) -> Output:
     """Decide all open proposals of a run."""
     if approve is None:
-        usage_error("say --approve or --reject")
+        usage_error("give --approve or --reject")
     control = automation_service(services).sessions
     thread, decided = await control.answer(session_id, person, approved=approve, feedback=feedback)
 

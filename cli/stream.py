@@ -141,7 +141,7 @@ class Stream:
             return turn
         if how == "leave":
             render.note(
-                f"Left to be decided: nodius review approve|reject ID (conversation {thread_id})."
+                f"Not decided yet. To decide: nodius review approve|reject ID (conversation {thread_id})."
             )
             return None
         return await stream.resume(thread_id, approved=how == "approve")

@@ -46,7 +46,7 @@ def token(
     name: Annotated[str, option("--name", "TEXT", "The purpose of the key.")] = "",
     channel: Annotated[
         list[str] | None,
-        option("--channel", "NAME", "Valid on this channel: api, …, or all; else mcp, openai."),
+        option("--channel", "NAME", "Channel of the key: api, …, or all (default: mcp, openai)."),
     ] = None,
     list_keys: Annotated[bool, flag("--list", "List the keys.")] = False,
     revoke: Annotated[str | None, option("--revoke", "ID", "Revoke a key.")] = None,
@@ -159,5 +159,5 @@ def _revoke(settings: Settings, key_id: str) -> Output:
         fail(f"there is no key {key_id}", code=EXIT_NOTHING)
     document = key.model_dump()
     return Output(
-        document=document, text=f"{key.id} is revoked: within seconds no server takes it."
+        document=document, text=f"{key.id} is revoked: within seconds no server accepts it."
     )

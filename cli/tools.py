@@ -97,7 +97,7 @@ def _listed(chosen: Sequence[Tool[Any]], *, whole: bool) -> Output:
     ]
     if whole:
         return Output(document=functions, text=partial(render.json, functions))
-    columns = ["tool", "arguments", "does", "what it is for"]
+    columns = ["tool", "arguments", "effect", "purpose"]
     rows = [_row(function) for function in functions]
     return Output(document=functions, text=partial(render.table, columns, rows, folded=3))
 

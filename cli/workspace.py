@@ -80,9 +80,9 @@ async def uses(
     queue, file, model.
     """
     entries = entries_for(value, kind)
-    found = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
+    matches = use_rows(await services.source.find_users(entries, limit=limit), frozenset(entries))
     columns = ("graph", "_key", "name", "kind", "value", "field")
-    rows = [{column: row[column] for column in columns} for row in found]
+    rows = [{column: row[column] for column in columns} for row in matches]
 
     def cells(row: Row) -> tuple[str, ...]:
         label = _labelled(row["_key"], row["name"])
@@ -127,7 +127,7 @@ async def replace(
     ] = None,
     approve: Annotated[bool, flag("--approve", "Approve all parts at once.")] = False,
 ) -> Output:
-    """Propose a replacement in all graphs that refer to a value: one proposal a graph."""
+    """Propose a replacement in all graphs that refer to a value: one proposal per graph."""
     in_graphs = None if graphs is None else tuple(graphs)
     wanted = Replacement(old=old, new=new, kind=kind, graphs=in_graphs)
     codemod = await services.codemods.propose(wanted, person, resume)
@@ -214,7 +214,7 @@ def _codemod(codemod: Codemod, language: Language) -> Output:
 def _show_codemod(codemod: Codemod, language: Language) -> None:
     render.heading(codemod.id)
     rows = [_part_row(part, language) for part in codemod.parts]
-    render.table(["graph", "status", "nodes", "what became of it"], rows, folded=3)
+    render.table(["graph", "status", "nodes", "outcome"], rows, folded=3)
     if any(part.approval and part.approval.is_open for part in codemod.parts):
         render.note(f"To decide: nodius codemods approve|reject {codemod.id} [--graph GRAPH]")
 

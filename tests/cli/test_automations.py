@@ -127,7 +127,7 @@ def test_doctor_says_whether_somebody_looks_after_automations(graph: str) -> Non
 
 def test_what_is_wrong_is_said_with_its_exit_code(graph: str) -> None:
     for arguments, code, said in (
-        (("add", graph), EXIT_USAGE, "called"),
+        (("add", graph), EXIT_USAGE, "a name"),
         (("add", graph, "N", "-m", "x", "--cron", "* * * * *"), EXIT_FAILED, "at least 300"),
         (
             ("add", graph, "N", "-m", "x", "--timezone", "Europe/Pariss"),

@@ -190,7 +190,7 @@ def test_many_reasons_are_counted_not_listed(folder: Path) -> None:
         (("--format", "triples"), "--questions FILE is missing"),
         (("--format", "openie"), "--questions FILE is missing"),
         (("--format", "knowledge", "--workflows", "."), "--workflows does not go with"),
-        (("--questions", "q.txt"), "say its --format"),
+        (("--questions", "q.txt"), "give its --format"),
         ((), "--workflows DIR is missing"),
         (("--format", "triples", "--questions", "absent.txt"), "No such file"),
         (
