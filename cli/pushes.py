@@ -16,6 +16,7 @@ from cli.options import Common, LimitOption, argument, flag
 from cli.output import Output, listing
 from graphrag.app.connection_services import connections_of, pushes_of
 from graphrag.app.wiring import Services
+from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_push import Push, StoredRemark
 from graphrag.i18n import Language
 from graphrag.i18n import text as text_of
@@ -51,7 +52,7 @@ async def push(
     """
     if publish and not graphs:
         usage_error("name the graph whose draft is to be published")
-    pushing = pushes_of(services)
+    pushing = _pushes(services)
     waiting: list[Push] = []
     for graph in graphs or await _changed(services, person, name):
         plan = pushing.plan_publish if publish else pushing.plan
@@ -68,7 +69,7 @@ async def list_pushes(
     limit: LimitOption = 100,
 ) -> Output:
     """List what was written to connected servers, and what waits for a decision."""
-    stored = await pushes_of(services).list(limit=limit)
+    stored = await _pushes(services).list(limit=limit)
     return listing(
         [push_document(each, language) for each in stored],
         ["id", "connection", "workflow", "state", "asked by", "when", "fields"],
@@ -92,7 +93,7 @@ async def list_pushes(
 @command(pushes, "show")
 async def show(services: Services, language: Language, push_id: IdArgument) -> Output:
     """Show what a push writes, what it means on the server, and how it ended."""
-    stored = await pushes_of(services).get(push_id)
+    stored = await _pushes(services).get(push_id)
     return Output(document=push_document(stored, language), text=partial(_show, stored, language))
 
 
@@ -101,7 +102,7 @@ async def approve(
     services: Services, person: Person, language: Language, push_id: IdArgument
 ) -> Output:
     """Send a push that waits, and tell how it ended."""
-    return _ended([await pushes_of(services).approve(push_id, person)], language)
+    return _ended([await _pushes(services).approve(push_id, person)], language)
 
 
 @command(pushes, "reject")
@@ -109,7 +110,7 @@ async def reject(
     services: Services, person: Person, language: Language, push_id: IdArgument
 ) -> Output:
     """Close a push that waits; nothing is written."""
-    return _ended([await pushes_of(services).reject(push_id, person)], language)
+    return _ended([await _pushes(services).reject(push_id, person)], language)
 
 
 @command(pushes, "undo")
@@ -122,9 +123,13 @@ async def undo(
     yes: YesFlag = False,
 ) -> Output:
     """Take a push back: write the fields as they were, unless they were changed since."""
-    planned = await pushes_of(services).plan_undo(push_id, person)
+    planned = await _pushes(services).plan_undo(push_id, person)
     waiting = [planned] if planned is not None else []
     return await _decided(common, services, person, language, waiting, yes=yes)
+
+
+def _pushes(services: Services) -> Pushes:
+    return pushes_of(services, connections_of(services))
 
 
 async def _changed(services: Services, person: Person, name: str) -> list[str]:
@@ -151,7 +156,7 @@ async def _decided(
         if not common.as_json:
             _show(each, language)
         if each.state == "waiting" and (yes or _is_confirmed(common)):
-            ended.append(await pushes_of(services).approve(each.key, person))
+            ended.append(await _pushes(services).approve(each.key, person))
         else:
             ended.append(each)
     return _ended(ended, language)

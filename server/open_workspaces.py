@@ -170,7 +170,8 @@ class OpenWorkspaces:
             services, slots=parts.call_slots, metrics=parts.metrics, recorded=parts.recorded
         )
         connections = connections_of(services)
-        syncs = RunningSyncs(connections)
+        pushes = pushes_of(services, connections)
+        syncs = RunningSyncs(connections, pushes)
         automations = automation_service(
             services, on_changed=parts.wakeups.wake, pricing=lambda: parts.model.pricing
         )
@@ -190,7 +191,7 @@ class OpenWorkspaces:
             calls=calls,
             listed_calls=CallListFeed(calls.records),
             connections=connections,
-            pushes=pushes_of(services),
+            pushes=pushes,
             syncs=syncs,
             following=following_of(services, connections, syncs),
         )

@@ -19,13 +19,13 @@ def connections_of(services: Services) -> Connections:
     )
 
 
-def pushes_of(services: Services) -> Pushes:
+def pushes_of(services: Services, connections: Connections) -> Pushes:
     """Returns what is written to the connected servers of a workspace."""
     settings = services.settings
     return Pushes(
         services.database.records(settings.workspace),
         services.approvals,
-        connections_of(services),
+        connections,
         key_store_of(settings),
     )
 

@@ -17,6 +17,7 @@ from typing import Any, final
 import orjson
 
 from datasources.base import Record, RecordStore, RecordWrite
+from datasources.errors import GraphNotFound
 from graphrag.approvals import Approvals, Person
 from graphrag.connections.editor import RemoteDocument, RemoteWorkflow
 from graphrag.connections.errors import (
@@ -36,8 +37,8 @@ from graphrag.connections.push_plan import (
     plan_undo,
 )
 from graphrag.connections.push_run import PushRun
-from graphrag.connections.server_connections import Connections, ServerSession
-from graphrag.connections.stored_connection import ConnectionLink, PushMode
+from graphrag.connections.server_connections import Connections, PullReport, ServerSession
+from graphrag.connections.stored_connection import ConnectionLink, EditorKind, PushMode
 from graphrag.connections.stored_push import (
     MAX_SHOWN,
     PUSH_KIND,
@@ -45,10 +46,15 @@ from graphrag.connections.stored_push import (
     Push,
     PushAction,
     PushState,
+    StoredRemark,
+    is_undone,
     read_push,
     remarks,
     stored_change,
 )
+from graphrag.importers.exchange import KIND as IMPORT_KIND
+from graphrag.importers.exchange import kept_source
+from graphrag.importers.export import file_without_secrets
 from graphrag.leases import now_ms
 from graphrag.stored_records import change_record, delete_record, readable
 from graphrag.workers import run_limited
@@ -189,6 +195,35 @@ class Pushes:
             return []
         async with self._connections.session(name, by, WAIT_S) as session:
             return await self._settle_all(session, by)
+
+    async def notice_undone(self, report: PullReport, by: Person) -> list[Push]:
+        """Returns the pushes that somebody undid on the server, as a synchronisation showed.
+
+        It happens where an editor's page was open during the push and is saved later.
+        """
+        changed = {each.workflow_id for each in report.workflows if each.change == "updated"}
+        name = report.connection.key
+        undone: list[Push] = []
+        for push in await self.list(name) if changed else ():
+            if push.workflow_id not in changed:
+                continue
+            changed.discard(push.workflow_id)  # only the newest one of a workflow counts
+            document = await self._document_of(push, report.connection.kind)
+            if push.state == "verified" and document is not None and is_undone(push, document):
+                update = {"state": "undone", "reason": StoredRemark(code="push_undone")}
+                undone.append(await self._stored(push.model_copy(update=update), by))
+        return undone
+
+    async def _document_of(self, push: Push, kind: EditorKind) -> Any:
+        """Returns the server's document of the last synchronisation, None where there is none."""
+        try:
+            graph = await self._approvals.source.get_graph(push.graph_key)
+        except GraphNotFound:
+            return None
+        raw = kept_source(await self._records.get(IMPORT_KIND, graph.key), graph)
+        if raw is None:
+            return None
+        return await run_limited(file_without_secrets, FORMATS[kind], orjson.loads(raw))
 
     async def _settle_all(self, session: ServerSession, by: Person) -> list[Push]:
         settled: list[Push] = []

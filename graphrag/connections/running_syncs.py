@@ -11,6 +11,7 @@ from typing import final
 
 from graphrag.approvals import Person
 from graphrag.connections.errors import ConnectionBusy, WorkflowServerError
+from graphrag.connections.pushes import Pushes
 from graphrag.connections.server_connections import Connections, PullReport
 from graphrag.workers import end_tasks
 
@@ -29,8 +30,9 @@ class SyncProgress:
 class RunningSyncs:
     """Runs at most one synchronisation of each connection of a workspace at a time."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, pushes: Pushes) -> None:
         self._connections = connections
+        self._pushes = pushes
         self._progress: dict[str, SyncProgress] = {}
         self._last: dict[str, Counter[str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -44,12 +46,17 @@ class RunningSyncs:
         return self._last.get(name, Counter())
 
     async def run(self, name: str, by: Person) -> PullReport:
-        """Synchronises a connection. Raises: what `Connections.sync` raises."""
+        """Synchronises a connection, and finds out how its pushes ended and whether they lasted.
+
+        Raises: what `Connections.sync` raises.
+        """
         if name in self._progress:
             raise ConnectionBusy(name=name)
         self._progress[name] = SyncProgress()
         try:
+            await self._pushes.settle(name, by)
             report = await self._connections.sync(name, by, partial(self._at, name))
+            await self._pushes.notice_undone(report, by)
         finally:
             del self._progress[name]
         self._last[name] = Counter(workflow.change for workflow in report.workflows)

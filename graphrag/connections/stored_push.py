@@ -16,6 +16,7 @@ from graphrag.connections.document_patch import (
     PatchedField,
     Path,
     shown_path,
+    value_at,
     value_digest,
 )
 from graphrag.connections.editor import PushRemark
@@ -36,6 +37,7 @@ PushState = Literal[
     "verified",
     "failed",
     "rolled_back",
+    "undone",
     "unknown",
 ]
 """How far a push is.
@@ -43,7 +45,8 @@ PushState = Literal[
 `refused`: it has problems and cannot be decided. `waiting`: for a decision. `planned`: it was
 decided, and nothing was sent. `sent`: a write may have been carried out. `verified`: it was read
 back. `failed`: the server has not got it. `rolled_back`: the server refused it after storing it,
-and has the document of before again. `unknown`: what the server has could not be read, or somebody
+and has the document of before again. `undone`: it was there, and somebody put the fields of before
+back on the server. `unknown`: what the server has could not be read, or somebody
 wrote the same fields since.
 """
 UNSETTLED: tuple[PushState, ...] = ("planned", "sent", "unknown")
@@ -134,6 +137,17 @@ def stored_change(change: PatchedField, names: Mapping[str, str]) -> StoredChang
 def path_of(change: StoredChange) -> Path:
     """Returns the path of a stored change as `document_patch` reads it."""
     return tuple(EntryId(part[1:]) if part[0] == "#" else part[1:] for part in change.path)
+
+
+def is_undone(push: Push, document: Any) -> bool:
+    """Returns whether all fields of a push have the values of before in the server's document,
+    which is without secrets.
+    """
+    return bool(push.changes) and all(
+        change.before_digest != change.after_digest
+        and value_digest(value_at(document, path_of(change))) == change.before_digest
+        for change in push.changes
+    )
 
 
 def remarks(of: tuple[PushRemark, ...]) -> tuple[StoredRemark, ...]:

@@ -367,6 +367,12 @@ def kept_file(record: Record | None, graph: Graph) -> dict[str, Any] | None:
     return {**record.data} if record is not None and is_its else None
 
 
+def kept_source(record: Record | None, graph: Graph) -> bytes | None:
+    """Returns the JSON of a graph's last import without its secrets, None where there is none."""
+    kept = kept_file(record, graph)
+    return zlib.decompress(base64.b64decode(kept["source"])) if kept is not None else None
+
+
 def keeping_file(file: Mapping[str, Any], graph: Graph, old: Record | None) -> RecordWrite:
     """Returns the write that stores an imported file, replacing the record `old`."""
     data = {**file, "graphKey": graph.key, "createdTime": graph.created_time}

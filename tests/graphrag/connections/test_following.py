@@ -14,6 +14,7 @@ from graphrag.approvals import Approvals
 from graphrag.connections import Connections, Following, RunningSyncs
 from graphrag.connections.following import LEASE_PREFIX, Pace
 from graphrag.connections.key_store import KeyStore
+from graphrag.connections.pushes import Pushes
 from graphrag.connections.stored_connection import CONNECTION_KIND
 from graphrag.stored_records import change_record
 from tests.graphrag.connections.conftest import ADMIN, SECRET, new, workflow
@@ -31,9 +32,11 @@ async def a_server(file: Path, pace: Pace = QUICK) -> AsyncGenerator[tuple[Conne
     async with SqliteDatabase(file) as database:
         records = database.records("default")
         approvals = Approvals(database.source("default"), records)
-        connections = Connections(records, approvals, KeyStore(SECRET, {}))
+        keys = KeyStore(SECRET, {})
+        connections = Connections(records, approvals, keys)
+        syncs = RunningSyncs(connections, Pushes(records, approvals, connections, keys))
         leases = TurnLeases(records, prefix=LEASE_PREFIX, look_s=0.02)
-        following = Following(connections, RunningSyncs(connections), leases, pace)
+        following = Following(connections, syncs, leases, pace)
         try:
             yield connections, following
         finally:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from graphrag.connections import RunningSyncs
 from graphrag.connections.errors import ConnectionRefused, PushDecided, PushForbidden
 from graphrag.connections.stored_push import PUSH_KIND
 from tests.graphrag.connections.conftest import (
@@ -455,3 +456,20 @@ async def test_a_draft_that_somebody_saved_since_is_not_published(
     ended = await setting.pushes.approve(push.key, REVIEWER)
     assert (ended.state, ended.reason and ended.reason.code) == ("failed", "push_stale")
     assert writable.went_live == []
+
+
+async def test_a_page_that_is_saved_over_a_push_is_noticed(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    old = workflow("Order", "Check", mode="a", note="x")
+    workflow_id = writable.put(old)
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushed("order")
+    syncs = RunningSyncs(setting.connections, setting.pushes)
+    await syncs.run("shop", EDITOR)
+    assert (await setting.pushes.get(push.key)).state == "verified"
+    writable.put(workflow("Order", "Check", mode="a", note="y"), id=workflow_id)
+    await syncs.run("shop", EDITOR)
+    assert (await setting.pushes.get(push.key)).state == "undone"
+    assert await setting.pushes.plan("shop", "order", EDITOR) is None  # theirs was taken
