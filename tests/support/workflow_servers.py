@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import os
 import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -99,7 +100,7 @@ async def node_red(
     )
     server = NodeRed(f"http://127.0.0.1:{port}")
     try:
-        await _ready(server, process)
+        await _ready(server.address, "/auth/login", process)
         yield server
     finally:
         if process.returncode is None:
@@ -107,17 +108,19 @@ async def node_red(
             await process.wait()
 
 
-async def _ready(server: NodeRed, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(120), httpx2.AsyncClient(trust_env=False) as client:
+async def _ready(address: str, path: str, process: asyncio.subprocess.Process) -> None:
+    """Waits until a server answers."""
+    async with asyncio.timeout(180), httpx2.AsyncClient(trust_env=False) as client:
         while True:
-            assert process.returncode is None, "Node-RED ended"
+            assert process.returncode is None, "the server ended"
             try:
-                answer = await client.get(f"{server.address}/auth/login")
+                answer = await client.get(f"{address}{path}")
             except httpx2.TransportError:
                 await asyncio.sleep(0.1)
                 continue
             if answer.status_code == 200:
                 return
+            await asyncio.sleep(0.1)
 
 
 @dataclass
@@ -141,6 +144,7 @@ class N8nDouble:
     between: Callable[[], object] | None = None
     went_live: list[str] = field(default_factory=list[str])
     """The ids of workflows of which another version began to run."""
+    key: str = N8N_KEY
 
     @property
     def address(self) -> str:
@@ -420,3 +424,129 @@ async def n8n_double(port: int = 0) -> AsyncGenerator[N8nDouble]:
         double = N8nDouble(api)
         double.answer_all()
         yield double
+
+
+@dataclass
+class RealN8n:
+    """A running n8n, asked by its public API as the double is. `key` may read and write drafts.
+
+    `published_key` may also publish. `went_live` stays empty: what runs is asked of the server.
+    """
+
+    address: str
+    key: str
+    published_key: str
+    scopes: Sequence[str] = WRITE_SCOPES
+    keeps_published: bool = True
+    between: Callable[[], object] | None = None
+    went_live: list[str] = field(default_factory=list[str])
+
+    @property
+    def workflows(self) -> RealWorkflows:
+        return RealWorkflows(self)
+
+    def put(self, document: Mapping[str, Any], *, id: str | None = None) -> str:
+        """Stores a workflow, the draft alone where there is one; returns its id."""
+        body = {name: document.get(name) for name in N8N_FIELDS}
+        body["settings"] = {
+            name: value for name, value in (body["settings"] or {}).items() if name != "binaryMode"
+        }
+        if id is None:
+            return str(self.ask("POST", "/workflows", body)["id"])
+        old = {each["id"]: each.get("webhookId") for each in self.workflows[id]["nodes"]}
+        for entry in body["nodes"] or ():
+            if old.get(entry.get("id")):
+                entry.setdefault("webhookId", old[entry["id"]])
+        return str(self.ask("PUT", f"/workflows/{id}?publishIfActive=false", body)["id"])
+
+    def run_published(self, workflow_id: str) -> None:
+        self.ask("POST", f"/workflows/{workflow_id}/publish", {})
+
+    def runs(self, workflow_id: str) -> list[Any]:
+        """Returns the nodes of the version that runs."""
+        return list(self.workflows[workflow_id]["activeVersion"]["nodes"])
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"X-N8N-API-KEY": self.published_key}
+        with httpx2.Client(trust_env=False, timeout=60) as client:
+            answer = client.request(
+                method, f"{self.address}/api/v1{path}", json=body, headers=headers
+            )
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@dataclass(frozen=True)
+class RealWorkflows:
+    """The workflows of a running n8n by id, as they are at this moment."""
+
+    server: RealN8n
+
+    def __getitem__(self, workflow_id: str) -> dict[str, Any]:
+        workflow: dict[str, Any] = self.server.ask("GET", f"/workflows/{workflow_id}")
+        return workflow
+
+
+@asynccontextmanager
+async def real_n8n(modules: Path, folder: Path) -> AsyncGenerator[RealN8n]:
+    """Yields an n8n that runs on loopback; `modules` is a folder `node_modules` that has it."""
+    ports: list[int] = []
+    for _ in range(2):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            ports.append(free.getsockname()[1])
+    names = ("DIAGNOSTICS", "VERSION_NOTIFICATIONS", "TEMPLATES", "PERSONALIZATION")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "N8N_USER_FOLDER": str(folder),
+        "N8N_PORT": str(ports[0]),
+        "N8N_RUNNERS_BROKER_PORT": str(ports[1]),
+        "N8N_LISTEN_ADDRESS": "127.0.0.1",
+        "N8N_HOST": "127.0.0.1",
+        "N8N_SECURE_COOKIE": "false",
+        "N8N_ENCRYPTION_KEY": "for tests",
+        "N8N_COMMUNITY_PACKAGES_ENABLED": "false",
+        "N8N_DISABLED_MODULES": "mcp-registry",
+        **{f"N8N_{name}_ENABLED": "false" for name in names},
+    }
+    process = await asyncio.create_subprocess_exec(
+        str(node()),
+        str(modules / "n8n" / "bin" / "n8n"),
+        "start",
+        env=environment,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{ports[0]}"
+    try:
+        await _ready(address, "/healthz/readiness", process)
+        read_write, all_rights = await _n8n_keys(address)
+        yield RealN8n(address, read_write, all_rights)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
+async def _n8n_keys(address: str) -> tuple[str, str]:
+    """Makes the owner of a fresh n8n, and two keys: for drafts alone, and to publish."""
+    owner = {
+        "email": "ada@example.org",
+        "firstName": "Ada",
+        "lastName": "Owner",
+        "password": "For-tests-1",
+    }
+    headers = {"browser-id": "tests"}
+    async with httpx2.AsyncClient(
+        base_url=address, trust_env=False, timeout=60, headers=headers
+    ) as client:
+        made = await client.post("/rest/owner/setup", json=owner)
+        assert made.status_code == 200, made.text
+        rights = (*WRITE_SCOPES, "workflow:create")
+        keys: list[str] = []
+        for label, scopes in (("drafts", WRITE_SCOPES), ("all", (*rights, "workflow:activate"))):
+            body = {"label": label, "scopes": list(scopes), "expiresAt": None}
+            answer = await client.post("/rest/api-keys", json=body)
+            assert answer.status_code == 200, answer.text
+            keys.append(answer.json()["data"]["rawApiKey"])
+    return keys[0], keys[1]

@@ -1,5 +1,6 @@
 """What is changed here is written to n8n: those fields, once, and nothing goes live by it."""
 
+import asyncio
 import copy
 import json
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from graphrag.approvals import Person
 from graphrag.connections import RunningSyncs
 from graphrag.connections.errors import ConnectionRefused, PushDecided, PushForbidden
-from graphrag.connections.stored_push import PUSH_KIND
+from graphrag.connections.stored_push import PUSH_KIND, Push
 from tests.graphrag.connections.conftest import (
     ADMIN,
     EDITOR,
@@ -43,7 +45,7 @@ async def writable(setting: Setting, n8n: N8nDouble) -> N8nDouble:
 
 
 async def connected(setting: Setting, n8n: N8nDouble, **more: Any) -> None:
-    await setting.connections.add(new(n8n.address, push="ask", **more), ADMIN)
+    await setting.connections.add(new(n8n.address, push="ask", key=n8n.key, **more), ADMIN)
     await setting.changes()
 
 
@@ -473,3 +475,43 @@ async def test_a_page_that_is_saved_over_a_push_is_noticed(
     await syncs.run("shop", EDITOR)
     assert (await setting.pushes.get(push.key)).state == "undone"
     assert await setting.pushes.plan("shop", "order", EDITOR) is None  # theirs was taken
+
+
+async def test_pushes_of_many_at_once_are_sent_in_turn_and_all_verified(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    names = [f"Order {number}" for number in range(10)]
+    ids = [writable.put(workflow(name, "Check", mode="a")) for name in names]
+    await connected(setting, writable)
+    people = [Person(f"p{number}", "reviewer", "default") for number in range(5)]
+    planned: list[Push] = []
+    for number in range(10):
+        await setting.change(f"order-{number}", "Check", mode="b")
+        push = await setting.pushes.plan("shop", f"order-{number}", EDITOR)
+        assert push is not None
+        planned.append(push)
+    ended = await asyncio.gather(
+        *(
+            setting.pushes.approve(push.key, people[number % 5])
+            for number, push in enumerate(planned)
+        )
+    )
+    assert [push.state for push in ended] == ["verified"] * 10
+    assert len(puts(writable)) == 10
+    modes = [writable.workflows[one]["nodes"][1]["parameters"]["mode"] for one in ids]
+    assert modes == ["b"] * 10
+
+
+async def test_a_push_is_sent_once_however_many_approve_it(
+    setting: Setting, writable: N8nDouble
+) -> None:
+    writable.put(workflow("Order", "Check", mode="a"))
+    await connected(setting, writable)
+    await setting.change("order", "Check", mode="b")
+    push = await setting.pushes.plan("shop", "order", EDITOR)
+    assert push is not None
+    outcomes = await asyncio.gather(
+        *(setting.pushes.approve(push.key, REVIEWER) for _ in range(5)), return_exceptions=True
+    )
+    assert sum(isinstance(each, PushDecided) for each in outcomes) == 4
+    assert len(puts(writable)) == 1
