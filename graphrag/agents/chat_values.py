@@ -15,10 +15,10 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.i18n import LANGUAGES, Language, text
 from graphrag.llm.base import AssistantMessage, UserMessage
 from tools.http.compiled import reads_in
-from tools.http.executor import store_matches
 from tools.http.json_paths import Path
 from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues, Scope, iso_time
+from tools.http.stored_values import store_matches
 
 TRANSCRIPT_CHARS: Final = 100_000  # of the end of a transcript, which has to fit into a request
 

@@ -19,8 +19,8 @@ from graphrag.agents.compiled_agent import CompiledAgent
 from graphrag.agents.deliveries import Deliveries
 from graphrag.approvals import Approval, Approvals
 from graphrag.llm.base import ToolCall
-from tools.http.executor import ToolOutcome
 from tools.http.scope import ConversationValues, iso_time
+from tools.http.tool_run import ToolOutcome
 
 MAX_LOGGED = 500  # tool calls that a conversation records; the limit that a document may set
 NAME_CHARS = 100

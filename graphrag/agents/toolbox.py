@@ -23,10 +23,11 @@ from tools.base import (
     ToolContext,
     ToolResult,
 )
-from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.executor import HttpExecutor
 from tools.http.model import BuiltinTool
 from tools.http.scope import ConversationValues
 from tools.http.tool import Declaration, http_tool
+from tools.http.tool_run import ToolOutcome
 from tools.read_tools import READ_TOOLS
 from tools.read_tools.search_workspace import search_workspace
 from tools.write_tools import WRITE_TOOLS

@@ -12,9 +12,9 @@ from graphrag.agent.thread_agent import ThreadAgent
 from graphrag.agents.chat_values import Locale, about, first_values, language_of
 from graphrag.agents.errors import AgentToolNotFound, AgentTryFailed
 from graphrag.agents.manager import AgentManager
-from tools.http.executor import ToolOutcome
 from tools.http.fetch import PreparedRequest, RequestFailed
 from tools.http.scope import ConversationValues
+from tools.http.tool_run import ToolOutcome
 
 
 async def try_tool(

@@ -43,7 +43,7 @@ from tools.base import (
     failure,
 )
 from tools.compact import cut
-from tools.http.executor import ToolOutcome
+from tools.http.tool_run import ToolOutcome
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,10 @@ from typing import Any
 from tools.base import DescribedArguments, Problem, Tool, ToolContext, ToolError, ToolResult
 from tools.compact import cut
 from tools.http.compiled import CompiledTool
-from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.executor import HttpExecutor
 from tools.http.filters import compact
 from tools.http.scope import ConversationValues
+from tools.http.tool_run import ToolOutcome
 
 RESULT_CHARS = 16_000
 STORING_S = 5.0  # added to the timeout of a tool for storing its changes

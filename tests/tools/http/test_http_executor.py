@@ -19,13 +19,14 @@ from tests.support.planted import PLANTED_SECRET as KEY
 from tests.support.raw_api import RawApi, answer, raw_api
 from tools.base import ToolBox, ToolContext
 from tools.http.compiled import CompiledTool, compile_tool
-from tools.http.executor import HttpExecutor, ToolOutcome
+from tools.http.executor import HttpExecutor
 from tools.http.fetch import HttpClient, RequestFailed
 from tools.http.json_paths import parse_path
 from tools.http.model import HttpTool
 from tools.http.scope import ConversationValues, Scope, Visits
 from tools.http.secret_values import Secrets
 from tools.http.tool import Declaration, http_tool
+from tools.http.tool_run import ToolOutcome
 
 NOW = 1_736_942_400_000
 
@@ -345,9 +346,8 @@ async def test_an_answer_that_holds_a_secret_is_masked_before_anything_reads_it(
 
 
 async def test_a_missing_secret_sends_nothing_and_names_it(bench: Bench) -> None:
-    bench.executor.secrets = Secrets({})
-    outcome = await bench.run(headers={"Authorization": "Bearer {{secret.API_KEY}}"})
-    assert outcome.value["error"] == "the service has no secret API_KEY"
+    outcome = await bench.run(headers={"Authorization": "Bearer {{secret.OTHER_KEY}}"})
+    assert outcome.value["error"] == "the service has no secret OTHER_KEY"
     assert bench.api.got == []
 
 
