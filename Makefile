@@ -5,7 +5,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Compiled files are kept: without them a minute's tests, and each program they start, compile all anew.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real adapters browser slow lint format type wheel mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
+.PHONY: help setup demo test test-newer .tested-on-3.13 test-real adapters browser slow lint format type wheel mcpb bench bench-peers bench-load bench-scale bench-page bench-sessions bench-agents bench-voice bench-mcp bench-tracing screenshots recordings docs clean arango-up arango-token arango-test arango-down
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -36,6 +36,18 @@ demo: .venv/.demo-ready ## Import sample graphs, ask and change one, then serve 
 
 test: setup ## Run the test suite (about a minute)
 	$(PY) -m pytest -n $(WORKERS) --dist worksteal --ignore tests/e2e -m "not bench and not slow and not browser"
+
+test-newer: ## Run the test suite on Python 3.13 too (skipped where there is no `python3.13`)
+	@if python3.13 --version >/dev/null 2>&1; then $(MAKE) .tested-on-3.13; \
+	 else echo "skipped: there is no python3.13 on this machine"; fi
+
+.tested-on-3.13: .venv-3.13/.ready
+	.venv-3.13/bin/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/e2e -m "not bench and not slow and not browser"
+
+.venv-3.13/.ready: pyproject.toml constraints.txt
+	@test -x .venv-3.13/bin/python || python3.13 -m venv .venv-3.13
+	@.venv-3.13/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
 
 test-real: setup ## Check real model and embedding services with whatever keys are set (each costs a few tokens)
 	$(PY) -m tests.real

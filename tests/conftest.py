@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.acceptance import is_acceptance
+
 # Thousands of tests and the modules they need stay till the end: looking through them for garbage
 # each time that some hundred objects were made took longer than many tests.
 gc.set_threshold(20_000, 20, 20)
@@ -63,6 +65,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.import_plugin("tests.support.fixtures")
     if "not slow" in config.option.markexpr and "HYPOTHESIS_PROFILE" not in os.environ:
         settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the acceptance tests, so that they can be chosen by `-m acceptance`."""
+    for item in items:
+        if is_acceptance(item.path):
+            item.add_marker(pytest.mark.acceptance)
 
 
 def pytest_collection_finish() -> None:

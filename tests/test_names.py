@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import acceptance
+
 ROOT = Path(__file__).parents[1]
 ROOMS = ("cli", "datasources", "graphrag", "server", "tools")
 EVERYWHERE = {"__init__.py", "base.py", "errors.py"}
@@ -121,3 +123,8 @@ def test_a_package_says_what_others_use_of_it(package: str) -> None:
     assert used == said
     if package != "i18n":  # it is one module
         assert names[package] <= _exported(package)
+
+
+@pytest.mark.parametrize("module", sorted(acceptance.MODULES))
+def test_acceptance_tests_know_nothing_that_may_move(module: str) -> None:
+    assert acceptance.imports_below_app(acceptance.TESTS / f"{module}.py") == []
