@@ -34,7 +34,10 @@ KINDS = {
 FILES = {
     "early.js": ("early.js",),
     "app.js": ("app.js",),
-    "panels.js": ("chat/index.js", "review/news.js", "automations/news.js", "agents/known.js"),
+    "panels.js": (
+        *("chat/index.js", "review/news.js", "automations/news.js"),
+        *("agents/known.js", "connections/known.js"),
+    ),
     "editing.js": ("canvas/editing.js",),
     "review.js": ("review/index.js", "chat/proposals.js"),
 }

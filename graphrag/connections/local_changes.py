@@ -10,6 +10,7 @@ from graphrag.approvals import Approvals, Person
 from graphrag.approvals.errors import ApprovalNotFound
 from graphrag.connections.stored_connection import ConnectionLink
 from graphrag.importers import UnreadableWorkflow
+from graphrag.importers.assemble import ORIGIN
 from graphrag.importers.differences import differences
 from graphrag.workers import WorkersBusy
 
@@ -55,11 +56,21 @@ async def compared(link: ConnectionLink, approvals: Approvals) -> ConnectionLink
 
 
 def without_marks(preview: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a preview without the server's own marks of a version."""
-    shown = dict(preview)
-    changes: list[dict[str, Any]] = []
-    for change in shown.pop("graphChanged", ()):
-        fields = [field for field in change["fields"] if field["path"][-1] not in _MARKS]
-        if fields:
-            changes.append({**change, "fields": fields})
-    return {**shown, "graphChanged": changes} if changes else shown
+    """Returns a preview without what tells a person nothing: the server's own marks of a version,
+    and the name that a changed node had in its file.
+    """
+    shown: dict[str, Any] = {}
+    for part, items in preview.items():
+        kept = [_without_marks(item) for item in items] if part.endswith("Changed") else items
+        if kept := [item for item in kept if item.get("fields") != []]:
+            shown[part] = kept
+    return shown
+
+
+def _without_marks(change: Mapping[str, Any]) -> dict[str, Any]:
+    fields = [
+        field
+        for field in change["fields"]
+        if field["path"][-1] not in _MARKS and field["path"][0] != ORIGIN
+    ]
+    return {**change, "fields": fields}

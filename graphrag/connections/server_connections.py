@@ -203,7 +203,7 @@ class Connections:
             return ComparedWorkflow(graph=graph, differences=None)
         found = await differences(self._approvals, link.graph_key, raw)
         if found is not None:
-            found = replace(found, there=without_marks(found.there))
+            found = replace(found, here=without_marks(found.here), there=without_marks(found.there))
         return ComparedWorkflow(graph=graph, differences=found)
 
     async def _revisions(self) -> dict[str, int]:

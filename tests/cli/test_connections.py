@@ -1,7 +1,5 @@
 """The commands `connect`, `connections`, `sync` and `disconnect`."""
 
-import asyncio
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,29 +8,14 @@ import pytest
 
 from tests.cli.conftest import Env, invoke, printed
 from tests.graphrag.connections.conftest import workflow
-from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, n8n_double
+from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, in_thread, n8n_double
 
 
 @contextmanager
 def a_server() -> Generator[N8nDouble]:
-    """Runs a double of n8n in a thread of its own, as a command blocks this one."""
-    ready: list[N8nDouble] = []
-    is_ready, is_over = threading.Event(), threading.Event()
-
-    async def serve() -> None:
-        async with n8n_double() as double:
-            ready.append(double)
-            is_ready.set()
-            await asyncio.to_thread(is_over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert is_ready.wait(30)
-        yield ready[0]
-    finally:
-        is_over.set()
-        thread.join()
+    """Runs a double of n8n beside this thread, which a command blocks."""
+    with in_thread(n8n_double()) as (double, _):
+        yield double
 
 
 @pytest.fixture

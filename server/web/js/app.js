@@ -47,6 +47,7 @@ const store = createStore({
   badges: null, // panel -> what its tab counts
   agents: null, // of the workspace, as the service lists them
   agentsError: null,
+  links: [], // the workflows of running servers that this graph is connected with
   callShown: null, // the call that is to be shown
   agentChosen: null, // the agent of the next new conversation
   threadId: null,
@@ -111,9 +112,9 @@ function mountLater(name) {
 }
 
 async function mountPanels() {
-  const news = await Promise.all([import("./review/news.js"), import("./automations/news.js"), import("./agents/known.js")]);
+  const news = await Promise.all([import("./review/news.js"), import("./automations/news.js"), import("./agents/known.js"), import("./connections/known.js")]);
   store.catchUp(() => {
-    for (const mount of [news[0].mountNews, news[1].mountAutomationNews, news[2].mountAgentsKnown]) mount(app);
+    for (const mount of [news[0].mountNews, news[1].mountAutomationNews, news[2].mountAgentsKnown, news[3].mountConnectionsKnown]) mount(app);
   });
   await Promise.all(Object.keys(PARTS).map((name) => (name === "chat" ? mountPart(name) : mountLater(name))));
 }

@@ -1,12 +1,13 @@
 // The frame around the canvas: top bar, side panel's tabs and width, bottom bar of narrow screens, language and theme.
 
+import { PRODUCTS, stateElement } from "./connections/facts.js";
 import { createParts, h } from "./dom.js";
 import { languageName, loadTexts, nextLanguage } from "./i18n.js";
 import { icon } from "./icons.js";
 import { kept } from "./kept.js";
 import { hue, personName } from "./names.js";
 import { PANELS, panelsFor } from "./panels.js";
-import { mayAdminister } from "./roles.js";
+import { mayAdminister, mayEdit } from "./roles.js";
 
 const THEMES = ["system", "light", "dark"];
 const LOST_MS = 1500;
@@ -37,9 +38,10 @@ export function createShell(app) {
       part("right", [], () => right),
     ]);
     drawRight([
-      ...embeddingMark(part), ...people(part), ...saveMark(part), connectionMark(part),
+      ...linkMarks(part), ...embeddingMark(part), ...people(part), ...saveMark(part), connectionMark(part),
       ...(graphKey && graph ? [part("export", [graphKey, name], () => button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name }), "wide-only"))] : []),
       ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), openTimeline))] : []),
+      ...(mayEdit(me) ? [part("servers", [], () => button("plug", t("servers.title"), async () => (await import("./connections/list.js")).showConnections(app), "wide-only"))] : []),
       part("help", [], () => button("keyboard", t("app.help"), async () => (await import("./help.js")).showHelp(app), "wide-only")),
       ...(mayAdminister(me) ? [part("settings", [], () => button("Settings", t("settings.title"), async () => (await import("./settings.js")).showSettings(app), "wide-only"))] : []),
       part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
@@ -74,6 +76,14 @@ export function createShell(app) {
     return names.length ? [part("people", [label], () => h("div.people", { title: label, role: "img", "aria-label": label },
       names.slice(0, 4).map((name) => h("span.person", { style: { "--hue": String(hue(name)) } }, [...name][0]?.toUpperCase() ?? "?")),
       names.length > 4 ? h("span.person.more", `+${names.length - 4}`) : null))] : [];
+  }
+
+  // Where the graph stands to the servers that it is connected with.
+  function linkMarks(part) {
+    const { links } = store.get();
+    const show = async () => (await import("./connections/linked.js")).showLinked(app);
+    return links.map((link) => part(`link-${link.connection}-${link.id}`, [link.kind, link.state], () => h("button.link-mark", { type: "button", "aria-label": `${t("servers.of_graph")}: ${PRODUCTS[link.kind]}, ${t(`servers.state.${link.state}`)}`, title: t(`servers.says.${link.state}`, { product: PRODUCTS[link.kind] }), onclick: show },
+      h("span.link-product", PRODUCTS[link.kind]), stateElement(app, link.state))));
   }
 
   // How many nodes of the graph cannot be found by meaning yet.
@@ -184,7 +194,7 @@ export function createShell(app) {
   store.on("theme", (theme) => (applyTheme(theme), drawTop()));
   store.on("lang", applyLanguage);
   store.on("connection", connectionChanged);
-  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding", "names"]) store.on(part, drawTop);
+  for (const part of ["graph", "graphKey", "me", "editors", "saveStatus", "notEditable", "embedding", "names", "links"]) store.on(part, drawTop);
   store.on("panel", drawTabs);
   store.on("badges", () => (drawTabs(), drawTitle()));
   store.on("me", drawTabs);

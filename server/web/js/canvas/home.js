@@ -29,7 +29,7 @@ export function createHome(element, app) {
     if (failed) return showNotice(element, { name: "error", title: t("graphs.failed"), text: failed.message, actions: [h("button", { type: "button", onclick: () => location.reload() }, t("app.retry"))] });
     if (!found) return showNotice(element, { busy: true, text: t("graphs.loading") });
     graphs.look();
-    if (!found.length && !store.get().deletedGraphs?.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), ...(mayEdit() ? [newButton()] : []), agentsButton()] });
+    if (!found.length && !store.get().deletedGraphs?.length) return showNotice(element, { name: "graph", title: t("graphs.empty"), text: t("graphs.empty_hint"), actions: [importButton(true), ...(mayEdit() ? [newButton(), serversButton()] : []), agentsButton()] });
     if (element.firstChild !== home) replace(element, home);
     title.textContent = t("graphs.title");
     intro.textContent = t("graphs.intro");
@@ -37,6 +37,7 @@ export function createHome(element, app) {
     field.setAttribute("aria-label", field.placeholder);
     search.hidden = found.length <= SEARCHABLE;
     drawTools([{ key: "everywhere", facts: [store.get().lang], make: everywhereButton }, { key: "search", facts: [], make: () => search }, { key: "agents", facts: [store.get().lang], make: agentsButton }, ...(mayEdit() ? [{ key: "new", facts: [store.get().lang], make: newButton }] : []),
+      ...(mayEdit() ? [{ key: "servers", facts: [store.get().lang], make: serversButton }] : []),
       { key: "import", facts: [store.get().lang], make: () => importButton(false) }]);
     deleted();
     return cards();
@@ -64,6 +65,10 @@ export function createHome(element, app) {
 
   function everywhereButton() {
     return h("button", { type: "button", onclick: async () => (await import("../everywhere/dialog.js")).openEverywhere(app) }, icon("search"), t("everywhere.title"));
+  }
+
+  function serversButton() {
+    return h("button", { type: "button", onclick: async () => (await import("../connections/list.js")).showConnections(app) }, icon("plug"), t("servers.title"));
   }
 
   function importButton(isFirst) {

@@ -1,0 +1,21 @@
+// The endpoints of connections with running n8n and Node-RED servers.
+
+const one = (name) => `/api/connections/${encodeURIComponent(name)}`;
+
+export const listConnections = async (api) => (await api.get("/api/connections")).connections;
+
+// A connection with its workflows: where each stands, and how far a synchronisation is.
+export const getConnection = (api, name) => api.get(one(name));
+
+// Connects; `isLong`: the server is asked first.
+export const addConnection = (api, draft) => api.post("/api/connections", draft, { isLong: true });
+
+export const removeConnection = (api, name) => api.delete(one(name));
+
+export const syncConnection = (api, name) => api.post(`${one(name)}/sync`);
+
+// What changed on both sides since the last synchronisation: `{here, there}` as previews.
+export const compareWorkflow = (api, name, workflow) => api.get(`${one(name)}/difference`, { workflow }, { isLong: true });
+
+// The workflows that a graph is connected with.
+export const listLinks = async (api, graphKey) => (await api.get(`/api/graphs/${encodeURIComponent(graphKey)}/connections`)).workflows;

@@ -1,0 +1,158 @@
+"""Connected servers: the guided form, the list, and where the open graph stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.conftest import OpenPage, Trouble
+from tests.e2e.site import Site, running_site
+from tests.e2e.talk import press
+from tests.e2e.test_asked import rename
+from tests.e2e.test_automations import Contexts
+from tests.e2e.test_review import signed_in
+from tests.graphrag.connections.conftest import workflow
+from tests.graphrag.connections.test_node_red import flow
+from tests.support.service import SECRET, token
+from tests.support.workflow_servers import N8N_KEY, N8nDouble, in_thread, n8n_double, node_red
+
+LANGUAGES = {"en": "Connected servers", "fr": "Serveurs connectés"}
+
+
+@pytest.fixture
+def n8n() -> Generator[N8nDouble]:
+    with in_thread(n8n_double()) as (double, _):
+        yield double
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Generator[Site]:
+    """A service with sign-in, so that keys can be stored."""
+    with running_site(tmp_path, graph=False, auth_secret=SECRET) as site:
+        yield site
+
+
+def has_no_violation(page: Page) -> None:
+    """Both themes as axe-core sees them."""
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        page.wait_for_function(
+            "() => !document.getAnimations().some((one) => one instanceof CSSTransition)"
+        )
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], [at["html"][:120] for at in one["nodes"]]) for one in found] == []
+
+
+def the_list(page: Page) -> Locator:
+    page.get_by_role("button", name="Connected servers").first.press("Enter")
+    return page.get_by_role("dialog")
+
+
+def test_an_n8n_server_is_connected_by_keyboard_with_errors_at_their_fields_and_disconnected(
+    guarded: Site, n8n: N8nDouble, open_page: OpenPage, contexts: Contexts, trouble: Trouble
+) -> None:
+    n8n.put(workflow("Order", "Check"))
+    page = open_page(guarded, None, context=signed_in(contexts, "ann", "admin"))
+    the_list(page)
+    press(page.get_by_role("dialog"), "Connect a server")
+    form = page.get_by_role("dialog").last
+    address = form.get_by_label("Address", exact=True)
+    expect(address).to_be_focused()
+    address.press_sequentially(n8n.address)
+    expect(form.get_by_label("Name of the connection")).to_have_value("n8n")
+    form.get_by_label("Key", exact=True).fill("wrong-key-0123456789")
+    page.keyboard.press("Enter")
+    private = form.get_by_role("checkbox", name="private network")
+    expect(private).to_be_focused()
+    expect(private).to_have_attribute("aria-invalid", "true")
+    has_no_violation(page)
+    page.keyboard.press("Space")
+    press(form, "Connect")
+    key = form.get_by_label("Key", exact=True)
+    expect(key).to_have_attribute("aria-invalid", "true")
+    expect(form.locator("#server-key-error")).to_contain_text("refused the key")
+    key.fill(N8N_KEY)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(1)
+    row = page.locator("article[data-connection=n8n]")
+    expect(row).to_contain_text("1 in step")
+    press(row, "Workflows: n8n")
+    there = row.get_by_role("link", name="Open in n8n: Order")
+    expect(there).to_have_attribute("href", f"{n8n.address}/workflow/{next(iter(n8n.workflows))}")
+    has_no_violation(page)
+    assert N8N_KEY not in page.content()
+    press(row, "Disconnect: n8n")
+    press(page.get_by_role("dialog").last, "Disconnect")
+    expect(page.get_by_text("No server is connected yet")).to_be_visible()
+    graphs = guarded.rest("GET", "/api/graphs", token=token())["graphs"]
+    assert [graph["name"] for graph in graphs] == ["Order"]
+    trouble.forgive("422")
+
+
+def test_a_graph_says_where_it_stands_and_opens_its_workflow_in_node_red(
+    tmp_path: Path, open_page: OpenPage
+) -> None:
+    (tmp_path / "red").mkdir()
+    with (
+        running_site(tmp_path, graph=False) as site,
+        in_thread(node_red(tmp_path / "red")) as (server, loop),
+    ):
+
+        def deploy(text: str) -> None:
+            deploying = server.deploy(flow(text))
+            asyncio.run_coroutine_threadsafe(deploying, loop).result(60)
+
+        deploy("return msg;")
+        page = open_page(site, None)
+        the_list(page)
+        press(page.get_by_role("dialog"), "Connect a server")
+        form = page.get_by_role("dialog").last
+        form.get_by_role("radio", name="Node-RED").check()
+        form.get_by_label("Address", exact=True).fill(server.address)
+        form.get_by_role("checkbox", name="private network").check()
+        form.get_by_label("Name of the connection").fill("home")
+        form.get_by_label("Look for changes").select_option("only on request")
+        press(form, "Connect")
+        row = page.locator("article[data-connection=home]")
+        expect(row).to_contain_text("1 in step")
+        press(row, "Workflows: home")
+        row.get_by_role("button", name="home", exact=True).press("Enter")
+        page.wait_for_selector("main[data-state=ready]")
+        mark = page.locator(".link-mark")
+        expect(mark).to_contain_text("in step")
+        rename(page, "check", "Checked here")
+        page.locator(".save-mark.unsaved").click()
+        expect(mark).to_contain_text("changed here")
+        mark.press("Enter")
+        dialog = page.get_by_role("dialog")
+        link = dialog.get_by_role("link", name="Open in Node-RED")
+        expect(link).to_have_attribute("href", f"{server.address}/")
+        deploy("return null;")
+        press(dialog, "Compare")
+        expect(dialog.get_by_role("status")).to_contain_text("return null;")
+        has_no_violation(page)
+        page.screenshot(path=str(tmp_path / "linked.png"))
+        press(dialog, "Synchronise now")
+        expect(dialog.locator(".linked-result")).to_be_empty()
+        press(dialog, "Compare")
+        expect(dialog.get_by_role("status")).to_contain_text("Nothing.")
+        expect(mark).to_contain_text("changed here")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_dialog_speaks_the_language_of_the_page_and_a_viewer_is_offered_nothing(
+    language: str, guarded: Site, open_page: OpenPage, contexts: Contexts
+) -> None:
+    context = signed_in(contexts, "ed", "editor", locale=language)
+    page = open_page(guarded, None, context=context)
+    press(page.locator("body"), LANGUAGES[language])
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("heading", name=LANGUAGES[language])).to_be_visible()
+    expect(dialog.locator(".dialog-actions .primary")).to_be_hidden()
+    viewer = open_page(guarded, None, context=signed_in(contexts, "vic", "viewer"))
+    expect(viewer.get_by_role("button", name="Connected servers")).to_have_count(0)
