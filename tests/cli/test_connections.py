@@ -8,7 +8,8 @@ import pytest
 
 from tests.cli.conftest import Env, invoke, printed
 from tests.graphrag.connections.conftest import workflow
-from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, in_thread, n8n_double
+from tests.support.in_thread import in_thread
+from tests.support.workflow_servers import N8N_KEY, WRITE_SCOPES, N8nDouble, n8n_double
 
 
 @contextmanager

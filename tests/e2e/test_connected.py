@@ -18,8 +18,9 @@ from tests.e2e.test_automations import Contexts
 from tests.e2e.test_review import signed_in
 from tests.graphrag.connections.conftest import workflow
 from tests.graphrag.connections.test_node_red import flow
+from tests.support.in_thread import in_thread
 from tests.support.service import SECRET, token
-from tests.support.workflow_servers import N8N_KEY, N8nDouble, in_thread, n8n_double, node_red
+from tests.support.workflow_servers import N8N_KEY, N8nDouble, n8n_double, node_red
 
 LANGUAGES = {"en": "Connected servers", "fr": "Serveurs connectés"}
 
@@ -49,7 +50,7 @@ def has_no_violation(page: Page) -> None:
 
 
 def the_list(page: Page) -> Locator:
-    page.get_by_role("button", name="Connected servers").first.press("Enter")
+    page.get_by_role("button", name="Connected servers").press("Enter")
     return page.get_by_role("dialog")
 
 

@@ -12,19 +12,17 @@ import json
 import os
 import secrets
 import socket
-import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 
 from tests.support.loopback_api import Arrived, LoopbackApi, loopback_api
 from tests.support.node_packages import node, node_modules
 
-S = TypeVar("S")
 NODE_RED = "node-red@5.0.7"
 N8N_KEY = "n8n_api_0123456789abcdef"
 READ_SCOPES = ("workflow:list", "workflow:read")
@@ -552,28 +550,3 @@ async def _n8n_keys(address: str) -> tuple[str, str]:
             assert answer.status_code == 200, answer.text
             keys.append(answer.json()["data"]["rawApiKey"])
     return keys[0], keys[1]
-
-
-@contextmanager
-def in_thread(
-    server: AbstractAsyncContextManager[S],
-) -> Generator[tuple[S, asyncio.AbstractEventLoop]]:
-    """Runs a server in a thread of its own, for tests that block theirs; yields it and its loop."""
-    ready = threading.Event()
-    over = threading.Event()
-    running: list[tuple[S, asyncio.AbstractEventLoop]] = []
-
-    async def serve() -> None:
-        async with server as started:
-            running.append((started, asyncio.get_running_loop()))
-            ready.set()
-            await asyncio.to_thread(over.wait)
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        assert ready.wait(120)
-        yield running[0]
-    finally:
-        over.set()
-        thread.join()

@@ -41,7 +41,7 @@ export function createShell(app) {
       ...linkMarks(part), ...embeddingMark(part), ...people(part), ...saveMark(part), connectionMark(part),
       ...(graphKey && graph ? [part("export", [graphKey, name], () => button("download", t("graphs.export"), () => app.graphs.exportGraph({ graphKey, name }), "wide-only"))] : []),
       ...(graphKey ? [part("history", [], () => button("history", t("canvas.history"), openTimeline))] : []),
-      ...(mayEdit(me) ? [part("servers", [], () => button("plug", t("servers.title"), async () => (await import("./connections/list.js")).showConnections(app), "wide-only"))] : []),
+      ...(graphKey && mayEdit(me) ? [part("servers", [], () => button("plug", t("servers.title"), async () => (await import("./connections/list.js")).showConnections(app), "wide-only"))] : []),
       part("help", [], () => button("keyboard", t("app.help"), async () => (await import("./help.js")).showHelp(app), "wide-only")),
       ...(mayAdminister(me) ? [part("settings", [], () => button("Settings", t("settings.title"), async () => (await import("./settings.js")).showSettings(app), "wide-only"))] : []),
       part("theme", [theme], () => button({ system: "system", light: "sun", dark: "moon" }[theme], t("app.theme", { theme: t(`theme.${theme}`) }), nextTheme, "theme-switch")),
