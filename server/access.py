@@ -1,7 +1,7 @@
-"""Middleware around every request: gives it an id, counts it, compresses JSON,
-answers unexpected errors.
+"""Middleware of every request: assigns its id, counts it, compresses JSON and answers unexpected
+errors.
 
-An unexpected error is logged with its trace; the answer names the request's id only.
+An unexpected error is logged with its trace. The answer names only the id of the request.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tools.trace_context import PROPAGATOR
 log = logging.getLogger(__name__)
 
 HEADER = "X-Request-ID"
+# Counted as the status if the client disconnects before it has the whole answer.
 CLIENT_GONE = 499
-"""Counted as status where the client went away before its answer was whole."""
 _GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ALWAYS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
 class Access:
-    """Middleware, the outermost of ours."""
+    """The outermost middleware of the service."""
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
         self._app = app
@@ -101,16 +101,16 @@ class Access:
         log.info("http_request", extra=facts)
 
 
+# Units: bytes. A shorter answer fits in one packet and is not compressed.
 LEAST = 1_400
-"""An answer that fits in one packet is sent as it is. Units: bytes."""
+# Units: bytes. Up to this size the event loop compresses, in less than a millisecond.
 AT_ONCE = 32_768
-"""So much is compressed in the event loop, in less than a millisecond."""
 LEVEL = 3
 GZIP = 16 + zlib.MAX_WBITS
 
 
 class Compressed:
-    """Middleware. Events and files that are compressed already pass as they are."""
+    """Middleware that compresses answers, except events and files that are compressed already."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -130,8 +130,8 @@ class _Answer:
         self._packer: Any = None
 
     async def take(self, message: Message) -> None:
-        """Send a part of the answer; its beginning waits for the first piece, which says how
-        long it is.
+        """Sends a part of the answer. The headers wait for the first part, which shows
+        the length.
         """
         if message["type"] == "http.response.start":
             headers = Headers(raw=message["headers"])
@@ -167,6 +167,6 @@ class _Answer:
 
 
 def _incoming(scope: Scope) -> context.Context | None:
-    """Return the trace context of a request, of HTTP or a WebSocket; None where it names none."""
+    """Returns the trace context of an HTTP or WebSocket request, None if it names none."""
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     return PROPAGATOR.extract(headers) if "traceparent" in headers else None

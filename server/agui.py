@@ -1,9 +1,9 @@
 """AG-UI: one run of the agent about a graph, as server-sent events. Source: AG-UI 1.0.
 
-Decision: a client's `threadId` is hashed with the person, the workspace and the graph into the
-key of our conversation, so nobody can name a conversation of somebody else, and nothing has to
-be stored to find it again. What was said is what we stored: of `messages` only a new one of the
-person is taken.
+Decision: the key of the stored conversation is a hash of the person, the workspace, the graph and
+the client's `threadId`. So nobody can name another person's conversation, and no index is stored.
+The stored messages are the history; of the client's `messages` only a new one of the person is
+read.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 
 
 class ConversationMessage(ProtocolForm):
-    """A message as a client has it. `content`: of a person a text, or parts of which each
-    is a text.
+    """A message of a client. `content` of a person's message: a text, or parts that are each a
+    text.
     """
 
     id: Id
@@ -64,12 +64,11 @@ class ConversationMessage(ProtocolForm):
 
 
 class RunRequest(ProtocolForm):
-    """AG-UI's RunAgentInput. A new message of the person at the end of `messages` is
-    answered, `resume` answers the interrupts of the run before; without either, the run says
-    how the conversation stands.
+    """AG-UI's RunAgentInput. A new message of the person at the end of `messages` is answered;
+    `resume` answers the interrupts of the run before. Without either, the run reports the state of
+    the conversation.
 
-    `tools` and `context` of the client are not used; an event `nodius.ignored` says so where
-    there are any.
+    `tools` and `context` of the client are ignored; an event `nodius.ignored` names them.
     """
 
     thread_id: Id
@@ -99,7 +98,7 @@ class RunRequest(ProtocolForm):
         return messages
 
     def new_message(self, thread: Thread | None) -> ConversationMessage | None:
-        """Return the message that the conversation does not have yet."""
+        """Returns the message that the conversation does not contain yet."""
         last = _last_said(self.messages)
         history: list[Any] = thread.conversation_history if thread else []
         known = {cast(dict[str, Any], one).get("id") for one in history if isinstance(one, dict)}
@@ -111,7 +110,7 @@ class RunRequest(ProtocolForm):
 
 
 def _last_said(messages: Sequence[ConversationMessage]) -> ConversationMessage | None:
-    """Return the person's message that nothing was answered to yet."""
+    """Returns the person's message that has no answer yet."""
     for message in reversed(messages):
         if message.role == "user":
             return message
@@ -121,7 +120,7 @@ def _last_said(messages: Sequence[ConversationMessage]) -> ConversationMessage |
 
 
 def thread_key(place: WorkspaceContext, graph_key: str, thread_id: str) -> str:
-    """Return the key of our conversation for a client's thread."""
+    """Returns the key of the stored conversation of a client's thread."""
     named = [place.person.workspace, place.person.user_id, graph_key, thread_id]
     return f"agui_{hashlib.sha256(json.dumps(named).encode()).hexdigest()[:40]}"
 
@@ -130,8 +129,8 @@ def thread_key(place: WorkspaceContext, graph_key: str, thread_id: str) -> str:
 async def run_agent(
     request: Request, workspaces: Workspaces, language: InLanguage, graph_key: Id, body: RunRequest
 ) -> EventStream:
-    """Run the agent about a graph, as AG-UI describes it. The events end with what the
-    run waits for.
+    """Runs the agent about a graph, as AG-UI describes it. The last event says what the run waits
+    for.
     """
     place = await workspaces.through("ag-ui").of_graph(graph_key)
     key = thread_key(place, graph_key, body.thread_id)
@@ -146,7 +145,7 @@ async def run_agent(
 
 
 class AgentRun:
-    """One run: what it was asked, and the conversation as it stood."""
+    """One run: its request, and the conversation as it was before."""
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class AgentRun:
 
     @property
     def _is_retry(self) -> bool:
-        """Whether the message that a failed turn was about is sent again."""
+        """Whether the message of a failed turn is sent again."""
         failed = self._thread is not None and self._thread.turn.status == "failed"
         return failed and _last_said(self._asked.messages) is not None
 
@@ -192,9 +191,7 @@ class AgentRun:
                 yield frame(encoded(event))
 
     def failed(self, exc: Exception) -> Iterator[str]:
-        """Yield the last frames of a run that broke off: what is open is closed, and
-        the error told.
-        """
+        """Yields the last frames of a run that failed: the ends of what is open, and the error."""
         request_id = str(getattr(self._request.state, "request_id", ""))
         note(exc, request_id)
         answer = error_response(exc, self._language, request_id)
@@ -202,7 +199,9 @@ class AgentRun:
             yield frame(encoded(event))
 
     async def _events(self) -> AsyncGenerator[BaseEvent]:
-        """Yield the events of the run. Raises: what `failed` makes its last events of."""
+        """Yields the events of the run. Raises: errors, which `failed` turns into its
+        last events.
+        """
         yield self._mapping.started()
         graph = await _summary(self._place.services.source, self._graph_key)
         yield first_state(graph)
@@ -261,13 +260,15 @@ class AgentRun:
     def _question_answer(
         self, thread: Thread, given: Sequence[ResumeAnswer]
     ) -> ResumeAnswer | None:
-        """Return the answer to the question that the conversation waits with."""
+        """Returns the answer to the question that the conversation waits for."""
         asked = PendingQuestion.of(thread)
         wanted = None if asked is None else question_id(asked)
         return next((one for one in given if one.interrupt_id == wanted), None)
 
     async def _standing(self) -> AsyncGenerator[BaseEvent]:
-        """Yield what was said, and what the conversation waits for; no model is asked."""
+        """Yields the messages so far and what the conversation waits for, without asking
+        a model.
+        """
         thread = self._thread
         if thread is None:
             for event in self._mapping.finished():
@@ -289,7 +290,9 @@ class AgentRun:
 
 
 def _sent_before(thread: Thread | None) -> set[str]:
-    """Return the calls whose arguments a client was sent with what the conversation waits for."""
+    """Returns the calls whose arguments a client received before, with what the conversation waits
+    for.
+    """
     if thread is None:
         return set()
     asked = PendingQuestion.of(thread)

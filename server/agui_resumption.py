@@ -25,11 +25,12 @@ from tools.proposals import MalformedProposal
 
 
 class Resumption:
-    """The answers of one run. What cannot be carried out beside others is kept, to be sent.
+    """The answers of one run to the interrupts before it. Answers that are refused while others are
+    accepted are kept, to be reported.
 
-    An answer that was taken before, in the same way, is taken as answered: its sender may not have
-    learnt of it, or the model failed after it. One that contradicts what was taken is refused with
-    what that was.
+    An answer that repeats an accepted one counts as accepted: its sender may not know, or the model
+    may have failed after it. One that contradicts an accepted answer is refused, and the accepted
+    answer is named.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class Resumption:
         return True
 
     async def answer(self, thread: Thread) -> tuple[Decision | None, bool | None]:
-        """Decides what is answered; called while the thread is held, and answers as
-        `Agent.resume` wants it.
+        """Decides the answered interrupts. Called while the thread is locked; returns the arguments
+        of `Agent.resume`.
 
-        Nothing is decided when an answer has a wrong form or names nothing that waits or waited
-        here. Where all are refused, the first refusal is raised, and the turn waits as it did.
-        Raises: WrongResponse, ApprovalError, AlreadyAnswered, MalformedProposal.
+        Decides nothing if an answer has a wrong form or names nothing that waits or waited here. If
+        all answers are refused, the first refusal is raised and the turn waits as before. Raises:
+        WrongResponse, ApprovalError, AlreadyAnswered, MalformedProposal.
         """
         granted = self._given.get(limit_id(thread.turn.number))
         if thread.turn.status == "limit" and granted is not None:

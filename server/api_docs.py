@@ -31,7 +31,7 @@ METHODS = ("get", "put", "post", "patch", "delete")
 
 @cache
 def api_examples() -> Mapping[str, Any]:
-    """Return `parameters` by name, and `operations` by method and path. For reading.
+    """Returns the examples: `parameters` by name, and `operations` by method and path. Read-only.
 
     A body is one `body`, or several named `examples`.
     """
@@ -39,7 +39,7 @@ def api_examples() -> Mapping[str, Any]:
 
 
 def described_api(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI description of an application, with the examples."""
+    """Returns the OpenAPI description of an application, with the examples."""
     described = app.openapi()
     for name, operation in operations(described):
         example = api_examples()["operations"].get(name)
@@ -49,7 +49,7 @@ def described_api(app: FastAPI) -> dict[str, Any]:
 
 
 def operations(described: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the endpoints of a description, each by its method and path."""
+    """Yields the endpoints of a description, each with its method and path."""
     for path, methods in described["paths"].items():
         for method in METHODS:
             if method in methods:
@@ -91,7 +91,7 @@ _DESCRIBED: Final = (
 
 
 def llms_text(described: Mapping[str, Any], routes: list[BaseRoute]) -> str:
-    """Return the text of a service with these routes. `described` is its OpenAPI document."""
+    """Returns `/llms.txt` of a service with these routes. `described`: its OpenAPI document."""
     info = described["info"]
     lines = [f"# {info['title']}", "", f"> {info['description']}", ""]
     lines.append(
@@ -146,13 +146,13 @@ _FILES = {
 
 @router.api_route("/docs", methods=["GET", "HEAD"])
 def api_docs(request: Request) -> Response:
-    """Return the page with the descriptions of all endpoints and messages."""
+    """Returns the page that describes all endpoints and messages."""
     return file_answer(request, page_file((_OURS / "index.html").read_bytes(), ".html"))
 
 
 @router.api_route("/docs/{name}", methods=["GET", "HEAD"])
 def api_docs_file(request: Request, name: str) -> Response:
-    """Return a script or a style of that page."""
+    """Returns a script or style of that page."""
     if name not in _FILES:
         raise HTTPException(404)
     return file_answer(request, _file(_FILES[name]))
@@ -160,19 +160,19 @@ def api_docs_file(request: Request, name: str) -> Response:
 
 @router.api_route("/openapi.json", methods=["GET", "HEAD"])
 def openapi(request: Request) -> Response:
-    """Return the description of all endpoints; made in a thread, for it takes half a second."""
+    """Returns the description of all endpoints. Takes half a second, so it runs in a thread."""
     return file_answer(request, _described(request.app, "openapi.json"))
 
 
 @router.api_route("/llms.txt", methods=["GET", "HEAD"])
 def llms(request: Request) -> Response:
-    """Return what a model reads first of the service."""
+    """Returns the summary of the service for models."""
     return file_answer(request, _described(request.app, "llms.txt"))
 
 
 @router.api_route("/api/ws-messages.json", methods=["GET", "HEAD"])
 def ws_messages(request: Request) -> Response:
-    """Return the JSON Schema of all messages of the WebSocket, which the tests hold true."""
+    """Returns the JSON Schema of all messages of the WebSocket."""
     return file_answer(request, _file(_MESSAGES))
 
 

@@ -1,4 +1,4 @@
-"""An approval as clients see it, over REST and on the WebSocket."""
+"""Approvals as REST and the WebSocket send them."""
 
 from __future__ import annotations
 
@@ -24,34 +24,30 @@ from server.webhooks import page_url
 from server.workspaces import WorkspaceContext
 from tools.proposals import to_document
 
+# Parts of a result that only an undo and the clients that apply it need.
 _INNER = ("mutation", "inverse", "irregular", "conversion", "counts")
-"""Of a result only an undo and the clients that apply it need these."""
+# Units: bytes of actions, previews and results of one list. Further approvals are shortened.
 MAX_LISTED = 4 * 1024 * 1024
-"""So many bytes of actions, previews and what came of them are in one list; of others it
-has the words.
-"""
 MAX_SHORTENED_PARTS = 20
 
 
 class CodeError(AnswerBody):
-    """Code that cannot be parsed: of the node of this key, or of `type/NAME`. Lines
-    count from 1.
-    """
+    """Code that cannot be parsed, of the node `key` or the type `type/NAME`. Lines start at 1."""
 
     key: str
     line: int
 
 
 class ApprovalDocument(ReviewWords):
-    """An approval as stored, without what only an undo needs.
+    """An approval as stored, without the parts that only an undo needs.
 
     `outcome` says what became of it. `automationId`, `scheduledTime` and `seedVersion` name the run
-    that proposed it, `codemodId` the replacement over many graphs that it is a part of,
-    `spokenCode` what a caller on the telephone names it by. `client`: the program that proposed it
-    (`channel`, `name`, `version`, `keyId`), `program`: its id. `objection`: why
-    who asks may not decide it; without it they may. `codeErrors`: new code that cannot be parsed,
-    also said in `warnings`. `shortened`: a list was long, or the change is large, and this one is
-    without what it changes: read it by its id.
+    that proposed it, `codemodId` the replacement over many graphs that it is part of, and
+    `spokenCode` its name on the telephone. `client`: the program that proposed it (`channel`,
+    `name`, `version`, `keyId`); `program`: its id. `objection`: why the reader may not decide it;
+    absent if they may. `codeErrors`: new code that cannot be parsed, also listed in `warnings`.
+    `shortened`: the list or the change is large, and the changes are left out here; read it by its
+    id.
     """
 
     id: str
@@ -93,7 +89,7 @@ class ApprovalDocument(ReviewWords):
 def approval_document(
     place: WorkspaceContext, approval: Approval, language: Language
 ) -> ApprovalDocument:
-    """Return an approval as a person sees it."""
+    """Returns an approval as a person sees it."""
     person = place.person
     code = place.services.approvals.objection(approval.asker, person)
     document = approval.to_document()
@@ -117,16 +113,14 @@ def approval_document(
 
 
 class ApprovalListing:
-    """The documents of one answer that has several: whole as far as there is
-    room, then shortened.
-    """
+    """The approvals of one answer: complete while there is room, then shortened."""
 
     def __init__(self, language: Language) -> None:
         self._language: Language = language
         self._left = MAX_LISTED
 
     def document(self, place: WorkspaceContext, approval: Approval) -> ApprovalDocument:
-        """Return the next document."""
+        """Returns the next document."""
         document = approval_document(place, approval, self._language)
         if SHOWN in approval.apart:  # lists do not read it
             return _shortened(document)
@@ -163,10 +157,10 @@ def _without(document: dict[str, Any] | None, *names: str) -> dict[str, Any] | N
 
 
 async def large_answer(answer: AnswerBody, *, is_list: bool = False) -> Response:
-    """Return an answer with approvals as JSON, written in a thread.
+    """Returns an answer with approvals as JSON, written in a thread.
 
-    One approval is written part by part, since it may hold thousands of documents. An approval of a
-    list (`ApprovalListing`) is written at once, since a list is bounded by `MAX_LISTED`.
+    A single approval is written part by part, since it may hold thousands of documents. An approval
+    of a list (`ApprovalListing`) is written at once, since a list is bounded by `MAX_LISTED`.
     """
 
     def written() -> bytes:
@@ -192,6 +186,6 @@ def _plain(value: Any) -> Any:
 
 
 def review_link(settings: Settings, approval: Approval) -> str:
-    """Return the address of a proposal in the page. It opens it; who may decide is asked there."""
+    """Returns the address of a proposal in the page, where those who may decide it do so."""
     parts = {"graph": approval.graph_key, "panel": "review", "approval": approval.id}
     return f"{page_url(settings)}/#{urlencode(parts)}"

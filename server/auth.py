@@ -1,12 +1,11 @@
-"""Who is calling: a signed token becomes an identity; without sign-in configured it is
-the local admin.
+"""Identifies callers by signed tokens. Without configured sign-in every caller is the local admin.
 
-Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm chooses the key,
-never the token.
+Source: RFC 7519 (tokens), RFC 8725 (their safe use): the algorithm is chosen by the key, never by
+the token.
 
-A server without sign-in answers this computer's own pages alone. A site that somebody visits can
-make their browser call an address of this computer. The name it called (Host) and the page that
-called (Origin) give it away, also when a name was made to point here.
+A server without sign-in answers only pages of this computer. A foreign site can make a browser call
+an address of this computer; the Host and Origin headers reveal that, also if a DNS name was made to
+point here.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ from tools.http.addresses import is_loopback
 
 MAX_TOKEN = 16_384
 MAX_WORKSPACES = 100
+# A program may name itself in it, as `name/version`; the page is `page`.
 CLIENT_HEADER = "X-Nodius-Client"
-"""In it a program may name itself, as `name/version`; the page is `page`."""
 MAX_CLIENT_NAME = 100
 
 
@@ -50,9 +49,9 @@ OVER_HTTP = ClientInfo(channel="api")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Somebody with the workspaces they may work in, in order; never empty.
+    """A caller and their workspaces, in order and at least one.
 
-    `name`: the person's own, where their token has one; a key has a name of its own, in `username`.
+    `name`: the person's own, if their token has one; the name of an API key is in `username`.
     Units: `expires` in seconds since 1970; None: never.
     """
 
@@ -65,16 +64,16 @@ class Identity:
     client: ClientInfo = OVER_HTTP
 
     def person(self, workspace: str) -> Person:
-        """Return them as they are in one of their workspaces."""
+        """Returns the person in one of their workspaces."""
         return Person(self.user_id, self.role, workspace, self.client, self.name)
 
     def through(self, channel: Channel, name: str = "", version: str = "") -> Identity:
-        """Return them as they act through a program, which names itself."""
+        """Returns the identity with the program through which it acts."""
         named = replace(self.client, channel=channel, name=_shown(name), version=_shown(version))
         return replace(self, client=named)
 
     def require(self, role: Role) -> None:
-        """Raises: RoleNeeded when they are less than that."""
+        """Raises: RoleNeeded for a lower role."""
         if ROLE_ORDER.index(self.role) < ROLE_ORDER.index(role):
             raise RoleNeeded(user=self.user_id, role=self.role, needed=role)
 
@@ -227,10 +226,10 @@ def _refusal(exc: jwt.PyJWTError) -> AuthError:
 
 
 def identity_of(claims: dict[str, Any]) -> Identity:
-    """Read the claims of a token that was checked. Raises: AuthError.
+    """Returns the identity in the claims of a verified token. Raises: AuthError.
 
     User: `sub`, else `userId`. Workspaces: `workspaces`, else `workspace`. Role: the highest of
-    `roles` or `role`; without a role that we know a person reads only.
+    `roles` or `role`; viewer if no role is known.
     """
     user = next((_name(claims[name]) for name in ("sub", "userId") if name in claims), None)
     if user is None or user.startswith(CALLER):  # that is who is on the telephone, and has no token
@@ -269,7 +268,7 @@ def _name(value: Any) -> str | None:
 
 
 def _public_key(text: str) -> RSAPublicKey:
-    """Read PEM text, or the file of that name. Raises: SettingsError."""
+    """Returns the key of a PEM text, or of the file with that name. Raises: SettingsError."""
     try:
         pem = (
             text.encode()
@@ -295,19 +294,19 @@ _bearer = HTTPBearer(
 async def caller(
     request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Identity:
-    """Return who calls an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
+    """Returns the caller of an endpoint. Raises: AuthError, KeysUnavailable, ForeignPage."""
     known: Identity | None = getattr(request.state, "identity", None)
     return known or await sign_in(request, given.credentials if given else None)
 
 
 def bearer_token(request: Request) -> str | None:
-    """Return the token that a request carries."""
+    """Returns the token of a request."""
     scheme, token = get_authorization_scheme_param(request.headers.get("Authorization"))
     return token if scheme.lower() == "bearer" else None
 
 
 def channel_of(path: str) -> Channel:
-    """Return by which channel a request comes."""
+    """Returns the channel of a request."""
     for beginning, channel in _CHANNELS.items():
         if path.startswith(beginning):
             return channel
@@ -315,7 +314,7 @@ def channel_of(path: str) -> Channel:
 
 
 async def sign_in(request: Request, token: str | None) -> Identity:
-    """Note and return who sends a request.
+    """Identifies the sender of a request and records it.
 
     Raises: AuthError, KeysUnavailable, ForeignPage, TooManyRequests.
     """
@@ -335,10 +334,10 @@ async def sign_in(request: Request, token: str | None) -> Identity:
 
 
 def mark_signed(connection: HTTPConnection, user_id: str | None) -> None:
-    """Counts a connection, where there is one, for the person who signed in, or for a telephone
-    call (None), and the work of the current task for the person.
+    """Counts a connection, if there is one, for the person who signed in or for a telephone call
+    (None), and the work of the current task for the person.
 
-    Raises: TooManyRequests if this person has as many connections as they may, and none is idle.
+    Raises: TooManyRequests if this person has the maximum of connections and none is idle.
     """
     if (held := connection_of(connection)) is not None:
         held.signed(user_id)
@@ -346,12 +345,12 @@ def mark_signed(connection: HTTPConnection, user_id: str | None) -> None:
         person_id.set(user_id)
 
 
+# Parameter of endpoints: the caller.
 Caller = Annotated[Identity, Depends(caller)]
-"""An endpoint's parameter: who calls it."""
 
 
 def check_own_page(connection: HTTPConnection) -> None:
-    """Let only this computer in, and only its own pages. Raises: ForeignPage."""
+    """Raises: ForeignPage for requests that are not of this computer and its own pages."""
     peer = connection.client.host if connection.client else ""
     called = _host(f"//{connection.headers.get('host', '')}")
     origin = connection.headers.get("origin")
@@ -369,7 +368,7 @@ def _host(url: str) -> str:
 
 
 def authority(url: str) -> str:
-    """Return host and port of an address, "" where it is none."""
+    """Returns host and port of an address, "" if it is none."""
     try:
         return urlsplit(url).netloc.lower()
     except ValueError:

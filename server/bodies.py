@@ -1,4 +1,4 @@
-"""What the bodies of requests and answers share."""
+"""Base classes and types of request and answer bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_MESSAGE = 100_000  # characters of a message of a person
 
 
 class RequestBody(BaseModel):
-    """What a client sends: an unknown key or another type is refused."""
+    """A request body. Unknown keys and other types are refused."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, alias_generator=to_camel, allow_inf_nan=False
@@ -28,8 +28,9 @@ class Success(AnswerBody):
 
 
 def text_of_parts(content: Any) -> str:
-    """Return the text of a message: a text, or parts of which each is one. Raises:
-    ValueError for others.
+    """Returns the text of a message, which is a text or a list of text parts.
+
+    Raises: ValueError for other content.
     """
     if isinstance(content, str):
         return content

@@ -1,8 +1,7 @@
-"""Watches documents of a workspace for all their readers: one look a second at what changed
-in the store.
+"""Watches stored documents of a workspace for all its readers, with one query a second.
 
-What another server works on is seen as it is stored. `SessionFeed` watches runs of automations and
-conversations so.
+Changes by other servers are seen when they are stored. `SessionFeed` watches runs of automations
+and conversations.
 """
 
 from __future__ import annotations
@@ -25,36 +24,34 @@ from graphrag.sessions.phases import Phase, SessionKind
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
+# Documents that one query reads; the first query reads the open ones.
 MAX_SEEN: Final = 500
-"""So many documents one look reads, at the first those that are open."""
+# Conversations that the first query reads, those that changed last.
 MAX_CHATS: Final = 100
-"""Number of conversations that the first look reads, those that changed last."""
+# Maximum difference between the clocks of servers.
 SKEW_MS: Final = 10_000
-"""So much the clock of the server that stored a document may be behind."""
+# Documents that are remembered, those that changed last.
 KEPT: Final = 1_000
-"""So many documents are remembered, those that changed last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenDocument:
-    """A document as it was seen; `number` grows with each change. `about`: the key of what
-    it belongs to.
+    """A document as it was read. `number` grows with each change; `about`: the key of the object
+    that it belongs to.
     """
 
     key: str
     about: str
     document: Mapping[str, Any]
     owner: str = ""
-    is_private: bool = False
-    """Whether nobody but its owner may see it."""
+    is_private: bool = False  # only its owner may see it
     number: int = 0
 
 
 class StoreWatch:
-    """Looks at a store while somebody reads, and tells its readers of changes. Units: seconds."""
+    """Queries a store while there are readers, and notifies them of changes. Units: seconds."""
 
-    unreadable = "feed_unreadable"
-    """The event that is logged where the store does not answer."""
+    unreadable = "feed_unreadable"  # event that is logged if the store does not answer
     look_s = LOOK_S
 
     def __init__(self) -> None:
@@ -64,7 +61,7 @@ class StoreWatch:
 
     @contextmanager
     def watching(self) -> Generator[None]:
-        """Look as long as the block lasts, or another reader's."""
+        """Watches the store during the block, or longer for other readers."""
         self.readers += 1
         if self._task is None:
             self.forget()
@@ -78,11 +75,11 @@ class StoreWatch:
                 self._task = None
 
     def forget(self) -> None:
-        """Forget what was seen: nobody looked meanwhile."""
+        """Clears what was read before a time without readers."""
         raise NotImplementedError
 
     async def see(self) -> bool:
-        """Look once; return whether something changed. Raises: SourceError."""
+        """Queries the store once. Returns True if something changed. Raises: SourceError."""
         raise NotImplementedError
 
     async def _run(self) -> None:
@@ -97,7 +94,7 @@ class StoreWatch:
 
 
 class ChangeFeed(StoreWatch):
-    """The documents that changed."""
+    """A feed of changed documents."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,14 +103,15 @@ class ChangeFeed(StoreWatch):
         self._first = True
 
     async def look(self, *, first: bool) -> Iterable[SeenDocument]:
-        """Return what may have changed since the last look; at first, what is
-        open. Raises: SourceError.
+        """Returns documents that may have changed since the last query; at first the open ones.
+
+        Raises: SourceError.
         """
         raise NotImplementedError
 
     async def changes(self) -> AsyncGenerator[list[SeenDocument]]:
-        """Yield what is there, then what has changed each time; close it (`aclosing`) to
-        look no more.
+        """Yields the current documents, then those that changed each time. Close it (`aclosing`) to
+        stop watching.
         """
         seen = 0
         with self.watching():
@@ -192,7 +190,7 @@ def _seen(thread: Thread, document: Mapping[str, Any], *, is_private: bool = Fal
 
 
 def run_document(thread: Thread) -> Mapping[str, Any]:
-    """Returns the state of a run, as clients get it."""
+    """Returns the state of a run for clients."""
     shown = {
         "session_id",
         "kind",
@@ -209,8 +207,8 @@ def run_document(thread: Thread) -> Mapping[str, Any]:
 
 
 def chat_document(thread: Thread) -> Mapping[str, Any]:
-    """Returns the state of a conversation, as clients get it: without model calls, which are
-    counted for runs only.
+    """Returns the state of a conversation for clients. It has no count of model calls, which only
+    runs have.
     """
     state = conversation_state(thread)
     fields = {"kind", "phase", "waiting"}

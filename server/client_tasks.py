@@ -1,13 +1,13 @@
-"""What chat programs ask the chat's model for themselves: titles, tags, follow-up
-questions, search queries.
+"""Tasks that chat programs send to the chat's model: titles, tags, follow-up questions, search
+queries.
 
-They are no conversation about a graph: they are answered without tools, and nothing of them is
-stored but what they cost. Only a message that begins as the templates of these programs do is one;
-a question that Open WebUI wraps with documents (`Respond to the user query using the provided
-context`) is a question.
+They are not conversations about a graph: they are answered without tools, and only their cost is
+stored. A message is a task only if it begins like the templates of these programs. A question that
+Open WebUI wraps with documents (`Respond to the user query using the provided context`) is a
+question.
 
-Sources: Open WebUI's `DEFAULT_*_PROMPT_TEMPLATE` (0.3 to 0.11), LibreChat's title prompts
-(0.7, its agents).
+Sources: Open WebUI's `DEFAULT_*_PROMPT_TEMPLATE` (0.3 to 0.11), LibreChat's title prompts (0.7, its
+agents).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ TITLE_WORDS = 5
 
 
 def task_of(messages: Sequence[GivenMessage]) -> str | None:
-    """Returns the text of a task of a program; None for a question of a person.
+    """Returns the text of a task, None for the question of a person.
 
-    It is the last message, or the instructions before the only one.
+    The task is the last message, or the instructions before the only message.
     """
     *before, last = messages
     said = [last.content]
@@ -97,7 +97,7 @@ class ClientTask:
 
 
 def _plain_answer(task: str) -> str:
-    """Returns an answer where no model is asked: a title of the first words, and else nothing."""
+    """Returns the answer without a model: a title of the first words, otherwise an empty result."""
     result = _RESULTS.search(task)
     kind = result[1] if result else "title"
     asked = _ASKED.search(task)

@@ -1,8 +1,7 @@
-"""Large JSON answers: written into a temporary file in steps, then sent as fast as the
-client takes them.
+"""Large JSON answers: written to a temporary file in steps, then sent as fast as the client reads.
 
-Decision: an answer is whole before its first byte is sent. It can still become an error, all of it
-is of one moment, and a client that reads slowly holds a file instead of a graph in memory.
+Decision: an answer is complete before its first byte is sent. Until then it can become an error,
+and all of it shows one moment; a slow client holds a file instead of a graph in memory.
 """
 
 from __future__ import annotations
@@ -20,19 +19,14 @@ from datasources.errors import SourceUnavailable
 from graphrag.workers import WorkersBusy, run_limited
 from server.http_connections import HttpConnection
 
+# Returns the next piece of an answer; called in a worker thread.
 Step = Callable[[], bytes]
-"""Returns the next piece of an answer; called in a worker's thread."""
-IN_MEMORY = 1 << 20
-"""An answer of up to so many bytes needs no file, and no place."""
-AT_ONCE, OF_ONE = 12, 4
-"""So many large answers at once, and of one person."""
+IN_MEMORY = 1 << 20  # bytes; a smaller answer needs no file and is not limited
+AT_ONCE, OF_ONE = 12, 4  # large answers at once: of the server, and of one person
+# Large answers that are written at the same time; more would only share the interpreter.
 STEPS = 1
-"""So many of them go on at the same moment, the others take turns: two would only
-share the interpreter.
-"""
 PIECE = 1 << 18
-STALLED_S = 30.0
-"""A client that takes nothing for so long is given up."""
+STALLED_S = 30.0  # until a client that reads nothing counts as gone
 
 
 class Downloads:
@@ -45,10 +39,10 @@ class Downloads:
     async def answer(
         self, request: Request, steps: AsyncIterator[Step], headers: Mapping[str, str] | None = None
     ) -> Download:
-        """Write an answer; it is to be returned or closed.
+        """Writes an answer, which the caller returns or closes.
 
-        Raises: WorkersBusy, ClientDisconnect, SourceUnavailable without room for the file, and what
-        the steps raise.
+        Raises: WorkersBusy, ClientDisconnect, SourceUnavailable if there is no room for the file,
+        and errors of the steps.
         """
         made = Download(self, str(request.state.user_id), headers)
         try:
@@ -64,7 +58,7 @@ class Downloads:
             raise
 
     def take(self, user_id: str) -> None:
-        """Count a large answer. Raises: WorkersBusy."""
+        """Counts a large answer. Raises: WorkersBusy."""
         if self._held[user_id] >= OF_ONE or self._held.total() >= AT_ONCE:
             raise WorkersBusy(waiting=self._held.total())
         self._held[user_id] += 1
@@ -96,7 +90,7 @@ class Download(Response):
         self._is_large, self._size = False, 0
 
     async def write(self, step: Step) -> None:
-        """Add what a step makes."""
+        """Appends the piece of a step."""
         self._size = await run_limited(self._append, step)
         if self._size > IN_MEMORY and not self._is_large:
             self._downloads.take(self._user_id)

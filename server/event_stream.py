@@ -1,4 +1,6 @@
-"""An answer of server-sent events that ends when its client goes. Source: HTML standard, 9.2."""
+"""An answer of server-sent events, which ends when its client disconnects. Source: HTML standard,
+9.2.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from graphrag.workers import end_tasks
 
+# Interval of comments, which keep proxies from closing a silent answer.
 KEEP_ALIVE_S = 15.0
-"""So often a comment is sent, also while nothing happens: what stands between would
-end a silent answer.
-"""
-STALLED_S = 30.0
-"""A client that takes nothing for so long is gone."""
+STALLED_S = 30.0  # until a client that reads nothing counts as gone
 
 
 class EventStream(StreamingResponse):
-    """Sends the frames of a generator as they come, and closes it however the answer ends.
+    """Sends the frames of a generator, and closes the generator however the answer ends.
 
-    `failed` gives the last frames of an answer that breaks off, whatever fails, so that no
-    body is cut.
-    `first`: what the generator gave already, so that what failed before it was an error
-    of the request.
+    `failed` returns the last frames of an answer that fails, so that no body is cut off. `first`:
+    the frame that was produced already, so that earlier errors could still fail the request.
     """
 
     def __init__(
@@ -40,7 +37,7 @@ class EventStream(StreamingResponse):
         self._frames, self._writing = frames, asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        """Send all. Raises: ClientDisconnect for a client that takes nothing."""
+        """Sends all frames. Raises: ClientDisconnect if the client does not read."""
 
         async def write(message: Message) -> None:
             try:
@@ -66,7 +63,7 @@ class EventStream(StreamingResponse):
 async def _guarded(
     first: str, frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]
 ) -> AsyncGenerator[bytes]:
-    """Yields the frames as bytes; what fails, also in making bytes of one, is the last of them."""
+    """Yields the frames as bytes, and the frames of an error, also of one in encoding."""
     try:
         if first:
             yield first.encode()
@@ -84,5 +81,5 @@ async def _alive(write: Send) -> None:
 
 
 def frame(document: str) -> str:
-    """Return an event with this JSON document, which has no line breaks."""
+    """Returns an event with this JSON document, which has no line breaks."""
     return f"data: {document}\n\n"

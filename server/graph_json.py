@@ -1,5 +1,5 @@
-"""Answers with a whole graph as JSON: read page by page, written by worker threads, never
-all in memory.
+"""Answers with a whole graph as JSON. It is read page by page and written by worker threads, and is
+never all in memory.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ E = TypeVar("E", Node, Edge)
 Dump = Callable[[Any], bytes]
 PAGE = 500
 ATTEMPTS = 3
+# Elements that are sorted at once; a longer sort would block the interpreter for too long.
 RUN = 10_000
-"""So many elements are sorted at one go: a longer sort would keep the interpreter for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """A list in the JSON; `dump` writes one element of it."""
+    """A list in the JSON. `dump` writes one of its elements."""
 
     pages: AsyncIterator[Sequence[Any]]
     dump: Dump = orjson.dumps
@@ -48,7 +48,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphPages:
-    """A graph with its nodes and edges, by key. To be read once."""
+    """A graph with its nodes and edges, by key. Can be read once."""
 
     graph: Graph
     nodes: AsyncIterator[Sequence[Node]]
@@ -56,8 +56,8 @@ class GraphPages:
 
     @staticmethod
     def stored(source: GraphDataSource, graph: Graph) -> GraphPages:
-        """Read from a source. Pages are of different moments: compare the revision
-        before and after.
+        """Returns the pages of a source. They are of different moments: compare the revision before
+        and after.
         """
         return GraphPages(
             graph=graph,
@@ -67,7 +67,7 @@ class GraphPages:
 
     @staticmethod
     def held(graph: Graph, nodes: Sequence[Node], edges: Sequence[Edge]) -> GraphPages:
-        """Take what is in memory; the sequences must not change any more."""
+        """Returns the pages of a graph in memory; the sequences must not change any more."""
         return GraphPages(graph=graph, nodes=_ordered(nodes), edges=_ordered(edges))
 
 
@@ -94,10 +94,9 @@ async def _ordered(elements: Sequence[E]) -> AsyncIterator[list[E]]:
 
 
 async def json_steps(members: Mapping[str, Any]) -> AsyncIterator[Step]:
-    """Yield the steps that write an object: of each member's value, of Pages a list.
+    """Yields the steps that write an object: the value of each member, and Pages as a list.
 
-    A value that is a function is called when it is its turn; a member whose value then is None
-    is left out.
+    A value that is a function is called in its turn; its member is left out if it returns None.
     """
     mark = b"{"
     for name, value in members.items():
@@ -119,7 +118,7 @@ def _joined(start: bytes, values: Sequence[Any], dump: Dump) -> bytes:
 
 
 def view_steps(content: GraphPages, **more: Any) -> AsyncIterator[Step]:
-    """Write a graph with its nodes and edges, and more members."""
+    """Returns the steps that write a graph with its nodes and edges, and more members."""
     return json_steps(
         {
             "graph": content.graph.to_document(),
@@ -131,7 +130,7 @@ def view_steps(content: GraphPages, **more: Any) -> AsyncIterator[Step]:
 
 
 def export_steps(source: GraphDataSource, content: GraphPages) -> AsyncIterator[Step]:
-    """Write what `export_document` returns."""
+    """Returns the steps that write the result of `export_document`."""
     used: set[str] = set()
 
     async def nodes() -> AsyncIterator[Sequence[Node]]:
@@ -160,10 +159,9 @@ async def whole_graph(
     steps: Callable[[GraphPages, int], AsyncIterator[Step]],
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """Answer with what `steps` make of a graph and of the time up to which it holds live
-    edits (or 0).
+    """Answers with the result of `steps` for a graph and the time of its latest live edits (or 0).
 
-    Raises: RevisionConflict where others store changes faster than the graph can be read.
+    Raises: RevisionConflict if others store changes faster than the graph can be read.
     """
     source = place.services.source
     state = state_of(request)

@@ -1,4 +1,4 @@
-"""Tells machines how the server is: alive, ready to work, and what it counted."""
+"""Health endpoints for machines: alive, ready to work, and metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def alive() -> dict[str, str]:
-    """Answer as long as the process can."""
+    """Answers while the process can."""
     return {"status": "ok"}
 
 
@@ -26,7 +26,7 @@ async def alive() -> dict[str, str]:
     "/readyz", responses={503: {"description": "The database does not answer, or takes no write"}}
 )
 async def ready(request: Request) -> JSONResponse:
-    """Answer 200 when the database takes a small write in time; tried every 5 s at most."""
+    """Answers 200 if the database accepts a small write in time. Tried at most every 5 s."""
     state = state_of(request)
     records = state.backend.shared.database.records(state.settings.workspace)
     if await state.monitoring.write_probe.failure(records):
@@ -36,7 +36,7 @@ async def ready(request: Request) -> JSONResponse:
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=TEXT_ERRORS, **ADMINS)
 async def metrics(request: Request) -> Response:
-    """Return the counters in Prometheus's form. For admins: they tell how much the
+    """Returns the counters in the format of Prometheus. For admins, as they show how much the
     service is used.
     """
     return Response(state_of(request).monitoring.metrics.text(), media_type=CONTENT_TYPE_LATEST)

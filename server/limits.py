@@ -1,4 +1,4 @@
-"""Bounds on what callers may ask: bytes and seconds of a request, messages to models a minute."""
+"""Limits of callers: bytes and seconds of a request, messages to models a minute."""
 
 from __future__ import annotations
 
@@ -22,34 +22,31 @@ from server.errors import RequestTooLarge, RequestTooSlow, ServerError, ServerFu
 MAX_CALLERS = 10_000
 EDIT_BYTES_A_MINUTE = 240_000_000
 EDIT_BURST_BYTES = 16_000_000
-TRIALS_A_MINUTE = 6
-"""Keys that an admin may try."""
+TRIALS_A_MINUTE = 6  # keys that an admin may try
+# Paths whose endpoints check a signature or a cookie instead of a token.
 OTHER_PATHS = ("/voice/", "/auth/")
-"""Below these requests carry no token of ours: the endpoint checks a signature, or a cookie."""
 OTHER_BYTES = 64 * 1024
 IMPORT_PATH = "/api/graphs/import"
-IMPORT_FACTOR = 16
-"""A workflow's file may be so many times larger than other requests."""
+IMPORT_FACTOR = 16  # a workflow file may be larger than other requests by this factor
 
-OF_ONE, OF_ALL = 2, 6
-"""So many of the largest imports may be held at once, of one person and in all."""
+OF_ONE, OF_ALL = 2, 6  # largest imports at once: of one person, and of all
 
 BODY_S = 10.0
+# A body must arrive in these seconds, plus one second for each LEAST_RATE bytes received.
 LEAST_RATE = 32 * 1024
-"""A body has so many seconds, and one more for each so many bytes that have come."""
 
+# After a refusal the rest of a body is read for these seconds, of so many senders at once.
 LINGER_S, LINGERING = 2.0, 4
-"""What still comes after a refusal is read for so many seconds, of so many senders at once."""
 
 
 @final
 class RateLimiter:
-    """A bucket of tokens for each caller: full at first, refilled evenly. Units: calls, or
-    bytes, a minute.
+    """A token bucket for each caller: full at first, refilled evenly. Units: calls, or bytes, a
+    minute.
 
-    A call may cost more than is left, and is paid for before the next one. `burst` is what a full
-    bucket holds. Of more than MAX_CALLERS the one that called longest ago is forgotten, and so has
-    a full bucket.
+    A call may cost more than is left; the caller then waits until it is paid. `burst` is the size
+    of a bucket. Of more than MAX_CALLERS the one that called longest ago is removed, whose bucket
+    is full again.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def spend(self, caller: str, cost: int = 1) -> None:
-        """Count a call. Raises: TooManyRequests; then it is not counted."""
+        """Counts a call. Raises: TooManyRequests; then the call is not counted."""
         if self._per_minute == 0:
             return
         left = self._left(caller)
@@ -74,7 +71,7 @@ class RateLimiter:
         self.owe(caller, cost)
 
     def owe(self, caller: str, cost: int) -> None:
-        """Count what a call turned out to cost besides."""
+        """Counts an additional cost of a call that was made."""
         self._buckets[caller] = (self._left(caller) - cost, self._clock())
         self._buckets.move_to_end(caller)
         if len(self._buckets) > MAX_CALLERS:
@@ -105,12 +102,12 @@ class RateLimits:
 
 @final
 class BodyLimit:
-    """Middleware: signs the sender of a body in, then reads the whole body or refuses it.
+    """Middleware that identifies the sender of a body, then reads the whole body or refuses it.
 
-    Bodies below OTHER_PATHS are small, and read before it is known who sent them.
+    Bodies below OTHER_PATHS are small, and are read before the sender is known.
 
-    Endpoints never see a part of a body that is too large. A body must come at LEAST_RATE
-    after some seconds; all bodies that are held are bounded, and so are those of one person.
+    Endpoints never see a part of a body that is too large. A body must arrive at LEAST_RATE after
+    some seconds. The bodies in memory are bounded, in all and for each person.
     """
 
     def __init__(self, app: ASGIApp, *, max_bytes: int) -> None:
@@ -146,8 +143,9 @@ class BodyLimit:
     async def _read(
         self, receive: Receive, limit: int, user_id: str, pieces: list[Message]
     ) -> None:
-        """Add the pieces of a body. Raises: RequestTooLarge,
-        RequestTooSlow, ServerFull, ClientDisconnect.
+        """Adds the pieces of a body.
+
+        Raises: RequestTooLarge, RequestTooSlow, ServerFull, ClientDisconnect.
         """
         began = time.monotonic()
         size = 0
@@ -171,8 +169,8 @@ class BodyLimit:
             more = piece.get("more_body", False)
 
     async def _refuse(self, answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer before the body has come, then close. What still comes is thrown away for a
-        moment: a connection that is closed on unread bytes may take the answer with it.
+        """Answers before the body has arrived, then closes the connection. The rest of the body is
+        read and dropped for a moment: closing with unread bytes may lose the answer.
         """
         answer.headers["Connection"] = "close"
 

@@ -1,4 +1,4 @@
-"""What the server counts for Prometheus. No label names a person, a workspace or a graph."""
+"""Metrics of the server for Prometheus. No label names a person, a workspace or a graph."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ class Metrics(LiveWatch):
         )
 
     def count(self, name: str, *labels: str | bool, by: float = 1) -> None:
-        """Add to a counter of COUNTERS."""
+        """Adds to a counter of COUNTERS."""
         counter = self._counters[name]
         (counter.labels(*map(_label, labels)) if labels else counter).inc(by)
 
     def observe(self, name: str, seconds: float, *labels: str | bool) -> None:
-        """Add a time of TIMES."""
+        """Adds a time to one of TIMES."""
         histogram = self._times[name]
         (histogram.labels(*map(_label, labels)) if labels else histogram).observe(seconds)
 
@@ -146,7 +146,7 @@ class Metrics(LiveWatch):
                 pass
 
     def tool_call(self, call: CallRecord) -> None:
-        """Count how long a call took, or why it was not run."""
+        """Counts the time of a tool call, or why it was not run."""
         if call.refused is not None:
             self.count("tool_refused", call.refused)
         elif call.outcome != "reused":
@@ -157,13 +157,13 @@ class Metrics(LiveWatch):
         return name if name in self._known_tools else "other"
 
     def agent_tool(self, agent: str, tool: str, seconds: float, ok: bool) -> None:
-        """Count a run of a tool; those of the first MAX_AGENT_TOOLS have labels of their own."""
+        """Counts a tool call of an agent; the first MAX_AGENT_TOOLS tools have their own labels."""
         if not _is_known(self._agent_tools, (agent, tool), MAX_AGENT_TOOLS):
             agent = tool = "other"
         self.observe("agent_tool", seconds, agent, tool, ok)
 
     def counted(self, name: str, value: float = 1.0, *, code: str = "") -> None:
-        """Count or measure something of a call (a `CallMetrics`)."""
+        """Counts or measures a value of a call (a `CallMetrics`)."""
         if name == "voice_errors":  # a model's server has codes of its own
             known = (
                 _is_known(self._voice_codes, code, MAX_VOICE_CODES) and len(code) <= MAX_CODE_CHARS
@@ -175,9 +175,7 @@ class Metrics(LiveWatch):
             self.observe(name.removesuffix("_seconds"), value)
 
     def state(self, call_id: str, agent_id: str, status: str | None) -> None:
-        """Count a call under its status; those of the first MAX_AGENTS agents have labels
-        of their own.
-        """
+        """Counts a call under its status; the first MAX_AGENTS agents have their own labels."""
         agent = agent_id if _is_known(self._voice_agents, agent_id, MAX_AGENTS) else "other"
         before = self._voice_open.pop(call_id, None)
         if before is not None:
@@ -187,11 +185,11 @@ class Metrics(LiveWatch):
             self._gauges["voice_calls"].labels(agent, status).inc()
 
     def decided(self, approval: Approval) -> None:
-        """Count a decision, wherever it was made in this server; an undo is `undone`."""
+        """Counts a decision made in this server; an undo is `undone`."""
         self.count("approval_decisions", "undone" if approval.undoes else approval.status)
 
     def run_left(self, thread: Thread) -> None:
-        """Count a run that ended."""
+        """Counts a run that ended."""
         session = thread.session
         if session is None or session.end_reason is None or session.ended_time is None:
             return
@@ -218,7 +216,7 @@ class Metrics(LiveWatch):
         self.count("embedded_nodes", "failed", by=report.failed)
 
     def text(self) -> bytes:
-        """Return all of it as Prometheus reads it."""
+        """Returns all metrics in the format of Prometheus."""
         return generate_latest(self.registry)
 
 
@@ -227,7 +225,7 @@ def _label(value: str | bool) -> str:
 
 
 def _is_known(known: set[T], value: T, most: int) -> bool:
-    """Add a value to a set that may hold so many; return whether the set has it."""
+    """Adds a value to a set of limited size. Returns True if the set has it."""
     if len(known) < most:
         known.add(value)
     return value in known
