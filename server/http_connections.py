@@ -57,8 +57,8 @@ class OpenConnections:
         self._unsigned: dict[HttpConnection, str] = {}
         self._of_address: dict[str, dict[HttpConnection, None]] = {}
         self._person: dict[HttpConnection, str] = {}
+        # By person, ordered by last use, the oldest first.
         self._of_person: dict[str, dict[HttpConnection, None]] = {}
-        """By person, the connection that was used longest ago first."""
 
     @property
     def unsigned(self) -> int:
@@ -160,9 +160,9 @@ class HttpConnection(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request that somebody has signed is answered now, or a turn of a conversation.
+        """True while a request of a signed-in person is answered, or a turn of a conversation runs.
 
-        The client of a WebSocket without a turn connects again and goes on.
+        The client of a WebSocket without a turn connects again and continues.
         """
         return self._turns > 0 if self.socket else not self.cycle.response_complete
 
@@ -228,7 +228,7 @@ class HttpConnection(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def _watch_header(self) -> None:
-        """Give a request's header its seconds, from its first byte to its last."""
+        """Limits the time of a request's header, from its first byte to its last."""
         if self.socket is None and self.conn.their_state is h11.IDLE:
             self._start_clock()
         else:
@@ -246,7 +246,7 @@ class HttpConnection(H11Protocol):
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """What an HttpConnection becomes; the place is the same until somebody signs in."""
+    """The WebSocket of an HttpConnection, which keeps its place until the client signs in."""
 
     def __init__(self, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)

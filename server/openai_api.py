@@ -1,13 +1,13 @@
 """The OpenAI-compatible API: `/v1/models`, `/v1/chat/completions`, `/v1/responses`.
 
 A graph or an agent is a model. Its answers may propose changes: a proposal is text with the link
-where a person decides it, and nothing that a client sends decides one.
+where a person decides it. No message of a client decides a proposal.
 
-Decision: a client of chat completions sends all that was said each time and names no conversation.
-What was said up to an answer of ours is hashed with the person and the model, and a record under
-that hash names our conversation, so nobody can name one of somebody else. Where no record fits (the
-history was edited, or is of another service) a new conversation begins, and its first message
-reports what was said before.
+Decision: a client of chat completions sends all messages each time and names no conversation. The
+messages up to an answer of this service are hashed with the person and the model, and a record
+under that hash names the stored conversation, so nobody can name another person's. If no record
+fits (the history was edited, or is of another service) a new conversation starts, and its first
+message reports the messages before.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ _PROGRAM = re.compile(r"[^/\s]{1,60}")
 
 @router.get("/models")
 async def models(workspaces: Workspaces) -> JSONResponse:
-    """List what can be asked: all graphs together, each graph, and each agent that
-    answers in chats.
-    """
+    """Lists the models: all graphs together, each graph, and each agent that answers in chats."""
     found = [_model(ALL_GRAPHS, 0, "nodius")] if len(workspaces.names) == 1 else []
     for place in await workspaces.all():
         owner = place.person.workspace
@@ -87,7 +85,7 @@ async def models(workspaces: Workspaces) -> JSONResponse:
 
 @router.get("/models/{model}")
 async def one_model(workspaces: Workspaces, model: str) -> JSONResponse:
-    """Return one of these. Raises: ModelNotFound."""
+    """Returns one model. Raises: ModelNotFound."""
     found = await find_model(workspaces, model)
     return JSONResponse(_model(found.name, 0, found.place.person.workspace))
 
@@ -100,9 +98,7 @@ def _model(name: str, created_ms: int, owner: str) -> dict[str, Any]:
 async def chat_completions(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ChatForm
 ) -> HttpResponse:
-    """Answer the last message, as the chat completions of OpenAI; streamed where
-    `stream` says so.
-    """
+    """Answers the last message, as the chat completions of OpenAI; streamed with `stream`."""
     asked = await find_model(_coming(request, workspaces), body.model)
     turn = _turn(asked, body, language)
     if isinstance(turn, OpenAITurn):
@@ -126,9 +122,9 @@ async def chat_completions(
 async def responses(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ResponsesForm
 ) -> HttpResponse:
-    """Answer as the responses API of OpenAI, as far as chats need it.
+    """Answers as the responses API of OpenAI, as far as chats need it.
 
-    `previous_response_id` goes on with the conversation of an answer, from where it stands now.
+    `previous_response_id` continues the conversation of an answer, from its current state.
     """
     asked = await find_model(_coming(request, workspaces), body.model)
     turn = _turn(asked, body, language)
@@ -152,7 +148,7 @@ async def responses(
 def _turn(
     asked: AskedModel, body: ChatForm | ResponsesForm, language: Language
 ) -> OpenAITurn | ClientTask:
-    """Return what answers: a conversation, or what a program asks for itself."""
+    """Returns the turn that answers: of a conversation, or of a task of the program itself."""
     if (task := task_of(body.messages)) is not None:
         return ClientTask(place=asked.place, messages=body.messages, task=task)
     link = partial(review_link, asked.place.services.settings)
@@ -161,13 +157,15 @@ def _turn(
 
 
 def _coming(request: Request, workspaces: WorkspaceResolver) -> WorkspaceResolver:
-    """Return the caller as they come through the program that its header or their key names."""
+    """Returns the resolver for the caller through the program that its header or their
+    key names.
+    """
     named = _PROGRAM.match(request.headers.get("user-agent", ""))
     return workspaces.through("openai", named[0] if named else "")
 
 
 async def _answered(request: Request, turn: OpenAITurn | ClientTask) -> None:
-    """Write an answer whole. Raises: TurnBroken, TurnStopped, as `Agent.run`."""
+    """Writes an answer that is not streamed. Raises: TurnBroken, TurnStopped, as `Agent.run`."""
 
     async def write() -> None:
         async with aclosing(turn.pieces(request)) as pieces:
@@ -180,7 +178,7 @@ async def _answered(request: Request, turn: OpenAITurn | ClientTask) -> None:
 async def _streamed(
     frames: AsyncGenerator[str], failed: Callable[[Exception], Iterable[str]]
 ) -> EventStream:
-    """Return an answer that is sent as it is written. What fails before it begins is raised."""
+    """Returns an answer that is sent while it is written. Errors before its start are raised."""
     return EventStream(frames, failed=failed, first=await anext(frames))
 
 
@@ -248,7 +246,7 @@ def _frame(piece: Mapping[str, Any]) -> str:
 
 
 def _fault(request: Request, exc: Exception, language: Language) -> dict[str, Any]:
-    """Return what failed after an answer began, for the client; the log has the rest."""
+    """Returns the error of an answer that has started, for the client, and logs the rest."""
     request_id = str(getattr(request.state, "request_id", ""))
     note(exc, request_id)
     return error_response(exc, language, request_id).body(request_id, as_openai=True)["error"]
@@ -261,7 +259,7 @@ RESPONSE = "resp_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedModel:
-    """What a model's name stands for."""
+    """The graph, agent or workspace that the name of a model stands for."""
 
     name: str
     place: WorkspaceContext
@@ -270,7 +268,7 @@ class AskedModel:
 
 
 async def find_model(workspaces: WorkspaceResolver, name: str) -> AskedModel:
-    """Return what a name stands for. Raises: ModelNotFound, WorkspaceUnclear, SourceError."""
+    """Returns the model of a name. Raises: ModelNotFound, WorkspaceUnclear, SourceError."""
     with suppress(GraphNotFound, AgentNotFound):
         if name == ALL_GRAPHS:
             return AskedModel(name=name, place=await workspaces.one())
@@ -297,7 +295,7 @@ class OpenAITurn:
 
     @property
     def response_id(self) -> str:
-        """The name of the answer, by which a client goes on with its conversation."""
+        """The id of the answer, with which a client continues its conversation."""
         return f"{RESPONSE}{self.answer.thread_id}"
 
     @property
@@ -311,7 +309,7 @@ class OpenAITurn:
         return self.answer.usage
 
     async def find_thread(self) -> None:
-        """Find the conversation that the client goes on with. Raises: SourceError."""
+        """Finds the conversation that the client continues. Raises: SourceError."""
         before = dialogue(self.messages[:-1])
         if not before or before[-1][0] != "assistant":
             return
@@ -322,8 +320,8 @@ class OpenAITurn:
                 self._record = record
 
     async def go_on(self, response_id: str | None) -> None:
-        """Take up the conversation of an answer. Raises: ThreadNotFound for none
-        of this person's.
+        """Continues the conversation of an answer. Raises: ThreadNotFound if this person has no
+        such one.
         """
         if response_id is not None:
             await self._take(response_id.removeprefix(RESPONSE))
@@ -335,9 +333,9 @@ class OpenAITurn:
         self.is_new = False
 
     async def pieces(self, request: Request) -> AsyncGenerator[str]:
-        """Yield the answer as it is written; at the end, proposals with their links.
+        """Yields the answer while it is written; at the end, proposals with their links.
 
-        Raises: TooManyRequests, TurnBroken, and what `Agent.run` raises before its first event.
+        Raises: TooManyRequests, TurnBroken, and errors of `Agent.run` before its first event.
         """
         state = state_of(request)
         state.limits.messages.spend(self.asked.place.person.user_id)
@@ -348,7 +346,7 @@ class OpenAITurn:
         await self._remember()
 
     async def _remember(self) -> None:
-        """Note which conversation this answer is of, in place of the answer before it."""
+        """Stores which conversation this answer belongs to, in place of the answer before it."""
         said = [*dialogue(self.messages), ("assistant", self.text.strip())]
         time = self.asked.place.services.threads.clock()
         data = {"threadId": self.answer.thread_id, "time": time}

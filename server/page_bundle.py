@@ -1,10 +1,10 @@
-"""Joins the page's modules, styles and texts into few files, compressed and named by
-what they hold.
+"""Joins the page's modules, styles and texts into few files, compressed and named by a hash of
+their content.
 
-The modules stay plain JavaScript, and nothing is built beforehand. In a joined file each is a
-function that returns what it exports, after those that it imports. What a script loads later
-(`import("./chat/index.js")`) is in a file of its own. Only the forms of import and export that the
-page uses are known; others raise.
+The modules stay plain JavaScript without a build step. In a joined file each module is a function
+that returns its exports, after the modules that it imports. Modules that a script loads later
+(`import("./chat/index.js")`) are in a file of their own. Only the forms of import and export that
+the page uses are supported; others raise.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ KINDS = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
+# The joined files and their entry modules. A module that several need is in the first file.
 FILES = {
     "early.js": ("early.js",),
     "app.js": ("app.js",),
@@ -41,18 +42,15 @@ FILES = {
     "editing.js": ("canvas/editing.js",),
     "review.js": ("review/index.js", "chat/proposals.js"),
 }
-"""The joined files and the modules that each is for; one that several need is in the
-first of them.
-"""
+# Modules that scripts load on first use and no other file contains.
 LATER = "later.js"
-"""What scripts load when it is first used, and no other file has."""
 
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|\{([^}]*)\}) from "(\.[^"]+)";$', re.MULTILINE)
 _LATER = re.compile(r'\bimport\("(\.[^"]+)"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function|const|class) (\w+)", re.MULTILINE)
 _OTHER = re.compile(r"^(?:import|export)\b.*$|^.*\bimport(?:\.meta|\().*$", re.MULTILINE)
+# Whole-line comments, and indentation: no text of the page spans several lines.
 _LEFT_OUT = re.compile(r"^[ \t]*//.*\n|^[ \t]+", re.MULTILINE)
-"""Comments that have their lines, and indentation: no text of the page stands on several lines."""
 _STYLE = re.compile(r'<link rel="stylesheet" href="/web/(css/[^"]+)">\n')
 
 
@@ -78,8 +76,8 @@ def page_file(content: bytes, suffix: str) -> PageFile:
 
 
 def joined_page() -> tuple[str, Mapping[str, PageFile]]:
-    """Return the hash of all files, and the files by name; joined again when one of
-    them was changed.
+    """Returns the hash of all files, and the files by name; joined again when one of them was
+    changed.
     """
     paths = (path for path in ROOT.rglob("*") if path.suffix in KINDS)
     return _joined(tuple(sorted((path.as_posix(), path.stat().st_mtime_ns) for path in paths)))
@@ -102,8 +100,8 @@ def _joined(_: tuple[tuple[str, int], ...]) -> tuple[str, Mapping[str, PageFile]
 
 
 def _index(index: str, language: Language, base: str) -> str:
-    """Return the page that names the joined files; texts are read ahead in the language
-    that is likely.
+    """Returns the page that names the joined files; it preloads the texts of the likely
+    language.
     """
     head = f'<link rel="preload" as="fetch" crossorigin href="{base}/{language}.json">\n</head>'
     first = _STYLE.search(index)
@@ -120,7 +118,7 @@ def _index(index: str, language: Language, base: str) -> str:
 
 
 def with_languages(page: str, language: Language) -> str:
-    """Returns an HTML page in a language, which names to its scripts all that there are."""
+    """Returns an HTML page in a language, which tells its scripts all languages."""
     names = json.dumps({code: text("language_named", code) for code in LANGUAGES})
     return page.replace(
         '<html lang="en">', f'<html lang="{language}" data-languages="{html.escape(names)}">', 1
@@ -130,7 +128,7 @@ def with_languages(page: str, language: Language) -> str:
 def joined_scripts(
     root: Path = ROOT / "js", files: Mapping[str, Iterable[str]] = FILES
 ) -> dict[str, str]:
-    """Return the joined scripts by name. Raises: PageNotJoined."""
+    """Returns the joined scripts by name. Raises: PageNotJoined."""
     home: dict[str, str] = {}  # module -> the joined file that it is in
     parts: dict[str, list[str]] = {}
     for file, entries in files.items():
@@ -192,8 +190,8 @@ def _resolved(module: str, name: str) -> str:
 
 
 def _function(root: Path, module: str, home: Mapping[str, str]) -> str:
-    """Return a module as an entry of `$m`: a function, called at once, that returns
-    what it exports.
+    """Returns a module as an entry of `$m`: a function, called at once, that returns its
+    exports.
     """
 
     def imported(found: re.Match[str]) -> str:

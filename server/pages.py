@@ -1,9 +1,9 @@
-"""Serves the page: its HTML, scripts, styles, pictures and texts, and nothing else
-of this computer.
+"""Serves the page: its HTML, scripts, styles, pictures and texts, and no other files of this
+computer.
 
-The page loads only what stands here: its policy forbids every other source, inline code included.
-Browsers get few joined files, compressed, that never change under their names; `/?plain` loads the
-modules one by one.
+The page loads only these files: its policy forbids every other source, and inline code. Browsers
+get few joined, compressed files that never change under their names; `/?plain` loads the modules
+one by one.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ HEADERS = {
     "Vary": "Accept-Encoding, Accept-Language",
 }
 UNCHANGING = {"Cache-Control": "public, max-age=31536000, immutable"}
+# No part of a name starts with a dot, so no name leads out of the folder.
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,80}(?:/[a-z0-9][a-z0-9._-]{0,80}){0,4}")
-"""No part of a name begins with a dot, so that none leads out of the folder."""
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
 def index(request: Request) -> Response:
-    """Return the page, with its texts named in the language that the browser asks for."""
+    """Returns the page in the language that the browser prefers."""
     if "plain" in request.query_params:
         plain = (ROOT / "index.html").read_text(encoding="utf-8")
         page = with_languages(plain, language_of(request))
@@ -60,7 +60,7 @@ def index(request: Request) -> Response:
 
 @router.api_route("/web/built/{build}/{name}", methods=["GET", "HEAD"])
 def built(request: Request, build: str, name: str) -> Response:
-    """Return a joined file of the page; those of another version are gone."""
+    """Returns a joined file of the page; files of other versions are gone."""
     current, files = joined_page()
     if build != current or name not in files:
         raise HTTPException(404)
@@ -69,13 +69,13 @@ def built(request: Request, build: str, name: str) -> Response:
 
 @router.api_route("/web/{name:path}", methods=["GET", "HEAD"])
 def asset(request: Request, name: str) -> Response:
-    """Return a part of the page as it stands here."""
+    """Returns a file of the page, not joined."""
     return _file(request, name)
 
 
 @router.api_route("/messages/{name}", methods=["GET", "HEAD"])
 def messages(request: Request, name: str) -> Response:
-    """Return the page's texts in one language, as `en.json`."""
+    """Returns the page's texts in one language, as `en.json`."""
     found = joined_page()[1].get(name)
     if found is None or not name.endswith(".json"):
         raise HTTPException(404)
@@ -92,7 +92,7 @@ def _file(request: Request, name: str) -> Response:
 def file_answer(
     request: Request, file: PageFile, more: Mapping[str, str] = MappingProxyType({})
 ) -> Response:
-    """Return a file, compressed where the client takes that; 304 to one that has it."""
+    """Returns a file, compressed if the client accepts that, or 304 if the client has it."""
     headers = {**HEADERS, **more, "ETag": file.etag}
     asked = request.headers.get("if-none-match", "")
     if file.etag in (tag.strip().removeprefix("W/") for tag in asked.split(",")):

@@ -1,6 +1,4 @@
-"""What endpoints share: options of their routes, and what they take from a request
-beside its body.
-"""
+"""Shared parts of endpoints: options of their routes, and parameters beside the body."""
 
 from __future__ import annotations
 
@@ -18,14 +16,14 @@ from tools.base import Role
 
 
 def text_query(description: str, *, most: int = 200, **more: Any) -> Any:
-    """Return what holds for a text in the query of an address. Units: `most` in characters."""
+    """Returns the rules of a text in the query of an address. Units: `most` in characters."""
     return Query(min_length=1, max_length=most, description=description, **more)
 
 
 GraphKey = Annotated[str | None, text_query("Of one graph only.", alias="graphKey")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="At most so many.")]
+# Options of a route whose answer leaves out unset fields.
 EXCLUDE_NONE: dict[str, Any] = {"response_model_exclude_none": True}
-"""Options of a route whose answer leaves out what is not set."""
 
 
 def state_of(request: Request) -> ServerState:
@@ -43,13 +41,13 @@ def _workspaces(
     return WorkspaceResolver(state_of(request).backend.workspaces, caller, workspace)
 
 
+# Parameter of endpoints: the caller's workspaces, or the one that the request names.
 Workspaces = Annotated[WorkspaceResolver, Depends(_workspaces)]
-"""An endpoint's parameter: the caller's workspaces, or the one that the request names."""
 
 
 def _only_for(role: Role) -> dict[str, Any]:
-    """Return options of a route that people of a lesser role may not call: RoleNeeded is
-    raised for them.
+    """Returns options of a route for people with at least this role. The route raises
+    RoleNeeded.
     """
 
     def check(caller: Caller) -> None:
@@ -67,10 +65,8 @@ async def _graph(workspaces: Workspaces, graph_key: Id) -> GraphContext:
     return await workspaces.of_graph(graph_key)
 
 
+# Parameter of endpoints: the graph that the path names, with its workspace. Raises: GraphNotFound.
 NamedGraph = Annotated[GraphContext, Depends(_graph)]
-"""An endpoint's parameter: the graph that the path names, and its
-workspace. Raises: GraphNotFound.
-"""
 
+# Parameter of endpoints: the language that the client prefers.
 InLanguage = Annotated[Language, Depends(language_of)]
-"""An endpoint's parameter: the language that the client prefers."""

@@ -1,4 +1,6 @@
-"""REST of declarative agents: documents, states, trying their tools, what their APIs are owed."""
+"""REST of declarative agents: documents, states, trials of their tools, deliveries to
+their APIs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Version = Annotated[int, Field(ge=1)]
 
 
 class AgentSummaryList(AnswerBody):
-    """`lists`: what the last round of each list did (see `nodius agents sync`)."""
+    """`lists`: the result of the last round of each list (see `nodius agents sync`)."""
 
     agents: list[AgentSummary]
     lists: list[dict[str, Any]]
@@ -96,8 +98,8 @@ class TryRequest(RequestBody):
 
 
 class TryAnswer(AnswerBody):
-    """Of a dry run `requests`, with secrets masked; else what the tool gave the model, and
-    what it stored.
+    """In a dry run `requests`, with secrets masked; otherwise the result for the model, and the
+    stored values.
     """
 
     requests: list[dict[str, Any]] | None = None
@@ -124,7 +126,7 @@ IfMatch = Annotated[
 
 @router.get("/agents", **EXCLUDE_NONE)
 async def agents(workspaces: Workspaces) -> AgentSummaryList:
-    """List the agents of the caller's workspaces, with state and health, by id."""
+    """Lists the agents of the caller's workspaces, with state and health, by id."""
     found = await workspaces.each(lambda place: place.services.agents.list())
     lists = await workspaces.each(lambda place: place.services.agents.lists.reports())
     return AgentSummaryList(agents=found, lists=lists)
@@ -132,15 +134,16 @@ async def agents(workspaces: Workspaces) -> AgentSummaryList:
 
 @router.get("/agents/schema")
 async def schema(workspaces: Workspaces) -> dict[str, Any]:  # noqa: ARG001 - for who is signed in
-    """Return the JSON Schema of an agent document."""
+    """Returns the JSON Schema of an agent document."""
     return agent_schema()
 
 
 @router.post("/agents/check", **EXCLUDE_NONE, **ADMINS)
 async def check(workspaces: Workspaces, body: DocumentRequest) -> AgentChecked:
-    """Check a document, and that there is what it needs; nothing is stored. For admins.
+    """Checks a document and its requirements, and stores nothing. For admins.
 
-    One with errors is refused: 422 `invalid_agent`, with the errors in `details`, and `warnings`.
+    A document with errors is refused: 422 `invalid_agent`, with the errors in `details`, and
+    `warnings`.
     """
     place = await workspaces.one()
     found = await place.services.agents.check(body.document, body.variables, base_url=body.base_url)
@@ -157,7 +160,7 @@ async def agent(
         int | None, Query(ge=1, description="Another version than the current one.")
     ] = None,
 ) -> AgentDetail:
-    """Return an agent with its document."""
+    """Returns an agent with its document."""
     place, stored = await workspaces.of_agent(agent_id)
     shown = await place.services.agents.document(agent_id, version)
     return AgentDetail(
@@ -173,8 +176,8 @@ async def agent(
 async def put(
     workspaces: Workspaces, agent_id: Id, body: DocumentRequest, if_match: IfMatch = None
 ) -> AgentApplied:
-    """Store a document as the agent's new version, for conversations that begin from now
-    on. For admins.
+    """Stores a document as the new version of the agent, for conversations that start from now on.
+    For admins.
     """
     place = await workspaces.one()
     done = await place.services.agents.apply(
@@ -191,7 +194,7 @@ async def put(
 
 @router.delete("/agents/{agent_id}", **ADMINS)
 async def delete(workspaces: Workspaces, agent_id: Id) -> Success:
-    """Delete a stopped agent without open conversations, with all its versions. For admins."""
+    """Deletes a stopped agent without open conversations, with all its versions. For admins."""
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.delete(agent_id)
     return Success()
@@ -199,8 +202,8 @@ async def delete(workspaces: Workspaces, agent_id: Id) -> Success:
 
 @router.post("/agents/{agent_id}/start", **EXCLUDE_NONE, **ADMINS)
 async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
-    """Let an agent take conversations. What it lacks is said, and looked for each
-    minute. For admins.
+    """Starts an agent: it accepts conversations. Missing requirements are reported, and checked
+    each minute. For admins.
     """
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.start(agent_id)
@@ -211,7 +214,7 @@ async def start(workspaces: Workspaces, agent_id: Id) -> AgentSummary:
 async def stop(
     workspaces: Workspaces, agent_id: Id, body: StopRequest | None = None
 ) -> AgentSummary:
-    """Let no new conversation begin; with `now`, end those that are open. For admins."""
+    """Stops an agent: no new conversation starts; with `now`, open ones end. For admins."""
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.stop(agent_id)
     if body is not None and body.now:
@@ -221,7 +224,7 @@ async def stop(
 
 @router.post("/agents/{agent_id}/rollback", **EXCLUDE_NONE, **ADMINS)
 async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) -> AgentSummary:
-    """Make a version that is kept the current one. For admins."""
+    """Makes a stored version the current one. For admins."""
     place, _ = await workspaces.of_agent(agent_id)
     await place.services.agents.rollback(agent_id, body.version)
     return await place.services.agents.view(agent_id)
@@ -229,8 +232,8 @@ async def rollback(workspaces: Workspaces, agent_id: Id, body: RollbackRequest) 
 
 @router.post("/agents/{agent_id}/tools/{name}/try", **EXCLUDE_NONE, **ADMINS)
 async def try_one(workspaces: Workspaces, agent_id: Id, name: Id, body: TryRequest) -> TryAnswer:
-    """Run one HTTP tool by itself. By default nothing is sent, and the requests are
-    shown. For admins.
+    """Runs one HTTP tool by itself. By default nothing is sent, and the requests are returned. For
+    admins.
     """
     place, _ = await workspaces.of_agent(agent_id)
     found = await try_tool(
@@ -254,7 +257,7 @@ async def deliveries(
     status: DeliveryStatus | None = None,
     limit: Limit = 100,
 ) -> DeliveryList:
-    """List what the APIs of agents are owed, or got: what is due next first. For reviewers."""
+    """Lists deliveries to the APIs of agents, the next due ones first. For reviewers."""
     found = await workspaces.each(
         lambda place: place.services.life.deliveries.list(
             agent_id=agent_id, call_id=call_id, status=status, limit=limit
@@ -265,7 +268,7 @@ async def deliveries(
 
 @router.post("/deliveries/{delivery_id}/retry", **EXCLUDE_NONE, **ADMINS)
 async def retry(workspaces: Workspaces, delivery_id: Id) -> DeliveryDocument:
-    """Send a delivery now that waits, was refused or given up. For admins."""
+    """Sends a delivery now that waits, was refused or given up. For admins."""
     missing = DeliveryNotFound(delivery_id=delivery_id)
     _, sent = await workspaces.first_of(
         lambda place: place.services.life.deliveries.retry(delivery_id), missing

@@ -1,6 +1,4 @@
-"""REST of turns: ask, decide, answer a question, and what the blocks of a message weigh before
-it is sent.
-"""
+"""REST of turns: ask, decide, answer a question, and preview the blocks of a message."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ class ChatRequest(RequestBody):
 async def chat(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ChatRequest
 ) -> ChatAnswer:
-    """Answer a message about a graph. The answer may be a proposal that waits for a decision."""
+    """Answers a message about a graph. The answer may be a proposal that waits for a decision."""
     if body.thread_id is not None:
         place, _ = await workspaces.of_thread(body.thread_id)
     else:
@@ -95,7 +93,7 @@ class ResumeRequest(RequestBody):
 async def resume(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ResumeRequest
 ) -> ChatAnswer:
-    """Decide what a conversation waits for, and let it go on."""
+    """Decides what a conversation waits for, and let it go on."""
     return await _collected(request, await workspaces.with_thread(body.thread_id), body, language)
 
 
@@ -107,7 +105,7 @@ def asked_turn(
     interactive: bool = True,
     new_key: str | None = None,
 ) -> AsyncGenerator[Event]:
-    """Return the events of a message, or of a decision of what a thread waits for: a yes or no
+    """Returns the events of a message, or of a decision of what a thread waits for: yes or no
     decides a proposal, grants more rounds of tools, or retries. `new_key`: of a new thread.
 
     Raises: as `Agent.run`, `Agent.resume`.
@@ -147,7 +145,7 @@ def asked_turn(
 
 
 def _is_retry(thread: Thread, asked: ResumeRequest | AiResume) -> bool:
-    """Return whether a turn that broke off, with nothing to decide, is retried."""
+    """Returns True if a failed turn with nothing to decide is retried."""
     broken = thread.turn.status in ("failed", "running")
     return broken and asked.approved and asked.approval_id is None and not thread.turn.open
 
@@ -158,8 +156,8 @@ async def is_decided(
     asked: ResumeRequest | AiResume | DecisionPayload,
     named: str | None,
 ) -> bool:
-    """Return whether the same decision was made already, elsewhere or before the model failed: the
-    thread then only goes on.
+    """Returns True if the same decision was made already, elsewhere or before the model failed: the
+    thread then only continues.
     """
     if named is None or (named not in thread.turn.open.values() and thread.turn.status != "failed"):
         return False
@@ -170,7 +168,7 @@ async def is_decided(
 
 
 def decided_alike(approval: Approval, asked: ResumeRequest | AiResume | DecisionPayload) -> bool:
-    """Return whether an approval was decided, and not otherwise than asked."""
+    """Returns True if an approval was decided as asked."""
     if approval.is_open or approval.status == ("rejected" if asked.approved else "applied"):
         return False
     if not asked.approved or asked.edited_action is None or approval.status != "applied":
@@ -184,7 +182,9 @@ def decided_alike(approval: Approval, asked: ResumeRequest | AiResume | Decision
 async def standing(
     place: WorkspaceContext, thread: Thread
 ) -> ProposalPending | QuestionAsked | ToolLimit | None:
-    """Return the event with which a conversation waits, as it was first sent; None: for nothing."""
+    """Returns the event that a conversation waits with, as it was first sent; None if it does not
+    wait.
+    """
     turn = thread.turn
     if (asked := PendingQuestion.of(thread)) is not None:
         return QuestionAsked(thread_id=thread.key, text=turn.text, asked=asked)
@@ -210,7 +210,7 @@ async def standing(
 def decision_of(
     approved: bool, feedback: str | None, edited_action: dict[str, Any] | None
 ) -> Decision:
-    """Return the decision that a request asks for."""
+    """Returns the decision of a request."""
     if not approved:
         return Reject(feedback or "")
     return (
@@ -221,7 +221,7 @@ def decision_of(
 
 
 class AnswerRequest(RequestBody):
-    """The answer to a question: one of its `card`'s responses, or a text where it takes one."""
+    """The answer to a question: one of its `card`'s responses, or a text if it accepts one."""
 
     response: Annotated[str, Field(max_length=MAX_MESSAGE)] | bool
     interactive: bool = False
@@ -235,7 +235,7 @@ async def answer(
     thread_id: Id,
     body: AnswerRequest,
 ) -> ChatAnswer:
-    """Answer the question that a conversation waits with, once, and let it go on."""
+    """Answers the question that a conversation waits with, once, and let it go on."""
     place = await workspaces.with_thread(thread_id)
     state = state_of(request)
     state.limits.messages.spend(place.person.user_id)

@@ -1,4 +1,4 @@
-"""REST of automations: make, list, change, run them, look at their schedules, and events
+"""REST of automations: create, list, change and run them, preview schedules, and receive events
 that start them.
 """
 
@@ -40,10 +40,10 @@ class AutomationList(AnswerBody):
 async def add(
     workspaces: Workspaces, language: InLanguage, body: AutomationDraft
 ) -> AutomationAnswer:
-    """Make an automation of a graph. For editors.
+    """Creates an automation of a graph. For editors.
 
     `mode` `report` has no tools that write, `propose` has them. Without `cron` and `dates` it runs
-    when a person starts it. `fromThreadId` takes over what the caller said in a conversation.
+    when a person starts it. `fromThreadId` copies the messages of the caller from a conversation.
     """
     place = await workspaces.of_graph(body.graph_key)
     return await place.automations.add(body, place.person, language)
@@ -53,8 +53,8 @@ async def add(
 async def automations(
     workspaces: Workspaces, language: InLanguage, graph_key: GraphKey = None, limit: Limit = 100
 ) -> AutomationList:
-    """List automations by graph and name: when each runs next, how it ended last, what waits
-    and its cost.
+    """Lists automations by graph and name: when each runs next, how it ended last, what waits and
+    its cost.
     """
     found = await workspaces.each(
         lambda place: place.automations.list(
@@ -68,7 +68,7 @@ async def automations(
 async def automation(
     workspaces: Workspaces, automation_id: Id, language: InLanguage
 ) -> AutomationDetail:
-    """Return an automation with its message and its next five times."""
+    """Returns an automation with its message and its next five times."""
     place, view = await workspaces.of_automation(automation_id, language)
     said = to_stored(await place.automations.messages(automation_id, place.person))
     return AutomationDetail(**dict(view), messages=said)
@@ -78,14 +78,16 @@ async def automation(
 async def edit(
     workspaces: Workspaces, automation_id: Id, language: InLanguage, body: AutomationChanges
 ) -> AutomationAnswer:
-    """Change an automation that was seen at `version`. Its next run is counted from now."""
+    """Changes an automation if its version is still `version`. Its next run is computed
+    from now.
+    """
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.edit(automation_id, body, place.person, language)
 
 
 @router.delete("/automations/{automation_id}")
 async def remove(workspaces: Workspaces, automation_id: Id, language: InLanguage) -> Success:
-    """Remove an automation. Open runs are stopped; its runs, proposals and audit entries stay."""
+    """Removes an automation. Open runs are stopped; its runs, proposals and audit entries stay."""
     place, _ = await workspaces.of_automation(automation_id, language)
     await place.automations.remove(automation_id, place.person)
     return Success()
@@ -106,7 +108,7 @@ async def run(
         bool, Query(description="Stop a run that is still open, and replace it.")
     ] = False,
 ) -> RunStarted:
-    """Start a run now. It is queued while another automation works on the graph."""
+    """Starts a run now. It is queued while another automation works on the graph."""
     place, _ = await workspaces.of_automation(automation_id, language)
     state_of(request).limits.messages.spend(place.person.user_id)
     thread = await place.automations.run(automation_id, place.person, supersede=supersede)
@@ -117,7 +119,7 @@ async def run(
 async def enable(
     workspaces: Workspaces, automation_id: Id, language: InLanguage
 ) -> AutomationAnswer:
-    """Let an automation run at its times, counted from now."""
+    """Enables an automation: it runs at its times, computed from now."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.enable(automation_id, place.person, language)
 
@@ -126,7 +128,7 @@ async def enable(
 async def pause(
     workspaces: Workspaces, automation_id: Id, language: InLanguage
 ) -> AutomationAnswer:
-    """Let an automation begin no run until it is enabled."""
+    """Pauses an automation: it starts no run until it is enabled."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.pause(automation_id, place.person, language)
 
@@ -135,7 +137,7 @@ async def pause(
 async def take_over(
     workspaces: Workspaces, automation_id: Id, language: InLanguage
 ) -> AutomationAnswer:
-    """Make the caller the owner of an automation. For admins."""
+    """Makes the caller the owner of an automation. For admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
     return await place.automations.take_over(automation_id, place.person, language)
 
@@ -144,7 +146,7 @@ async def take_over(
 async def sessions(
     workspaces: Workspaces, automation_id: Id, language: InLanguage, limit: Limit = 100
 ) -> RunList:
-    """List the runs of an automation, newest first. For its owner, reviewers and admins."""
+    """Lists the runs of an automation, newest first. For its owner, reviewers and admins."""
     place, _ = await workspaces.of_automation(automation_id, language)
     found = await place.automations.runs(automation_id, place.person, limit=limit)
     return RunList(sessions=list(map(run_summary, found)))
@@ -156,12 +158,12 @@ class TemplateList(AnswerBody):
 
 @router.get("/automation-templates")
 async def prepared(workspaces: Workspaces, language: InLanguage) -> TemplateList:  # noqa: ARG001 - for who is signed in
-    """List prepared automations in the caller's language, to begin from."""
+    """Lists automation templates in the caller's language."""
     return TemplateList(templates=list(templates(language).values()))
 
 
 class ScheduleRequest(RequestBody):
-    """A schedule to look at: `cron` or `dates` (milliseconds since 1970), in a time zone."""
+    """A schedule to preview: `cron` or `dates` (milliseconds since 1970), in a time zone."""
 
     cron: Annotated[str, Field(max_length=1_000)] | None = None
     dates: Annotated[list[int], Field(default_factory=list[int], max_length=1_000)]
@@ -181,7 +183,7 @@ class ScheduleAnswer(AnswerBody):
 async def preview(
     request: Request, workspaces: Workspaces, language: InLanguage, body: ScheduleRequest
 ) -> ScheduleAnswer:
-    """Return what a schedule means: in words, and its next five times. Nothing is stored."""
+    """Returns a schedule in words, and its next five times. Stores nothing."""
     state = state_of(request)
     name = next(iter(workspaces.identity.workspaces), state.settings.workspace)
     service = (await state.workspace(name)).automations
@@ -201,11 +203,11 @@ async def take(
         str | None, Header(min_length=1, max_length=200, description="As `key`.")
     ] = None,
 ) -> EventAnswer:
-    """Start the caller's automations that wait for this event, each once; admins start
-    all. For editors.
+    """Starts the caller's automations that wait for this event, each once; for admins, all. For
+    editors.
 
-    Of the only workspace of the caller, or the one that `workspace` names. Keys are known
-    for seven days.
+    In the only workspace of the caller, or the one that `workspace` names. Keys are remembered for
+    seven days.
     """
     place = await workspaces.one()
     state_of(request).limits.messages.spend(place.person.user_id)

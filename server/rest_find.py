@@ -1,5 +1,5 @@
-"""REST of finding: what a question needs of one graph, the best graphs for it, and one search field
-for everything (graphs, nodes of all graphs, one's conversations, proposals).
+"""REST of search: the nodes that a question needs, the best graphs for it, and one search field for
+everything (graphs, nodes of all graphs, own conversations, proposals).
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ async def search(
     q: Annotated[str, text_query("Words or a question.", most=2_000, pattern=r"\S")],
     limit: Annotated[int, Query(ge=1, le=100, description="At most so many graphs.")] = 10,
 ) -> GraphsFound:
-    """Search all graphs of the caller's workspaces, by words and meaning; the best graphs first."""
+    """Searches all graphs of the caller's workspaces, by words and meaning. The best graphs are
+    first.
+    """
     found: list[GraphFound] = []
     for place in await workspaces.all():
         for graph in await place.services.search_all(q, limit=limit, hits=HITS):
@@ -88,8 +90,8 @@ async def search(
 
 
 class NodeDocument(NodeHit):
-    """A node with what it holds as one line of JSON, secrets masked. `weak`: it barely
-    fits the question.
+    """A node with its content as one line of JSON, secrets masked. `weak`: it barely fits the
+    question.
     """
 
     text: str
@@ -98,8 +100,8 @@ class NodeDocument(NodeHit):
 
 class RetrievalAnswer(AnswerBody):
     """The best nodes first. `context` is what a model would be given for the question: a small
-    graph whole, else these nodes and what is around them; units: `tokens` of it. `notes` name what
-    was not available.
+    graph complete, else these nodes and those around them; `tokens`: its size. `notes` name parts
+    that were not available.
     """
 
     documents: list[NodeDocument]
@@ -123,7 +125,9 @@ async def retrieval(
         ),
     ] = 4_000,
 ) -> RetrievalAnswer:
-    """Find what a question needs of a graph: by words, meaning and edges, without a model."""
+    """Finds the nodes of a graph that a question needs: by words, meaning and edges, without a
+    model.
+    """
     retriever = place.services.retriever
     options = place.services.context_options
     found = await retriever.retrieve(
@@ -158,8 +162,7 @@ def _answer(found: Retrieval, options: ContextOptions, context: Context) -> Retr
     )
 
 
-MAX_READ: Final = 200
-"""So many of the latest conversations, and of the proposals, are looked through."""
+MAX_READ: Final = 200  # latest conversations and proposals that are searched
 ABOUT_CHARS: Final = 120
 Kind = Literal["graph", "node", "thread", "proposal"]
 _KINDS: Final[tuple[Kind, ...]] = ("graph", "node", "thread", "proposal")
@@ -188,7 +191,7 @@ async def find(
     q: Annotated[str, text_query("Words; of a node some are enough.")],
     limit: Annotated[int, Query(ge=1, le=50, description="At most so many of each kind.")] = 10,
 ) -> Found:
-    """Find graphs, nodes, own conversations and proposals by name first, then by what they hold."""
+    """Finds graphs, nodes, own conversations and proposals by name first, then by content."""
     hits: list[FindHit] = []
     words = q.casefold().split()
     for place in await workspaces.all():
@@ -241,7 +244,7 @@ async def _in(
 
 
 def _thread(thread: Thread, words: list[str]) -> FindHit | None:
-    """Return a conversation whose title, or one of whose messages, holds the words."""
+    """Returns a conversation if its title or one of its messages contains the words."""
     texts = [thread.title]
     texts += [
         message["content"]

@@ -1,4 +1,4 @@
-"""REST of graphs: list, look at, import, export."""
+"""REST of graphs: list, read, import and export them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class GraphList(AnswerBody):
 
 @router.get("", **EXCLUDE_NONE)
 async def graphs(workspaces: Workspaces) -> GraphList:
-    """List the graphs of the caller's workspaces."""
+    """Lists the graphs of the caller's workspaces."""
     found: list[GraphSummary] = []
     for place in await workspaces.all():
         waiting = Counter(
@@ -152,7 +152,7 @@ async def import_graph(
         bool, Query(description="Make a graph as the file is, whatever people changed in it since.")
     ] = False,
 ) -> ImportAnswer:
-    """Import a workflow as a new graph, or merge it into the graph that it made
+    """Imports a workflow as a new graph, or merge it into the graph that it made
     before. For editors.
 
     Of a graph that is there, what only the file changed is taken and what people changed stays;
@@ -185,7 +185,7 @@ class GraphDetail(GraphSummary):
 
 @router.get("/{graph_key}", **EXCLUDE_NONE)
 async def graph(place: NamedGraph) -> GraphDetail:
-    """Return a graph with its counts and the node types that it can use."""
+    """Returns a graph with its counts and the node types that it can use."""
     configs = await place.services.source.get_node_configs()
     return GraphDetail.model_validate(
         {
@@ -196,7 +196,7 @@ async def graph(place: NamedGraph) -> GraphDetail:
 
 
 class FirstQuestions(AnswerBody):
-    """What a graph does, and questions to begin with that have an answer without a model."""
+    """A summary of a graph, and first questions that can be answered without a model."""
 
     summary: str
     questions: list[str]
@@ -205,13 +205,13 @@ class FirstQuestions(AnswerBody):
 
 @router.get("/{graph_key}/suggestions")
 async def suggestions(place: NamedGraph, language: InLanguage) -> FirstQuestions:
-    """Return a summary of a graph and first questions about it, made without a model."""
+    """Returns a summary of a graph and first questions about it, made without a model."""
     made = await suggest(place.services.source, place.graph, language)
     return FirstQuestions(summary=made.summary, questions=list(made.questions), language=language)
 
 
 class NodeMeaning(AnswerBody):
-    """What a node does, on one line; absent where its data say nothing of it."""
+    """The effect of a node on one line; absent if its data do not show it."""
 
     node: str
     does: str | None = None
@@ -223,7 +223,7 @@ async def meaning_of(
     place: NamedGraph,
     node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
 ) -> NodeMeaning:
-    """Returns what a node does, as it is at this moment in the live graph."""
+    """Returns the effect of a node as it is now in the live graph."""
     live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
     now = await present(place.services.source, live, place.graph.key, only=node)
     if (current := now.state.node(node)) is None:
@@ -254,7 +254,7 @@ async def nodes(
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response:
-    """Return the nodes of a graph, by key, in pages."""
+    """Returns the nodes of a graph, by key, in pages."""
     page = await place.services.source.get_nodes(
         place.graph.key, sheet=sheet, after=after, limit=limit + 1
     )
@@ -276,7 +276,7 @@ async def edges(
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response:
-    """Return the edges of a graph, by key, in pages."""
+    """Returns the edges of a graph, by key, in pages."""
     page = await place.services.source.get_edges(
         place.graph.key, sheet=sheet, after=after, limit=limit + 1
     )
@@ -284,7 +284,7 @@ async def edges(
 
 
 async def _page(request: Request, name: str, found: Sequence[Node | Edge], limit: int) -> Response:
-    """Answer with the first `limit` of what was found."""
+    """Answers with the first `limit` of the elements."""
 
     async def pieces() -> AsyncIterator[Sequence[Node | Edge]]:
         for i in range(0, min(limit, len(found)), PIECE):
@@ -304,7 +304,7 @@ async def export(
     place: NamedGraph,
     form: Annotated[ExportFormat, Query(alias="format", description="Of which tool.")] = "nodius",
 ) -> Response:
-    """Return a graph as a file, which `import` takes: Nodius JSON, an n8n workflow
+    """Returns a graph as a file, which `import` takes: Nodius JSON, an n8n workflow
     or a Node-RED flow.
 
     A file of another tool is the one that the graph was read from, with what changed since; a graph
@@ -331,7 +331,7 @@ Coordinate = Annotated[float, Field(strict=False, ge=-1e7, le=1e7)]
 
 
 class CopyRequest(RequestBody):
-    """Of some nodes, or (without `nodes`) of the graph, whole."""
+    """A copy of some nodes, or of the whole graph without `nodes`."""
 
     nodes: Annotated[list[Id] | None, Field(min_length=1, max_length=MAX_PASTED)] = None
     format: ExportFormat
@@ -346,7 +346,7 @@ class CopyAnswer(AnswerBody):
 
 @router.post("/{graph_key}/copy", response_model=CopyAnswer)
 async def copy(place: NamedGraph, body: CopyRequest, language: InLanguage) -> Response:
-    """Return nodes of a graph with the edges between them as text that a tool takes when it
+    """Returns nodes of a graph with the edges between them as text that a tool takes when it
     is pasted there.
 
     Refused (422) where the graph was never a file of that tool and has nodes of other types.
@@ -385,7 +385,7 @@ class PasteAnswer(AnswerBody):
 
 @router.post("/{graph_key}/paste", response_model=PasteAnswer, **EDITORS)
 async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> Response:
-    """Read copied text (n8n, Node-RED, Nodius JSON) as nodes and edges of a sheet. For editors.
+    """Reads copied text (n8n, Node-RED, Nodius JSON) as nodes and edges of a sheet. For editors.
 
     Nodes and edges are not stored: an editor adds them. Node types that the workspace lacks are.
     """
@@ -407,7 +407,7 @@ async def paste(place: NamedGraph, body: PasteRequest, language: InLanguage) -> 
 
 
 class NamedNode(RequestBody):
-    """What of a node holds its name and its references to others. `key` is only given back."""
+    """The parts of a node with its name and its references to others. `key` is only returned."""
 
     key: Id
     type: Id
@@ -433,7 +433,7 @@ class FreeNamesAnswer(AnswerBody):
 
 @router.post("/{graph_key}/free-names", **EDITORS)
 async def free_names(place: NamedGraph, body: FreeNamesRequest) -> FreeNamesAnswer:
-    """Return nodes that are to be added to a graph, under names that no node of it
+    """Returns nodes that are to be added to a graph, under names that no node of it
     has. For editors.
 
     References by name between the nodes follow. Only where nodes call each other by name (n8n);

@@ -1,8 +1,7 @@
-"""REST of a graph as people edit it: all of it at one moment, who is there, the latest
-edits, undoing one.
+"""REST of a live graph: its state at one moment, its editors, the latest edits, and their undo.
 
-A view names its time, so that a client that then listens on the WebSocket knows which
-messages it has.
+A view has its time, so that a client that then listens on the WebSocket knows which messages it
+contains.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class GraphSnapshot(AnswerBody):
 
 @router.get("/{graph_key}/view", response_model=GraphSnapshot, **EXCLUDE_NONE)
 async def view(request: Request, place: NamedGraph) -> Response:
-    """Return a graph with its nodes, edges and usable types, as they are at one moment."""
+    """Returns a graph with its nodes, edges and usable types, as they are at one moment."""
     configs = types_by_name(await place.services.source.get_node_configs()).values()
     types = await run_limited(lambda: [_type(config) for config in configs])
 
@@ -67,7 +66,7 @@ async def view(request: Request, place: NamedGraph) -> Response:
 
 
 def _type(config: NodeTypeConfig) -> dict[str, Any]:
-    """Return what is shown of a type; the page it draws, which can be large, is not."""
+    """Returns the shown fields of a type, without the page that it draws, which can be large."""
     document = config.to_document()
     shown = {name: document[name] for name in _SHOWN if document.get(name) is not None}
     made = {
@@ -79,7 +78,7 @@ def _type(config: NodeTypeConfig) -> dict[str, Any]:
 
 
 class GraphEditor(AnswerBody):
-    """Somebody on a sheet of the graph, in so many windows."""
+    """A person on a sheet of the graph, with the number of their windows."""
 
     user_id: str
     sheet: str
@@ -95,7 +94,7 @@ class EditorList(AnswerBody):
 
 @router.get("/{graph_key}/editors")
 async def editors(request: Request, place: NamedGraph) -> EditorList:
-    """Return who edits a graph through this server now, and how many of its nodes are
+    """Returns who edits a graph through this server now, and how many of its nodes are
     left to embed.
     """
     live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
@@ -133,7 +132,7 @@ class HistoryAnswer(AnswerBody):
 
 @router.get("/{graph_key}/history", **EXCLUDE_NONE)
 async def history(request: Request, place: NamedGraph, limit: Limit = 100) -> HistoryAnswer:
-    """Return the latest live edits of a graph, newest first, also those that are not saved yet."""
+    """Returns the latest live edits of a graph, newest first, also those that are not saved yet."""
     state = state_of(request)
     name = place.person.workspace
     live = state.backend.live.get(name, place.graph.key)
@@ -177,9 +176,9 @@ class EditUndone(AnswerBody):
 
 @router.post("/{graph_key}/history/{edit_id}/take-back", **EDITORS)
 async def undo_edit(request: Request, place: NamedGraph, edit_id: Id) -> EditUndone:
-    """Undo a live edit, by an edit of its own that all editors are sent. For editors.
+    """Undoes a live edit, by another edit that all editors receive. For editors.
 
-    Refused (422) where a later change is in the way; 503 while another server edits the graph.
+    Refused (422) if a later change prevents it; 503 while another server edits the graph.
     """
     live = await state_of(request).backend.live.open(place.person.workspace, place.graph.key)
     done = await live.undo_edit(edit_id, place.person.user_id)

@@ -1,4 +1,4 @@
-"""REST of people: who the caller is, what conversations used, what models lately called."""
+"""REST of people: the caller, the usage of conversations, and the latest tool calls of models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api", tags=["people"], responses=ERRORS)
 
 
 class WhoAmI(AnswerBody):
-    """Who is calling, and which model answers them.
+    """The caller, and the model that answers them.
 
     `offline`: no language model is configured. `voice`: a model speaks in calls.
     """
@@ -36,7 +36,7 @@ class WhoAmI(AnswerBody):
 
 @router.get("/me")
 async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
-    """Return who the service takes the caller for, and which model answers."""
+    """Returns the caller as identified by the service, and the model that answers."""
     provider = state_of(request).backend.model
     return WhoAmI(
         user_id=caller.user_id,
@@ -52,18 +52,14 @@ async def me(request: Request, caller: Caller, language: InLanguage) -> WhoAmI:
 
 
 class PeopleNames(AnswerBody):
-    """What people of the caller's workspaces are called, by their user ids, as their
-    tokens said last.
-    """
+    """Names of people of the caller's workspaces, by user id, as their last tokens gave them."""
 
     names: dict[str, str]
 
 
 @router.get("/people")
 async def people(workspaces: Workspaces) -> PeopleNames:
-    """Return the names of people who were seen lately; who has signed in under no name
-    is left out.
-    """
+    """Returns the names of people who were seen lately; people without a name are left out."""
     found: dict[str, str] = {}
     for place in await workspaces.all():
         found |= await place.workspace.worker.runner.members.names()
@@ -79,7 +75,7 @@ async def usage(
         int, Query(ge=1, le=365, description="With `by`: the latest days, in UTC.")
     ] = 30,
 ) -> UsageAnswer:
-    """Return tokens and known cost of the caller's own stored conversations,
+    """Returns tokens and known cost of the caller's own stored conversations,
     and the month's limits.
 
     An admin also gets what each person used, and with `by` what the calls of each group did.
@@ -119,7 +115,7 @@ class ToolCallList(AnswerBody):
 
 @router.get("/tool-calls", **EXCLUDE_NONE, **ADMINS)
 async def tool_calls(request: Request, workspaces: Workspaces) -> ToolCallList:
-    """Return the last calls of tools by models in this server's process, newest
+    """Returns the last calls of tools by models in this server's process, newest
     first. For admins.
     """
     found = state_of(request).backend.shared.call_log.of(workspaces.names)

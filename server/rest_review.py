@@ -47,8 +47,8 @@ MAX_AT_ONCE: Final = 100
 
 
 class ApprovalList(AnswerBody):
-    """Proposals with their `conflicts`, as far as both of a pair are listed. Of a long list the
-    later ones are `shortened`: without what they change.
+    """Proposals with their `conflicts`, if both of a pair are listed. In a long list the later ones
+    are `shortened`: without their changes.
     """
 
     approvals: list[ApprovalDocument]
@@ -76,7 +76,7 @@ async def approvals(
     voice_code: VoiceCode = None,
     limit: Limit = 100,
 ) -> Response:
-    """List proposed changes: what waits for a decision first, then what was
+    """Lists proposed changes: what waits for a decision first, then what was
     decided, newest first.
     """
     found: list[tuple[WorkspaceContext, Approval]] = []
@@ -106,7 +106,7 @@ async def approvals(
 
 
 class DecisionRequest(RequestBody):
-    """`editedAction` is carried out in place of the proposed one; only with an approval. The audit
+    """`editedAction` is carried out instead of the proposed one; only with an approval. The audit
     log and the model get the `feedback` of either verdict.
     """
 
@@ -119,10 +119,8 @@ class DecisionRequest(RequestBody):
 async def decide(
     workspaces: Workspaces, approval_id: Id, language: InLanguage, body: DecisionRequest
 ) -> Response:
-    """Decide a proposed change, once. What comes back may also be out of date or
-    failed: see `status`.
-
-    Its conversation goes on when it is next resumed.
+    """Decides a proposed change, once. The result may also be out of date or failed: see `status`.
+    Its conversation continues when it is next resumed.
     """
     place, _ = await workspaces.of_approval(approval_id)
     decision = decision_of(body.verdict == "approve", body.feedback, body.edited_action)
@@ -150,7 +148,7 @@ def _refused(approval_id: str, exc: Exception, language: Language) -> NotDecided
 
 
 class Decisions(AnswerBody):
-    """What became of each; `refused` are those whose decision was not taken, with why."""
+    """The outcome of each decision; `refused` are those that were not accepted, with the reason."""
 
     approvals: list[ApprovalDocument]
     refused: list[NotDecided]
@@ -160,7 +158,7 @@ class Decisions(AnswerBody):
 async def decide_all(
     workspaces: Workspaces, language: InLanguage, body: DecisionsRequest
 ) -> Response:
-    """Decide several proposed changes, each once and by itself, after those it builds on. Where a
+    """Decides several proposed changes, each once and by itself, after those it depends on. If a
     person may decide none of them, the answer is 403.
     """
     places: dict[str, tuple[WorkspaceContext, list[Approval]]] = {}
@@ -192,7 +190,7 @@ async def decide_all(
 
 @router.get("/approvals/{approval_id}", response_model=ApprovalDocument, **EXCLUDE_NONE)
 async def approval(workspaces: Workspaces, approval_id: Id, language: InLanguage) -> Response:
-    """Return a proposed change: what it does, why, who asked, and what came of it."""
+    """Returns a proposed change: its effect, reason, asker and outcome."""
     place, found = await workspaces.of_approval(approval_id)
     return await large_answer(await asyncio.to_thread(approval_document, place, found, language))
 
@@ -202,14 +200,14 @@ class EditedCode(RequestBody):
 
 
 class CodeErrors(AnswerBody):
-    """The code that cannot be parsed; empty where all can."""
+    """The code that cannot be parsed; empty if all can."""
 
     code_errors: list[CodeError]
 
 
 @router.post("/approvals/{approval_id}/code", **EXCLUDE_NONE)
 async def check_code(workspaces: Workspaces, approval_id: Id, body: EditedCode) -> CodeErrors:
-    """Check the code of an edited action before it is approved. Nothing is stored."""
+    """Checks the code of an edited action before it is approved. Nothing is stored."""
     place, found = await workspaces.of_approval(approval_id)
     action = parse_action(body.edited_action)
     snapshot = await load_near(place.services.source, found.graph_key, action)
@@ -228,15 +226,15 @@ class CommentRequest(RequestBody):
 async def comment(
     workspaces: Workspaces, approval_id: Id, language: InLanguage, body: CommentRequest
 ) -> ApprovalDocument:
-    """Say something of a proposed change, before or after it is decided. No model reads it."""
+    """Adds a comment to a proposed change, before or after its decision. No model reads it."""
     place, _ = await workspaces.of_approval(approval_id)
     done = await place.services.approvals.comment(approval_id, body.text, place.person)
     return approval_document(place, done, language)
 
 
 class UndoRequest(RequestBody):
-    """Which change is undone; by default the graph's last that stands. With `turn`, everything that
-    was applied of the change's turn, in one step.
+    """The change to undo; by default the last one of the graph that is not undone. With `turn`, all
+    changes of its turn, in one step.
     """
 
     approval_id: Id | None = None
@@ -245,7 +243,9 @@ class UndoRequest(RequestBody):
 
 @router.post("/graphs/{graph_key}/undo", **EXCLUDE_NONE)
 async def undo(place: NamedGraph, body: UndoRequest, language: InLanguage) -> ApprovalDocument:
-    """Undo an applied change, or all of a turn; the answer is the undo, whose own id undoes it."""
+    """Undoes an applied change, or all changes of a turn. Returns the undo, which can be undone by
+    its own id.
+    """
     done = await place.services.approvals.undo(
         place.graph.key, body.approval_id, by=place.person, turn=body.turn
     )
@@ -257,14 +257,16 @@ GraphOfPolicy = Annotated[str | None, text_query("Also what this graph demands."
 
 @router.get("/policy", **EXCLUDE_NONE)
 async def policy(workspaces: Workspaces, graph_key: GraphOfPolicy = None) -> PolicyView:
-    """Return for which changes people must be asked: settings, workspace, graph and node types."""
+    """Returns for which changes people must be asked: by settings, workspace, graph and
+    node types.
+    """
     place = await workspaces.one()
     return await place.services.approvals.policy(place.person, graph_key)
 
 
 class PolicyRequest(RequestBody):
-    """`classes` of the workspace (for admins); with `graphKey` of this graph (for reviewers), with
-    `typeKey` also, of a node type that the graph's workspace has.
+    """`classes` of the workspace (for admins); with `graphKey` of this graph (for reviewers); with
+    `typeKey` also, of a node type that the workspace has.
     """
 
     classes: Annotated[list[ActionClass], Field(max_length=6)]
@@ -280,8 +282,8 @@ class PolicyRequest(RequestBody):
 
 @router.put("/policy", **EXCLUDE_NONE)
 async def set_policy(workspaces: Workspaces, body: PolicyRequest) -> PolicyView:
-    """Say for which changes people must be asked. It can only demand more than the
-    other levels do.
+    """Sets for which changes people must be asked. It can only demand more than the other levels
+    do.
     """
     place = await workspaces.one()
     return await place.services.approvals.set_policy(
@@ -297,7 +299,7 @@ class AuditList(AnswerBody):
 async def audit(
     workspaces: Workspaces, graph_key: GraphKey = None, limit: Limit = 100
 ) -> AuditList:
-    """Return who asked for what, who decided and what changed, newest first. For reviewers."""
+    """Returns who asked for what, who decided and what changed, newest first. For reviewers."""
     found: list[dict[str, Any]] = []
     for place in await workspaces.all():
         entries = await place.services.approvals.audit.entries(graph_key=graph_key, limit=limit)
@@ -321,7 +323,7 @@ async def verify(
         str | None, text_query("A head noted earlier; it must be in the chain.", most=64)
     ] = None,
 ) -> AuditVerdict:
-    """Check that no entry of a workspace's audit log was changed, removed or
+    """Checks that no entry of a workspace's audit log was changed, removed or
     added. For reviewers.
     """
     place = await workspaces.one()

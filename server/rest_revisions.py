@@ -1,5 +1,5 @@
-"""REST of a graph's history: what was done, by whom and why; the graph as it was, and
-back to it.
+"""REST of a graph's history: changes, their authors and reasons; the graph at a revision, and its
+restoration.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _document(revision: Revision, language: Language) -> RevisionDocument:
 
 
 class RevisionList(AnswerBody):
-    """Changes, newest first; `cursor` asks for those before. `cut`: edits before this
-    time were deleted.
+    """Changes, newest first; `cursor` requests earlier ones. `cut`: edits before this time were
+    deleted.
     """
 
     revisions: list[RevisionDocument]
@@ -110,8 +110,8 @@ async def revisions(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=500, description="At most so many.")] = 100,
 ) -> RevisionList:
-    """Return what was done to a graph, newest first: edits, applied changes, imports,
-    runs and undos.
+    """Returns the changes of a graph, newest first: edits, applied changes, imports, runs and
+    undos.
     """
     records = place.services.approvals.records
     key = place.graph.key
@@ -133,8 +133,8 @@ async def revisions(
 
 
 class FieldOrigin(ChangeDocument):
-    """Who gave a field, as `data.name`, the value it has. Units: `time` in
-    milliseconds since 1970.
+    """The author of the current value of a field, as `data.name`. Units: `time` in milliseconds
+    since 1970.
     """
 
     field: str
@@ -156,8 +156,8 @@ async def blame_of(
     language: InLanguage,
     node: Annotated[str, Query(min_length=1, max_length=200, description="The key of a node.")],
 ) -> BlameAnswer:
-    """Return for each field of a node who set it, when, in which turn, by which
-    approval and why.
+    """Returns for each field of a node who set it, when, in which turn, by which approval
+    and why.
     """
     live = state_of(request).backend.live.get(place.person.workspace, place.graph.key)
     now = await present(place.services.source, live, place.graph.key, only=node)
@@ -178,10 +178,10 @@ async def blame_of(
 
 @router.get("/{graph_key}/revisions/{revision}")
 async def graph_as_it_was(request: Request, place: NamedGraph, revision: Moment) -> Response:
-    """Return the graph as it was after a revision: `{graph, nodes, edges, timestamp, gaps}`.
+    """Returns the graph after a revision: `{graph, nodes, edges, timestamp, gaps}`.
 
-    `timestamp` is later than asked for where the history does not reach so far back; `gaps` counts
-    changes that could not be taken back.
+    `timestamp` is later than requested if the history is shorter; `gaps` counts changes that could
+    not be reverted.
     """
     past = await _past(request, place, revision)
     content = GraphPages.held(
@@ -200,7 +200,9 @@ async def compare(
         int, Query(alias="to", ge=0, le=LATEST, description="Another; default: now.")
     ] = LATEST,
 ) -> Response:
-    """Return what differs between two revisions, as a proposal's preview: `{preview, from, to}`."""
+    """Returns the differences between two revisions, as the preview of a proposal: `{preview, from,
+    to}`.
+    """
     one = await _past(request, place, start)
     other = await _past(request, place, end)
     types = types_by_name(await place.services.source.get_node_configs())
@@ -225,7 +227,9 @@ class RestoreRequest(RequestBody):
 
 
 class Restored(AnswerBody):
-    """`id` is the live edit that did it, which undoes in one step; or the `approval` that waits."""
+    """`id`: the live edit that restored it, which undoes in one step; or the `approval`
+    that waits.
+    """
 
     id: str | None = None
     approval: ApprovalDocument | None = None
@@ -241,9 +245,9 @@ async def restore_revision(
     revision: Moment,
     body: Annotated[RestoreRequest, Body()],
 ) -> Response:
-    """Bring nodes, or the whole graph, back to what they were after a revision. For editors.
+    """Restores nodes, or the whole graph, to the state after a revision. For editors.
 
-    Refused (422) where nothing differs; 503 while another server edits the graph.
+    Refused (422) if nothing differs; 503 while another server edits the graph.
     """
     past = await _past(request, place, revision)
     if body.propose:

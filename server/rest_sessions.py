@@ -1,5 +1,5 @@
-"""REST of runs of automations: see, stop, resume, decide and confirm them, and go on with
-one by hand.
+"""REST of automation runs: read, stop, resume, decide and confirm them, and continue one
+by hand.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from server.rest_automations import RunList
 
 
 class _SessionKey(Convertor[str]):
-    """A key of a session as it stands in an address: `auto/ID/TIME`, `seed/ID`, or a word
-    that is none.
-    """
+    """The key of a session in an address: `auto/ID/TIME`, `seed/ID`, or an invalid word."""
 
     regex = "auto/[^/]+/[^/]+|seed/[^/]+|[^/]+"
 
@@ -43,8 +41,8 @@ router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=ERRORS)
 
 
 class RunDetail(RunSummary):
-    """`messages` in OpenAI's form; `notes` are those of the service, each `after`
-    so many messages.
+    """`messages` in OpenAI's form; `notes` are those of the service, each `after` a number of
+    messages.
     """
 
     messages: list[dict[str, Any]]
@@ -61,7 +59,7 @@ async def sessions(
     ] = None,
     limit: Limit = 100,
 ) -> RunList:
-    """List runs, newest first: the caller's own; for reviewers and admins, all."""
+    """Lists runs, newest first: the caller's own; for reviewers and admins, all."""
     found = await workspaces.each(
         lambda place: place.automations.sessions.list(
             place.person, graph_key=graph_key, phase=phase, is_open=is_open, limit=limit
@@ -77,14 +75,14 @@ async def sessions(
 
 @router.post("/{session_id:session}/stop", **EXCLUDE_NONE)
 async def stop(workspaces: Workspaces, session_id: Id) -> RunSummary:
-    """Stop a run. What it proposed stays to be decided."""
+    """Stops a run. Its proposals still wait for decisions."""
     place, _ = await workspaces.of_session(session_id)
     return run_summary(await place.automations.sessions.stop(session_id, place.person))
 
 
 @router.post("/{session_id:session}/resume", **EXCLUDE_NONE)
 async def resume(workspaces: Workspaces, session_id: Id) -> RunSummary:
-    """Let a run that waits for the network, or ended for lack of it, go on."""
+    """Continues a run that waits for the network, or ended without it."""
     place, _ = await workspaces.of_session(session_id)
     return run_summary(await place.automations.sessions.resume(session_id, place.person))
 
@@ -113,7 +111,9 @@ class AnswerOutcome(RunSummary):
 
 @router.post("/{session_id:session}/answer", **EXCLUDE_NONE)
 async def answer(workspaces: Workspaces, session_id: Id, body: RunAnswerRequest) -> AnswerOutcome:
-    """Decide all open proposals of a run, in order, as the caller. A run asks no other question."""
+    """Decides all open proposals of a run, in order, as the caller. A run asks no other
+    questions.
+    """
     place, thread = await workspaces.of_session(session_id)
     if body.approved is None:
         phase = thread.session.phase.value if thread.session else "idle"
@@ -125,14 +125,14 @@ async def answer(workspaces: Workspaces, session_id: Id, body: RunAnswerRequest)
 
 
 class ConfirmRequest(RequestBody):
-    """Whether a run that is about to end may do so; else it goes on."""
+    """`end`: the run ends as announced; otherwise it continues."""
 
     end: bool
 
 
 @router.post("/{session_id:session}/confirm", **EXCLUDE_NONE)
 async def confirm(workspaces: Workspaces, session_id: Id, body: ConfirmRequest) -> RunSummary:
-    """End a run that is about to end at once, or let it go on with ten more calls of the model."""
+    """Ends a run whose end is announced at once, or continues it with ten more model calls."""
     place, _ = await workspaces.of_session(session_id)
     return run_summary(
         await place.automations.sessions.confirm(session_id, place.person, end=body.end)
@@ -145,7 +145,7 @@ class ChatCopy(AnswerBody):
 
 @router.post("/{session_id:session}/chat", status_code=201)
 async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
-    """Copy a run or a template into a conversation of the caller, to go on by hand."""
+    """Copies a run or template into a conversation of the caller, to continue by hand."""
     place, _ = await workspaces.of_session(session_id)
     copy = await place.automations.sessions.chat_copy(session_id, place.person)
     return ChatCopy(thread_id=copy.key)
@@ -153,15 +153,15 @@ async def chat(workspaces: Workspaces, session_id: Id) -> ChatCopy:
 
 @router.get("/{session_id:session}", **EXCLUDE_NONE)
 async def session(workspaces: Workspaces, session_id: Id) -> RunDetail:
-    """Return a run: where it stands, what it waits for, its counts, report and messages."""
+    """Returns a run: its phase, what it waits for, its counts, report and messages."""
     _, thread = await workspaces.of_session(session_id)
     said, notes = said_and_notes(thread)
     return RunDetail(**dict(run_summary(thread)), messages=said, notes=notes)
 
 
 def said_and_notes(thread: Thread) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return what was said, in OpenAI's form, and the notes of the service, each `after` so
-    many of it.
+    """Returns the messages in OpenAI's form, and the notes of the service, each `after` a number of
+    messages.
     """
     said: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []

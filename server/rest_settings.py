@@ -64,8 +64,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "storage": ("db", "workspace", "language"),
 }
+# May contain a password, a path or long text: only whether they are set is shown.
 WITHHELD = frozenset(("db", "auth_public_key", "auth_jwks"))
-"""May hold a password, a path or much text: only whether they are set is shown."""
 
 State = Literal["set", "default", "unset"]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$")]
@@ -95,7 +95,7 @@ class KnownProvider(AnswerBody):
 
 
 class SettingsView(AnswerBody):
-    """`provider`, `model` and `embedder`: what works here now, whatever was left to choose."""
+    """`provider`, `model` and `embedder`: those in use, whether chosen or by default."""
 
     provider: str
     model: str
@@ -106,7 +106,7 @@ class SettingsView(AnswerBody):
 
 @router.get("/settings")
 async def configured(request: Request) -> SettingsView:
-    """Return what is configured. Of secrets it says only whether they are set. For admins."""
+    """Returns the settings. For secrets it returns only whether they are set. For admins."""
     state = state_of(request)
     settings = state.settings
     embedder = state.backend.shared.embedder
@@ -147,7 +147,7 @@ def _row(settings: Settings, name: str, variable: str) -> SettingRow:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as it is set; of an address only where it leads: the rest may be a secret."""
+    """Returns a value as text; of an address only scheme and host, as the rest may be secret."""
     if isinstance(value, tuple):
         return ", ".join(cast(tuple[str, ...], value))
     if isinstance(value, dict):
@@ -160,7 +160,7 @@ def _shown(value: Any) -> str:
 
 
 class SettingsTrial(RequestBody):
-    """What is to be tried. Without `baseUrl` and `key`: as it is configured here."""
+    """The model to try. Without `baseUrl` and `key`: as it is configured."""
 
     provider: Line
     model: Line | None = None
@@ -174,11 +174,11 @@ class SettingsTrial(RequestBody):
 async def tried(
     request: Request, caller: Caller, body: SettingsTrial, language: InLanguage
 ) -> TrialResult:
-    """Ask a model one short question with a key. Nothing is stored, and the key is shown
-    nowhere. For admins.
+    """Asks a model one short question with a key. Stores nothing, and never shows the key. For
+    admins.
 
-    An address must be public, or one that agents may reach as well (`NODIUS_AGENT_HTTP_ALLOW`);
-    where no sign-in is configured, also one of this computer.
+    An address must be public, or one that agents may reach (`NODIUS_AGENT_HTTP_ALLOW`); without
+    configured sign-in also one of this computer.
     """
     state = state_of(request)
     state.limits.key_trials.spend(caller.user_id)
@@ -201,14 +201,14 @@ class KeyList(AnswerBody):
 
 
 class KeyMade(ApiKey):
-    """A new key; `key` is shown this once."""
+    """A new key; `key` is shown only once."""
 
     key: str
 
 
 class KeyRequest(RequestBody):
-    """A key for the caller, or for somebody else with no more rights than the caller has. By the
-    usual `channels` a program reads and proposes; with [] it may do by any what its person may.
+    """A key for the caller, or for another person with no more rights than the caller. With the
+    default `channels` a program reads and proposes; with [] it may do all that its person may.
     """
 
     name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
@@ -229,7 +229,7 @@ def _keys(request: Request) -> ApiKeys:
 
 @router.get("/keys", **EXCLUDE_NONE)
 async def listed(request: Request, caller: Caller) -> KeyList:
-    """List the keys of the caller's workspaces, newest first; revoked ones too."""
+    """Lists the keys of the caller's workspaces, newest first, also revoked ones."""
     theirs = set(caller.workspaces)
     found = [key for key in await _keys(request).list() if set(key.workspaces) <= theirs]
     return KeyList(keys=found)
@@ -237,7 +237,7 @@ async def listed(request: Request, caller: Caller) -> KeyList:
 
 @router.post("/keys", **EXCLUDE_NONE)
 async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
-    """Make a key; its text is in this answer alone."""
+    """Creates a key. Its text is only in this answer."""
     workspaces = body.workspaces or list(caller.workspaces)
     if not set(workspaces) <= set(caller.workspaces):
         raise KeyNotMade
@@ -257,7 +257,7 @@ async def make(request: Request, caller: Caller, body: KeyRequest) -> KeyMade:
 
 @router.delete("/keys/{key_id}", **EXCLUDE_NONE)
 async def revoke(request: Request, caller: Caller, key_id: Id) -> ApiKey:
-    """Revoke a key: within seconds no server takes it any more."""
+    """Revokes a key. Within seconds no server accepts it any more."""
     key = await _keys(request).revoke(key_id, workspaces=caller.workspaces)
     if key is None:
         raise KeyNotFound
@@ -290,7 +290,7 @@ class WebhookList(AnswerBody):
 
 @router.get("/webhooks", **EXCLUDE_NONE)
 async def webhooks(request: Request, caller: Caller, limit: Limit = 100) -> WebhookList:
-    """List what was sent or waits of the caller's workspaces, the latest first."""
+    """Lists the sent and waiting requests of the caller's workspaces, the latest first."""
     hooks = state_of(request).monitoring.webhooks
     found = await hooks.stored(caller.workspaces, limit=limit)
     shown = [WebhookDocument.model_validate(one) for one in found]
@@ -305,8 +305,8 @@ class WebhooksRetried(AnswerBody):
 
 @router.post("/webhooks/retry")
 async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
-    """Have all sent again at once that did not arrive: refused ones, given up ones, and
-    those that wait.
+    """Retries at once all requests that did not arrive: refused ones, those given up, and those
+    that wait.
     """
     return WebhooksRetried(
         count=await state_of(request).monitoring.webhooks.retry_all(caller.workspaces)
@@ -315,6 +315,6 @@ async def retry_all(request: Request, caller: Caller) -> WebhooksRetried:
 
 @router.post("/webhooks/{webhook_id}/retry", **EXCLUDE_NONE)
 async def retry(request: Request, caller: Caller, webhook_id: Id) -> WebhookDocument:
-    """Have one sent again at once that was refused, given up or waits."""
+    """Retries at once one request that was refused, given up or waits."""
     found = await state_of(request).monitoring.webhooks.retry(webhook_id, caller.workspaces)
     return WebhookDocument.model_validate(found)

@@ -61,7 +61,7 @@ class ThreadAgentView(AnswerBody):
 
     @classmethod
     def of(cls, thread: Thread) -> ThreadAgentView | None:
-        """Return what is shown of a thread's agent; None where it has none."""
+        """Returns what is shown of a thread's agent; None where it has none."""
         if (part := thread.agent) is None:
             return None
         values = {name: value for name, value in part.ctx.items() if name != "transcript"}
@@ -71,7 +71,7 @@ class ThreadAgentView(AnswerBody):
 
 
 def _whole(value: Any) -> Any:
-    """Return 72 for 72.0: to JSON they are the same number."""
+    """Returns 72 for 72.0, which are the same number in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -110,7 +110,7 @@ class ThreadList(AnswerBody):
 
 @router.post("/threads")
 async def threads(workspaces: Workspaces, body: ThreadsRequest) -> ThreadList:
-    """List the caller's own conversations, newest first."""
+    """Lists the caller's own conversations, newest first."""
     found: list[Thread] = []
     for place in await workspaces.all():
         stored = await place.services.threads.list(
@@ -139,10 +139,10 @@ class ThreadMessages(AnswerBody):
 
 
 _FEATURES = "What the client can show; `questions`: also a question that waits."
+# In an address a list with one word is the word itself.
 _SOME_WORDS = {
     "anyOf": [{"type": "array", "items": {"type": "string"}, "maxItems": 20}, {"type": "string"}]
 }
-"""In an address a list of one word is that word."""
 
 
 @router.get("/thread/{thread_id}/messages", **EXCLUDE_NONE)
@@ -154,7 +154,7 @@ async def messages(
         list[str] | None, Query(max_length=20, description=_FEATURES, json_schema_extra=_SOME_WORDS)
     ] = None,
 ) -> ThreadMessages:
-    """Return a conversation with what it waits for."""
+    """Returns a conversation with what it waits for."""
     place, thread = await workspaces.of_thread(thread_id)
     thread = await place.effective_status(thread)
     said, notes = said_and_notes(thread)
@@ -172,9 +172,7 @@ async def messages(
 
 @router.post("/thread/{thread_id}/end", **EXCLUDE_NONE)
 async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
-    """End a conversation with an agent; a turn of it is stopped first. Return what it knew
-    at its end.
-    """
+    """Ends a conversation with an agent; its turn is stopped first. Returns its final values."""
     place, _ = await workspaces.of_thread(thread_id)
     endings = place.services.life.endings
     shown = ThreadAgentView.of(await endings.end_by_person(thread_id, place.person))
@@ -185,9 +183,7 @@ async def end(workspaces: Workspaces, thread_id: Id) -> ThreadAgentView:
 async def _pending(
     place: WorkspaceContext, thread: Thread, language: Language, *, asks: bool
 ) -> dict[str, Any] | None:
-    """Return what waits as it was first sent, as long as it waits; a question to who
-    `asks` for it.
-    """
+    """Returns what the conversation waits for, as it was first sent. A question only if `asks`."""
     waits = await standing(place, thread)
     if waits is None or (isinstance(waits, QuestionAsked) and not asks):
         return None
@@ -196,8 +192,8 @@ async def _pending(
 
 
 class TraceSpan(AnswerBody):
-    """What was done: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`,
-    with its facts.
+    """One operation: `invoke_agent`, `retrieval`, `embeddings`, `chat` or `execute_tool`, with its
+    facts.
 
     Units: `start` in milliseconds since 1970, `ms` in milliseconds.
     """
@@ -228,7 +224,7 @@ class ThreadTrace(AnswerBody):
 
 @router.get("/thread/{thread_id}/trace")
 async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
-    """Return how the answers of a conversation came about. For whose it is, and for admins."""
+    """Returns how the answers of a conversation came about. For its owner, and admins."""
     place = await _place_of(workspaces, thread_id)
     turns = await place.services.traces.of_thread(thread_id)
     return ThreadTrace(
@@ -237,8 +233,8 @@ async def trace(workspaces: Workspaces, thread_id: Id) -> ThreadTrace:
 
 
 async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceContext:
-    """Return the workspace of a person's own thread, or for an admin of
-    anybody's. Raises: ThreadNotFound.
+    """Returns the workspace of a thread of the person, or for an admin of any person. Raises:
+    ThreadNotFound.
     """
     for place in await workspaces.all():
         person = place.person
@@ -251,7 +247,9 @@ async def _place_of(workspaces: WorkspaceResolver, thread_id: str) -> WorkspaceC
 
 @router.delete("/thread/{thread_id}")
 async def delete(workspaces: Workspaces, thread_id: Id) -> Success:
-    """Forget a conversation; one with an agent ends first. What it proposed stays to be decided."""
+    """Deletes a conversation; one with an agent ends first. Its proposals still wait for
+    decisions.
+    """
     place, _ = await workspaces.of_thread(thread_id)
     await place.services.life.endings.forget(thread_id, place.person)
     return Success()
@@ -272,7 +270,7 @@ class RenameRequest(RequestBody):
 
 @router.patch("/thread/{thread_id}")
 async def rename(workspaces: Workspaces, thread_id: Id, body: RenameRequest) -> ThreadSummary:
-    """Give a conversation another title. While it is being answered it cannot be renamed."""
+    """Gives a conversation another title. While it is being answered it cannot be renamed."""
     place, _ = await workspaces.of_thread(thread_id)
     async with place.agent.leases.held(thread_id):  # nobody writes it meanwhile
         thread = await place.services.threads.rename(thread_id, place.person, body.title)
@@ -287,7 +285,7 @@ async def export(
         Literal["markdown", "json"], Query(description="To read, or all of it.")
     ] = "markdown",
 ) -> Response:
-    """Return a conversation as a file: what both said, or the messages as they are stored."""
+    """Returns a conversation as a file: what both said, or the messages as they are stored."""
     _, thread = await workspaces.of_thread(thread_id)
     kind, suffix = _KINDS[format]
     whole = {**thread.summary(), "messages": thread.conversation_history}

@@ -62,14 +62,14 @@ class GraphMade(AnswerBody):
 
 
 def _made(place: WorkspaceContext, graph: Graph) -> GraphMade:
-    """Answer with a graph that was stored; its nodes are embedded in the background."""
+    """Answers with a graph that was stored; its nodes are embedded in the background."""
     place.services.embedding_queue.add(graph.key, None)
     return GraphMade(graph_key=graph.key, name=graph.name, workspace=graph.workspace)
 
 
 @router.post("/graphs", **EDITORS)
 async def create(workspaces: Workspaces, body: NewGraph) -> GraphMade:
-    """Make an empty graph. For editors."""
+    """Makes an empty graph. For editors."""
     place = await workspaces.one()
     made = await whole.new_graph(
         place.services.approvals, body.name, place.person, family=body.type, language=body.language
@@ -88,7 +88,7 @@ async def rename(place: NamedGraph, body: GraphName) -> GraphMade:
 
 @router.post("/graphs/{graph_key}/duplicate", **EDITORS)
 async def duplicate(place: NamedGraph, body: GraphName) -> GraphMade:
-    """Copy a graph as it is now, with edits that are not saved yet, under a new
+    """Copies a graph as it is now, with edits that are not saved yet, under a new
     key. For editors.
     """
     made = await whole.copy_graph(
@@ -103,7 +103,7 @@ class DeletedGraphs(AnswerBody):
 
 @router.delete("/graphs/{graph_key}", **EDITORS)
 async def delete(place: NamedGraph) -> deleted.DeletedGraph:
-    """Delete a graph; for 30 days it can be restored. For editors.
+    """Deletes a graph; for 30 days it can be restored. For editors.
 
     Its editors are sent away, proposals about it are closed, and its automations pause.
     """
@@ -112,14 +112,14 @@ async def delete(place: NamedGraph) -> deleted.DeletedGraph:
 
 @router.get("/deleted-graphs")
 async def list_deleted(workspaces: Workspaces) -> DeletedGraphs:
-    """List the deleted graphs that can be restored, the latest first."""
+    """Lists the deleted graphs that can be restored, the latest first."""
     found = await workspaces.each(lambda place: deleted.deleted_graphs(place.services.approvals))
     return DeletedGraphs(graphs=sorted(found, key=lambda one: -one.deleted_time))
 
 
 @router.post("/graphs/{graph_key}/restore", **EDITORS)
 async def restore(workspaces: Workspaces, graph_key: Id) -> GraphMade:
-    """Restore the graph that was deleted last under this key, under a new key where it is
+    """Restores the graph that was deleted last under this key, under a new key where it is
     taken. For editors.
 
     Its automations stay paused.
@@ -149,7 +149,7 @@ async def thumbnails(
         int, Query(ge=1, le=PICTURES, description="Of the graphs changed last.")
     ] = PICTURES,
 ) -> Thumbnails:
-    """Return where nodes stand in the graphs that were changed last, to draw them small."""
+    """Returns where nodes stand in the graphs that were changed last, to draw them small."""
     graphs = [
         (place, graph)
         for place in await workspaces.all()
@@ -173,7 +173,9 @@ async def _thumbnail(place: WorkspaceContext, graph: Graph) -> Thumbnail | None:
 
 
 class TidyRequest(RequestBody):
-    """Of a sheet, of some nodes of it, or (neither) of all. A note takes along what it holds."""
+    """Arranges a sheet, some of its nodes, or (with neither) all. A note moves with the nodes in
+    it.
+    """
 
     sheet: Id | None = None
     nodes: Annotated[list[Id] | None, Field(min_length=1, max_length=MAX_NODES)] = None
@@ -199,7 +201,7 @@ class TidyAnswer(AnswerBody):
 
 @router.post("/graphs/{graph_key}/tidy", response_model=TidyAnswer, **EXCLUDE_NONE)
 async def tidy(place: NamedGraph, body: TidyRequest) -> Response:
-    """Return where nodes would stand in order, with the unsaved edits of the graph.
+    """Returns where nodes would stand in order, with the unsaved edits of the graph.
     Nothing is stored.
 
     Refused (422) for more than 5,000 nodes or 10,000 edges: name a sheet then. Nodes stay in their

@@ -1,4 +1,4 @@
-"""REST of all graphs at once: who refers to a value, and replacements over many graphs."""
+"""REST over all graphs: uses of a value, and replacements in many graphs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ MAX_VALUES = 20
 
 
 class NodeUse(AnswerBody):
-    """A node that refers to the value: as which kind, how it is written there,
-    and in which fields.
-    """
+    """A node that refers to the value: the kind of use, the text there, and the fields."""
 
     graph: str
     graph_name: str
@@ -59,10 +57,8 @@ async def uses(
         int, Query(ge=1, le=MAX_USES, description="At most so many nodes.")
     ] = MAX_USES,
 ) -> Uses:
-    """Find the nodes of all graphs that refer to a value: a credential, address, table,
-    queue, file, model.
-
-    An address finds what is below it as well: `api.example.com/v1`.
+    """Finds the nodes of all graphs that refer to a value: a credential, address, table, queue,
+    file or model. An address also finds those below it: `api.example.com/v1`.
     """
     entries = entries_for(value, kind)
     found: list[NodeUse] = []
@@ -76,7 +72,7 @@ async def uses(
 
 
 class NodeValue(AnswerBody):
-    """What a node refers to; `others`: how many other nodes of all graphs do."""
+    """A value that a node refers to; `others`: the number of other nodes of all graphs that do."""
 
     value: str
     kind: UseKind
@@ -89,7 +85,7 @@ class NodeValues(AnswerBody):
 
 @router.get("/graphs/{graph_key}/nodes/{node_key}/uses")
 async def uses_of_node(place: NamedGraph, node_key: Id) -> NodeValues:
-    """Return what a node refers to, and how many other nodes depend on the same."""
+    """Returns the values that a node refers to, and how many other nodes depend on each."""
     source = place.services.source
     nodes = await source.get_nodes_by_key(place.graph.key, [node_key])
     values: dict[tuple[UseKind, str], None] = dict.fromkeys(
@@ -124,8 +120,8 @@ class CodemodRequest(CodemodGraphs):
 
 
 class CodemodPart(AnswerBody):
-    """The proposal of one graph; `error` and `message`: why there is none, or why it was
-    not carried out.
+    """The proposal of one graph; `error` and `message`: why there is none, or why it was not
+    carried out.
     """
 
     graph_key: str
@@ -161,7 +157,7 @@ def _document(place: WorkspaceContext, codemod: Codemod, language: Language) -> 
 async def propose(
     workspaces: Workspaces, language: InLanguage, body: CodemodRequest
 ) -> CodemodDocument:
-    """Propose a replacement in many graphs: one proposal a graph, each with its preview."""
+    """Proposes a replacement in many graphs: one proposal a graph, each with its preview."""
     graphs = None if body.graphs is None else tuple(body.graphs)
     wanted = Replacement(old=body.old, new=body.new, kind=body.kind, graphs=graphs)
     place = await workspaces.one()
@@ -171,7 +167,7 @@ async def propose(
 
 @router.get("/codemods/{codemod_id}", **EXCLUDE_NONE)
 async def codemod(named: NamedCodemod, language: InLanguage) -> CodemodDocument:
-    """Return a replacement over many graphs, with each graph's proposal as it stands."""
+    """Returns a replacement over many graphs, with each graph's proposal as it stands."""
     place, found = named
     return _document(place, found, language)
 
@@ -185,8 +181,8 @@ class CodemodDecision(CodemodGraphs):
 async def decide(
     named: NamedCodemod, language: InLanguage, body: CodemodDecision
 ) -> CodemodDocument:
-    """Decide the parts that wait, each by itself; asked again, it goes on with those
-    that are left.
+    """Decides the waiting parts, each by itself. Called again, it continues with the remaining
+    ones.
     """
     place, found = named
     decision = Approve(body.feedback) if body.verdict == "approve" else Reject(body.feedback)
@@ -196,8 +192,8 @@ async def decide(
 
 @router.post("/codemods/{codemod_id}/undo", **EXCLUDE_NONE)
 async def undo(named: NamedCodemod, language: InLanguage, body: CodemodGraphs) -> CodemodDocument:
-    """Take back what was applied: in all graphs, or in some. A graph that was changed
-    since says so.
+    """Undoes the applied parts: in all graphs, or in some. A graph that was changed since is
+    reported.
     """
     place, found = named
     done = await place.services.codemods.undo(found.id, place.person, body.graphs)

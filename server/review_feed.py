@@ -1,8 +1,6 @@
-"""Changes of a workspace's approvals: read once a second from the store, however many
-wait for them.
+"""Changes of a workspace's approvals, read from the store once a second for all readers.
 
-The store is read, and not this process alone: a decision may be made by another
-server or a command.
+The store is read, not only this process: another server or a command may make a decision.
 """
 
 from __future__ import annotations
@@ -25,24 +23,21 @@ from server.change_feed import LOOK_S, StoreWatch
 
 log = logging.getLogger(__name__)
 
+# Changes kept for slow readers; a reader that is further behind misses the oldest.
 KEPT = 64
-"""Changes kept for readers that are slow; one that falls further behind misses the oldest."""
-DECIDED = 100
-"""Decisions that one look may find."""
+DECIDED = 100  # decisions that one query may find
+# Interval in which a thread is read also without a change: it may be deleted, and a slow reader
+# misses changes.
 ANYWAY_S = 60.0
-"""A thread is read again after so long without a change: it may be deleted, and a slow
-reader misses some.
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewChange:
-    """`waiting` counts undecided proposals by graph and asker; `decided` are decisions since the
-    last change.
+    """A change of the approvals. `waiting` counts undecided proposals by graph and asker; `decided`
+    are the decisions since the last change.
 
-    `changed` are the ids of approvals that are new or another since then, `conflicts` all that
-    there are now.
-    `is_complete`: nothing else has changed since what the reader was given before.
+    `changed`: ids of approvals that are new or changed since then; `conflicts`: all current ones.
+    `is_complete`: nothing else has changed since the last change that the reader received.
     """
 
     number: int
@@ -66,7 +61,7 @@ NextChange = Callable[[], Awaitable[ReviewChange]]
 
 
 class ReviewFeed(StoreWatch):
-    """Reads the approvals of one workspace while somebody waits for changes. Units: seconds."""
+    """Reads the approvals of one workspace while there are readers. Units: seconds."""
 
     unreadable = "review_unreadable"
 
@@ -80,7 +75,9 @@ class ReviewFeed(StoreWatch):
 
     @contextmanager
     def reading(self) -> Generator[NextChange]:
-        """Yield a function that waits for the next change; its first result is the state now."""
+        """Yields a function that waits for the next change; its first result is the
+        current state.
+        """
         seen = -1
 
         async def next_change() -> ReviewChange:
@@ -137,8 +134,8 @@ class ReviewFeed(StoreWatch):
 
 
 def _named(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield the ids of the approvals that entries are about; an undo changes what it
-    takes back, too.
+    """Yields the ids of the approvals of entries; an undo also changes the approval that
+    it undoes.
     """
     for facts in (entry.facts for entry in entries):
         named = [facts.get("approvalId"), facts.get("undoes"), *(facts.get("undoesAlso") or ())]
@@ -156,11 +153,11 @@ async def decided_elsewhere(
     is_busy: Callable[[], bool],
     poll_s: float,
 ) -> bool:
-    """Return True when one of the approvals is decided and nobody has resumed the thread since;
-    False when the thread went on, or is gone. While it `is_busy` here nothing is read.
+    """Returns True when one of the approvals is decided and nobody has resumed the thread since;
+    False if the thread continued or is gone. Reads nothing while `is_busy` here.
 
-    The store is read at each change of these approvals, and otherwise seldom. A decision in the
-    thread itself resumes it at once: after a decision the thread is read twice, `poll_s` apart.
+    Reads the store at each change of these approvals, and seldom otherwise. A decision in the
+    thread itself resumes it at once, so after a decision the thread is read twice, `poll_s` apart.
     """
     seen = False
     with reviews.reading() as next_change:
@@ -193,9 +190,7 @@ async def decided_elsewhere(
 
 
 async def _changed(next_change: NextChange, approval_ids: Sequence[str] | None) -> None:
-    """Return when one of the approvals (None: anything) was decided, at the
-    latest after ANYWAY_S.
-    """
+    """Returns when one of the approvals (None: any) was decided, at the latest after ANYWAY_S."""
     with suppress(TimeoutError):
         async with asyncio.timeout(ANYWAY_S):
             while True:

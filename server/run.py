@@ -1,4 +1,4 @@
-"""Runs the service on a socket until a signal; at the end every running turn is stored."""
+"""Runs the service on a socket until a signal. At the end every running turn is stored."""
 
 from __future__ import annotations
 
@@ -33,32 +33,29 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GRACE_S = 10
-"""So long running turns may go on after the signal; then they are stopped."""
+GRACE_S = 10  # seconds that running turns may continue after the signal
 
-STORE_S = 10
-"""So long a turn that was stopped may take to be stored."""
+STORE_S = 10  # seconds for storing a stopped turn
 
+# Seconds after the last call in which its webhooks are still answered.
 AFTER_S = 2.0
-"""So long after the last call it is still answered how to go on with it."""
 
 CONNECTIONS = 1000
 FLUSH_S = 5.0
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+# Seconds that a thread computes while the event loop waits for the interpreter; Python's 5 ms add
+# up.
 SWITCH_S = 0.001
-"""So long a thread computes while the event loop waits for the interpreter; Python's 5
-ms add up.
-"""
 ARENAS = 2
 _M_ARENA_MAX = -8
 
 
 class _StoringServer(uvicorn.Server):
-    """Ends at a signal. Uvicorn itself raises the signal again at the end of `serve`: that kills
-    the process before the turns it stopped are stored.
+    """A uvicorn server that ends at a signal. Uvicorn raises the signal again at the end of
+    `serve`, which would kill the process before the stopped turns are stored.
 
-    Where people are on the telephone it goes on until they are not, at most as long as the settings
-    say; a second signal waits for no call.
+    During telephone calls it continues until they end, at most for the time of the settings; a
+    second signal does not wait for calls.
     """
 
     def __init__(self, config: uvicorn.Config, state: ServerState) -> None:
@@ -75,7 +72,7 @@ class _StoringServer(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     async def _drain(self, sig: int) -> None:
-        """Let the calls end, then stop; until then everything else is answered."""
+        """Waits for the calls to end, then stops. Until then all requests are answered."""
         try:
             await self._state.activity.call_slots.drain(self._state.settings.voice.drain_s)
             await asyncio.sleep(AFTER_S)
@@ -99,7 +96,9 @@ class _StoringServer(uvicorn.Server):
 
 
 def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
-    """Return how uvicorn serves the application; the caller opens and closes its state."""
+    """Returns the configuration of uvicorn for the application, whose state the caller opens and
+    closes.
+    """
     proxies = app.state.setup.settings.forwarded_allow_ips
     return uvicorn.Config(
         app,
@@ -121,8 +120,8 @@ def config_of(app: FastAPI, *, grace_s: int = GRACE_S) -> uvicorn.Config:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` returns, on uvloop where it is to be had: a call costs a
-    seventh less time.
+    """Returns the result of `work`, run on uvloop if it is installed: a call takes a seventh less
+    time.
     """
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
@@ -130,10 +129,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator[None]:
-    """Send spans to where `OTEL_EXPORTER_OTLP_ENDPOINT` says until the block ends, then
-    what is left.
+    """Sends spans to `OTEL_EXPORTER_OTLP_ENDPOINT` until the block ends, then the remaining ones.
 
-    A provider that OpenTelemetry's own launcher has set up already is kept.
+    Keeps a provider that OpenTelemetry's own launcher has set up.
     """
     given = os.environ if environ is None else environ
     if (
@@ -159,9 +157,7 @@ async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator
     )
 
     class WithoutQueries(SpanProcessor):
-        """Takes the queries of addresses out of the framework's spans: some hold what
-        signs a person in.
-        """
+        """Removes the queries of addresses from the framework's spans: some contain credentials."""
 
         def on_start(self, span: Span, parent_context: context.Context | None = None) -> None:
             del parent_context
@@ -179,8 +175,8 @@ async def sent_spans(environ: Mapping[str, str] | None = None) -> AsyncGenerator
 
 
 def make_routes(app: FastAPI) -> None:
-    """Have the framework make all of its routes now: it would in the event loop, at
-    the first requests.
+    """Makes the framework build all of its routes now, instead of in the event loop at the first
+    requests.
     """
     nowhere: dict[str, Any] = {
         "type": "http",
@@ -194,10 +190,10 @@ def make_routes(app: FastAPI) -> None:
 
 
 def limit_arenas() -> None:
-    """Have threads share the arenas that glibc takes memory from: each keeps what was once
-    needed in it.
+    """Makes threads share the memory arenas of glibc, as each arena keeps the memory that it once
+    needed.
 
-    It makes one a thread, up to eight a processor. Source: mallopt(3).
+    By default glibc makes one for each thread, up to eight a processor. Source: mallopt(3).
     """
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library
@@ -207,10 +203,10 @@ def limit_arenas() -> None:
 async def run_server(
     app: FastAPI, listening: socket.socket, ready: Callable[[], None], *, grace_s: int = GRACE_S
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second SIGINT waits for no turn. `ready` is called
-    at the start.
+    """Serves until SIGINT or SIGTERM; a second SIGINT does not wait for turns. Calls `ready` at the
+    start.
 
-    Raises: what opening the database raises, and SettingsError.
+    Raises: SettingsError, and the errors of opening the database.
     """
     limit_arenas()
     make_routes(app)

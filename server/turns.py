@@ -1,8 +1,7 @@
-"""The turns and runs that this process works on, each with a log of the messages that were
-sent of it.
+"""The turns and runs of this process, each with a log of the messages sent.
 
-Other connections read the log at their own pace: a slow one delays neither the turn nor another
-reader, and nothing is stored twice for them.
+Other connections read the log at their own pace: a slow reader delays neither the turn nor other
+readers, and nothing is stored twice.
 """
 
 from __future__ import annotations
@@ -26,14 +25,12 @@ if TYPE_CHECKING:
     from server.workspaces import WorkspaceContext
     from server.ws_sign_in import SignIn
 
+# Characters of a tool's result that are kept for other connections.
 SHOWN_CHARS = 20_000
-"""So much of a tool's result is kept for other connections."""
 
 
 class TurnLog:
-    """Stores what was sent of a turn: messages without their `_id`, and between them pieces
-    of the answer.
-    """
+    """Stores the sent messages of a turn, without their `_id`; pieces of the answer are joined."""
 
     def __init__(self) -> None:
         self._parts: list[Message | list[str]] = []
@@ -41,7 +38,7 @@ class TurnLog:
         self._readers: set[asyncio.Event] = set()
 
     def add(self, message: Message) -> None:
-        """Keep a message as it was sent."""
+        """Stores a message as it was sent."""
         if message["type"] == "ai:token":
             if not self._parts or isinstance(self._parts[-1], dict):
                 self._parts.append([])
@@ -56,7 +53,7 @@ class TurnLog:
         self._wake()
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Ends the log: no more messages follow."""
         self._ended = True
         self._wake()
 
@@ -65,8 +62,8 @@ class TurnLog:
             changed.set()
 
     async def read(self) -> AsyncGenerator[Message]:
-        """Yield it from its beginning to its end; what is there already of the answer comes
-        in one piece.
+        """Yields the log from its start to its end. The text of the answer so far comes in one
+        piece.
         """
         changed = asyncio.Event()
         self._readers.add(changed)
@@ -98,11 +95,12 @@ class TurnLog:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ActiveTurn:
-    """A turn under way here. `interrupted`: a person stopped it; `ended`: the client has its end.
+    """A turn that runs in this process. `interrupted`: a person stopped it; `ended`: its end was
+    sent.
 
-    Its messages are sent as long as the `sign_in` lasts that asked for it. `question` is what a
-    person asked, None where it goes on after a decision. `owner` is the connection that runs it,
-    `features` what its client can show.
+    Its messages are sent while the `sign_in` of its request is valid. `question`: the message of
+    the person, None if it continues after a decision. `owner`: the connection that runs it;
+    `features`: what its client can show.
     """
 
     wire: WireTurn
@@ -127,11 +125,11 @@ class ActiveTurn:
         return self.task
 
     def start(self) -> None:
-        """Records that the task has begun to work: from now on it can be cancelled."""
+        """Records that the task has started: it can be cancelled from now on."""
         self.started = True
 
     def end(self) -> None:
-        """Records that the client has the turn's end."""
+        """Records that the end of the turn was sent."""
         self.ended = True
 
     def is_of(self, identity: Identity) -> bool:
@@ -141,9 +139,7 @@ class ActiveTurn:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ActiveRun:
-    """A run of an automation under way here; nobody's connection owns it, and nobody
-    asked in words.
-    """
+    """A run of an automation in this process. No connection owns it, and no person asked."""
 
     thread: Thread
     log: TurnLog = field(default_factory=TurnLog)
@@ -161,8 +157,8 @@ class ActiveRun:
 
 
 class RunningTurns:
-    """The turns of this process, which a person may stop and follow from another connection,
-    and its runs.
+    """The turns and runs of this process, which a person may stop and follow from another
+    connection.
     """
 
     def __init__(self) -> None:
@@ -181,7 +177,7 @@ class RunningTurns:
         self._turns[turn] = None
 
     def begun(self, turn: ActiveTurn | ActiveRun) -> None:
-        """Note that a turn holds its conversation: it may be followed from now on."""
+        """Records that a turn holds its conversation: it may be followed from now on."""
         self._followed[turn] = next(self._numbers)
         self._new.set()
         self._new = asyncio.Event()
@@ -193,14 +189,14 @@ class RunningTurns:
         turn.log.end()
 
     def is_here(self, thread_id: str) -> bool:
-        """Whether a turn of a thread is under way here, begun or not, or a run of it."""
+        """Returns True if a turn of a thread, started or not, or a run of it is in this process."""
         return any(turn.thread_id == thread_id for turn in (*self._turns, *self._followed))
 
     async def next_of(
         self, identity: Identity, thread_id: str, seen: int, wait_s: float
     ) -> tuple[int, ActiveTurn | ActiveRun] | None:
-        """Return the first turn of a thread whose number is above `seen`; None when none began
-        in a while.
+        """Returns the first turn of a thread with a number above `seen`, None if none starts within
+        `wait_s`.
         """
         try:
             async with asyncio.timeout(wait_s):
@@ -214,23 +210,21 @@ class RunningTurns:
             return None
 
     async def until_stopped(self, turn: ActiveTurn) -> None:
-        """Wait for the turns of the same conversation that a person has stopped: they
-        are being stored.
-        """
+        """Waits until stopped turns of the same conversation are stored."""
         same = [one for one in self._turns if one is not turn and one.thread_id == turn.thread_id]
         leaving = {one.task for one in same if one.interrupted and one.task is not None}
         if leaving and turn.thread_id:
             await asyncio.wait(leaving)
 
     def interrupt(self, identity: Identity, thread_id: str) -> bool:
-        """Stop a person's turn in a thread; say whether there was one."""
+        """Stops a person's turn in a thread. Returns False if there was none."""
         return stop(
             turn for turn in self._turns if turn.thread_id == thread_id and turn.is_of(identity)
         )
 
     @contextmanager
     def following(self, thread: Thread, language: Language) -> Generator[Callable[[Event], None]]:
-        """Keep what comes of a run within the block for those who follow it."""
+        """Logs the events of a run during the block, for those who follow it."""
         run = ActiveRun(thread=thread)
         wire = WireTurn(0, language)
 
@@ -247,7 +241,7 @@ class RunningTurns:
 
 
 def stop(turns: Iterable[ActiveTurn]) -> bool:
-    """Stop turns as a person does; say whether there was one that had not ended."""
+    """Stops turns as a person does. Returns False if all had ended."""
     found = [turn for turn in turns if not turn.ended]
     for turn in found:
         if not turn.interrupted and turn.task is not None and turn.started:

@@ -1,11 +1,11 @@
-"""Sends to the address of `notify_url` what happens: proposals wait, expire or are decided,
+"""Sends notifications to the address of `notify_url`: proposals wait, expire or are decided,
 automations end or are paused, graphs change.
 
-One POST each, with keys and names and nothing of a graph. Each is stored first and sent until it is
-taken, for a day, whichever server does it and whatever is killed meanwhile: at least once, each
-time with the same `webhook-id`. Of a conversation one says all that an answer proposed, of a graph
-all that changed in a while: the first is stored at once, and what comes until it is sent is added
-to what is stored. With a secret each is signed as Standard Webhooks 1.0 says.
+Each is one POST with keys and names, without content of a graph. It is stored first, then sent
+until it is accepted, for a day, by any server and across restarts: at least once, each time with
+the same `webhook-id`. Proposals of one answer are sent as one notification, and so are the changes
+of a graph within a few seconds: the first is stored at once, and later ones are added to it until
+it is sent. With a secret each is signed as Standard Webhooks 1.0 says.
 """
 
 from __future__ import annotations
@@ -43,29 +43,23 @@ log = logging.getLogger(__name__)
 
 KIND: Final = "webhook"
 TIMEOUT_S: Final = 10.0
+# Time in which further proposals of an answer, or changes of a graph, are added to a request.
 GATHER_S: Final = 2.0
-"""So long it is waited whether an answer proposes more, or a graph changes again."""
 LOOK_S: Final = 5.0
-MAX_RETRIED: Final = 20_000
-"""Requests of a workspace that one call has tried again."""
-STORED_S: Final = 5.0
-"""So long it is waited at most until something is stored."""
+MAX_RETRIED: Final = 20_000  # requests of a workspace that one call retries
+STORED_S: Final = 5.0  # maximum wait until a request is stored
 STORING: Final = "store "
+# Requests that are sent at once. When the address is slow, further ones are only stored, and sent
+# by the next look.
 MAX_TRIED: Final = 1_000
-"""While so many are sent here, what comes is stored and sent when it is looked next: the
-address is slow.
-"""
+# Requests that wait to be stored. Further ones are dropped and logged: the database does not
+# answer.
 MAX_STORING: Final = 10_000
-"""More that wait to be stored here are dropped, and that is logged: the database
-does not answer.
-"""
+# Time for which changes of graphs are kept; there are many of them.
 CHANGES_KEPT_MS: Final = 86_400_000
-"""So long it is kept that a graph changed: there are many of these."""
+# Answers after which a request is not retried: the request itself is wrong. Any other answer may
+# change once the receiver is set up: its path (404, 410), its key (401, 403), its address (3xx).
 REFUSALS: Final = frozenset((400, 411, 413, 414, 415, 422, 431))
-"""Answers after which nothing is tried again: the request itself is wrong. Any other may be
-another answer once somebody has set up the receiver: its path (404, 410), its key (401, 403),
-its address (3xx).
-"""
 
 WebhookEvent = Literal[
     "proposals_wait",
@@ -79,7 +73,7 @@ WebhookEvent = Literal[
 
 @dataclass(slots=True)
 class _Gathering:
-    """What is added to a stored request. `count`: of this, what is not stored yet."""
+    """Notifications that are added to a stored request. `count`: of those not stored yet."""
 
     key: str
     count: int = 0
@@ -113,7 +107,7 @@ class WebhookTarget:
 
 @final
 class Webhooks:
-    """Stores requests and sends them in the background; without an address it does nothing.
+    """Stores requests and sends them in the background. Does nothing without an address.
 
     `records`: of the root workspace. `clock`: milliseconds since 1970.
     """
@@ -141,7 +135,9 @@ class Webhooks:
             self._queue.begin("look", partial(repeat, self._look, LOOK_S, log, "webhooks_failed"))
 
     def proposed(self, approval: Approval) -> None:
-        """Send, once no more come, how many proposals of an answer wait for a person."""
+        """Sends how many proposals of an answer wait for a person, once the answer makes
+        no more.
+        """
         if self._url is None or approval.automation_id is not None:  # a run says so when it is left
             return
         facts = {"asker": approval.asker, "threadId": approval.thread_id, "waiting": 1}
@@ -151,7 +147,7 @@ class Webhooks:
         self._gather(body, "waiting", approval.thread_id, approval.turn)
 
     def decided(self, approval: Approval) -> None:
-        """Send what became of a proposal."""
+        """Sends the outcome of a proposal."""
         facts = {
             "approvalId": approval.id,
             "status": approval.status,
@@ -161,7 +157,7 @@ class Webhooks:
         self._send("proposal_decided", *place, facts, panel="review", approval=approval.id)
 
     def run_left(self, workspace: str, thread: Thread) -> asyncio.Future[bool]:
-        """Send that proposals of a run wait, or that it ended; the same again is sent once.
+        """Sends that proposals of a run wait, or that it ended; each state once.
 
         Returns whether it is stored.
         """
@@ -176,7 +172,7 @@ class Webhooks:
         return _at_once(True)
 
     def expiring(self, workspace: str, thread: Thread, waiting: int) -> None:
-        """Send that so many proposals of a run have a day left."""
+        """Sends that proposals of a run expire within a day."""
         self._of_run("proposals_expire", workspace, thread, {"waiting": waiting})
 
     def _of_run(
@@ -190,7 +186,7 @@ class Webhooks:
         return self._send(event, workspace, thread.graph_key, facts, key=key, panel="automations")
 
     def paused(self, automation: Automation, reason: str) -> None:
-        """Send that the service paused an automation."""
+        """Sends that the service paused an automation."""
         named = {"id": automation.key, "name": automation.name}
         place = automation.workspace, automation.graph_key
         self._send(
@@ -201,7 +197,7 @@ class Webhooks:
         )
 
     def graph_changed(self, workspace: str, graph_key: str, nodes: int) -> None:
-        """Send, once for a while, that a graph was saved, and how many nodes were."""
+        """Sends that a graph was saved and how many nodes changed, gathered over a few seconds."""
         if self._url is not None:
             body = self._body("graph_changed", workspace, graph_key, {"nodesSaved": nodes})
             self._gather(body, "nodesSaved", workspace, graph_key)
@@ -237,7 +233,7 @@ class Webhooks:
     def _begin(
         self, key: str, body: Mapping[str, Any], *, wait_ms: int = 0
     ) -> asyncio.Future[bool]:
-        """Store a request and, unless it waits, send it. Returns whether it is stored."""
+        """Stores a request and, unless it waits, sends it. Returns whether it is stored."""
         if self._storing >= MAX_STORING:
             log.warning("webhook_dropped", extra={"waiting": MAX_STORING})
             return _at_once(False)
@@ -256,7 +252,9 @@ class Webhooks:
             self._queue.begin(key, partial(self._try, [record]))
 
     def _gather(self, body: dict[str, Any], counted: str, *of: object) -> None:
-        """Send one for all that comes of the same in a while; its `counted` is the sum."""
+        """Sends one request for all notifications of the same kind in a while; `counted` is their
+        sum.
+        """
         group = (body["event"], *of)
         if (gathering := self._gathering.get(group)) is not None:
             if not gathering.count:
@@ -270,7 +268,9 @@ class Webhooks:
             self._queue.begin(key, partial(self._gathered, group, key))
 
     async def _add(self, gathering: _Gathering, counted: str, body: Mapping[str, Any]) -> None:
-        """Add what came to what is stored; where that was tried already, send it as another one."""
+        """Adds notifications to the stored request, or stores another one if that was tried
+        already.
+        """
         count = gathering.count
         gathering.count = 0
         while (
@@ -295,8 +295,8 @@ class Webhooks:
         return self._url is not None
 
     async def stored(self, workspaces: Sequence[str], *, limit: int) -> list[dict[str, Any]]:
-        """Return the requests of these workspaces with their ids, the latest
-        first. Raises: SourceError.
+        """Returns the requests of these workspaces with their ids, the latest first. Raises:
+        SourceError.
         """
         found: list[Record] = []
         for workspace in workspaces:
@@ -311,8 +311,8 @@ class Webhooks:
         return [_shown(record) for record in found[:limit]]
 
     async def retry(self, key: str, workspaces: Sequence[str]) -> dict[str, Any]:
-        """Have one tried at once, for a day again. Raises:
-        WebhookNotFound, WebhookBusy, SourceError.
+        """Retries a request at once, for a day again. Raises: WebhookNotFound, WebhookBusy,
+        SourceError.
         """
         record = await self._queue.records.get(KIND, key)
         if record is None or record.data["inWorkspace"] not in workspaces:
@@ -325,8 +325,8 @@ class Webhooks:
         return _shown(again)
 
     async def retry_all(self, workspaces: Sequence[str]) -> int:
-        """Have all of these workspaces that did not arrive tried at once, for a day again;
-        return how many.
+        """Retries all requests of these workspaces that did not arrive, for a day again. Returns
+        their number.
 
         Raises: SourceError.
         """
@@ -343,21 +343,22 @@ class Webhooks:
         return count
 
     async def _send_pages(self, most: int) -> None:
-        """Send what is due, without waiting for the next look."""
+        """Sends due requests, without waiting for the next look."""
         for _ in range(most):
             if await self.send_due() < DUE:
                 return
 
     async def _look(self) -> None:
-        """Send what is due, where the store can be read."""
+        """Sends due requests if the store can be read."""
         try:
             await self.send_due()
         except SourceError as exc:
             log.info("webhooks_not_read", extra={"error": type(exc).__name__})
 
     async def send_due(self) -> int:
-        """Send what is due and remove what was kept long enough; return how
-        many. Raises: SourceError.
+        """Sends due requests and removes old ones. Returns the number of requests sent.
+
+        Raises: SourceError.
         """
         return await self._queue.send_due(self._try)
 
@@ -366,7 +367,7 @@ class Webhooks:
             await self._queue.attempt(record, partial(self._outcome, record))
 
     async def _outcome(self, record: Record) -> dict[str, Any]:
-        """Send one, and return what changes of it."""
+        """Sends one request. Returns the changes of its record."""
         event = record.data["event"]
         outcome = await self._posted(record.key, record.data["body"])
         if isinstance(outcome, str):
@@ -406,8 +407,8 @@ class Webhooks:
             return type(exc).__name__
 
     async def aclose(self) -> None:
-        """Store what is not stored yet, and leave what is being sent; it is found again when
-        it is due.
+        """Stores the requests that are not stored yet. Those being sent are found again when they
+        are due.
         """
         storing = [group for group in self._queue.sending if group.startswith(STORING)]
         await self._queue.wait_until_sent(storing, timeout_s=STORED_S)
@@ -423,14 +424,16 @@ def _new_key() -> str:
 
 
 def _at_once(result: bool) -> asyncio.Future[bool]:
-    """Return a future that has its result."""
+    """Returns a future with a result."""
     future = asyncio.get_running_loop().create_future()
     future.set_result(result)
     return future
 
 
 def _key(name: str, secret: str) -> bytes:
-    """Return the bytes of a secret: those that `whsec_` and base64 stand for, or its own."""
+    """Returns the key of a secret: the bytes that `whsec_` and base64 encode, or the bytes of the
+    text.
+    """
     if not secret.startswith("whsec_"):
         return secret.encode()
     try:
@@ -441,7 +444,5 @@ def _key(name: str, secret: str) -> bytes:
 
 
 def page_url(settings: Settings) -> str:
-    """Return the address of the page, as other programs are given it; without a slash
-    at its end.
-    """
+    """Returns the address of the page for other programs, without a slash at the end."""
     return (settings.public_url or f"http://{settings.host}:{settings.port}").rstrip("/")

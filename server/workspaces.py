@@ -1,7 +1,8 @@
-"""Finds in which of a person's workspaces something is; what is in none of them does not exist.
+"""Finds the workspace of a person that contains an object. What none of their workspaces contains
+is reported as missing.
 
-Graph keys are unique among workspaces, and ids of threads and approvals cannot be guessed, so a
-request need not name a workspace. It may, to look in that one alone.
+Graph keys are unique in all workspaces, and ids of threads and approvals cannot be guessed, so a
+request need not name a workspace. It may, to look only there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceContext:
-    """A workspace's services and agent, and who asks there."""
+    """The services and agent of a workspace, and the person who asks there."""
 
     workspace: Workspace
     person: Person
@@ -60,19 +61,19 @@ class WorkspaceContext:
         return self.workspace.automations
 
     async def effective_status(self, thread: Thread) -> Thread:
-        """Return a stored thread with the true status of its turn. Raises: SourceError."""
+        """Returns a stored thread with the actual status of its turn. Raises: SourceError."""
         return await effective_status(self.services.threads, self.agent.leases, thread, self.person)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphContext(WorkspaceContext):
-    """The same, and a graph of the workspace."""
+    """A workspace context with one of its graphs."""
 
     graph: Graph
 
 
 class WorkspaceResolver:
-    """The workspaces of one caller; `workspace` narrows them to one of theirs, or to none."""
+    """The workspaces of one caller. `workspace` narrows them to one of theirs, or to none."""
 
     def __init__(
         self, workspaces: OpenWorkspaces, identity: Identity, workspace: str | None = None
@@ -83,8 +84,8 @@ class WorkspaceResolver:
         self.names = [name for name in identity.workspaces if workspace in (None, name)]
 
     def through(self, channel: Channel, name: str = "") -> WorkspaceResolver:
-        """Return the same for somebody who comes by that channel, through the program that they
-        named, else `name`.
+        """Returns a resolver for the caller through a channel and the program that they named, else
+        `name`.
         """
         client = self.identity.client
         coming = self.identity.through(channel, client.name or name, client.version)
@@ -94,21 +95,21 @@ class WorkspaceResolver:
         return [await self._place(name) for name in self.names]
 
     async def each(self, read: Callable[[WorkspaceContext], Awaitable[Iterable[T]]]) -> list[T]:
-        """Return what is read in all of them, one after the other."""
+        """Returns the results of `read` in all workspaces, one after the other."""
         return [one for place in await self.all() for one in await read(place)]
 
     async def first(self) -> WorkspaceContext:
-        """Return the first workspace, for what is the same in all."""
+        """Returns the first workspace, for data that is the same in all."""
         return await self._place(self.names[0])
 
     async def one(self) -> WorkspaceContext:
-        """Return the only workspace there is. Raises: WorkspaceUnclear."""
+        """Returns the only workspace. Raises: WorkspaceUnclear if there are several."""
         if len(self.names) != 1:
             raise WorkspaceUnclear(names=", ".join(self.identity.workspaces[:20]))
         return await self._place(self.names[0])
 
     async def of_graph(self, graph_key: str) -> GraphContext:
-        """Return a graph and where it is. Raises: GraphNotFound."""
+        """Returns a graph with its workspace. Raises: GraphNotFound."""
         missing = GraphNotFound(graph_key=graph_key)
         place, graph = await self.first_of(
             lambda it: it.services.source.get_graph(graph_key), missing
@@ -118,11 +119,11 @@ class WorkspaceResolver:
     async def of_chat(
         self, graph_key: str, thread_id: str | None, agent_id: str | None
     ) -> WorkspaceContext:
-        """Return where a message belongs: where its graph is, else its conversation, its agent, or
-        all graphs of a workspace.
+        """Returns the workspace of a message: that of its graph, else of its conversation or agent,
+        else the one that messages about all graphs belong to.
 
-        Raises: GraphNotFound, ThreadNotFound, AgentNotFound,
-        ThreadVersion, BadDocument, WorkspaceUnclear.
+        Raises: GraphNotFound, ThreadNotFound, AgentNotFound, ThreadVersion, BadDocument,
+        WorkspaceUnclear.
         """
         if graph_key:
             return await self.of_graph(graph_key)
@@ -133,8 +134,9 @@ class WorkspaceResolver:
         return (await self.of_agent(agent_id))[0]
 
     async def of_thread(self, thread_id: str) -> tuple[WorkspaceContext, Thread]:
-        """Return where a thread of this person is. Raises:
-        ThreadNotFound, ThreadVersion, BadDocument.
+        """Returns the workspace of a thread of this person.
+
+        Raises: ThreadNotFound, ThreadVersion, BadDocument.
         """
 
         async def find(place: WorkspaceContext) -> Thread:
@@ -143,8 +145,8 @@ class WorkspaceResolver:
         return await self.first_of(find, ThreadNotFound(thread_id=thread_id))
 
     async def with_thread(self, thread_id: str) -> WorkspaceContext:
-        """Return the workspace to look for a thread in: the only one there is, else where
-        the thread is.
+        """Returns the workspace in which to look for a thread: the only one, else the one that
+        contains it.
 
         Raises: ThreadNotFound, ThreadVersion, BadDocument.
         """
@@ -153,26 +155,28 @@ class WorkspaceResolver:
     async def of_automation(
         self, id: str, language: Language
     ) -> tuple[WorkspaceContext, AutomationAnswer]:
-        """Return where an automation is. Raises: AutomationNotFound, BadDocument."""
+        """Returns the workspace of an automation. Raises: AutomationNotFound, BadDocument."""
         missing = AutomationNotFound(id=id)
         return await self.first_of(
             lambda place: place.automations.get(id, place.person, language), missing
         )
 
     async def of_agent(self, agent_id: str) -> tuple[WorkspaceContext, StoredAgent]:
-        """Return where a declarative agent is. Raises: AgentNotFound, BadDocument."""
+        """Returns the workspace of a declarative agent. Raises: AgentNotFound, BadDocument."""
         missing = AgentNotFound(agent_id=agent_id)
         return await self.first_of(
             lambda place: place.services.agents.agents.get(agent_id), missing
         )
 
     async def of_call(self, call_id: str) -> tuple[WorkspaceContext, Call]:
-        """Return where a telephone call is. Raises: CallNotFound, CallForbidden, BadDocument."""
+        """Returns the workspace of a telephone call. Raises: CallNotFound, CallForbidden,
+        BadDocument.
+        """
         missing = CallNotFound(id=call_id)
         return await self.first_of(lambda place: place.calls.get(call_id, place.person), missing)
 
     async def of_session(self, session_id: str) -> tuple[WorkspaceContext, Thread]:
-        """Return where a run or a template is. Raises: AutomationError, ThreadVersion,
+        """Returns the workspace of a run or template. Raises: AutomationError, ThreadVersion,
         BadDocument.
         """
         missing = SessionNotFound(id=session_id)
@@ -181,14 +185,14 @@ class WorkspaceResolver:
         )
 
     async def of_codemod(self, codemod_id: str) -> tuple[WorkspaceContext, Codemod]:
-        """Return where a replacement over many graphs is. Raises: ApprovalNotFound."""
+        """Returns the workspace of a replacement over many graphs. Raises: ApprovalNotFound."""
         missing = ApprovalNotFound(approval_id=codemod_id)
         return await self.first_of(
             lambda place: place.services.codemods.get(codemod_id, place.person), missing
         )
 
     async def of_approval(self, id: str) -> tuple[WorkspaceContext, Approval]:
-        """Return where an approval is. Raises: ApprovalNotFound."""
+        """Returns the workspace of an approval. Raises: ApprovalNotFound."""
         missing = ApprovalNotFound(approval_id=id)
         return await self.first_of(
             lambda place: place.services.approvals.get(id, place.person), missing
@@ -197,7 +201,9 @@ class WorkspaceResolver:
     async def first_of(
         self, find: Callable[[WorkspaceContext], Awaitable[T]], missing: Exception
     ) -> tuple[WorkspaceContext, T]:
-        """Return the first place where something is. Raises: what is missing."""
+        """Returns the first workspace in which `find` finds the object. Raises: `missing` if none
+        has it.
+        """
         for place in await self.all():
             with suppress(type(missing)):
                 return place, await find(place)

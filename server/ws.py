@@ -1,8 +1,8 @@
 """The WebSocket at `/ws`: one connection from its sign-in to its end.
 
 A client signs in with its first message, or sends a token with each `ai:*` message. Messages are
-taken up one after the other, in order; turns run beside them. What is no message gets an error, and
-the connection stays.
+handled one after the other, in order; turns run beside them. An invalid message is answered with an
+error, and the connection stays open.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ AUTHENTICATION_TIMEOUT = 4002
 WORKSPACE_DENIED = 4003
 TRY_AGAIN_LATER = 1013
 
-LARGE_CHARS = 100_000
-"""A frame so long is read in a thread."""
+LARGE_CHARS = 100_000  # a longer frame is parsed in a thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +70,8 @@ class WsOptions:
 
 @router.websocket("/ws")
 async def serve(socket: WebSocket) -> None:
-    """Serve one client. Without sign-in configured it must be a page or program
-    of this computer.
+    """Serves one client. Without configured sign-in it must be a page or program of this
+    computer.
     """
     state: ServerState = socket.app.state.server
     if not state.authentication.authenticator.is_configured:
@@ -87,7 +86,9 @@ async def serve(socket: WebSocket) -> None:
 
 
 class Connection:
-    """One client. It ends when the client goes, does not read, or has to be turned away."""
+    """The connection of one client. It ends when the client disconnects, does not read, or has to
+    be refused.
+    """
 
     def __init__(self, socket: WebSocket, state: ServerState, options: WsOptions) -> None:
         self._socket = socket
@@ -109,7 +110,7 @@ class Connection:
         self._deadline = asyncio.timeout(options.sign_in_s)
 
     async def run(self) -> None:
-        """Serve the client to the end of the connection."""
+        """Serves the client until the connection ends."""
         sending = asyncio.create_task(self._send())
         receiving = asyncio.create_task(self._receive())
         lost = asyncio.create_task(self._editing.lost.wait())
@@ -129,7 +130,7 @@ class Connection:
             await asyncio.shield(self._ended(sending, receiving, lost, expiring))
 
     async def _ended(self, *tasks: asyncio.Task[Any]) -> None:
-        """Leave nothing of the connection behind: turns are stopped and stored."""
+        """Ends the work of the connection: turns are stopped and stored."""
         await self._outbox.close(ClientGone())
         await end_tasks(*tasks)
         await self._editing.aclose()
@@ -138,7 +139,7 @@ class Connection:
         await self._conversations.aclose()
 
     async def _send(self) -> None:
-        """Send what waits to be sent until the connection ends."""
+        """Sends queued messages until the connection ends."""
         try:
             await self._outbox.run()
         except ClientGone as gone:
@@ -147,7 +148,9 @@ class Connection:
             await self._outbox.close(ClientGone())
 
     async def _receive(self) -> int | None:
-        """Take messages up until the client goes; return the code to close with if it has to go."""
+        """Handles messages until the client disconnects. Returns the code to close with, if it has
+        to be closed.
+        """
         try:
             async with self._deadline:
                 if not self._state.authentication.authenticator.is_configured:
@@ -175,7 +178,7 @@ class Connection:
             return AUTHENTICATION_TIMEOUT
 
     async def _take(self, frame: Any) -> int | None:
-        """Answer one frame; return a code if the connection is to be closed."""
+        """Answers one frame. Returns a code if the connection is to be closed."""
         text: str | bytes = frame.get("text") or frame.get("bytes") or b""
         try:
             if len(text) > LARGE_CHARS:
@@ -205,7 +208,7 @@ class Connection:
         identity: Identity,
         size: int,
     ) -> None:
-        """Answer a message of somebody who is signed in."""
+        """Answers a message of a signed-in client."""
         if isinstance(message, ws_messages.Ping):
             pong = {"type": "__pong__"}
             await self._outbox.put(pong if message.id is None else {**pong, "_id": message.id})
@@ -215,8 +218,8 @@ class Connection:
                 await self._editing.aclose()
 
     async def _expire(self) -> None:
-        """When the token expires, end what it gave access to; the client may sign in again
-        for a while.
+        """When the token expires, ends everything that it gave access to. The client may sign in
+        again for a while.
         """
         with suppress(ClientGone):
             while True:
@@ -228,7 +231,7 @@ class Connection:
                 await self._outbox.put(auth_result(error=self._say("token_expired")))
 
     async def _ai(self, message: ws_messages.AiMessage) -> None:
-        """Take up a message of a conversation; what refuses it is its `ai:error`."""
+        """Handles a message of a conversation. A refusal is its `ai:error`."""
         try:
             sign_in = self._sign_in
             if message.token is not None:
@@ -281,7 +284,7 @@ class Connection:
     async def _subscribe(
         self, message: ws_messages.SubscribeMessage, places: WorkspaceResolver, sign_in: SignIn
     ) -> None:
-        """Begin what a client subscribes to, in place of what it followed before of this kind."""
+        """Starts a subscription in place of the client's earlier one of the same kind."""
         subscription = self._subscriptions.setdefault(
             type(message), Subscription(self._outbox, self._language)
         )
@@ -326,7 +329,7 @@ class Connection:
         )
 
     async def _stopped_elsewhere(self, identity: Identity, thread_id: str) -> bool:
-        """Have another server stop a person's turn; say whether one runs it."""
+        """Asks another server to stop a person's turn. Returns True if one runs it."""
         try:
             place, _ = await WorkspaceResolver(self._state.backend.workspaces, identity).of_thread(
                 thread_id
@@ -339,10 +342,9 @@ class Connection:
         return text_of(code, self._language)
 
     async def _signed_in(self, identity: Identity) -> None:
-        """Take somebody in; what a newer token gives no access to any more is left.
+        """Signs a person in. Ends everything that a newer token gives no access to.
 
-        Raises: TooManyRequests if this person has as many connections as they may, and
-        none is idle.
+        Raises: TooManyRequests if this person has the maximum of connections and none is idle.
         """
         mark_signed(self._socket, identity.user_id)
         self._sign_in.set(identity)
@@ -367,7 +369,7 @@ class Connection:
         return None
 
     async def _refused(self, exc: ServerError, message_id: float | None = None) -> int:
-        """Answer that a sign-in is refused; return the code to close with."""
+        """Answers that a sign-in is refused. Returns the code to close with."""
         found = error_response(exc, self._language)
         await self._outbox.put(auth_result(message_id, error=found.message))
         if found.retryable:

@@ -1,8 +1,9 @@
-"""The conversations of one WebSocket connection: several turns side by side, each under its `_id`.
+"""The conversations of one WebSocket connection: several turns at the same time, each with its
+`_id`.
 
-A turn's messages end with exactly one `ai:complete` or `ai:error`. When the client goes,
-every turn is stopped and stored; when a waiting proposal is decided elsewhere, its turn goes
-on under its `_id`.
+The messages of a turn end with exactly one `ai:complete` or `ai:error`. When the client
+disconnects, every turn is stopped and stored. When a waiting proposal is decided elsewhere, its
+turn continues under its `_id`.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ Events = AsyncGenerator[Event]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AiLimits:
-    """Turns under way and waits for decisions of one connection; seconds between looks at a
-    decision, and at whether a conversation that is followed is run elsewhere.
+    """Limits of one connection: turns at once and waits for decisions; seconds between checks of a
+    decision, and of whether a followed conversation runs elsewhere.
     """
 
     turns: int = 16
@@ -53,7 +54,7 @@ class AiLimits:
 
 
 class Conversations:
-    """Runs the turns that one client asks for."""
+    """Runs the turns of one client."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Conversations:
     async def take(
         self, place: WorkspaceContext, asked: AiChat | AiResume | AiAnswer, sign_in: SignIn
     ) -> None:
-        """Begin to answer a message, or to go on where a thread waits; returns at once."""
+        """Starts to answer a message, or to continue a waiting thread. Returns at once."""
         event = "ws_chat" if isinstance(asked, AiChat) else "ws_resume"
         new_key = None if asked.thread_id else uuid.uuid4().hex
         log.debug(event, extra={"threadId": asked.thread_id or new_key})
@@ -96,14 +97,14 @@ class Conversations:
         )
 
     def end(self, place: WorkspaceContext, asked: AiEnd) -> None:
-        """Begin to end a conversation with an agent: a turn of it stops first. Returns at once."""
+        """Starts to end a conversation with an agent; a turn of it stops first. Returns at once."""
         name = f"end {asked.thread_id}"
         if name not in self._waits and len(self._waits) < self.limits.waits:
             task = self._waits[name] = asyncio.create_task(self._end(place, asked))
             task.add_done_callback(lambda _: self._waits.pop(name, None))
 
     async def _end(self, place: WorkspaceContext, asked: AiEnd) -> None:
-        """Say how a conversation ended, or why it cannot be ended."""
+        """Sends how a conversation ended, or why it cannot be ended."""
         try:
             endings = place.services.life.endings
             thread = await endings.end_by_person(asked.thread_id, place.person)
@@ -117,11 +118,11 @@ class Conversations:
             await self._outbox.put(fault_message(asked.id, exc, self._language))
 
     def interrupt_asked(self, id_: float) -> bool:
-        """Stop this client's turn that was asked for under an `_id`; say whether there was one."""
+        """Stops this client's turn with an `_id`. Returns False if there is none."""
         return stop(turn for turn in self._running if turn.wire.id == id_)
 
     async def aclose(self) -> None:
-        """Stop every turn and wait until each is stored; the client is gone."""
+        """Stops every turn and waits until each is stored, after the client disconnected."""
         await end_tasks(*(turn.task for turn in self._running), *self._waits.values())
 
     async def _begin(
@@ -170,7 +171,7 @@ class Conversations:
         self._running.discard(turn)
 
     async def _run(self, turn: ActiveTurn, events: Events) -> None:
-        """Send a turn to its end, whatever that is."""
+        """Sends the messages of a turn until it ends, also by an error."""
         turn.start()
         if turn.interrupted:
             await self._last_word(turn, turn.wire.stopped())
@@ -226,7 +227,7 @@ class Conversations:
         turn.end()
 
     def _wait_for(self, turn: ActiveTurn, pending: ProposalPending) -> None:
-        """Have decisions that are made elsewhere reach this client."""
+        """Continues the turn for this client when its proposals are decided elsewhere."""
         earlier = self._waits.pop(pending.thread_id, None)
         if earlier is not None and earlier is not asyncio.current_task():
             earlier.cancel()
@@ -260,8 +261,8 @@ class Conversations:
     async def _going_on(
         self, place: WorkspaceContext, thread_id: str, features: frozenset[str]
     ) -> Events:
-        """Yield the events of a thread after a decision elsewhere; none if somebody else
-        took it up.
+        """Yields the events of a thread after a decision elsewhere, none if another process
+        continues it.
         """
         try:
             events = place.agent.resume(

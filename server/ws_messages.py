@@ -312,7 +312,7 @@ FORMS: dict[str, type[_Message]] = {
 
 
 def parse_message(raw: str | bytes) -> tuple[ClientMessage, dict[str, Any]]:
-    """Return a frame as a message, and as it was sent. Raises: InvalidMessage."""
+    """Returns a frame as a message, and as it was sent. Raises: InvalidMessage."""
     if isinstance(raw, bytes):
         raise InvalidMessage(reason="a binary frame: send JSON in text frames")
     if len(raw) > MAX_CHARS:

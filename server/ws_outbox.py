@@ -1,7 +1,6 @@
-"""Queue of messages to one WebSocket client: in order, bounded, closed when the client
-does not read.
+"""Queue of messages to one WebSocket client: ordered, bounded, closed if the client does not read.
 
-`put` waits while the queue is full, so that a turn goes no faster than it is read.
+`put` waits while the queue is full, so that a turn is not faster than its reader.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class OutboxLimits:
 
 @dataclass(slots=True)
 class _QueuedMessage:
-    """A message with its text; pieces of an answer that came meanwhile are in `more`."""
+    """A message with its text. Later pieces of the same answer are added to `more`."""
 
     message: Wire
     text: str
@@ -48,7 +47,7 @@ class _QueuedMessage:
     more: list[str]
 
     def takes(self, message: Wire) -> bool:
-        """Say whether a message is the next piece of the same answer."""
+        """Returns True if a message is the next piece of the same answer."""
         mine = self.message
         return mine["type"] == message["type"] == "ai:token" and mine["_id"] == message["_id"]
 
@@ -59,7 +58,7 @@ class _QueuedMessage:
 
 
 class Outbox:
-    """Holds messages until `send` has taken them; `run` does the sending."""
+    """Holds messages until `send` has sent them; `run` calls it."""
 
     def __init__(
         self, send: Callable[[str], Awaitable[None]], limits: OutboxLimits | None = None
@@ -73,15 +72,15 @@ class Outbox:
 
     @property
     def chars(self) -> int:
-        """How much waits or is being sent. Units: characters."""
+        """The size of the messages that wait or are being sent. Units: characters."""
         return self._chars
 
     async def put(self, message: Wire) -> None:
-        """Add a message when there is room for it. Raises: ClientGone."""
+        """Adds a message when there is room. Raises: ClientGone."""
         await self._put(message, encode(message))
 
     async def put_text(self, text: bytes) -> None:
-        """Add a message that is JSON already. Raises: ClientGone."""
+        """Adds a message that is JSON already. Raises: ClientGone."""
         await self._put({"type": ""}, text.decode())
 
     async def _put(self, message: Wire, text: str) -> None:
@@ -114,8 +113,8 @@ class Outbox:
         self._changed.notify_all()
 
     async def run(self) -> None:
-        """Send until closed. Raises: ClientGone when the client does not read; nothing is
-        sent after it.
+        """Sends until closed. Raises: ClientGone if the client does not read; then nothing more is
+        sent.
         """
         while True:
             async with self._changed:
@@ -137,8 +136,8 @@ class Outbox:
                 self._changed.notify_all()
 
     async def close(self, why: ClientGone | None = None) -> None:
-        """Take no more. With `why` the client is gone and what waits is dropped; else it
-        is still sent.
+        """Closes the queue. With `why` the client is gone and waiting messages are dropped;
+        otherwise they are still sent.
         """
         async with self._changed:
             if self._closed is None:
@@ -150,8 +149,8 @@ class Outbox:
 
 
 def encode(message: Wire) -> str:
-    """Return a message as JSON; half a surrogate pair becomes a question mark, for it
-    is no character.
+    """Returns a message as JSON. Half a surrogate pair becomes a question mark, as it is no
+    character.
     """
     try:
         return orjson.dumps(message).decode()

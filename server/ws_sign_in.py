@@ -1,4 +1,4 @@
-"""Who is signed in on a connection, until their token expires."""
+"""The signed-in person of a connection, until their token expires."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from server.channels.websocket_messages import Message, answer, error_message
 from server.errors import AuthError
 from server.ws_messages import AI_PREFIXES, InvalidMessage
 
-LONGEST_S = 3600.0
-"""One wait for an expiry; clocks are set and computers sleep."""
+LONGEST_S = 3600.0  # one wait for an expiry; clocks may be set, and computers sleep
 
 
 class SignIn:
-    """Who is signed in, until their token expires. Units: `clock` in seconds since 1970."""
+    """The signed-in person, until their token expires. Units: `clock` in seconds since 1970."""
 
     def __init__(
         self, identity: Identity | None = None, *, clock: Callable[[], float] = time.time
@@ -24,14 +23,13 @@ class SignIn:
         self._identity = identity
         self._clock = clock
         self._signed = asyncio.Event()
+        # The last person who signed in, also after their token has expired: nobody else may take
+        # the connection over.
         self.last = identity
-        """Who signed in last, also when their token has expired: nobody else
-        takes a connection over.
-        """
 
     @property
     def identity(self) -> Identity | None:
-        """Who is signed in now."""
+        """The person who is signed in now."""
         identity = self._identity
         return None if identity is None or self._is_over(identity) else identity
 
@@ -43,7 +41,7 @@ class SignIn:
         self._signed.set()
 
     def check(self, workspace: str) -> None:
-        """Raises: AuthError when what happens in a workspace may not be sent any more."""
+        """Raises: AuthError if messages about a workspace may not be sent any more."""
         identity = self.identity
         if identity is None:
             raise AuthError(code="token_expired")
@@ -51,7 +49,9 @@ class SignIn:
             raise AuthError(code="token_claims", claim="workspaces")
 
     async def expired(self) -> Identity:
-        """Wait until a token that somebody signed in with has expired; then nobody is signed in."""
+        """Waits until the token has expired; then nobody is signed in. Returns the identity of the
+        token.
+        """
         while True:
             await self._signed.wait()
             self._signed.clear()
@@ -68,7 +68,7 @@ class SignIn:
 def auth_result(
     id_: float | None = None, *, identity: Identity | None = None, error: str | None = None
 ) -> Message:
-    """Return whether somebody is signed in, and who."""
+    """Returns the message that says who is signed in, if anybody."""
     message: Message = {"type": "authResult", "success": identity is not None}
     if identity is not None:
         message |= {
@@ -83,7 +83,7 @@ def auth_result(
 
 
 def refusal(exc: InvalidMessage) -> Message:
-    """Return the answer to a frame that is no message, in the form of what it seems to be."""
+    """Returns the answer to an invalid frame, in the form of the message that it resembles."""
     if exc.type is None or exc.type == "__ping__" or exc.type.startswith(AI_PREFIXES):
         return error_message(exc.id, "invalid_message", exc.reason)
     if exc.type == "authenticate":

@@ -1,11 +1,11 @@
-"""What a WebSocket client subscribes to: turns of a thread (`ai:follow`), reviews of workspaces
-(`ai:watch`), where runs of automations stand (`ai:sessions`), a call (`call:follow`) and the list
-of calls (`calls:watch`).
+"""Subscriptions of a WebSocket client: turns of a thread (`ai:follow`), reviews of workspaces
+(`ai:watch`), states of automation runs (`ai:sessions`), a call (`call:follow`) and the list of
+calls (`calls:watch`).
 
-A subscription's messages carry the `_id` that it was asked for under: first `ai:following` or
-`ai:watching`. Then of a thread, for each turn that another connection runs, `ai:follow_turn` and
-the turn's messages from its beginning; of a turn that another server or an HTTP request runs, only
-that it runs. Of reviews, for each workspace `ai:review`: the state now, and then each change.
+The messages of a subscription carry the `_id` of its request: first `ai:following` or
+`ai:watching`. Then, for each turn that another connection runs in a thread, `ai:follow_turn` and
+the messages of the turn from its start; for a turn of another server or an HTTP request only that
+it runs. For reviews, `ai:review` for each workspace: the current state, then each change.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from server.ws_sign_in import SignIn
 
 log = logging.getLogger(__name__)
 
+# Changed approvals that are sent; a client lists further ones.
 MAX_PUSHED, MAX_PUSHED_BYTES = 50, 500_000
-"""More than so many changed approvals are not sent: the client lists them."""
+# Audit entries that are searched for decisions made while a client was away.
 LOOKED_BACK = 200
-"""Audit entries among which a client finds what was decided while it was away."""
 _REVIEW_FACTS = ("approvalId", "graphKey", "threadId", "event", "asker", "userId")
 _ENDINGS = ("ai:complete", "ai:error")
 
@@ -53,7 +53,7 @@ class Subscription:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, first: Message, sources: Iterable[Messages]) -> None:
-        """Send `first`, then what the sources yield; returns at once. Raises: ClientGone."""
+        """Sends `first`, then the messages of the sources. Returns at once. Raises: ClientGone."""
         await self._outbox.put(first)
         self._tasks = [asyncio.create_task(self._send(first, source)) for source in sources]
 
@@ -82,8 +82,9 @@ class Subscription:
 async def review_messages(
     place: WorkspaceContext, asked: AiWatch, sign_in: SignIn, language: Language
 ) -> Messages:
-    """Yield the reviews of a workspace: how many proposals wait, and what was
-    decided. Raises: AuthError.
+    """Yields the reviews of a workspace: the number of waiting proposals, and decisions.
+
+    Raises: AuthError.
     """
     workspace = place.person.workspace
     approvals = place.services.approvals
@@ -118,9 +119,7 @@ async def review_messages(
 
 
 async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Language) -> Message:
-    """Return the approvals that changed, as they are now; `complete` says whether it is
-    all of them.
-    """
+    """Returns the approvals that changed, as they are now. `complete`: these are all."""
     found: list[Approval] = []
     is_complete = change.is_complete and len(change.changed) <= MAX_PUSHED
     for approval_id in change.changed[:MAX_PUSHED]:
@@ -149,7 +148,7 @@ async def _pushed(place: WorkspaceContext, change: ReviewChange, language: Langu
 
 
 async def _missed(place: WorkspaceContext, asked: AiWatch) -> Sequence[Entry]:
-    """Return what was decided of this person's proposals since the time that they name."""
+    """Returns the decisions about this person's proposals since the time that they name."""
     if asked.since is None:
         return ()
     try:
@@ -175,10 +174,10 @@ async def turn_messages(
     owner: object,
     look_s: float,
 ) -> Messages:
-    """Yield the turns of a thread, or the work on a run, by others than `owner`, until
-    the token expires.
+    """Yields the turns of a thread, or the work on a run, except those of `owner`, until the token
+    expires.
 
-    Every `look_s` seconds it is read whether another server runs one. Raises: AuthError.
+    Checks every `look_s` seconds whether another server runs one. Raises: AuthError.
     """
     numbered = {"_id": asked.id, "threadId": asked.thread_id}
     seen = -1
@@ -208,9 +207,7 @@ async def turn_messages(
 async def _runs_elsewhere(
     place: WorkspaceContext, thread_id: str, turns: RunningTurns, *, earlier: bool
 ) -> bool:
-    """Return whether a turn runs that this process does not see; where that
-    is unknown, `earlier`.
-    """
+    """Returns True if a turn runs that this process does not see; `earlier` if that is unknown."""
     if turns.is_here(thread_id):
         return earlier
     try:
@@ -237,9 +234,7 @@ async def session_messages(place: WorkspaceContext, asked: AiSessions, sign_in: 
 
 
 async def call_messages(place: WorkspaceContext, asked: CallFollow, sign_in: SignIn) -> Messages:
-    """Yield what happens in a call, from its beginning on, to its end.
-    Raises: AuthError, CallNotFound.
-    """
+    """Yields the events of a call from its start to its end. Raises: AuthError, CallNotFound."""
     numbered = {"_id": asked.id, "callId": asked.call_id}
     async with aclosing(place.calls.follow(asked.call_id, place.person)) as messages:
         async for message in messages:
@@ -248,7 +243,7 @@ async def call_messages(place: WorkspaceContext, asked: CallFollow, sign_in: Sig
 
 
 async def listed_messages(place: WorkspaceContext, asked: CallsWatch, sign_in: SignIn) -> Messages:
-    """Yield the calls that are open, and each call at each change. Raises: AuthError."""
+    """Yields the open calls, then each call when it changes. Raises: AuthError."""
     async with aclosing(place.workspace.listed_calls.changes()) as changes:
         async for states in changes:
             sign_in.check(place.person.workspace)

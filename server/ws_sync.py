@@ -1,8 +1,8 @@
-"""Live editing on one WebSocket connection: an editor's requests to a live graph, and others'
-edits of it.
+"""Live editing on one WebSocket connection: an editor's requests to a live graph, and the edits of
+others.
 
-A connection is on one sheet of one graph at a time. Messages are sent in the order in which the
-edits happened, its own answers among the others' messages.
+A connection is on one sheet of one graph at a time. Messages are sent in the order of the edits,
+the connection's own answers among the messages of others.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from server.ws_outbox import ClientGone, Outbox
 
 log = logging.getLogger(__name__)
 
+# Time for which a person who sends too fast is only read more slowly; then they are refused.
 EDIT_PATIENCE_S = 10.0
-"""A person who sends faster than allowed is read more slowly, for so long; then refused."""
 
+# Minimum interval of pointer messages; others are dropped.
 PRESENCE_GAP_S = 0.04
-"""What a client tells of its pointer sooner than this after the last is left out."""
 
 
 @dataclass(slots=True)
 class _Registered:
-    """Where the client is. `pending` are messages that came and are not in the outbox yet."""
+    """The sheet of the client. `pending`: messages that are not in the outbox yet."""
 
     live: LiveGraph
     member: Member
@@ -57,8 +57,8 @@ class _Registered:
 
 
 class LiveEditing:
-    """One client's part in a live graph. `lost` is set when it has to come back: it fell behind, or
-    the graph was closed.
+    """One client's part in a live graph. `lost` is set when the client has to register again: it
+    fell behind, or the graph was closed.
     """
 
     def __init__(self, state: ServerState, outbox: Outbox, *, language: Language) -> None:
@@ -74,7 +74,7 @@ class LiveEditing:
     async def take(
         self, message: ws_messages.SyncMessage, sent: Message, identity: Identity, size: int
     ) -> None:
-        """Carry a request of `size` bytes out and answer it; what refuses it is in the answer.
+        """Carries out a request of `size` bytes and answers it; a refusal is in the answer.
 
         Raises: ClientGone.
         """
@@ -108,7 +108,7 @@ class LiveEditing:
                 await self._drain(self._here, None)
 
     def _show(self, message: ws_messages.Presence) -> None:
-        """Let the others on the sheet see where this client is."""
+        """Shows the others on the sheet where this client is."""
         here = self._here
         now = time.monotonic()
         if here is None or now - self._shown < PRESENCE_GAP_S:
@@ -119,12 +119,12 @@ class LiveEditing:
         )
 
     async def keep_to(self, identity: Identity) -> None:
-        """Leave a graph of a workspace that is not somebody's (any more)."""
+        """Leaves a graph of a workspace that a person has no access to (any more)."""
         if self._here is not None and self._here.live.workspace not in identity.workspaces:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Leave: the client is gone, or may not see it any more."""
+        """Leaves the graph: the client is gone, or has no access any more."""
         here = self._here
         self._here = None
         if here is not None:
@@ -132,9 +132,7 @@ class LiveEditing:
             await end_tasks(here.forwarding)
 
     async def _wait_for_rate(self, user_id: str, size: int) -> None:
-        """Read on no faster than a person may send. Raises:
-        TooManyRequests after EDIT_PATIENCE_S.
-        """
+        """Waits until a person may send again. Raises: TooManyRequests after EDIT_PATIENCE_S."""
         until = time.monotonic() + EDIT_PATIENCE_S
         while True:
             try:
@@ -149,7 +147,9 @@ class LiveEditing:
     async def _carry_out(
         self, message: ws_messages.SyncMessage, identity: Identity, size: int
     ) -> tuple[Message, int | None]:
-        """Return what the answer adds to the request, and the time at which it took its place."""
+        """Returns the fields that the answer adds to the request, and the time of the edit in the
+        order of edits.
+        """
         if isinstance(message, ws_messages.RegisterUser):
             return await self._register(message, identity), None
         if isinstance(message, ws_messages.EditNodeType):
@@ -210,7 +210,7 @@ class LiveEditing:
         }
 
     async def _forward(self, here: _Registered) -> None:
-        """Pass on what the others do, until there is nothing more."""
+        """Forwards the messages of others until there are no more."""
         try:
             while True:
                 # Between the queue and `pending` nothing else runs: no message is ever
@@ -225,12 +225,13 @@ class LiveEditing:
             return
 
     async def _drain(self, here: _Registered, before: int | None) -> None:
-        """Pass on what has come, of it what happened before a time (None: all)."""
+        """Forwards the messages that have arrived, only those before a time if it is given."""
         here.pending.extend(here.member.waiting())
         while here.pending and (before is None or here.pending[0].timestamp < before):
             await self._outbox.put_text(here.pending.popleft().text)
 
 
+# The method of a live graph for each edit. Its parameters are named like the fields of the message.
 _EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., edits.Edit]]] = {
     ws_messages.CreateElements: edits.create_elements,
     ws_messages.DeleteElements: edits.delete_elements,
@@ -238,11 +239,10 @@ _EDITS: Final[dict[type[ws_messages.SyncMessage], Callable[..., edits.Edit]]] = 
     ws_messages.RenameSheet: edits.rename_sheet,
     ws_messages.DeleteSheet: edits.delete_sheet,
 }
-"""What carries an edit out; its parameters are called as the message's fields."""
 
 
 async def _edit(here: _Registered, message: ws_messages.SyncMessage, user_id: str) -> AppliedEdit:
-    """Have the live graph carry an edit out. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
+    """Carries an edit out in the live graph. Raises: EditRefused, EditNotKept, LiveGraphClosed."""
     if isinstance(message, ws_messages.ApplyInstructions):
         instructions = _instructions(message.instructions)
         return await here.live.edit(user_id, here.member, apply_instructions, instructions)
@@ -257,7 +257,7 @@ async def _edit(here: _Registered, message: ws_messages.SyncMessage, user_id: st
 
 
 def _instructions(sent: Sequence[dict[str, Any]]) -> list[GraphInstruction]:
-    """Read instructions. Raises: EditRefused, with the place of the first that is malformed."""
+    """Returns the instructions. Raises: EditRefused, with the place of the first malformed one."""
     found: list[GraphInstruction] = []
     for number, raw in enumerate(sent):
         try:

@@ -1,7 +1,7 @@
-"""The view of a proposal that other programs show in themselves (MCP Apps): `ui://nodius/proposal`.
+"""The view of a proposal for display in other programs (MCP Apps): `ui://nodius/proposal`.
 
 One HTML document, joined from the page's own modules. It loads, stores and decides nothing: it
-draws what `proposal_view` makes, and leads to the page.
+draws the result of `proposal_view`, and links to the page.
 
 Source: MCP Apps, specification 2026-01-26 (io.modelcontextprotocol/ui).
 """
@@ -22,8 +22,8 @@ from server.page_bundle import ROOT, joined_scripts, with_languages
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://nodius/proposal"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
+# Key of the data of the view in a result's `_meta`, which models do not read.
 RESULT_META: Final = "nodius/view"
-"""Under this key of a result's `_meta` the view finds what to draw; models read no `_meta`."""
 ENTRY: Final = "host/proposal.js"
 STYLES: Final = ("base", "canvas", "review", "proposal")
 _KEY = re.compile(r'"([a-z_]+(?:\.[\w-]+)+)"')
@@ -31,20 +31,18 @@ _KEY_BEGINNING = re.compile(r"`([a-z_]+\.(?:[a-z_]+\.)*)\$\{")
 
 
 def tool_ui(name: str) -> dict[str, Any] | None:
-    """Return the `_meta` of a tool whose result is shown by the view; None for others."""
+    """Returns the `_meta` of a tool whose result the view shows, None for others."""
     return {"ui": {"resourceUri": URI}} if name.startswith("propose_") else None
 
 
 def resource_meta() -> dict[str, Any]:
-    """Return the `_meta` of the resource: no address may be asked or loaded from, no
-    device is used.
-    """
+    """Returns the `_meta` of the resource: it may request or load no address, and use no device."""
     csp: dict[str, list[str]] = {"connectDomains": [], "resourceDomains": [], "frameDomains": []}
     return {"ui": {"csp": csp, "permissions": {}, "prefersBorder": False}}
 
 
 def app_html() -> str:
-    """Return the document; joined again when one of its files was changed."""
+    """Returns the document, joined again when one of its files was changed."""
     files = (path for path in ROOT.rglob("*") if path.suffix in (".js", ".css"))
     return _joined(tuple(sorted((path.as_posix(), path.stat().st_mtime_ns) for path in files)))
 
@@ -82,7 +80,7 @@ def _hash(text: str) -> str:
 
 
 def _texts(script: str, language: Language) -> dict[str, Any]:
-    """Return the texts whose keys the script names, whole or by their beginning."""
+    """Returns the texts whose keys the script names, in full or by their prefix."""
     keys = set(_KEY.findall(script))
     beginnings = tuple(set(_KEY_BEGINNING.findall(script)))
     return {

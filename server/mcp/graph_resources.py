@@ -1,4 +1,4 @@
-"""What MCP clients read: the list of graphs; of each an outline, its context, nodes and history."""
+"""Resources of MCP: the list of graphs, and the outline, context, nodes and history of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TEMPLATES: Final = (
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """Return the addresses by which parts of a graph are read."""
+    """Returns the address templates of the parts of a graph."""
     return [
         types.ResourceTemplate(
             name=name, uri_template=f"{SCHEME}://graph/{rest}", description=said, mime_type=TOON
@@ -47,7 +47,7 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListResourcesResult:
-    """Return a page of the graphs, by name. Raises: MCPError for a cursor that is none."""
+    """Returns a page of the graphs, by name. Raises: MCPError for an invalid cursor."""
     begin = _offset(cursor)
     found: list[types.Resource] = []
     for place in await places.all():
@@ -67,7 +67,7 @@ async def listed(places: WorkspaceResolver, cursor: str | None) -> types.ListRes
 
 
 async def read(places: WorkspaceResolver, uri: str, language: Language) -> types.ReadResourceResult:
-    """Return a resource. Raises: MCPError (-32002) for one that does not exist here."""
+    """Returns a resource. Raises: MCPError (-32002) for a missing one."""
     if uri == app_resource.URI:
         html = await run_limited(app_resource.app_html)
         page = types.TextResourceContents(

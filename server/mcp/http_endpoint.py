@@ -1,7 +1,6 @@
-"""MCP over streamable HTTP at `/mcp`: who calls, for how long, and how many at once.
+"""MCP over streamable HTTP at `/mcp`: sign-in, time and number of requests.
 
-Sources: MCP, transports and authorization; RFC 9728 (what a client reads of how to sign
-in); RFC 6750.
+Sources: MCP, transports and authorization; RFC 9728 (how clients learn to sign in); RFC 6750.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from server.server_state import ServerState
 
 
 class McpEndpoint:
-    """Signs in who calls, and gives the request to the sessions. An ASGI application."""
+    """ASGI application that identifies the caller and passes the request to the sessions."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -48,8 +47,8 @@ router.routes.append(Route(MCP_PATH, endpoint=McpEndpoint(), include_in_schema=F
 @router.get(METADATA, include_in_schema=False)
 @router.get(METADATA + MCP_PATH, include_in_schema=False)
 async def protected_resource(request: Request) -> JSONResponse:
-    """Return where a client gets a token for `/mcp`. Raises: HTTPException (404) where
-    nobody signs in.
+    """Returns where a client gets a token for `/mcp`. Raises: HTTPException (404) without
+    sign-in.
     """
     state: ServerState = request.app.state.server
     settings = state.settings

@@ -1,5 +1,5 @@
-"""The MCP server: what clients list, call and read, over any transport. It proposes
-and never decides.
+"""The MCP server: what clients list, call and read, over any transport. It proposes and never
+decides.
 
 Source: Model Context Protocol, revisions 2025-11-25 (with sessions) and 2026-07-28 (without).
 """
@@ -68,8 +68,8 @@ def listed_prompts() -> list[types.Prompt]:
 
 
 def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptResult:
-    """Return a prompt with its arguments put in. Raises: MCPError (unknown, or an
-    argument is missing).
+    """Returns a prompt with its arguments. Raises: MCPError (unknown prompt, or a missing
+    argument).
     """
     found = _PROMPTS.get(name)
     if found is None:
@@ -91,12 +91,12 @@ def prompt(name: str, arguments: Mapping[str, str] | None) -> types.GetPromptRes
 R = TypeVar("R")
 Context = ServerRequestContext[Any, Any]
 Handler = Callable[[Context, Any], Awaitable[R]]
+# Returns the workspaces of the sender of a request. Raises: the refusal of the sender.
 PlacesOf = Callable[[Context], Awaitable[WorkspaceResolver]]
-"""Gives the workspaces of who sends a request. Raises: what refuses them."""
 
 
 def through_mcp(identity: Identity, ctx: Context) -> Identity:
-    """Return somebody as they come through the program that sends a request."""
+    """Returns the identity with the program that sends a request."""
     info = ctx.session.client_params.client_info if ctx.session.client_params else None
     return identity.through("mcp", info.name if info else "", info.version if info else "")
 
@@ -106,8 +106,8 @@ INSTRUCTIONS: Final = (
     "Workflow graphs of a team: find with search_workspace, read with the read tools, propose changes with "
     "propose_*. A proposal changes nothing: give the person its link, and ask proposal_status later."
 )
+# Seconds that a call waits for a person to see the link, in the older revision.
 LINK_S: Final = 30.0
-"""So long a call waits until a person has seen the link, in the older revision."""
 _MINUTE_MS: Final = 60_000
 CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
     "tools/list": CacheHint(ttl_ms=10 * _MINUTE_MS),
@@ -119,10 +119,9 @@ CACHE_HINTS: Final[dict[CacheableMethod, CacheHint]] = {
 
 
 class McpHandlers:
-    """Answers the requests of MCP clients. `default_graph`: used where a call names none.
-
-    `security` seals what a client gives back when it has shown a person the link of a proposal;
-    without it no client is asked to open one.
+    """Answers the requests of MCP clients. `default_graph`: used if a call names none. `security`
+    seals the state that a client returns after it has shown a person the link of a proposal;
+    without it no client is asked to open a link.
     """
 
     def __init__(
@@ -164,7 +163,9 @@ class McpHandlers:
     async def _with_link(
         self, ctx: Context, found: types.CallToolResult
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Have a client that can open addresses show a person where a new proposal is decided."""
+        """Asks a client that can open addresses to show a person where a new proposal is
+        decided.
+        """
         facts: dict[str, Any] = found.structured_content or {}
         has = ctx.session.client_capabilities
         if (
@@ -213,8 +214,8 @@ class McpHandlers:
     def _told(
         self, handler: Callable[[Context, Any], Awaitable[R]]
     ) -> Callable[[Context, Any], Awaitable[R]]:
-        """Returns a handler whose failures are errors of the protocol, told as a client
-        may know them.
+        """Returns a handler whose failures are errors of the protocol, with texts that clients may
+        see.
         """
 
         async def answer(ctx: Context, params: Any) -> R:
@@ -230,7 +231,7 @@ class McpHandlers:
         return answer
 
     def server(self, **more: Any) -> Server[Any]:
-        """Return the server; `more` are further handlers of the package's `Server`."""
+        """Returns the server. `more`: further handlers of the package's `Server`."""
         made: Server[Any] = Server(
             NAME,
             version=version("nodius-graphrag"),

@@ -1,5 +1,5 @@
-"""The sessions that each person has open at `/mcp`: bounded, and the longest idle
-one makes room.
+"""The open sessions of each person at `/mcp`. Their number is limited: a new one replaces the one
+that was idle longest.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from server.errors import TooManyRequests
 
-OF_ONE: Final = 50
-"""Open sessions of one person."""
+OF_ONE: Final = 50  # open sessions of one person
 BUSY_RETRY_S: Final = 5.0
 _ID: Final = MCP_SESSION_ID_HEADER.encode("ascii")
 
@@ -32,17 +31,17 @@ class _SessionUse:
 
 
 class OpenSessions:
-    """Hands requests to the sessions of `manager`, each for a person."""
+    """Passes requests to the sessions of `manager`, each for a person."""
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
+        # By person, ordered by last use, the oldest first.
         self._of: dict[str, OrderedDict[str, _SessionUse]] = {}
-        """By person, the session that was used longest ago first."""
 
     @staticmethod
     def opens(scope: Scope) -> bool:
-        """Whether a request may open a session: it names none, and is of an era
-        that has sessions.
+        """True if a request may open a session: it names none, and its protocol revision has
+        sessions.
         """
         headers = Headers(scope=scope)
         version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
@@ -50,9 +49,8 @@ class OpenSessions:
         return scope["method"] == "POST" and MCP_SESSION_ID_HEADER not in headers and has_sessions
 
     async def handle(self, user_id: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a person.
-
-        Raises: TooManyRequests where it opens a session and all that they have open are in use.
+        """Answers a request of a person. Raises: TooManyRequests if it opens a session and all of
+        theirs are in use.
         """
         if self.opens(scope):
             await self._make_room(user_id, scope)
@@ -94,7 +92,7 @@ class OpenSessions:
                 del self._of[user_id]
 
     async def _make_room(self, user_id: str, scope: Scope) -> None:
-        """End the person's longest idle session where they have as many as they may."""
+        """Ends the session of a person that was idle longest, if they have the maximum."""
         own = self._of.get(user_id, OrderedDict[str, _SessionUse]())
         if len(own) < OF_ONE:
             return
@@ -120,4 +118,4 @@ async def _empty() -> Message:
 
 
 async def _dropped(_: Message) -> None:
-    """Send nobody the answer to a request of our own."""
+    """Drops the answer to a request of the service itself."""

@@ -14,8 +14,7 @@ from tools.base import Role
 
 
 async def serve_stdio(settings: Settings, *, role: Role, graph: str | None) -> None:
-    """Serve one client until its end of input. Automations and deliveries are left
-    to `nodius serve`.
+    """Serves one client until its end of input. `nodius serve` runs automations and deliveries.
 
     Raises: SettingsError, SourceError.
     """

@@ -1,1 +1,1 @@
-"""Calls by telephone and from the browser: their webhook, their sound, their records."""
+"""Calls by telephone and from the browser: webhook, audio, records."""

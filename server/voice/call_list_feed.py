@@ -10,8 +10,8 @@ from server.change_feed import MAX_SEEN, SKEW_MS, ChangeFeed, SeenDocument
 
 
 class CallListFeed(ChangeFeed):
-    """Looks at the calls of a workspace: those that are open, began lately, or were open at
-    the last look.
+    """Watches the calls of a workspace: open ones, those that began lately, and those that were
+    open at the last query.
     """
 
     unreadable = "calls_unreadable"

@@ -1,8 +1,8 @@
-"""The phone side of a call: Twilio's Media Streams over a WebSocket, which the page's Talk
-sends as well.
+"""The phone side of a call: Twilio's Media Streams over a WebSocket. The page's Talk sends the
+same.
 
-A stream is let in by its handshake's signature, or from a page of our own, and by the token of its
-call. Frames pass as the text that came, and nothing of them is logged.
+A stream is accepted by the signature of its handshake, or from a page of this service, and by the
+token of its call. Frames are passed on as text, and their content is never logged.
 """
 
 from __future__ import annotations
@@ -37,14 +37,12 @@ log = logging.getLogger(__name__)
 
 router = APIRouter()
 
-CLOSING_S: Final = 5.0
-"""So long a phone side that does not read may take to be closed."""
-_GONE = (WebSocketDisconnect, RuntimeError)
-"""The framework's words for a closed connection."""
+CLOSING_S: Final = 5.0  # for closing a phone side that does not read
+_GONE = (WebSocketDisconnect, RuntimeError)  # raised by the framework for a closed connection
 
 
 class PhoneGone(Exception):
-    """The phone side went away before it said which call it is of."""
+    """The phone side disconnected before it named its call."""
 
 
 _CODES: dict[type[BaseException], str] = {
@@ -64,8 +62,8 @@ class MediaStream:
         self._is_closed = False
 
     async def messages(self) -> AsyncGenerator[str]:
-        """Yield the text frames that come until the stream ends; of a binary one "", which
-        is no message.
+        """Yields the text frames until the stream ends; for a binary frame "", which is
+        no message.
         """
         while not self._is_closed:
             try:
@@ -78,11 +76,13 @@ class MediaStream:
             yield frame.get("text") or ""
 
     async def send(self, text: str) -> None:
-        """Send a frame; waits while the phone side does not read. Raises: once it is gone."""
+        """Sends a frame; waits while the phone side does not read. Raises: after it
+        disconnected.
+        """
         await self._socket.send_text(text)
 
     async def close(self, code: int = 1000) -> None:
-        """Close the stream, once."""
+        """Closes the stream, once."""
         if not self._is_closed:
             self._is_closed = True
             with suppress(*_GONE):
@@ -91,7 +91,7 @@ class MediaStream:
 
 @router.websocket(STREAM_PATH)
 async def stream(socket: WebSocket) -> None:
-    """Serve the sound of one call."""
+    """Serves the audio of one call."""
     state: ServerState = socket.app.state.server
     is_signed = _let_in(state, socket)
     if is_signed is None:
@@ -112,8 +112,8 @@ async def stream(socket: WebSocket) -> None:
 
 
 def _let_in(state: ServerState, socket: WebSocket) -> bool | None:
-    """Return whether a handshake is signed; None where it is of neither Twilio nor a
-    page of ours.
+    """Returns whether a handshake is signed, None if it is neither of Twilio nor of a page of this
+    service.
     """
     signature = TwilioSignature.of(state.settings)
     try:
@@ -142,7 +142,7 @@ async def _serve(
 
 
 async def _start(phone: MediaStream) -> StreamStart:
-    """Return the message that says of which call a stream is. Raises: MessageRefused, PhoneGone."""
+    """Returns the message that names the call of a stream. Raises: MessageRefused, PhoneGone."""
     reader = PhoneMessages()
     async with aclosing(phone.messages()) as messages:
         async for text in messages:
@@ -155,8 +155,8 @@ async def _start(phone: MediaStream) -> StreamStart:
 async def _taken(
     state: ServerState, start: StreamStart, *, is_signed: bool
 ) -> tuple[CallService, Call]:
-    """Return the call whose token a stream has, which nobody can use
-    again. Raises: StreamRefused.
+    """Returns the call of the token of a stream, which cannot be used again. Raises:
+    StreamRefused.
     """
     workspace, _ = read_token(start.token)
     calls = await state.backend.workspaces.calls(workspace)

@@ -1,5 +1,5 @@
-"""REST of calls: their records, ending and forgetting them, and talking with an agent
-from the browser.
+"""REST of calls: their records, ending and redacting them, and talking with an agent from the
+browser.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ router = APIRouter(prefix="/api", tags=["calls"], responses=ERRORS)
 
 
 class CallList(AnswerBody):
-    """`cursor`: for the calls that follow, where there are more."""
+    """`cursor`: requests the following calls, if there are more."""
 
     calls: list[CallSummary]
     cursor: str | None = None
 
 
 class CallDetail(CallSummary):
-    """A call whole: what was said and heard, what the agent knew, did and rested on, what it cost.
-
-    Of an interrupted answer the transcript has what was heard.
+    """A complete call: transcript, what the agent knew, did and relied on, and its cost. For an
+    interrupted answer the transcript contains what was heard.
     """
 
     call_sid: str | None = None
@@ -80,7 +79,7 @@ async def calls(
         str | None, Query(max_length=200, description="As the answer before gave it.")
     ] = None,
 ) -> CallList:
-    """List calls, the newest first. For reviewers."""
+    """Lists calls, the newest first. For reviewers."""
     found: list[Call] = []
     more = False
     for place in await workspaces.all():
@@ -98,14 +97,14 @@ async def calls(
 
 @router.get("/calls/{call_id}", **EXCLUDE_NONE)
 async def call(workspaces: Workspaces, call_id: Id) -> CallDetail:
-    """Return a call whole. For reviewers, and for who talks in it."""
+    """Returns a complete call. For reviewers, and the person who talks in it."""
     place, _ = await workspaces.of_call(call_id)
     return CallDetail.model_validate(await place.calls.document(call_id, place.person))
 
 
 @router.delete("/calls/{call_id}")
 async def forget(workspaces: Workspaces, call_id: Id) -> Success:
-    """Forget what a call that is over says of people; its sums stay. For admins."""
+    """Removes personal data from an ended call; its sums stay. For admins."""
     place, _ = await workspaces.of_call(call_id)
     await place.calls.forget(call_id, place.person)
     return Success()
@@ -113,7 +112,7 @@ async def forget(workspaces: Workspaces, call_id: Id) -> Success:
 
 @router.post("/calls/{call_id}/end", **EXCLUDE_NONE)
 async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
-    """Have the agent say goodbye and end a call, wherever it is held. For reviewers, and who
+    """Ends a call on any server, after the agent said goodbye. For reviewers, and the person who
     talks in it.
     """
     place, _ = await workspaces.of_call(call_id)
@@ -123,7 +122,7 @@ async def end(workspaces: Workspaces, call_id: Id) -> CallSummary:
 
 @router.post("/agents/{agent_id}/talk", **EXCLUDE_NONE, **EDITORS)
 async def talk(workspaces: Workspaces, agent_id: Id, body: TalkRequest | None = None) -> TalkAnswer:
-    """Begin a call with an agent from the browser. For editors."""
+    """Starts a call with an agent from the browser. For editors."""
     place, _ = await workspaces.of_agent(agent_id)
     asked = body or TalkRequest()
     begun, token = await place.calls.begin(

@@ -1,7 +1,8 @@
-"""Tells whether a request is Twilio's: what it signs is our public address and the form
-that it sends.
+"""Checks signatures of Twilio, which sign the public address of this service and the submitted
+form.
 
-The address comes of the settings and the path, never of the `Host` header, which a sender chooses.
+The address comes from the settings and the path, never from the `Host` header, which a sender
+chooses.
 """
 
 from __future__ import annotations
@@ -22,10 +23,8 @@ from server.errors import SignatureRefused
 log = logging.getLogger(__name__)
 
 SIGNATURE_HEADER = "X-Twilio-Signature"
+# Names the shared key and algorithm of a signature: `key=ID,algorithm=NAME`.
 SETTINGS_HEADER = "X-Twilio-Webhooks-Signature-Settings"
-"""Names the shared key and the algorithm where a request is signed with one:
-`key=ID,algorithm=NAME`.
-"""
 
 Form = Sequence[tuple[str, str]]
 _SECURE = {"wss": "https", "ws": "http"}
@@ -33,8 +32,8 @@ _ALGORITHMS = {"HMAC_SHA1": "sha1", "HMAC_SHA256": "sha256"}
 
 
 def signature_of(secret: str, url: str, form: Form, algorithm: str = "sha1") -> str:
-    """Return what Twilio sends as signature: of the address, and of each name
-    with its distinct values.
+    """Returns the signature of Twilio: of the address, and of each name with its distinct
+    values.
     """
     text = url + "".join(name + value for name, value in sorted(set(form)))
     digest = hmac.digest(secret.encode(), text.encode(), algorithm)
@@ -42,10 +41,8 @@ def signature_of(secret: str, url: str, form: Form, algorithm: str = "sha1") -> 
 
 
 def spellings(url: str) -> Iterator[str]:
-    """Yield the ways in which Twilio may have signed an address.
-
-    With its port, and without. Of a WebSocket also as `https`, each with and without a slash
-    at the end.
+    """Yields the addresses that Twilio may have signed: with and without port; for a WebSocket also
+    as `https`, each with and without a slash at the end.
     """
     found = [url]
     scheme, colon, rest = url.partition("://")
@@ -66,8 +63,8 @@ def spellings(url: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwilioSignature:
-    """Checks signatures. `public_url`: where Twilio finds this service; `shared_keys`:
-    secrets by id.
+    """Checks signatures. `public_url`: the address at which Twilio reaches this service;
+    `shared_keys`: secrets by id.
     """
 
     public_url: str | None
@@ -76,7 +73,7 @@ class TwilioSignature:
 
     @classmethod
     def of(cls, settings: Settings) -> TwilioSignature:
-        """Return the checker of a server's settings."""
+        """Returns the checker for the settings."""
         token = settings.twilio.auth_token
         keys = settings.twilio.shared_keys
         return cls(
@@ -87,12 +84,14 @@ class TwilioSignature:
 
     @property
     def is_configured(self) -> bool:
-        """Whether requests must be signed; else only those of this computer are answered."""
+        """True if requests must be signed; otherwise only those of this computer are answered."""
         return self.auth_token is not None or bool(self.shared_keys)
 
     def check(self, connection: HTTPConnection, form: Form = ()) -> None:
-        """Let only Twilio in; without a token of its, only this computer. Raises: SignatureRefused,
-        ForeignPage."""
+        """Accepts requests by Twilio only; without a token of Twilio only those of this computer.
+
+        Raises: SignatureRefused, ForeignPage.
+        """
         if not self.is_configured:
             check_own_page(connection)
         elif not self._is_signed(connection, form):
@@ -115,9 +114,7 @@ class TwilioSignature:
         return sum(hmac.compare_digest(one.encode(), sent) for one in expected) > 0
 
     def _key(self, settings: str) -> tuple[str | None, str]:
-        """Return the secret and the algorithm that a request names; None where it is not
-        one of ours.
-        """
+        """Returns the secret and algorithm that a request names, None for an unknown key."""
         named = _pairs(settings)
         algorithm = _ALGORITHMS.get(named.get("algorithm", "HMAC_SHA1").upper())
         if algorithm is None:
@@ -136,6 +133,6 @@ class TwilioSignature:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Read `NAME=VALUE` separated by commas; what has no value is left out."""
+    """Returns the pairs of `NAME=VALUE` separated by commas; parts without a value are ignored."""
     pairs = (part.partition("=") for part in text.split(","))
     return {name.strip(): value.strip() for name, _, value in pairs if value.strip()}

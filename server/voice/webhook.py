@@ -1,6 +1,7 @@
-"""Answers Twilio when a call comes in, and when its stream has ended, in TwiML.
+"""Answers Twilio in TwiML when a call arrives, and when its stream has ended.
 
-Once the signature holds, the answer is always 200: anything else is read to the caller as an error.
+If the signature is valid, the status is always 200: Twilio reads any other answer to the caller as
+an error.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ STREAM_PATH = "/voice/stream"
 MAX_FIELDS = 200
 _E164 = re.compile(r"\+[1-9][0-9]{6,14}")
 _SID = re.compile(r"[A-Za-z0-9]{1,64}")
+# ANONYMOUS, RESTRICTED, BLOCKED, UNKNOWN and UNAVAILABLE as numbers of a keypad.
 WITHHELD = frozenset(("+266696687", "+7378742833", "+2562533", "+8656696", "+86282452253"))
-"""What a keypad makes of ANONYMOUS, RESTRICTED, BLOCKED, UNKNOWN and UNAVAILABLE."""
 
 
 @router.post("/after/{call_id}", response_class=Response, openapi_extra=FORM_BODY)
@@ -52,7 +53,7 @@ async def after(
     call_id: Id,
     workspace: Annotated[str, Query(min_length=1, max_length=200)] = "",
 ) -> Response:
-    """Tell Twilio how to go on with a call whose stream has ended."""
+    """Tells Twilio how to continue a call whose stream has ended."""
     state, _ = await _signed(request)
     try:
         calls = await state.backend.workspaces.calls(workspace)
@@ -72,7 +73,7 @@ async def dialled(
     agent: Annotated[str, Query(max_length=80)] = "",
     tried: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006 - FastAPI copies it
 ) -> Response:
-    """Tell Twilio how to go on with a caller whose transfer has ended."""
+    """Tells Twilio how to continue with a caller whose transfer has ended."""
     state, form = await _signed(request)
     try:
         calls = await state.backend.workspaces.calls(workspace)
@@ -88,7 +89,7 @@ async def dialled(
 
 @router.post("/{workspace}/{agent_id}", response_class=Response, openapi_extra=FORM_BODY)
 async def incoming(request: Request, workspace: Id, agent_id: Id) -> Response:
-    """Tell Twilio what to do with a call to an agent: connect, refuse, or say why not."""
+    """Tells Twilio how to handle a call to an agent: connect it, refuse it, or say why not."""
     state, form = await _signed(request)
     try:
         return await _begun(request, state, workspace, agent_id, dict(form))
@@ -149,8 +150,8 @@ def _going_on(
 async def _passed_on(
     request: Request, state: ServerState, workspace: str, agent_id: str, form: dict[str, str]
 ) -> Response:
-    """Returns what becomes of a caller whom nobody here can serve now: somebody else, or
-    the busy tone.
+    """Returns the answer for a caller whom nobody here can serve now: another destination, or the
+    busy tone.
     """
     try:
         calls = await state.backend.workspaces.calls(workspace)
@@ -167,13 +168,13 @@ async def _passed_on(
 
 
 def number_of(given: str) -> str | None:
-    """Return a caller's number in E.164; None where it was withheld or is none."""
+    """Returns a caller's number in E.164, None if it was withheld or is invalid."""
     found = given.strip()
     return found if _E164.fullmatch(found) and found not in WITHHELD else None
 
 
 async def _signed(request: Request) -> tuple[ServerState, Form]:
-    """Return the server and the form of a request of Twilio's. Raises: SignatureRefused,
+    """Returns the server and the form of a request by Twilio. Raises: SignatureRefused,
     ForeignPage.
     """
     state = state_of(request)
